@@ -1,0 +1,1 @@
+"""Label differential privacy: release labels, learn from them, and defend the epsilon."""

@@ -1,0 +1,50 @@
+"""Keyword validators: each takes a value and its name, and returns the value in the type that is used."""
+
+from __future__ import annotations
+
+import math
+import numbers
+
+from labeldp.errors import EpsilonError, InputError
+
+#: The largest epsilon anybody may ask for: beyond it no 64-bit word can keep a second class apart from none.
+LARGEST_EPSILON = 700.0
+
+
+def epsilon(value: object, name: str = "epsilon") -> float:
+    """A finite number above zero."""
+    found = number(value, name)
+    if not 0.0 < found <= LARGEST_EPSILON:
+        raise EpsilonError(
+            f"expected {name} to be a finite number above 0 and at most {LARGEST_EPSILON:g}, found {found!r}; "
+            "give the natural-logarithm epsilon that you want to defend, usually between 0.1 and 10"
+        )
+    return found
+
+
+def delta(value: object, name: str = "delta") -> float:
+    """A failure probability in [0, 1)."""
+    found = number(value, name)
+    if not 0.0 <= found < 1.0:
+        raise EpsilonError(f"expected {name} to be at least 0 and below 1, found {found!r}; use 0 for a pure guarantee")
+    return found
+
+
+def whole(value: object, name: str, low: int, high: int) -> int:
+    """An integer between two bounds, both included."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputError(f"expected {name} to be a whole number, found {type(value).__name__}")
+    found = int(value)
+    if not low <= found <= high:
+        raise InputError(f"expected {name} between {low} and {high}, found {found}")
+    return found
+
+
+def number(value: object, name: str) -> float:
+    """A number that is not NaN."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise EpsilonError(f"expected {name} to be a number, found {type(value).__name__}")
+    found = float(value)
+    if math.isnan(found):
+        raise EpsilonError(f"expected {name} to be a number, found nan; give a finite value")
+    return found

@@ -1,0 +1,77 @@
+"""Secure random words: the only file that touches entropy.
+
+A stream of 64-bit words is AES-256 in counter mode under a key that the operating system gives for one call
+and that is never stored. The counter can be set to any position, so each chunk of rows takes its words from
+its own place in the stream, in any thread and in any order, and no two rows share a word.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from jaxtyping import UInt64
+
+_WORDS_PER_BLOCK = 2  # an AES block is 128 bits
+_ZEROS = memoryview(bytes(1 << 20))
+
+
+class Words(ABC):
+    """A stream of uniform 64-bit words that can be read at any position.
+
+    Attributes:
+        private: Whether what is drawn with these words may be called private.
+    """
+
+    private: bool
+
+    @abstractmethod
+    def block(self, start: int, count: int) -> UInt64[np.ndarray, "count"]:
+        """The words ``start .. start + count - 1`` of the stream."""
+
+
+class SecureWords(Words):
+    """Words under a fresh key of the operating system.
+
+    Guarantee:
+        * The key comes from ``os.urandom``, lives as long as this object, and is neither stored nor copied.
+        * The stream refuses to work in another process than the one that made it: a forked child that went on
+          with it would repeat its parent's draws.
+    """
+
+    private = True
+
+    def __init__(self) -> None:
+        self._key = os.urandom(32)
+        self._process = os.getpid()
+
+    def block(self, start: int, count: int) -> UInt64[np.ndarray, "count"]:
+        """The words ``start .. start + count - 1`` of the stream."""
+        if os.getpid() != self._process:
+            raise RuntimeError("a stream of random words belongs to the process that made it; make a new one")
+        first, skip = divmod(start, _WORDS_PER_BLOCK)
+        buffer = np.empty(skip + count, dtype=np.uint64)
+        encryptor = Cipher(algorithms.AES(self._key), modes.CTR(first.to_bytes(16, "big"))).encryptor()
+        view = buffer.view(np.uint8).data
+        for low in range(0, len(view), len(_ZEROS)):
+            part = view[low : low + len(_ZEROS)]
+            encryptor.update_into(_ZEROS[: len(part)], part)
+        return buffer[skip:]
+
+    def __reduce__(self) -> str:
+        raise TypeError("random words cannot be copied or stored")
+
+
+class TapeWords(Words):
+    """Given words, over and over: for tests. What is drawn with them is NOT PRIVATE and is marked so."""
+
+    private = False
+
+    def __init__(self, tape: UInt64[np.ndarray, "m"]) -> None:
+        self._tape = np.array(tape, dtype=np.uint64)
+
+    def block(self, start: int, count: int) -> UInt64[np.ndarray, "count"]:
+        """The words ``start .. start + count - 1`` of the repeated tape."""
+        return self._tape[np.arange(start, start + count) % self._tape.size]

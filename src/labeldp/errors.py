@@ -1,0 +1,73 @@
+"""The errors of labeldp, in one place.
+
+Every error is a ``LabelDPError`` and also the builtin that fits, says what was expected, what was found
+and what to do, and never shows a label::
+
+    LabelDPError
+    ├── InputError (ValueError)        what was given cannot be used
+    │   ├── EpsilonError               an epsilon, delta or budget that cannot be kept
+    │   ├── LabelError                 a label space, or a label outside the declared one
+    │   ├── PriorError                 a prior of the wrong shape, or not a distribution
+    │   ├── RowsError (IndexError)     rows that do not exist, or appear twice
+    │   └── TableError                 a table, file or folder that cannot be read as one
+    ├── BudgetError (PermissionError)  the account does not allow this request
+    ├── LedgerError (RuntimeError)     the ledger is damaged, or belongs to something else
+    ├── OutputError (FileExistsError)  the output cannot be put where it was asked for
+    ├── NotTrueLabelsError (TypeError) released labels used as if they were true labels
+    ├── MissingExtraError (ImportError) an optional library is not installed
+    └── VerificationError (ValueError) a release and its certificate do not agree
+"""
+
+from __future__ import annotations
+
+
+class LabelDPError(Exception):
+    """Any error that labeldp raises on purpose."""
+
+
+class InputError(LabelDPError, ValueError):
+    """What was given cannot be used."""
+
+
+class EpsilonError(InputError):
+    """An epsilon, delta or budget that cannot be kept."""
+
+
+class LabelError(InputError):
+    """A label space that cannot be declared, or a label outside the declared one."""
+
+
+class PriorError(InputError):
+    """A prior of the wrong shape, or one that is not a distribution."""
+
+
+class RowsError(InputError, IndexError):
+    """Rows that do not exist, or appear twice."""
+
+
+class TableError(InputError):
+    """A table, file or folder that cannot be read as a table."""
+
+
+class BudgetError(LabelDPError, PermissionError):
+    """The account does not allow this request."""
+
+
+class LedgerError(LabelDPError, RuntimeError):
+    """The ledger is damaged, in use, or belongs to something else."""
+
+
+class OutputError(LabelDPError, FileExistsError):
+    """The output cannot be put where it was asked for."""
+
+
+class NotTrueLabelsError(LabelDPError, TypeError):
+    """Released labels were about to be used as if they were true labels."""
+
+
+class MissingExtraError(LabelDPError, ImportError):
+    """An optional library is needed and not installed."""
+
+
+class VerificationError(LabelDPError, ValueError):
+    """A release and its certificate do not agree."""

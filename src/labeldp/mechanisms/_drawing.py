@@ -1,0 +1,51 @@
+"""One draw for every label: chunks of rows in threads, each with its own place in the stream of words."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from jaxtyping import Int
+
+from labeldp._words import Words
+from labeldp.privacy import Channel
+
+#: Words that a thread holds at a time; they fit in its cache.
+_WORDS_PER_CHUNK = 1 << 16
+
+
+def draw(channel: Channel, codes: Int[np.ndarray, "n"], words: Words, first_row: int = 0) -> np.ndarray:
+    """Released labels for class codes.
+
+    The row ``i`` uses the words ``(first_row + i) * words_per_row ..`` of the stream and no other row does, so what
+    is drawn does not depend on chunks or threads.
+
+    Args:
+        channel: The law of these rows.
+        codes: Class codes of the true labels, shape (n,).
+        words: A stream of random words.
+        first_row: The place of the first row in the stream.
+    """
+    per_row = channel.words_per_row
+    step = max(1, _WORDS_PER_CHUNK // per_row)
+
+    def chunk(low: int) -> np.ndarray:
+        rows = slice(low, min(low + step, codes.size))
+        count = rows.stop - rows.start
+        block = words.block((first_row + low) * per_row, count * per_row).reshape(count, per_row)
+        return channel.take(rows).draw(codes[rows], block)
+
+    first = chunk(0)
+    if codes.size <= step:
+        return first
+    released = np.empty((codes.size, *first.shape[1:]), dtype=first.dtype)
+    released[: len(first)] = first
+
+    def place(low: int) -> None:
+        released[low : low + step] = chunk(low)
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for _ in threads.map(place, range(step, codes.size, step)):
+            pass
+    return released

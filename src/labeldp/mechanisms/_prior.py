@@ -1,0 +1,161 @@
+"""Randomized response on candidates that a public prior gives each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from labeldp import _checks
+from labeldp.errors import PriorError
+from labeldp.mechanisms._randomizer import Randomizer
+from labeldp.privacy import CandidateChannel, LabelSpace, prior_candidates, top_candidates, unpack
+
+_TOLERANCE = 1e-3
+_BLOCK = 1 << 22  # entries that are looked at together
+
+
+@dataclass(frozen=True, eq=False)
+class TopKResponse(Randomizer):
+    """RRTop-k: randomized response on the k most likely classes of each row.
+
+    A label outside them gives one of them uniformly, so the released label says little about unlikely classes.
+
+    Args:
+        space: The declared label space.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        prior: Public probabilities of the classes, one row for each label, shape (n, k).
+        k: Number of candidates; ties go to the class that was declared first.
+
+    Guarantee:
+        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``.
+        * Neighbours differ in the label of one row; features and the prior are public, and the prior was not
+          computed from these labels. Released labels of other rows may have gone into it.
+
+    References:
+        Ghazi et al. 2021, Algorithm 1 and Lemma 1.
+
+    Example:
+        >>> from labeldp import Classes, TopKResponse
+        >>> prior = [[0.6, 0.3, 0.1], [0.1, 0.1, 0.8]]
+        >>> TopKResponse(Classes(["a", "b", "c"]), 1.0, prior, k=2).channel().epsilon <= 1.0
+        True
+
+    Raises:
+        EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        PriorError: The prior has another shape, or a row that is not a distribution.
+    """
+
+    prior: Float[np.ndarray, "n k"] = field(repr=False)
+    k: int
+
+    name: ClassVar[str] = "top-k"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.space, LabelSpace):
+            object.__setattr__(self, "prior", checked_prior(self.prior, self.space.size))
+            _checks.whole(self.k, "k", 1, self.space.size)
+        super().__post_init__()
+
+    @cached_property
+    def _channel(self) -> CandidateChannel:
+        return CandidateChannel.at(self.space.size, self.epsilon, top_candidates(self.prior, self.k))
+
+    def channel(self) -> CandidateChannel:
+        """The law of each row's released class given the true one."""
+        return self._channel
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Prior probability of each row's candidates."""
+        return candidate_mass(self.prior, self._channel)
+
+
+@dataclass(frozen=True, eq=False)
+class PriorResponse(Randomizer):
+    """RRWithPrior: RRTop-k with the number of candidates that is best for each row.
+
+    Best means the largest probability that the released class is the true one, among all epsilon-DP randomizers,
+    if labels follow the prior. A uniform prior gives randomized response at every epsilon.
+
+    Args:
+        space: The declared label space.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        prior: Public probabilities of the classes, one row for each label, shape (n, k).
+
+    Guarantee:
+        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``.
+        * Neighbours differ in the label of one row; features and the prior are public, and the prior was not
+          computed from these labels. Released labels of other rows may have gone into it.
+
+    References:
+        Ghazi et al. 2021, Algorithm 2, Corollary 2 and Theorem 3.
+
+    Example:
+        >>> from labeldp import Classes, PriorResponse
+        >>> prior = [[0.98, 0.01, 0.01], [0.4, 0.35, 0.25]]
+        >>> PriorResponse(Classes(["a", "b", "c"]), 1.0, prior).channel().sizes.tolist()
+        [1, 3]
+
+    Raises:
+        EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        PriorError: The prior has another shape, or a row that is not a distribution.
+    """
+
+    prior: Float[np.ndarray, "n k"] = field(repr=False)
+
+    name: ClassVar[str] = "prior"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.space, LabelSpace):
+            object.__setattr__(self, "prior", checked_prior(self.prior, self.space.size))
+        super().__post_init__()
+
+    @cached_property
+    def _channel(self) -> CandidateChannel:
+        return CandidateChannel.at(self.space.size, self.epsilon, prior_candidates(self.prior, self.epsilon))
+
+    def channel(self) -> CandidateChannel:
+        """The law of each row's released class given the true one."""
+        return self._channel
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Prior probability of each row's candidates."""
+        return candidate_mass(self.prior, self._channel)
+
+
+def checked_prior(prior: object, classes: int) -> np.ndarray:
+    """A prior as a float array of shape (n, classes) whose rows are distributions."""
+    try:
+        array = np.array(prior, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise PriorError(f"expected a prior of numbers with shape (rows, {classes})") from None
+    if array.ndim != 2 or array.shape[1] != classes:
+        raise PriorError(
+            f"expected a prior with one row for each label and one column for each of the {classes} classes, "
+            f"found shape {array.shape}"
+        )
+    for low in range(0, len(array), step := max(1, _BLOCK // classes)):
+        part = array[low : low + step]
+        good = (part.min(axis=1) >= 0) & (np.abs(part.sum(axis=1) - 1) <= _TOLERANCE)
+        if not good.all():
+            row = low + int(np.argmin(good))
+            raise PriorError(
+                f"expected non-negative probabilities that sum to 1 in every row of the prior, found other numbers "
+                f"in row {row}; normalise it"
+            )
+    array.flags.writeable = False
+    return array
+
+
+def candidate_mass(prior: np.ndarray, channel: CandidateChannel) -> np.ndarray:
+    """Prior probability of each row's candidates."""
+    mass = np.empty(len(prior))
+    for low in range(0, len(prior), step := max(1, _BLOCK // prior.shape[1])):
+        rows = slice(low, low + step)
+        mass[rows] = (prior[rows] * unpack(channel.candidates[rows], prior.shape[1])).sum(axis=1)
+    return mass

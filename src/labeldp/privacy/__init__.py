@@ -1,0 +1,49 @@
+"""What is promised: label spaces, channels, guarantees, and the arithmetic of charges."""
+
+from labeldp.privacy._account import Account, Budget, Charge, Rows, compose
+from labeldp.privacy._bits import BitChannel
+from labeldp.privacy._candidates import CandidateChannel, prior_candidates, top_candidates
+from labeldp.privacy._channel import Channel, Levels, Membership, Table
+from labeldp.privacy._efficiency import estimation_size, pair_share, total_variance, training_size
+from labeldp.privacy._grouped import GroupedChannel
+from labeldp.privacy._guarantee import Guarantee
+from labeldp.privacy._response import ResponseChannel
+from labeldp.privacy._rounding import exp_below, float_above, log_above, sum_above
+from labeldp.privacy._sets import pack, unpack
+from labeldp.privacy._spaces import REFUSE, Classes, Interval, LabelSpace, space_from
+from labeldp.privacy._subset import SubsetChannel
+
+__all__ = [
+    "REFUSE",
+    "Account",
+    "BitChannel",
+    "Budget",
+    "CandidateChannel",
+    "Channel",
+    "Charge",
+    "Classes",
+    "GroupedChannel",
+    "Guarantee",
+    "Interval",
+    "LabelSpace",
+    "Levels",
+    "Membership",
+    "ResponseChannel",
+    "Rows",
+    "SubsetChannel",
+    "Table",
+    "compose",
+    "estimation_size",
+    "exp_below",
+    "float_above",
+    "log_above",
+    "pack",
+    "pair_share",
+    "prior_candidates",
+    "space_from",
+    "sum_above",
+    "top_candidates",
+    "total_variance",
+    "training_size",
+    "unpack",
+]

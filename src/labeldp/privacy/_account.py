@@ -1,0 +1,137 @@
+"""The account: arithmetic of charges, and nothing else. Storage is the ledger's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
+
+from labeldp import _checks
+from labeldp.errors import BudgetError, RowsError
+from labeldp.privacy._guarantee import Guarantee
+from labeldp.privacy._rounding import sum_above
+
+#: More ranges than this are charged as one that covers them: more rows charged is less privacy claimed.
+_MOST_RANGES = 1024
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows as sorted, disjoint, non-empty ranges ``[start, stop)``."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        flat = [edge for pair in self.ranges for edge in pair]
+        if flat and (flat[0] < 0 or any(a >= b for a, b in self.ranges) or flat != sorted(flat)):
+            raise RowsError("expected sorted, disjoint, non-empty row ranges")
+
+    @classmethod
+    def all(cls, count: int) -> Rows:
+        """The rows ``0 .. count - 1``."""
+        return cls(((0, count),)) if count else cls(())
+
+    @classmethod
+    def of(cls, indices: np.ndarray) -> Rows:
+        """The rows of an integer array without repeats; covered by one range where they are too scattered."""
+        rows = np.sort(indices)
+        if rows.size == 0:
+            return cls(())
+        if rows[0] < 0 or (np.diff(rows) == 0).any():
+            raise RowsError("expected each row at most once in a request; a repeated row would be drawn twice")
+        breaks = np.flatnonzero(np.diff(rows) > 1)
+        if breaks.size >= _MOST_RANGES:
+            return cls(((int(rows[0]), int(rows[-1]) + 1),))
+        starts, stops = rows[np.r_[0, breaks + 1]], rows[np.r_[breaks, rows.size - 1]] + 1
+        return cls(tuple((int(a), int(b)) for a, b in zip(starts, stops, strict=True)))
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One request: what it promised, and of which rows."""
+
+    guarantee: Guarantee
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that may be charged to any unit."""
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        _checks.epsilon(self.epsilon, "budget")
+        _checks.delta(self.delta)
+
+
+def compose(charges: Iterable[Charge]) -> tuple[float, float]:
+    """The (epsilon, delta) of several charges: the largest, over rows, of the sums.
+
+    Disjoint rows cost the maximum and a repeated request costs again, adaptively chosen or not. Where a charge
+    protects a unit of several rows, rows do not tell units apart and all charges are summed.
+
+    References:
+        Dwork and Roth 2014, theorem 3.16, for sums; McSherry 2009, theorem 4, for disjoint rows.
+    """
+    charges = list(charges)
+    if len({charge.guarantee.unit for charge in charges} | {"row"}) > 1:
+        return _total(charges)
+    edges = sorted({edge for charge in charges for pair in charge.rows.ranges for edge in pair})
+    sums = [_total([charge for charge in charges if _covers(charge.rows, low)]) for low, _ in pairwise(edges)]
+    return max((e for e, _ in sums), default=0.0), max((d for _, d in sums), default=0.0)
+
+
+@dataclass(frozen=True)
+class Account:
+    """Charges against a budget. Without a budget, the first charge sets it.
+
+    Guarantee:
+        A filter by pure sums: a request that would bring any row above the budget is refused before anything is
+        drawn, however requests were chosen.
+    """
+
+    charges: tuple[Charge, ...] = ()
+    budget: Budget | None = None
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """The (epsilon, delta) of all charges so far."""
+        return compose(self.charges)
+
+    def admit(self, charge: Charge) -> Account:
+        """The account with one more charge.
+
+        Raises:
+            BudgetError: The charge would exceed the budget.
+        """
+        guarantee = charge.guarantee
+        budget = self.budget or Budget(guarantee.epsilon, guarantee.delta)
+        epsilon, delta = compose([*self.charges, charge])
+        if _decimal(epsilon) > _decimal(budget.epsilon) or _decimal(delta) > _decimal(budget.delta):
+            spent = self.spent
+            raise BudgetError(
+                f"expected a total within the budget (epsilon {budget.epsilon:g}, delta {budget.delta:g}), found "
+                f"{epsilon:.6g} and {delta:.3g}: epsilon {spent[0]:.6g} is spent and {guarantee.epsilon:.6g} was asked "
+                "for; use the release that exists, or decide on a larger budget and state it"
+            )
+        return Account((*self.charges, charge), budget)
+
+
+def _total(charges: list[Charge]) -> tuple[float, float]:
+    return (
+        sum_above([charge.guarantee.epsilon for charge in charges]),
+        sum_above([charge.guarantee.delta for charge in charges]),
+    )
+
+
+def _covers(rows: Rows, row: int) -> bool:
+    return any(start <= row < stop for start, stop in rows.ranges)
+
+
+def _decimal(value: float) -> Decimal:
+    return Decimal(repr(value))

@@ -1,0 +1,57 @@
+"""From an epsilon to integers: one rule for each family of laws.
+
+A word is a uniform integer below ``W = 2**bits``, and a law is a few integers that cut ``[0, W)``. Each rule
+takes ``e``, a rational number at most ``exp(epsilon)``, and gives integers whose worst ratio of probabilities is
+at most ``e``. The epsilon that is certified is the logarithm of that ratio, rounded up: it may be a little less
+than what was asked for, never more.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from labeldp.errors import EpsilonError
+from labeldp.privacy._rounding import exp_below, log_above
+
+#: A word can express an epsilon when its integers reach this share of it.
+_SHARE = 0.99
+
+
+def response_weights(classes: int, epsilon: float, bits: int) -> tuple[int, int]:
+    """Weights ``(keep, other)`` of randomized response, with ``keep + (classes - 1) * other == W``.
+
+    With ``other = ceil(W / (e + classes - 1))``: ``W <= other * (e + classes - 1)``, so
+    ``keep = W - (classes - 1) * other <= e * other``.
+    """
+    word = 1 << bits
+    other = math.ceil(word / (exp_below(epsilon) + classes - 1))
+    return word - (classes - 1) * other, other
+
+
+def subset_weight(classes: int, size: int, epsilon: float, bits: int) -> int:
+    """Weight of "the true class is in the subset" for subsets of a fixed size.
+
+    A subset with the true class has probability ``(A/W) / C(classes-1, size-1)``, one without it
+    ``((W-A)/W) / C(classes-1, size)``; the ratio is ``A (classes-size) / ((W-A) size)``, which is at most ``e``
+    for ``A = floor(W e size / (classes - size + e size))``.
+    """
+    odds = exp_below(epsilon) * size
+    return math.floor((odds / (classes - size + odds)) * (1 << bits))
+
+
+def bit_weight(epsilon: float, parts: int, bits: int) -> int:
+    """Weight of a false bit set to one, ``ceil(W / (exp(epsilon / parts) + 1))``: at most e**(eps/parts) to one."""
+    return math.ceil((1 << bits) / (exp_below(epsilon, parts) + 1))
+
+
+def accept(odds: Fraction, epsilon: float, bits: int) -> None:
+    """Refuse integers that cannot express the epsilon that was asked for."""
+    certified = log_above(odds) if odds >= 1 else 0.0
+    if not _SHARE * epsilon <= certified <= epsilon:
+        raise EpsilonError(
+            f"expected an epsilon that the integers of a {bits}-bit word can express, found {epsilon!r}, of which "
+            f"they reach {certified:.6g}; ask for a "
+            + ("smaller" if epsilon > 1.0 else "larger")
+            + " epsilon, or another mechanism"
+        )

@@ -1,0 +1,152 @@
+"""RRTop-k: randomized response on a public candidate set of each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8, UInt64
+
+from labeldp.privacy._calibration import accept, response_weights
+from labeldp.privacy._channel import Channel, Levels, Membership, Table
+from labeldp.privacy._sets import pack, sizes, unpack
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateChannel(Channel):
+    """Randomized response on a row's candidates; a label outside them gives one of them uniformly.
+
+    With ``m`` candidates the weights out of ``W = 2**bits`` are ``keep[m]`` for the true class, ``other[m]`` for
+    each other candidate, and for a label outside ``ceil(W / m)`` for each candidate but the last, which takes
+    what is left. So one word decides each row, without rejection.
+
+    Attributes:
+        keep: The weights of the true class, at ``m = 0 .. classes`` (those at 0 are not used).
+        other: The weights of another candidate.
+        candidates: The candidate set of each row, as packed bits in class order.
+
+    References:
+        Ghazi et al. 2021, Algorithm 1 and Lemma 1.
+    """
+
+    keep: tuple[int, ...]
+    other: tuple[int, ...]
+    candidates: UInt8[np.ndarray, "n b"]
+
+    form: ClassVar[Literal["class", "set"]] = "class"
+
+    def __post_init__(self) -> None:
+        word = 1 << self.bits
+        if not len(self.keep) == len(self.other) == self.classes + 1:
+            raise ValueError("expected one pair of weights for each number of candidates")
+        for m in range(1, self.classes + 1):
+            if not (self.keep[m] >= self.other[m] >= 1 and self.keep[m] + (m - 1) * self.other[m] == word):
+                raise ValueError("expected keep >= other >= 1 that use every word once")
+        if self.candidates.shape[1] != (self.classes + 7) // 8 or (self.candidates.size and not self.sizes.all()):
+            raise ValueError("expected at least one candidate in each row")
+
+    @classmethod
+    def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:
+        """The channel of given candidates with an epsilon at most the one asked for."""
+        pairs = [response_weights(m, epsilon, bits) for m in range(1, classes + 1)]
+        for m, (keep, other) in enumerate(pairs[1:], start=2):
+            accept(_odds(keep, other, m, 1 << bits), epsilon, bits)
+        keep_all, other_all = zip((0, 0), *((k, max(o, 1)) for k, o in pairs), strict=True)
+        return cls(classes, (*keep_all[:1], 1 << bits, *keep_all[2:]), other_all, candidates, bits=bits)
+
+    @cached_property
+    def sizes(self) -> Int[np.ndarray, "n"]:
+        """The number of candidates of each row."""
+        return sizes(self.candidates)
+
+    @property
+    def odds(self) -> Fraction:
+        """The largest ratio over the numbers of candidates in use, labels outside included."""
+        used = np.flatnonzero(np.bincount(self.sizes, minlength=self.classes + 1))
+        word = 1 << self.bits
+        return max((_odds(self.keep[m], self.other[m], m, word) for m in used.tolist()), default=Fraction(1))
+
+    @property
+    def words_per_row(self) -> int:
+        """One word decides everything."""
+        return 1
+
+    @cached_property
+    def membership(self) -> Membership:
+        """For true classes among the candidates of each row; a row with one candidate says nothing."""
+        word = 1 << self.bits
+        true = np.array([float(Fraction(weight, word)) for weight in self.keep])[self.sizes]
+        other = np.array([float(Fraction(weight, word)) for weight in self.other])[self.sizes]
+        other = np.where(self.sizes == 1, 0.0, other)
+        return Membership(true, other, true + other)
+
+    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
+        """Released class codes."""
+        from labeldp.privacy._kernels import draw_candidates  # noqa: PLC0415 (the compiler loads at the first draw)
+
+        word = 1 << self.bits
+        weights = [  # those of 0 and 1 candidates are not used: one candidate needs no word
+            (keep % word, other, -(-word // max(m, 2)))
+            for m, (keep, other) in enumerate(zip(self.keep, self.other, strict=True))
+        ]
+        keep, other, uniform = np.array(weights, dtype=np.uint64).T
+        released = np.empty(codes.size, dtype=np.int32)
+        draw_candidates(codes, words, self.candidates, self.sizes, keep, other, uniform, released)
+        return released
+
+    def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
+        """The released class at ``keep / other``, other candidates at one, classes outside at ``W / (m other)``."""
+        word = 1 << self.bits
+        pairs = list(zip(self.keep, self.other, strict=True))
+        high = np.array([k / max(o, 1) for k, o in pairs])[self.sizes]
+        outside = np.array([word / (max(m, 1) * max(o, 1)) for m, (_, o) in enumerate(pairs)])[self.sizes]
+        mask = released[:, None] == np.arange(self.classes)
+        return Levels(mask, high, unpack(self.candidates, self.classes), outside)
+
+    def table(self, row: int = 0) -> Table:
+        """The candidates of one row as outcomes."""
+        support = unpack(self.candidates[row : row + 1], self.classes)[0]
+        outcomes = np.flatnonzero(support)
+        m, word = outcomes.size, 1 << self.bits
+        matrix = np.full((self.classes, m), float(Fraction(-(-word // m), word)))
+        matrix[:, -1] = float(1 - (m - 1) * Fraction(-(-word // m), word))
+        matrix[outcomes] = float(Fraction(self.other[m], word))
+        matrix[outcomes, np.arange(m)] = float(Fraction(self.keep[m], word))
+        return Table(outcomes.astype(np.int32), matrix)
+
+
+def prior_candidates(prior: Float[np.ndarray, "n k"], epsilon: float) -> UInt8[np.ndarray, "n b"]:
+    """The candidates of RRWithPrior: the set that maximises the probability of releasing the true class.
+
+    That set is the ``k*`` most likely classes, ``k*`` maximising ``e / (e + k - 1) * sum of the k largest``.
+
+    References:
+        Ghazi et al. 2021, Algorithm 2 and Theorem 3.
+    """
+    from labeldp.privacy._kernels import best_candidates  # noqa: PLC0415 (the compiler loads at the first draw)
+
+    packed = np.zeros((len(prior), (prior.shape[1] + 7) // 8), dtype=np.uint8)
+    best_candidates(prior, np.expm1(epsilon), packed, np.empty(len(prior), dtype=np.int64))
+    return packed
+
+
+def top_candidates(prior: Float[np.ndarray, "n k"], size: int) -> UInt8[np.ndarray, "n b"]:
+    """The ``size`` most likely classes of each row; ties go to the class that was declared first."""
+    order = np.argsort(-prior, axis=1, kind="stable")[:, :size]
+    mask = np.zeros(prior.shape, dtype=np.bool_)
+    np.put_along_axis(mask, order, True, axis=1)
+    return pack(mask)
+
+
+def _odds(keep: int, other: int, m: int, word: int) -> Fraction:
+    """The worst ratio with ``m`` candidates: between two candidates, and between a candidate and a class outside."""
+    if m == 1:
+        return Fraction(1)
+    usual = -(-word // m)
+    last = word - (m - 1) * usual
+    if last < 1:
+        return Fraction(word)
+    return max(Fraction(keep, other), Fraction(keep, last), Fraction(usual, other))

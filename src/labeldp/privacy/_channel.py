@@ -1,0 +1,162 @@
+"""The channel: the law of the released label given the true one, and all that follows from it."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt64
+
+from labeldp.privacy._rounding import log_above
+
+
+@dataclass(frozen=True)
+class Membership:
+    """How likely classes are to be released, given the true class; one entry, or one for each row.
+
+    Attributes:
+        true: Probability that the released class or set contains the true class.
+        other: Probability that it contains a given other class.
+        apart: Probability that it contains exactly one of the true class and a given other class.
+    """
+
+    true: Float[np.ndarray, "*rows"]
+    other: Float[np.ndarray, "*rows"]
+    apart: Float[np.ndarray, "*rows"]
+
+    @classmethod
+    def of(cls, true: Fraction, other: Fraction, apart: Fraction) -> Self:
+        """One entry for all rows, from exact probabilities."""
+        return cls(np.array(float(true)), np.array(float(other)), np.array(float(apart)))
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The likelihood of released labels in its short form: two levels on a mask, three where there is a support.
+
+    ``P(released | true = j)``, up to a factor for each row, is ``high`` where ``mask[:, j]``, 1 elsewhere, and
+    ``outside`` where ``support`` is given and does not hold.
+    """
+
+    mask: Bool[np.ndarray, "n k"]
+    high: Float[np.ndarray, "*rows"]
+    support: Bool[np.ndarray, "n k"] | None = None
+    outside: Float[np.ndarray, "*rows"] | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A law written out: every outcome, and its probability given each true class."""
+
+    outcomes: np.ndarray
+    matrix: Float[np.ndarray, "k m"]
+
+
+@dataclass(frozen=True, eq=False)
+class Channel(ABC):
+    """The law P(released label | true label), in integers that one random word is compared with.
+
+    A final channel is a frozen dataclass. Its integer fields are the law; an array field has one entry for each
+    row, where rows differ in public parameters. Released labels have one of two forms: ``"class"``, an integer
+    array of class codes, or ``"set"``, sets of classes as packed bits (a boolean mask is accepted too).
+
+    Attributes:
+        classes: Number of classes, k.
+        bits: Length of the word that decides membership; 64, or 16 where a test counts every word.
+    """
+
+    classes: int
+    bits: int = dataclasses.field(default=64, kw_only=True)
+
+    form: ClassVar[Literal["class", "set"]]
+
+    @property
+    @abstractmethod
+    def odds(self) -> Fraction:
+        """The largest ratio of one outcome's probabilities under two true labels, exactly."""
+
+    @property
+    @abstractmethod
+    def words_per_row(self) -> int:
+        """How many random words each row uses, whatever its label."""
+
+    @property
+    @abstractmethod
+    def membership(self) -> Membership:
+        """How likely classes are to be released."""
+
+    @abstractmethod
+    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> np.ndarray:
+        """Released labels for class codes, a function of the words alone; for the curator."""
+
+    @abstractmethod
+    def levels(self, released: np.ndarray) -> Levels:
+        """The likelihood of released labels in its short form."""
+
+    @abstractmethod
+    def table(self, row: int = 0) -> Table:
+        """The law of one row written out, where it is small."""
+
+    @property
+    def epsilon(self) -> float:
+        """The certified epsilon of one released label, rounded up from the integers that are drawn with."""
+        return log_above(self.odds)
+
+    def matrix(self, row: int = 0) -> Float[np.ndarray, "k m"]:
+        """P(outcome | true class) for one row, where it is small; the outcomes are ``table(row).outcomes``."""
+        return self.table(row).matrix
+
+    def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
+        """P(released | true = j) for each row and class, up to a factor for each row.
+
+        Args:
+            released: A release, or released labels in the channel's form, one for each row.
+
+        References:
+            The forward correction ``-log sum_j v_j p_j`` takes it: Patrini et al. 2017, section 4.
+        """
+        levels = self.levels(_labels(released))
+        values = np.where(levels.mask, _column(levels.high), 1.0)
+        if levels.support is None or levels.outside is None:
+            return values
+        return np.where(levels.support, values, _column(levels.outside))
+
+    def unbiased(self, released: object) -> Float[np.ndarray, "n k"]:
+        """Vectors ``w`` with ``E[w | true = j] = one_hot(j)``, for each row.
+
+        Where rows have candidates, that holds for true labels among them, and the entries outside are zero.
+
+        Args:
+            released: A release, or released labels in the channel's form, one for each row.
+
+        References:
+            Natarajan et al. 2013, Lemma 1, for two classes; Chua et al. 2025, Algorithm 1, line 10, for bits.
+        """
+        levels, chance = self.levels(_labels(released)), self.membership
+        true, other = _column(chance.true), _column(chance.other)
+        values = (levels.mask - other) / (true - other)
+        return values if levels.support is None else np.where(levels.support, values, 0.0)
+
+    def take(self, rows: slice | Int[np.ndarray, "m"]) -> Self:
+        """The channel of some of its rows."""
+        arrays: dict[str, Any] = {
+            field.name: value[rows]
+            for field in dataclasses.fields(self)
+            if isinstance(value := getattr(self, field.name), np.ndarray)
+        }
+        return dataclasses.replace(self, **arrays) if arrays else self
+
+
+def _labels(released: object) -> np.ndarray:
+    """The labels of a release, or an array as it is."""
+    return np.asarray(getattr(released, "codes", released))
+
+
+def _column(values: Float[np.ndarray, "*rows"]) -> Float[np.ndarray, "..."]:
+    """One entry for each row as a column; a single entry as it is."""
+    array = np.asarray(values, dtype=np.float64)
+    return array[:, None] if array.ndim else array

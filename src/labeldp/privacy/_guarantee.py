@@ -1,0 +1,68 @@
+"""The guarantee: what is promised, to whom, and on what assumptions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from labeldp import _checks
+
+Trust = Literal["local", "central", "peer"]
+
+_TRUST = {
+    "local": "Each label was randomized alone",
+    "central": "A trusted curator answered from all labels together",
+    "peer": "Peers exchanged their labels before anything was released",
+}
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A label differential privacy guarantee.
+
+    Attributes:
+        epsilon: Natural logarithm of the largest factor by which the probability of anything released can change
+            when the labels of one unit are replaced, rounded up.
+        delta: Probability with which that may fail; 0 is a pure guarantee.
+        trust: Who sees true labels: nobody but their holder (``"local"``), a curator, or peers.
+        unit: What one unit of protection is: ``"row"``, or the name of the column that tells units apart.
+        features: ``"static"``: features are public and do not change with the label.
+        assumptions: What was declared and not checked.
+
+    Guarantee:
+        The meaning of these words never changes under a schema version of the certificate.
+
+    References:
+        Dwork et al. 2006 for epsilon; Chaudhuri and Hsu 2011 for privacy of labels.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    trust: Trust = "local"
+    unit: str = "row"
+    features: Literal["static"] = "static"
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
+            raise ValueError(f"expected a finite epsilon of at least 0, found {self.epsilon!r}")
+        _checks.delta(self.delta)
+
+    @property
+    def factor(self) -> float:
+        """``exp(epsilon)``, the bound on the change of odds."""
+        return math.exp(self.epsilon) if self.epsilon < 700 else math.inf
+
+    def sentence(self) -> str:
+        """The guarantee in one plain sentence."""
+        whose = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
+        failing = f", except with probability {self.delta:g}" if self.delta else ""
+        return (
+            f"{_TRUST[self.trust]}: whatever else someone knows, replacing {whose} changes the probability of "
+            f"anything in this release by a factor of at most {self.factor:.4g} (epsilon {self.epsilon:.6g}, "
+            f"delta {self.delta:g}){failing}; the kept columns are public and are not protected."
+        )
+
+    def __str__(self) -> str:
+        return self.sentence()

@@ -1,0 +1,151 @@
+"""The hot loops, compiled. Each is a function of codes and words; none knows where a word comes from.
+
+All of them do the same work for every row, whatever its label, up to the choice of a branch.
+"""
+
+# Compiled functions take their types from the call, so the type checker has nothing to hold on to here.
+# ruff: noqa: PLR0917 (a compiled function takes its arguments by place)
+# mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+@njit(cache=True, nogil=True)
+def draw_response(codes, words, keep, other, out):
+    """Randomized response: the label if ``u < keep``, else the ``(u - keep) // other``-th other class.
+
+    The quotient is estimated in floating point and then put right by integers. It is below the number of
+    classes, at most 2**31, and the estimate is off by less than one, so one step either way is enough and
+    ``j * other`` never passes 2**64.
+    """
+    inverse = 1.0 / np.float64(other)
+    for i in range(codes.size):
+        u = words[i, 0]
+        y = codes[i]
+        rest = u - keep
+        j = np.int64(np.float64(rest) * inverse)
+        j -= np.uint64(j) * other > rest
+        j += rest - np.uint64(j) * other >= other
+        out[i] = y if u < keep else j + (j >= y)
+
+
+@njit(cache=True, nogil=True)
+def draw_candidates(codes, words, candidates, sizes, keep, other, uniform, out):
+    """RRTop-k: randomized response on a row's candidates; a label outside them gives one of them uniformly.
+
+    ``keep``, ``other`` and ``uniform`` are indexed by the number of candidates.
+    """
+    for i in range(codes.size):
+        u = words[i, 0]
+        y = codes[i]
+        m = sizes[i]
+        if m == 1:
+            out[i] = _nth(candidates[i], 0, -1)
+            continue
+        inside = (candidates[i, y >> 3] >> np.uint8(y & 7)) & 1
+        if inside and u < keep[m]:
+            out[i] = y
+            continue
+        rank = (u - keep[m]) // other[m] if inside else u // uniform[m]
+        skip = y if inside else -1
+        out[i] = _nth(candidates[i], np.int64(rank), skip)
+
+
+@njit(cache=True, nogil=True)
+def _nth(packed, rank, skip):
+    """The class of the given rank in a packed set, one class left out."""
+    for byte in range(packed.size):
+        bits = packed[byte]
+        while bits:
+            low = bits & (~bits + np.uint8(1))
+            j = byte * 8
+            while low > 1:
+                low >>= np.uint8(1)
+                j += 1
+            bits &= bits - np.uint8(1)
+            if j != skip:
+                if rank == 0:
+                    return j
+                rank -= 1
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def draw_subset(codes, words, classes, size, member, out):
+    """Subsets of a fixed size: the first word decides whether the true class is in, the others choose the rest.
+
+    The rest is a uniform subset of the other classes by Floyd's algorithm (Bentley and Floyd 1987), on halves of
+    words, each mapped to ``[0, m)`` by multiplication with the rejection that makes it uniform (Lemire 2019). The
+    numbers of halves and of rejections depend on the words alone, not on the label. Returns False if a row ran
+    out of words, which no one will see (``SubsetChannel.words_per_row``).
+    """
+    for i in range(codes.size):
+        y = codes[i]
+        inside = words[i, 0] < member
+        chosen = size - 1 if inside else size
+        half = 2
+        for j in range(classes - 1 - chosen, classes - 1):
+            bound = np.uint64(j + 1)
+            floor = ((_LOW + np.uint64(1)) - bound) % bound
+            while True:
+                if half >= 2 * words.shape[1]:
+                    return False
+                word = words[i, half >> 1]
+                product = ((word >> _HALF) if half & 1 else (word & _LOW)) * bound
+                half += 1
+                if (product & _LOW) >= floor:
+                    break
+            pick = np.int64(product >> _HALF)
+            pick += pick >= y
+            if out[i, pick >> 3] >> np.uint8(pick & 7) & 1:
+                pick = j + (j >= y)
+            out[i, pick >> 3] |= np.uint8(1) << np.uint8(pick & 7)
+        if inside:
+            out[i, y >> 3] |= np.uint8(1) << np.uint8(y & 7)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def draw_bits(codes, words, true, false, out):
+    """Independent bits: one word for each class, below ``true`` for the true class and ``false`` for the others."""
+    for i in range(codes.size):
+        y = codes[i]
+        for j in range(words.shape[1]):
+            threshold = true if j == y else false
+            out[i, j >> 3] |= np.uint8(words[i, j] < threshold) << np.uint8(j & 7)
+
+
+@njit(cache=True, nogil=True)
+def best_candidates(prior, gain, out, sizes):
+    """The candidates that maximise ``sum_A prior / (gain + |A|)``, ``gain = exp(epsilon) - 1``, for each row.
+
+    The best set is ``{j : prior_j > value}`` with ``value`` the maximum itself, and iterating from the value of
+    the full set climbs to it (Dinkelbach 1967). Equal priors are all in or all out; at a tie in value the
+    smaller set wins.
+    """
+    n, k = prior.shape
+    for i in range(n):
+        bar, count, total = -1.0, k, 0.0
+        for j in range(k):
+            total += prior[i, j]
+        while True:
+            value = total / (gain + count)
+            above, left = 0.0, 0
+            for j in range(k):
+                p = prior[i, j]
+                if p > value:
+                    above += p
+                    left += 1
+            if left >= count or left == 0:
+                break
+            bar, count, total = value, left, above
+        for j in range(k):
+            if prior[i, j] > bar:
+                out[i, j >> 3] |= np.uint8(1) << np.uint8(j & 7)
+        sizes[i] = count

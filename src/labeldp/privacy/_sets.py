@@ -1,0 +1,21 @@
+"""Sets of classes as packed bits: one row of ``ceil(classes / 8)`` bytes, lowest class in the lowest bit."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, UInt8
+
+
+def pack(mask: Bool[np.ndarray, "n k"]) -> UInt8[np.ndarray, "n b"]:
+    """Pack a mask of classes into bytes."""
+    return np.packbits(mask, axis=1, bitorder="little")
+
+
+def unpack(packed: UInt8[np.ndarray, "n b"], classes: int) -> Bool[np.ndarray, "n k"]:
+    """The mask of classes that packed bytes stand for."""
+    return np.asarray(np.unpackbits(packed, axis=1, count=classes, bitorder="little"), dtype=np.bool_)
+
+
+def sizes(packed: UInt8[np.ndarray, "n b"]) -> np.ndarray:
+    """How many classes each packed set holds."""
+    return np.asarray(np.bitwise_count(packed).sum(axis=1, dtype=np.int64))

@@ -1,0 +1,291 @@
+"""Label spaces: what a label may be, declared and never read off the labels."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Int
+
+from labeldp import _checks
+from labeldp.errors import LabelError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The policy that refuses missing labels; any other policy is the class that they are given.
+REFUSE = "refuse"
+_MOST_CLASSES = 1 << 24
+_SHOWN = 8
+
+
+class LabelSpace(ABC):
+    """What a label may be: finitely many points, each with a code from 0 to ``size - 1``."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of points, k."""
+
+    @property
+    @abstractmethod
+    def points(self) -> tuple[Any, ...]:
+        """The points in declared order."""
+
+    @abstractmethod
+    def encode(self, labels: object, first_row: int = 0) -> Int[np.ndarray, "n"]:
+        """Codes of labels: a total function on the space, and an error for everything else.
+
+        Args:
+            labels: A list, NumPy array, pandas series or Arrow array.
+            first_row: The row number of the first label, for messages.
+
+        Raises:
+            LabelError: A label is missing or not in the space. The message names a row, never a label.
+        """
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """The declaration, for the certificate."""
+
+    @abstractmethod
+    def arrow_type(self) -> pa.DataType:
+        """The Arrow type of a released label."""
+
+
+@dataclass(frozen=True)
+class Classes(LabelSpace):
+    """A declared, ordered list of classes.
+
+    Args:
+        values: At least two different strings, whole numbers or booleans, all of one kind.
+        missing: ``"refuse"``, or the declared class that missing labels are given.
+
+    Example:
+        >>> space = Classes(["benign", "malignant"])
+        >>> space.encode(["malignant", "benign"]).tolist()
+        [1, 0]
+
+    Raises:
+        LabelError: Fewer than two classes, duplicates, or classes of different kinds.
+    """
+
+    values: tuple[Any, ...]
+    missing: Any = REFUSE
+
+    def __init__(self, values: Iterable[Any], missing: Any = REFUSE) -> None:
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            raise LabelError("expected classes as a list, found a single value; write ['a', 'b']")
+        plain = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+        kinds = {type(value) for value in plain}
+        if len(plain) < 2:
+            raise LabelError(f"expected at least two declared classes, found {len(plain)}; nothing could be hidden")
+        if len(plain) > _MOST_CLASSES:
+            raise LabelError(f"expected at most {_MOST_CLASSES} classes, found {len(plain)}")
+        if len(kinds) != 1 or not kinds <= {str, int, bool}:
+            found = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise LabelError(f"expected classes that are all strings, all whole numbers or all booleans, found {found}")
+        if len(set(plain)) != len(plain):
+            raise LabelError("expected different classes, found a declared class twice")
+        if kinds == {int} and not all(-(1 << 63) <= value < 1 << 63 for value in plain):
+            raise LabelError("expected whole numbers that fit in 64 bits")
+        if missing != REFUSE and missing not in plain:
+            raise LabelError("expected missing='refuse' or one of the declared classes; declare a class for it")
+        object.__setattr__(self, "values", plain)
+        object.__setattr__(self, "missing", missing)
+
+    @property
+    def size(self) -> int:
+        """The number of classes, k."""
+        return len(self.values)
+
+    @property
+    def points(self) -> tuple[Any, ...]:
+        """The classes in declared order."""
+        return self.values
+
+    def arrow_type(self) -> pa.DataType:
+        """String, 64-bit integer or boolean."""
+        import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+
+        return {str: pa.string(), int: pa.int64(), bool: pa.bool_()}[type(self.values[0])]
+
+    def encode(self, labels: object, first_row: int = 0) -> Int[np.ndarray, "n"]:
+        """Codes of labels; see ``LabelSpace.encode``."""
+        import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        array = _arrow(labels)
+        wanted = self.arrow_type()
+        if pa.types.is_null(array.type):
+            array = pa.nulls(len(array), wanted)
+        if not _same_kind(array.type, wanted):
+            raise LabelError(
+                f"expected labels of type {wanted} like the declared classes, found {array.type}; "
+                "declare the classes in the type of the labels"
+            )
+        try:
+            array = array.cast(wanted)
+        except pa.ArrowInvalid:
+            raise LabelError(f"expected labels that are exactly {wanted}, found {array.type} that is not") from None
+        codes = pc.index_in(array, value_set=pa.array(self.values, wanted))
+        known, missing = codes.is_valid(), array.is_null()
+        if self.missing != REFUSE:
+            codes = pc.if_else(missing, pa.scalar(self.values.index(self.missing), pa.int32()), codes)
+        elif array.null_count:
+            row = first_row + pc.index(missing, True).as_py()
+            raise LabelError(
+                f"expected a label in every row, found none in row {row}; "
+                "declare a class for missing labels, or leave such rows out"
+            )
+        if codes.null_count:
+            row = first_row + pc.index(pc.or_(known, missing), False).as_py()
+            raise LabelError(
+                f"expected one of the {self.size} declared classes in every row, found something else in row {row}; "
+                "declare all classes that can occur"
+            )
+        return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.int32)
+
+    def describe(self) -> dict[str, Any]:
+        """The classes and the policy for missing labels."""
+        return {"kind": "classes", "values": list(self.values), "missing": self.missing}
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(value) for value in self.values[:_SHOWN])
+        more = f", ... {self.size} in all" if self.size > _SHOWN else ""
+        return f"Classes([{shown}{more}], missing={self.missing!r})"
+
+
+@dataclass(frozen=True)
+class Interval(LabelSpace):
+    """A declared range of real labels on a declared grid.
+
+    A label outside the range is put on its nearer end and a label between two points on the nearer point (the
+    upper of two equally near), before anything is drawn: both are part of the declaration.
+
+    Args:
+        low: Lowest label.
+        high: Highest label.
+        step: Distance of two points; it must divide the range, in decimals.
+        missing: ``"refuse"``, or the number that missing labels are given.
+
+    Example:
+        >>> Interval(0, 1, 0.25).encode([0.3, 7.0, -1.0]).tolist()
+        [1, 4, 0]
+
+    Raises:
+        LabelError: The range is empty or not finite, or the step does not divide it.
+    """
+
+    low: float
+    high: float
+    step: float
+    missing: Any = REFUSE
+    _grid: tuple[float, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        numbers = [self.low, self.high, self.step]
+        if any(isinstance(x, bool) or not isinstance(x, int | float) or not math.isfinite(x) for x in numbers):
+            raise LabelError("expected low, high and step to be finite numbers")
+        low, high, step = (Decimal(str(x)) for x in numbers)
+        if not (low < high and step > 0):
+            raise LabelError(f"expected low < high and step > 0, found {low}, {high} and {step}")
+        count, rest = divmod(high - low, step)
+        if rest or not 1 <= count < _MOST_CLASSES:
+            raise LabelError(
+                f"expected a step that divides the range into 1 to {_MOST_CLASSES - 1} parts, found {step} "
+                f"for {low} to {high}"
+            )
+        if self.missing != REFUSE:
+            _checks.number(self.missing, "missing")
+        object.__setattr__(self, "_grid", tuple(float(low + step * i) for i in range(int(count) + 1)))
+
+    @property
+    def size(self) -> int:
+        """The number of grid points, k."""
+        return len(self._grid)
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """The grid points from low to high."""
+        return self._grid
+
+    def arrow_type(self) -> pa.DataType:
+        """64-bit floating point."""
+        import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+
+        return pa.float64()
+
+    def encode(self, labels: object, first_row: int = 0) -> Int[np.ndarray, "n"]:
+        """Codes of the nearest grid points; see ``LabelSpace.encode``."""
+        import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+
+        array = _arrow(labels)
+        if pa.types.is_null(array.type):
+            array = pa.nulls(len(array), pa.float64())
+        if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type) or pa.types.is_decimal(array.type)):
+            raise LabelError(f"expected numbers as labels, found {array.type}; declare classes for other labels")
+        values = np.array(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+        missing = np.isnan(values)
+        if self.missing != REFUSE:
+            values[missing] = float(self.missing)
+        elif missing.any():
+            row = first_row + int(np.argmax(missing))
+            raise LabelError(f"expected a label in every row, found none in row {row}; say what missing labels are")
+        places = np.floor((np.clip(values, self.low, self.high) - self.low) / self.step + 0.5)
+        return np.clip(places, 0, self.size - 1).astype(np.int32)
+
+    def describe(self) -> dict[str, Any]:
+        """The range, the grid and the policy for missing labels."""
+        return {
+            "kind": "interval",
+            "low": self.low,
+            "high": self.high,
+            "step": self.step,
+            "missing": self.missing,
+        }
+
+
+def space_from(description: dict[str, Any]) -> LabelSpace:
+    """The label space of a declaration."""
+    given = dict(description)
+    kind = given.pop("kind")
+    return Classes(**given) if kind == "classes" else Interval(**given)
+
+
+def _arrow(labels: object) -> pa.Array:
+    """Labels as one Arrow array; NaN and None are missing."""
+    import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+
+    if isinstance(labels, pa.Array):
+        array = labels
+    elif isinstance(labels, pa.ChunkedArray):
+        array = labels.combine_chunks()
+    else:
+        if np.ndim(labels) != 1:  # type: ignore[arg-type]
+            raise LabelError(f"expected labels in one dimension, found {np.ndim(labels)}")  # type: ignore[arg-type]
+        try:
+            array = pa.array(labels, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            raise LabelError("expected labels of one kind: strings, whole numbers, booleans or numbers") from None
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0)
+    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+
+
+def _same_kind(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether labels of one type may stand for classes of another, without reading "1" as 1."""
+    import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+
+    if pa.types.is_string(wanted):
+        return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or found == pa.string_view())
+    if pa.types.is_boolean(wanted):
+        return bool(pa.types.is_boolean(found))
+    return bool(pa.types.is_integer(found) or pa.types.is_floating(found))

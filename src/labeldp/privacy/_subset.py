@@ -1,0 +1,109 @@
+"""Subsets of a fixed size: the true class is in with a chosen probability, the others are uniform."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from jaxtyping import Int, UInt8, UInt64
+
+from labeldp.privacy._calibration import accept, subset_weight
+from labeldp.privacy._channel import Channel, Levels, Membership, Table
+from labeldp.privacy._sets import pack, unpack
+
+#: A row runs out of words with a probability below 2**-LOST; the draw then stops and nothing is released.
+_LOST = 128
+#: Larger tables are not written out.
+_LARGEST_TABLE = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetChannel(Channel):
+    """A subset of ``size`` classes that holds the true class with weight ``member`` out of ``2**bits``.
+
+    References:
+        Ye and Barg 2018; Wang et al. 2016; Chua et al. 2025, Appendix A.
+    """
+
+    size: int
+    member: int
+
+    form: ClassVar[Literal["class", "set"]] = "set"
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.size < self.classes and 0 < self.member < 1 << self.bits and self.odds >= 1):
+            raise ValueError("expected a subset of some but not all classes that favours the true one")
+
+    @classmethod
+    def at(cls, classes: int, size: int, epsilon: float, bits: int = 64) -> Self:
+        """The channel with the largest weight whose epsilon is at most the one asked for."""
+        member = subset_weight(classes, size, epsilon, bits)
+        accept(_odds(classes, size, member, 1 << bits), epsilon, bits)
+        return cls(classes, size, member, bits=bits)
+
+    @property
+    def odds(self) -> Fraction:
+        """``A (classes - size) / ((W - A) size)``: a subset with the true class against one without it."""
+        return _odds(self.classes, self.size, self.member, 1 << self.bits)
+
+    @cached_property
+    def words_per_row(self) -> int:
+        """One word for membership; halves of words for the rest, with enough to spare for rejections.
+
+        A half is rejected with probability below ``classes / 2**32``, so ``r`` or more of ``size`` picks are with
+        probability below ``(size * classes / 2**32)**r``.
+        """
+        doubt = 32 - math.log2(self.size * self.classes + 1)
+        spare = math.ceil(_LOST / doubt) if doubt > 1 else _LOST + self.size
+        return 1 + math.ceil((self.size + spare) / 2)
+
+    @cached_property
+    def membership(self) -> Membership:
+        """``A / W`` for the true class; the other places are shared by the other classes."""
+        true = Fraction(self.member, 1 << self.bits)
+        others = self.classes - 1
+        other = (self.size - true) / others
+        apart = true * (1 - Fraction(self.size - 1, others)) + (1 - true) * Fraction(self.size, others)
+        return Membership.of(true, other, apart)
+
+    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
+        """Released subsets as packed bits."""
+        from labeldp.privacy._kernels import draw_subset  # noqa: PLC0415 (the compiler loads at the first draw)
+
+        released = np.zeros((codes.size, (self.classes + 7) // 8), dtype=np.uint8)
+        if not draw_subset(codes, words, self.classes, self.size, np.uint64(self.member), released):
+            raise RuntimeError("a row ran out of random words; draw again")
+        return released
+
+    def levels(self, released: np.ndarray) -> Levels:
+        """The classes in the subset at ``odds``."""
+        return Levels(set_mask(released, self.classes), np.array(float(self.odds)))
+
+    def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
+        """Every subset of that size, where there are few."""
+        count = math.comb(self.classes, self.size)
+        if count * self.classes > _LARGEST_TABLE:
+            raise ValueError(f"expected a small law, found {count} outcomes for {self.classes} classes; use levels")
+        mask = np.zeros((count, self.classes), dtype=np.bool_)
+        for outcome, subset in zip(mask, itertools.combinations(range(self.classes), self.size), strict=True):
+            outcome[list(subset)] = True
+        true = Fraction(self.member, 1 << self.bits)
+        inside = float(true / math.comb(self.classes - 1, self.size - 1))
+        outside = float((1 - true) / math.comb(self.classes - 1, self.size))
+        return Table(pack(mask), np.where(mask.T, inside, outside))
+
+
+def set_mask(released: np.ndarray, classes: int) -> np.ndarray:
+    """Sets as a boolean mask, from packed bits or from a mask."""
+    return released if released.dtype == np.bool_ else unpack(released, classes)
+
+
+def _odds(classes: int, size: int, member: int, word: int) -> Fraction:
+    if not 0 < member < word:
+        return Fraction(0)
+    return Fraction(member * (classes - size), (word - member) * size)
