@@ -1,1 +1,80 @@
-"""Label differential privacy: release labels, learn from them, and defend the epsilon."""
+"""Label differential privacy: release labels, learn from them, and defend the epsilon.
+
+    from labeldp import Classes, Curator, SubsetResponse
+
+    space = Classes(["benign", "malignant"])
+    curator = Curator(labels, space, budget=1.0)
+    release = curator.randomize(SubsetResponse(space, epsilon=1.0))
+    print(release.guarantee)
+
+Names are loaded when they are first used, so that importing the package stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from labeldp.mechanisms import BitResponse, PriorResponse, RandomizedResponse, SubsetResponse, TopKResponse
+    from labeldp.mechanisms import Randomizer as Randomizer
+    from labeldp.privacy import Channel as Channel
+    from labeldp.privacy import Classes, Guarantee, Interval
+    from labeldp.release import Certificate as Certificate
+    from labeldp.release import Curator, Release
+    from labeldp.release import release_table as release_table
+    from labeldp.release import verify as verify
+
+_ROOMS = {
+    "BitResponse": "mechanisms",
+    "Certificate": "release",
+    "Channel": "privacy",
+    "Classes": "privacy",
+    "Curator": "release",
+    "Guarantee": "privacy",
+    "Interval": "privacy",
+    "PriorResponse": "mechanisms",
+    "RandomizedResponse": "mechanisms",
+    "Randomizer": "mechanisms",
+    "Release": "release",
+    "SubsetResponse": "mechanisms",
+    "TopKResponse": "mechanisms",
+    "release_table": "release",
+    "verify": "release",
+}
+
+__all__ = [
+    "BitResponse",
+    "Certificate",
+    "Channel",
+    "Classes",
+    "Curator",
+    "Guarantee",
+    "Interval",
+    "PriorResponse",
+    "RandomizedResponse",
+    "Randomizer",
+    "Release",
+    "SubsetResponse",
+    "TopKResponse",
+    "__version__",
+    "release_table",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a name of the front door from its room."""
+    if name == "__version__":
+        return importlib.metadata.version("labeldp")
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'labeldp' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"labeldp.{_ROOMS[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The names of the front door."""
+    return sorted(__all__)

@@ -75,3 +75,8 @@ class TapeWords(Words):
     def block(self, start: int, count: int) -> UInt64[np.ndarray, "count"]:
         """The words ``start .. start + count - 1`` of the repeated tape."""
         return self._tape[np.arange(start, start + count) % self._tape.size]
+
+
+def identifier() -> str:
+    """A random name for a release: 128 bits in hexadecimal, which say nothing about what was released."""
+    return os.urandom(16).hex()

@@ -2,18 +2,26 @@
 
 from labeldp.mechanisms._bits import BitResponse
 from labeldp.mechanisms._drawing import draw
-from labeldp.mechanisms._prior import PriorResponse, TopKResponse
-from labeldp.mechanisms._randomizer import Randomizer
+from labeldp.mechanisms._prior import PriorResponse, TopKResponse, checked_prior
+from labeldp.mechanisms._randomizer import Expectation, Randomizer, expectation
 from labeldp.mechanisms._response import RandomizedResponse
 from labeldp.mechanisms._subset import SubsetResponse, best_response
+from labeldp.mechanisms._units import best_unit_response, grouped, per_unit, unit_sizes
 
 __all__ = [
     "BitResponse",
+    "Expectation",
     "PriorResponse",
     "RandomizedResponse",
     "Randomizer",
     "SubsetResponse",
     "TopKResponse",
     "best_response",
+    "best_unit_response",
+    "checked_prior",
     "draw",
+    "expectation",
+    "grouped",
+    "per_unit",
+    "unit_sizes",
 ]

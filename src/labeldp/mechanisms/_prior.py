@@ -128,7 +128,7 @@ class PriorResponse(Randomizer):
         return candidate_mass(self.prior, self._channel)
 
 
-def checked_prior(prior: object, classes: int) -> np.ndarray:
+def checked_prior(prior: object, classes: int, first_row: int = 0) -> np.ndarray:
     """A prior as a float array of shape (n, classes) whose rows are distributions."""
     try:
         array = np.array(prior, dtype=np.float64, order="C")
@@ -143,7 +143,7 @@ def checked_prior(prior: object, classes: int) -> np.ndarray:
         part = array[low : low + step]
         good = (part.min(axis=1) >= 0) & (np.abs(part.sum(axis=1) - 1) <= _TOLERANCE)
         if not good.all():
-            row = low + int(np.argmin(good))
+            row = first_row + low + int(np.argmin(good))
             raise PriorError(
                 f"expected non-negative probabilities that sum to 1 in every row of the prior, found other numbers "
                 f"in row {row}; normalise it"

@@ -51,17 +51,25 @@ class Randomizer(ABC):
         return dataclasses.replace(self, epsilon=epsilon)
 
     @property
-    def truth_probability(self) -> float:
-        """Probability that the released label or set contains the true class, averaged over rows.
+    def expectation(self) -> Expectation:
+        """What a released row keeps of its label, averaged over rows."""
+        return expectation(self.channel(), self.mass)
 
-        From parameters alone: never measured on labels.
-        """
-        return float(np.mean(self.channel().membership.true * self.mass))
 
-    @property
-    def clean_share(self) -> float:
-        """How many clean rows one released row is worth for telling two classes apart, between 0 and 1.
+@dataclass(frozen=True)
+class Expectation:
+    """What a released row keeps of its label, averaged over rows; from parameters alone, never from labels.
 
-        A row counts for the prior probability that its true class can be released.
-        """
-        return float(np.mean(pair_share(self.channel().membership) * self.mass))
+    Attributes:
+        truth_probability: Probability that the released label or set contains the true class.
+        clean_share: How many clean rows one released row is worth for telling two classes apart, between 0 and 1.
+    """
+
+    truth_probability: float
+    clean_share: float
+
+
+def expectation(channel: Channel, mass: np.ndarray) -> Expectation:
+    """What rows keep, each counted for the prior probability ``mass`` that its true class can be released."""
+    chance = channel.membership
+    return Expectation(float(np.mean(chance.true * mass)), float(np.mean(pair_share(chance) * mass)))

@@ -35,7 +35,7 @@ class SubsetResponse(Randomizer):
     Example:
         >>> from labeldp import Classes, SubsetResponse
         >>> randomizer = SubsetResponse(Classes(range(10)), epsilon=1.0)
-        >>> randomizer.size, randomizer.channel().epsilon <= 1.0
+        >>> randomizer.channel().size, randomizer.channel().epsilon <= 1.0
         (4, True)
 
     Raises:
@@ -51,8 +51,6 @@ class SubsetResponse(Randomizer):
         if self.size is not None and isinstance(self.space, LabelSpace):
             _checks.whole(self.size, "size", 1, self.space.size - 1)
         super().__post_init__()
-        if self.size is None:
-            object.__setattr__(self, "size", self._channel.size)
 
     @cached_property
     def _channel(self) -> SubsetChannel:
@@ -72,4 +70,4 @@ class SubsetResponse(Randomizer):
 def best_response(space: LabelSpace, epsilon: float) -> Randomizer:
     """The local randomizer without a prior that trains best: subsets, which are randomized response at size 1."""
     subset = SubsetResponse(space, epsilon)
-    return RandomizedResponse(space, epsilon) if subset.size == 1 else subset
+    return RandomizedResponse(space, epsilon) if subset.channel().size == 1 else subset

@@ -7,6 +7,7 @@ from labeldp.privacy._channel import Channel, Levels, Membership, Table
 from labeldp.privacy._efficiency import estimation_size, pair_share, total_variance, training_size
 from labeldp.privacy._grouped import GroupedChannel
 from labeldp.privacy._guarantee import Guarantee
+from labeldp.privacy._law import CHANNELS, channel_of, law_of, row_arrays
 from labeldp.privacy._response import ResponseChannel
 from labeldp.privacy._rounding import exp_below, float_above, log_above, sum_above
 from labeldp.privacy._sets import pack, unpack
@@ -14,6 +15,7 @@ from labeldp.privacy._spaces import REFUSE, Classes, Interval, LabelSpace, space
 from labeldp.privacy._subset import SubsetChannel
 
 __all__ = [
+    "CHANNELS",
     "REFUSE",
     "Account",
     "BitChannel",
@@ -32,14 +34,17 @@ __all__ = [
     "Rows",
     "SubsetChannel",
     "Table",
+    "channel_of",
     "compose",
     "estimation_size",
     "exp_below",
     "float_above",
+    "law_of",
     "log_above",
     "pack",
     "pair_share",
     "prior_candidates",
+    "row_arrays",
     "space_from",
     "sum_above",
     "top_candidates",

@@ -34,6 +34,11 @@ class Rows:
         """The rows ``0 .. count - 1``."""
         return cls(((0, count),)) if count else cls(())
 
+    @property
+    def stop(self) -> int:
+        """One more than the last row."""
+        return self.ranges[-1][1] if self.ranges else 0
+
     @classmethod
     def of(cls, indices: np.ndarray) -> Rows:
         """The rows of an integer array without repeats; covered by one range where they are too scattered."""

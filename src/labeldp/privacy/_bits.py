@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from jaxtyping import Int, UInt8, UInt64
+from jaxtyping import Bool, Int, UInt8, UInt64
 
 from labeldp.privacy._calibration import accept, bit_weight
 from labeldp.privacy._channel import Channel, Levels, Membership, Table
@@ -34,6 +34,7 @@ class BitChannel(Channel):
     true: int
     false: int
 
+    kind: ClassVar[str] = "bits"
     form: ClassVar[Literal["class", "set"]] = "set"
 
     def __post_init__(self) -> None:
@@ -83,6 +84,10 @@ class BitChannel(Channel):
     def levels(self, released: np.ndarray) -> Levels:
         """The classes in the set at ``odds``: the factors of all other bits are common to every true class."""
         return Levels(set_mask(released, self.classes), np.array(float(self.odds)))
+
+    def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
+        """Every set."""
+        return np.ones(len(released), dtype=np.bool_)
 
     def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
         """Every set of classes, where there are few."""

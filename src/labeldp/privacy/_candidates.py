@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from jaxtyping import Float, Int, UInt8, UInt64
+from jaxtyping import Bool, Float, Int, UInt8, UInt64
 
 from labeldp.privacy._calibration import accept, response_weights
 from labeldp.privacy._channel import Channel, Levels, Membership, Table
@@ -36,6 +36,7 @@ class CandidateChannel(Channel):
     other: tuple[int, ...]
     candidates: UInt8[np.ndarray, "n b"]
 
+    kind: ClassVar[str] = "candidates"
     form: ClassVar[Literal["class", "set"]] = "class"
 
     def __post_init__(self) -> None:
@@ -51,23 +52,19 @@ class CandidateChannel(Channel):
     @classmethod
     def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:
         """The channel of given candidates with an epsilon at most the one asked for."""
-        pairs = [response_weights(m, epsilon, bits) for m in range(1, classes + 1)]
-        for m, (keep, other) in enumerate(pairs[1:], start=2):
-            accept(_odds(keep, other, m, 1 << bits), epsilon, bits)
-        keep_all, other_all = zip((0, 0), *((k, max(o, 1)) for k, o in pairs), strict=True)
-        return cls(classes, (*keep_all[:1], 1 << bits, *keep_all[2:]), other_all, candidates, bits=bits)
+        keep, other = _weights(classes, epsilon, bits)
+        return cls(classes, keep, other, candidates, bits=bits)
 
     @cached_property
     def sizes(self) -> Int[np.ndarray, "n"]:
         """The number of candidates of each row."""
         return sizes(self.candidates)
 
-    @property
+    @cached_property
     def odds(self) -> Fraction:
-        """The largest ratio over the numbers of candidates in use, labels outside included."""
-        used = np.flatnonzero(np.bincount(self.sizes, minlength=self.classes + 1))
-        word = 1 << self.bits
-        return max((_odds(self.keep[m], self.other[m], m, word) for m in used.tolist()), default=Fraction(1))
+        """The largest ratio over all numbers of candidates that a row may have, labels outside included."""
+        pairs = enumerate(zip(self.keep, self.other, strict=True))
+        return max(_odds(keep, other, m, 1 << self.bits) for m, (keep, other) in pairs)
 
     @property
     def words_per_row(self) -> int:
@@ -101,10 +98,16 @@ class CandidateChannel(Channel):
         """The released class at ``keep / other``, other candidates at one, classes outside at ``W / (m other)``."""
         word = 1 << self.bits
         pairs = list(zip(self.keep, self.other, strict=True))
-        high = np.array([k / max(o, 1) for k, o in pairs])[self.sizes]
-        outside = np.array([word / (max(m, 1) * max(o, 1)) for m, (_, o) in enumerate(pairs)])[self.sizes]
+        high = np.array([keep / other for keep, other in pairs])[self.sizes]
+        outside = np.array([word / (max(m, 1) * other) for m, (_, other) in enumerate(pairs)])[self.sizes]
         mask = released[:, None] == np.arange(self.classes)
         return Levels(mask, high, unpack(self.candidates, self.classes), outside)
+
+    def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+        """The candidates of each row."""
+        place = np.clip(released, 0, self.classes - 1)
+        inside = self.candidates[np.arange(released.size), place >> 3] >> (place & 7).astype(np.uint8) & 1
+        return np.asarray((released == place) & (inside == 1))
 
     def table(self, row: int = 0) -> Table:
         """The candidates of one row as outcomes."""
@@ -141,9 +144,18 @@ def top_candidates(prior: Float[np.ndarray, "n k"], size: int) -> UInt8[np.ndarr
     return pack(mask)
 
 
+@lru_cache
+def _weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The weights at every number of candidates; with one candidate nothing depends on the label."""
+    pairs = [(1 << bits, 1), (1 << bits, 1), *(response_weights(m, epsilon, bits) for m in range(2, classes + 1))]
+    for m, (keep, other) in enumerate(pairs[2:], start=2):
+        accept(_odds(keep, other, m, 1 << bits) if other else Fraction(1), epsilon, bits)
+    return tuple(keep for keep, _ in pairs), tuple(other for _, other in pairs)
+
+
 def _odds(keep: int, other: int, m: int, word: int) -> Fraction:
     """The worst ratio with ``m`` candidates: between two candidates, and between a candidate and a class outside."""
-    if m == 1:
+    if m < 2:
         return Fraction(1)
     usual = -(-word // m)
     last = word - (m - 1) * usual

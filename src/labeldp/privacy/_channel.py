@@ -72,12 +72,13 @@ class Channel(ABC):
     classes: int
     bits: int = dataclasses.field(default=64, kw_only=True)
 
+    kind: ClassVar[str]
     form: ClassVar[Literal["class", "set"]]
 
     @property
     @abstractmethod
     def odds(self) -> Fraction:
-        """The largest ratio of one outcome's probabilities under two true labels, exactly."""
+        """The largest ratio of an outcome's probabilities when the labels of one unit are replaced, exactly."""
 
     @property
     @abstractmethod
@@ -98,12 +99,16 @@ class Channel(ABC):
         """The likelihood of released labels in its short form."""
 
     @abstractmethod
+    def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
+        """Whether each released label is one that the law can give."""
+
+    @abstractmethod
     def table(self, row: int = 0) -> Table:
         """The law of one row written out, where it is small."""
 
     @property
     def epsilon(self) -> float:
-        """The certified epsilon of one released label, rounded up from the integers that are drawn with."""
+        """The certified epsilon of one unit's released labels, rounded up from the integers that are drawn with."""
         return log_above(self.odds)
 
     def matrix(self, row: int = 0) -> Float[np.ndarray, "k m"]:

@@ -4,7 +4,6 @@ All of them do the same work for every row, whatever its label, up to the choice
 """
 
 # Compiled functions take their types from the call, so the type checker has nothing to hold on to here.
-# ruff: noqa: PLR0917 (a compiled function takes its arguments by place)
 # mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from jaxtyping import Int, UInt64
+from jaxtyping import Bool, Int, UInt64
 
 from labeldp.privacy._calibration import accept, response_weights
 from labeldp.privacy._channel import Channel, Levels, Membership, Table
@@ -25,6 +25,7 @@ class ResponseChannel(Channel):
     keep: int
     other: int
 
+    kind: ClassVar[str] = "response"
     form: ClassVar[Literal["class", "set"]] = "class"
 
     def __post_init__(self) -> None:
@@ -66,6 +67,10 @@ class ResponseChannel(Channel):
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
         """The released class at ``keep / other``."""
         return Levels(released[:, None] == np.arange(self.classes), np.array(float(self.odds)))
+
+    def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+        """Every class."""
+        return (released >= 0) & (released < self.classes)
 
     def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
         """Every class as an outcome."""

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from jaxtyping import Int, UInt8, UInt64
+from jaxtyping import Bool, Int, UInt8, UInt64
 
 from labeldp.privacy._calibration import accept, subset_weight
 from labeldp.privacy._channel import Channel, Levels, Membership, Table
@@ -33,6 +33,7 @@ class SubsetChannel(Channel):
     size: int
     member: int
 
+    kind: ClassVar[str] = "subset"
     form: ClassVar[Literal["class", "set"]] = "set"
 
     def __post_init__(self) -> None:
@@ -83,6 +84,10 @@ class SubsetChannel(Channel):
     def levels(self, released: np.ndarray) -> Levels:
         """The classes in the subset at ``odds``."""
         return Levels(set_mask(released, self.classes), np.array(float(self.odds)))
+
+    def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
+        """Every set of that size."""
+        return np.asarray(np.count_nonzero(set_mask(released, self.classes), axis=1) == self.size)
 
     def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
         """Every subset of that size, where there are few."""

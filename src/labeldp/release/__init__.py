@@ -1,0 +1,40 @@
+"""What leaves: the curator, releases, certificates, the ledger, and tables on disk."""
+
+from labeldp.release._certificate import UNKNOWN, Certificate, Draw, File
+from labeldp.release._curator import Curator
+from labeldp.release._ledger import Entry, Ledger
+from labeldp.release._release import Release
+from labeldp.release._table_release import (
+    AUTO,
+    MECHANISMS,
+    PRIOR,
+    TableRelease,
+    kept_columns,
+    ledger_path,
+    release_table,
+)
+from labeldp.release._tables import Table, open_table
+from labeldp.release._verifying import Check, Verdict, verify
+
+__all__ = [
+    "AUTO",
+    "MECHANISMS",
+    "PRIOR",
+    "UNKNOWN",
+    "Certificate",
+    "Check",
+    "Curator",
+    "Draw",
+    "Entry",
+    "File",
+    "Ledger",
+    "Release",
+    "Table",
+    "TableRelease",
+    "Verdict",
+    "kept_columns",
+    "ledger_path",
+    "open_table",
+    "release_table",
+    "verify",
+]

@@ -1,0 +1,180 @@
+"""The certificate: what was released, under which law and guarantee, in JSON that anyone can recompute."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from labeldp.errors import VerificationError
+from labeldp.privacy import Channel, Charge, Guarantee, LabelSpace, Rows, compose, law_of, space_from
+
+SCHEMA = "labeldp/certificate/1"
+
+#: What no certificate can show.
+UNKNOWN = (
+    "that the labels were drawn honestly, with this law and with secure random words",
+    "that the kept columns, the row order and the row set are public and do not give the label away",
+    "that these labels were not released elsewhere, outside the ledger; such releases add up",
+    "that the declared unit is the right one",
+)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One charge: a mechanism, its law, the rows, and what was promised."""
+
+    mechanism: str
+    law: Mapping[str, Any]
+    rows: Rows
+    guarantee: Guarantee
+
+    @classmethod
+    def of(cls, mechanism: str, channel: Channel, rows: Rows, guarantee: Guarantee) -> Draw:
+        """The charge for a draw from a channel."""
+        return cls(mechanism, law_of(channel), rows, guarantee)
+
+
+@dataclass(frozen=True)
+class File:
+    """A released file: its name, rows and hash."""
+
+    name: str
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was released and what is promised.
+
+    Nothing in it depends on a true label other than through what was drawn and charged for.
+
+    Attributes:
+        release: A random name.
+        label: The label column.
+        space: The declared label space.
+        rows: Number of rows.
+        draws: The charges, in order.
+        columns: Names and Arrow types of the released columns, in order.
+        files: The released files.
+        expects: Figures computed from parameters, such as the probability that the true class was kept.
+        assumptions: What was declared and not checked.
+        private: False if the words came from a test source; then nothing is promised.
+        parent: The hash of the release that this one is part of.
+    """
+
+    release: str
+    label: str
+    space: LabelSpace
+    rows: int
+    draws: tuple[Draw, ...]
+    columns: tuple[tuple[str, str], ...] = ()
+    files: tuple[File, ...] = ()
+    expects: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+    private: bool = True
+    parent: str | None = None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The composition of all charges."""
+        first = self.draws[0].guarantee
+        epsilon, delta = compose(Charge(draw.guarantee, draw.rows) for draw in self.draws)
+        return dataclasses.replace(first, epsilon=epsilon, delta=delta)
+
+    def to_json(self) -> str:
+        """The certificate as text, with sorted keys."""
+        guarantee = self.guarantee
+        body = {
+            "schema": SCHEMA,
+            "release": self.release,
+            "made_with": {"labeldp": version("labeldp"), "pyarrow": version("pyarrow")},
+            "private": self.private,
+            "label": {"column": self.label, "space": self.space.describe()},
+            "table": {
+                "rows": self.rows,
+                "columns": [{"name": name, "type": kind} for name, kind in self.columns],
+                "files": [dataclasses.asdict(file) for file in self.files],
+            },
+            "charges": [_draw_to_plain(draw) for draw in self.draws],
+            "guarantee": {**_guarantee_to_plain(guarantee), "sentence": guarantee.sentence()},
+            "expects": dict(self.expects),
+            "assumptions": list(self.assumptions),
+            "cannot_know": list(UNKNOWN),
+            "parent": self.parent,
+        }
+        return json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """The certificate that a text holds.
+
+        Raises:
+            VerificationError: The text is no certificate of this schema, or its parts contradict each other.
+        """
+        try:
+            body = json.loads(text)
+            schema = body.get("schema")
+        except (ValueError, AttributeError):
+            raise VerificationError("expected a certificate in JSON, found something else") from None
+        if schema != SCHEMA:
+            raise VerificationError(f"expected a certificate of schema {SCHEMA!r}, found {schema!r}; upgrade labeldp")
+        try:
+            certificate = _from_plain(cls, body)
+            claimed = dict(body["guarantee"])
+            sentence = claimed.pop("sentence")
+        except (KeyError, TypeError, ValueError, IndexError) as problem:
+            raise VerificationError(f"expected a complete certificate, found {type(problem).__name__}") from None
+        found = certificate.guarantee
+        if claimed != _guarantee_to_plain(found) or sentence != found.sentence():
+            raise VerificationError("expected a guarantee that follows from the charges, found another")
+        return certificate
+
+
+def digest(text: bytes) -> str:
+    """SHA-256 in hexadecimal; taken of released things only."""
+    return hashlib.sha256(text).hexdigest()
+
+
+def _from_plain(cls: type[Certificate], body: Mapping[str, Any]) -> Certificate:
+    table = body["table"]
+    return cls(
+        release=str(body["release"]),
+        label=str(body["label"]["column"]),
+        space=space_from(body["label"]["space"]),
+        rows=int(table["rows"]),
+        draws=tuple(_draw_from_plain(draw) for draw in body["charges"]),
+        columns=tuple((column["name"], column["type"]) for column in table["columns"]),
+        files=tuple(File(**file) for file in table["files"]),
+        expects=dict(body["expects"]),
+        assumptions=tuple(body["assumptions"]),
+        private=body["private"] is True,
+        parent=body["parent"],
+    )
+
+
+def _draw_to_plain(draw: Draw) -> dict[str, Any]:
+    return {
+        "mechanism": draw.mechanism,
+        "law": dict(draw.law),
+        "rows": [list(pair) for pair in draw.rows.ranges],
+        "guarantee": _guarantee_to_plain(draw.guarantee),
+    }
+
+
+def _draw_from_plain(body: Mapping[str, Any]) -> Draw:
+    rows = Rows(tuple((int(a), int(b)) for a, b in body["rows"]))
+    return Draw(str(body["mechanism"]), body["law"], rows, _guarantee_from_plain(body["guarantee"]))
+
+
+def _guarantee_to_plain(guarantee: Guarantee) -> dict[str, Any]:
+    return {**dataclasses.asdict(guarantee), "assumptions": list(guarantee.assumptions)}
+
+
+def _guarantee_from_plain(body: Mapping[str, Any]) -> Guarantee:
+    return Guarantee(**{**body, "assumptions": tuple(body["assumptions"])})

@@ -1,0 +1,266 @@
+"""The ledger: an append-only record of charges, in one SQLite file beside the data or in memory.
+
+It is on the private side, though it holds nothing that depends on a label: what was charged for, when, and a keyed
+fingerprint of the public columns by which the same data is known again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from filelock import FileLock, Timeout
+
+from labeldp._words import identifier
+from labeldp.errors import BudgetError, LedgerError
+from labeldp.privacy import Account, Budget, Charge, Guarantee, Rows
+from labeldp.release._output import fate_of
+
+State = Literal["charged", "released", "void"]
+
+_SCHEMA_VERSION = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS events (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, charge TEXT NOT NULL, event TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+CREATE TRIGGER IF NOT EXISTS events_stay BEFORE UPDATE ON events
+    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER IF NOT EXISTS events_remain BEFORE DELETE ON events
+    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One charge as the ledger keeps it.
+
+    Attributes:
+        identifier: The name of the release that was paid for.
+        label: The label column, or the name that a curator was given.
+        marks: Keyed fingerprints of the data; data sets that share one are taken for the same.
+        mechanism: What was drawn with.
+        guarantee: What was promised.
+        rows: Which rows.
+        output: The folder it goes to, or None if it stays in memory.
+        budget: The budget in force, after this charge.
+        state: ``"charged"`` until it is known whether it left, then ``"released"`` or ``"void"``.
+        time: When it was charged, UTC.
+    """
+
+    identifier: str
+    label: str
+    marks: tuple[str, ...]
+    mechanism: str
+    guarantee: Guarantee
+    rows: Rows
+    output: str | None = None
+    budget: Budget | None = None
+    state: State = "charged"
+    time: str = ""
+
+    @property
+    def charge(self) -> Charge:
+        """What the account counts."""
+        return Charge(self.guarantee, self.rows)
+
+
+class Ledger:
+    """Charges on disk, or in memory where no path is given.
+
+    Args:
+        path: An SQLite file; made when the first charge is recorded.
+
+    Raises:
+        LedgerError: The file is no ledger, is in use, or was opened in another process.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self._process = os.getpid()
+        self._thread = threading.RLock()
+        self._memory = None if path else sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+
+    def mark(self, *parts: str) -> str:
+        """A keyed fingerprint of public facts; of no use to anyone without this ledger."""
+        with self._open() as database:
+            ((key,),) = database.execute("SELECT value FROM about WHERE name = 'key'").fetchall()
+        return hmac.new(bytes.fromhex(key), json.dumps(parts).encode(), hashlib.sha256).hexdigest()
+
+    def entries(self) -> list[Entry]:
+        """All charges, oldest first, in their latest state."""
+        if self.path and not self.path.exists():
+            return []
+        found: dict[str, Entry] = {}
+        with self._open() as database:
+            rows = database.execute("SELECT time, charge, event, body FROM events ORDER BY number").fetchall()
+        for time, name, event, body in rows:
+            if event == "charged":
+                found[name] = _entry(name, time, json.loads(body))
+            else:
+                found[name] = dataclasses.replace(found[name], state=event)
+        return list(found.values())
+
+    @contextmanager
+    def charged(self, entry: Entry, budget: Budget | None) -> Iterator[None]:
+        """Record a charge, then let the caller draw; afterwards the charge stands or, if nothing left, is void.
+
+        Raises:
+            BudgetError: The charge would exceed the budget; nothing was recorded.
+            LedgerError: Another process is releasing from this ledger.
+        """
+        with self._alone():
+            self._settle_the_dead()
+            self._admit(entry, budget)
+            try:
+                yield
+            except BaseException:
+                fate = fate_of(Path(entry.output), entry.identifier) if entry.output else "never left"
+                self._append(entry.identifier, "released" if fate == "left" else "void")
+                raise
+            self._append(entry.identifier, "released")
+
+    def settle(self) -> None:
+        """Find out what became of charges whose process died."""
+        if self.path is None or self.path.exists():
+            with self._alone():
+                self._settle_the_dead()
+
+    def _admit(self, entry: Entry, budget: Budget | None) -> None:
+        """Ask the account and record the charge."""
+        known = [e for e in self.entries() if e.state != "void" and same_data(e, entry)]
+        in_force = budget or next((e.budget for e in reversed(known) if e.budget), None)
+        try:
+            account = Account(tuple(e.charge for e in known), in_force).admit(entry.charge)
+        except BudgetError as refusal:
+            where = f" (ledger {self.path})" if self.path else ""
+            raise BudgetError(f"{refusal}{where}") from None
+        self._append(entry.identifier, "charged", _body(dataclasses.replace(entry, budget=account.budget)))
+
+    def _settle_the_dead(self) -> None:
+        """Roll forward what stands at its target, void what never left; any other charge stays.
+
+        Nobody else is at work here, since the caller holds the lock.
+        """
+        for entry in self.entries():
+            if entry.state == "charged" and entry.output:
+                fate = fate_of(Path(entry.output), entry.identifier)
+                if fate != "unknown":
+                    self._append(entry.identifier, "released" if fate == "left" else "void")
+
+    def _append(self, name: str, event: State, body: dict[str, Any] | None = None) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        with self._open() as database:
+            database.execute(
+                "INSERT INTO events (time, charge, event, body) VALUES (?, ?, ?, ?)",
+                (now, name, event, json.dumps(body or {})),
+            )
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the ledger against other threads and processes; the lock falls when its process dies."""
+        if os.getpid() != self._process:
+            raise LedgerError("expected the process that opened this ledger, found a fork of it; open it again there")
+        with self._thread:
+            if self.path is None:
+                yield
+                return
+            lock = FileLock(f"{self.path}.lock", timeout=0, mode=0o600)
+            try:
+                lock.acquire()
+            except Timeout:
+                raise LedgerError(
+                    f"expected the ledger {self.path} to be free, found another release at work on it; wait for it"
+                ) from None
+            except OSError as problem:
+                raise LedgerError(f"expected to lock the ledger {self.path}, found: {problem.strerror}") from None
+            try:
+                yield
+            finally:
+                lock.release()
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """The database, with its tables and its key."""
+        database = self._memory
+        try:
+            if database is None:
+                if not self.path.exists():  # type: ignore[union-attr]
+                    os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))  # type: ignore[arg-type]
+                database = sqlite3.connect(self.path, isolation_level=None, timeout=30)  # type: ignore[arg-type]
+                database.execute("PRAGMA synchronous = FULL")
+            _prepare(database)
+            yield database
+        except sqlite3.DatabaseError as problem:
+            raise LedgerError(f"expected a labeldp ledger at {self.path}, found: {problem}; restore a copy") from None
+        except OSError as problem:
+            raise LedgerError(f"expected to write the ledger {self.path}, found: {problem.strerror}") from None
+        finally:
+            if database is not None and database is not self._memory:
+                database.close()
+
+
+def same_data(one: Entry, other: Entry) -> bool:
+    """Whether two charges are of the same label of the same data; doubt says yes."""
+    return one.label == other.label and not set(one.marks).isdisjoint(other.marks)
+
+
+def _prepare(database: sqlite3.Connection) -> None:
+    """Make the tables and the key of a new ledger; refuse a file that is something else."""
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not tables:
+        database.execute("BEGIN IMMEDIATE")
+        for statement in _statements(_SCHEMA):
+            database.execute(statement)
+        rows = [("version", str(_SCHEMA_VERSION)), ("key", identifier())]
+        database.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", rows)
+        database.execute("COMMIT")
+    elif not {"about", "events"} <= tables:
+        raise sqlite3.DatabaseError("a database of something else")
+    ((version,),) = database.execute("SELECT value FROM about WHERE name = 'version'").fetchall()
+    if version != str(_SCHEMA_VERSION):
+        raise sqlite3.DatabaseError(f"a ledger of version {version}, and this program knows {_SCHEMA_VERSION}")
+
+
+def _statements(script: str) -> Iterable[str]:
+    """The statements of a script, one by one, so that they can stand in one transaction."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _body(entry: Entry) -> dict[str, Any]:
+    body = dataclasses.asdict(entry)
+    for known_elsewhere in ("identifier", "state", "time"):
+        del body[known_elsewhere]
+    return body
+
+
+def _entry(name: str, time: str, body: dict[str, Any]) -> Entry:
+    guarantee = {**body["guarantee"], "assumptions": tuple(body["guarantee"]["assumptions"])}
+    return Entry(
+        identifier=name,
+        time=time,
+        label=body["label"],
+        marks=tuple(body["marks"]),
+        mechanism=body["mechanism"],
+        guarantee=Guarantee(**guarantee),
+        rows=Rows(tuple((a, b) for a, b in body["rows"]["ranges"])),
+        output=body["output"],
+        budget=Budget(**body["budget"]),
+    )

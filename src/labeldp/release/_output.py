@@ -1,0 +1,85 @@
+"""The folder of a release: staged beside its target, moved there in one step, or never seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+from labeldp.errors import OutputError
+
+CERTIFICATE = "certificate.json"
+_MARK = ".labeldp-"
+
+#: What became of an output: it stands at its target, it never left its staging folder, or that can't be told.
+Fate = Literal["left", "never left", "unknown"]
+
+
+def staging_of(target: Path, identifier: str) -> Path:
+    """The staging folder of a release: hidden, beside its target, so that it can be moved in one step."""
+    return target.with_name(f".{target.name}{_MARK}{identifier}")
+
+
+@contextmanager
+def staged(target: Path, identifier: str) -> Iterator[Path]:
+    """An empty, private staging folder; the caller moves it with ``publish`` or it is removed.
+
+    Raises:
+        OutputError: The target exists, or its parent folder does not.
+    """
+    if os.path.lexists(target):
+        raise OutputError(f"expected an output folder that does not exist yet, found {target}; choose another name")
+    if not target.parent.is_dir():
+        raise OutputError(f"expected an existing folder to put the output in, found none at {target.parent}")
+    for old in target.parent.glob(f".{target.name}{_MARK}*"):
+        with suppress(OSError):  # an empty one is left by a job that was killed before its charge
+            old.rmdir()
+    staging = staging_of(target, identifier)
+    staging.mkdir(mode=0o700)
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def publish(staging: Path, target: Path) -> None:
+    """Move a staging folder to its target, once everything in it is on disk."""
+    for file in staging.iterdir():
+        _sync(file)
+    _sync(staging)
+    if os.path.lexists(target):
+        raise OutputError(f"expected an output folder that does not exist yet, found {target}; choose another name")
+    staging.rename(target)
+    _sync(target.parent)
+
+
+def fate_of(target: Path, identifier: str) -> Fate:
+    """What became of an output; a staging folder that is still there never left, and is removed."""
+    if _identifier_at(target) == identifier:
+        return "left"
+    staging = staging_of(target, identifier)
+    if not staging.exists():
+        return "unknown"
+    shutil.rmtree(staging)
+    return "never left"
+
+
+def _identifier_at(target: Path) -> object:
+    """The identifier in the certificate of a folder, if there is one."""
+    try:
+        return json.loads((target / CERTIFICATE).read_bytes()).get("release")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file or folder is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,191 @@
+"""A release: released labels with their channel and their guarantee. It holds no true label."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+
+from labeldp.errors import InputError, NotTrueLabelsError, RowsError
+from labeldp.privacy import Channel, Guarantee, LabelSpace, row_arrays
+from labeldp.release._certificate import Certificate, digest
+from labeldp.release._columns import column_name, to_columns
+
+_ENTRIES_PER_PIECE = 1 << 30
+
+
+class ReleasedLabel:
+    """One released label as foreign code sees it: it refuses to be taken for a true label."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<released label>"
+
+    def _refuse(self, *_: object) -> Any:
+        raise NotTrueLabelsError(
+            "expected true labels here, found a release; use an estimator or a metric of labeldp.learning, which "
+            "take the noise into account, or release.to_arrow() if the bare values are what you want"
+        )
+
+    __float__ = __int__ = __index__ = __bool__ = __str__ = _refuse
+    __eq__ = __lt__ = __gt__ = __le__ = __ge__ = __hash__ = _refuse
+
+
+_LABEL = ReleasedLabel()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
+    """Released labels, the channel they were drawn from, and the guarantee that holds for them.
+
+    It can be sliced, split and indexed like a target array; doing so never draws again. As an array of numbers it
+    refuses to be used, since released labels are not true labels.
+
+    Attributes:
+        codes: Released labels: class codes of shape (n,), or sets as packed bits of shape (n, ceil(k / 8)).
+        channel: The law of these rows.
+        space: The declared label space.
+        certificate: What was charged for, and the guarantee.
+
+    Example:
+        >>> from labeldp import Classes, Curator, RandomizedResponse
+        >>> space = Classes(["no", "yes"])
+        >>> release = Curator(["yes", "no", "yes"], space).randomize(RandomizedResponse(space, epsilon=1.0))
+        >>> len(release), release.guarantee.epsilon, release[:2].unbiased().shape
+        (3, 1.0, (2, 2))
+    """
+
+    codes: np.ndarray
+    channel: Channel
+    space: LabelSpace
+    certificate: Certificate
+
+    def __post_init__(self) -> None:
+        codes = np.array(self.codes)
+        codes.flags.writeable = False
+        object.__setattr__(self, "codes", codes)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised of all that was charged for this release and those it came from."""
+        return self.certificate.guarantee
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of rows, as the shape of a target array."""
+        return (len(self),)
+
+    @property
+    def ndim(self) -> int:
+        """One, as a target array has."""
+        return 1
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Object: a release is no array of numbers."""
+        return np.dtype(object)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __iter__(self) -> Iterator[ReleasedLabel]:
+        return iter([_LABEL] * len(self))
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        """An array of objects that refuse to be taken for true labels."""
+        del copy
+        if dtype is not None and np.dtype(dtype) != object:  # type: ignore[call-overload]
+            _LABEL._refuse()
+        array = np.empty(len(self), dtype=object)
+        array[:] = _LABEL
+        return array
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Some of the rows, as a release that names this one as its parent; a single row is opaque."""
+        if isinstance(rows, int | np.integer):
+            if not -len(self) <= rows < len(self):
+                raise RowsError(f"expected a row between 0 and {len(self) - 1}, found {rows}")
+            return _LABEL
+        index = rows if isinstance(rows, slice) else np.asarray(rows)
+        codes, channel = self.codes[index], self.channel.take(index)
+        parent = self.certificate.parent or self.hash
+        certificate = dataclasses.replace(self.certificate, rows=len(codes), files=(), columns=(), parent=parent)
+        return Release(codes, channel, self.space, certificate)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of what was released: labels, and what differs by row."""
+        parts = [self.codes, *row_arrays(self.channel).values()]
+        return digest(b"".join(np.ascontiguousarray(part).tobytes() for part in parts))
+
+    def likelihood(self) -> Float[np.ndarray, "n k"]:
+        """P(released | true = j) for each row and class, up to a factor for each row."""
+        return self.channel.likelihood(self.codes)
+
+    def unbiased(self) -> Float[np.ndarray, "n k"]:
+        """Vectors whose expectation given the true class is its one-hot vector."""
+        return self.channel.unbiased(self.codes)
+
+    def to_arrow(self) -> pa.ChunkedArray:
+        """The released values: classes, or lists of classes in declared order."""
+        return self._table("label")["label_released"]
+
+    def save(self, directory: str | Path, table: object = None, label: str = "label") -> Path:
+        """Write the release with its certificate into a new folder, beside public columns.
+
+        Args:
+            directory: A folder that does not exist yet; it appears at once, complete.
+            table: Public columns, one row for each label: a pandas or polars frame, or an Arrow table. None
+                writes the released labels alone.
+            label: The name that the released columns begin with.
+
+        Raises:
+            InputError: The table has another number of rows, or a column with the name of a released one.
+            OutputError: The folder exists.
+        """
+        from labeldp.release._writing import write_release  # noqa: PLC0415 (the writer knows releases)
+
+        public = pa.table({}) if table is None else pa.table(table)
+        if table is not None and public.num_rows != len(self):
+            raise InputError(f"expected a table of {len(self)} rows like the release, found {public.num_rows}")
+        added = self._table(label)
+        if shared := set(public.column_names) & set(added.column_names):
+            raise InputError(f"expected no column named {sorted(shared)[0]!r} in the table; rename it")
+        columns = {**{name: public[name] for name in public.column_names}, **{n: added[n] for n in added.column_names}}
+        return write_release(Path(directory), pa.table(columns), dataclasses.replace(self.certificate, label=label))
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Release:
+        """The release in a folder, checked against its certificate.
+
+        Raises:
+            VerificationError: The folder and its certificate do not agree.
+        """
+        from labeldp.release._verifying import load_release  # noqa: PLC0415 (the reader knows releases)
+
+        return load_release(Path(directory))
+
+    def _table(self, label: str) -> pa.Table:
+        """The released columns, in pieces that fit in 32-bit offsets."""
+        step = max(1, _ENTRIES_PER_PIECE // self.channel.classes)
+        pieces = [
+            pa.table(to_columns(label, self.space, self.channel.take(rows), self.codes[rows]))
+            for low in range(0, max(len(self), 1), step)
+            if (rows := slice(low, low + step))
+        ]
+        return pa.concat_tables(pieces)
+
+    def __repr__(self) -> str:
+        mechanisms = ", ".join(draw.mechanism for draw in self.certificate.draws)
+        public = "" if self.certificate.private else ", NOT PRIVATE (test words)"
+        return f"<Release of {len(self)} rows by {mechanisms}, epsilon {self.guarantee.epsilon:.6g}{public}>"
+
+
+__all__ = ["Release", "ReleasedLabel", "column_name"]

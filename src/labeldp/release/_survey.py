@@ -1,0 +1,180 @@
+"""The first pass over a table: everything is checked before anything is drawn."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Int
+
+from labeldp.errors import LabelError, TableError
+from labeldp.mechanisms import checked_prior
+from labeldp.privacy import LabelSpace
+from labeldp.release._tables import Table, ahead
+
+_HEAD = 1 << 16
+_FINGERPRINT_ROWS = 1 << 12
+_FEW_VALUES = 0.5
+
+
+@dataclass
+class Units:
+    """How many rows each unit has, by a 64-bit number for each unit.
+
+    Whole numbers stand for themselves and other values for a hash of their text. Two units with one hash would be
+    taken for one larger unit, which gets less epsilon for each row, not more.
+    """
+
+    keys: Int[np.ndarray, "u"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    counts: Int[np.ndarray, "u"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def add(self, column: pa.Array) -> None:
+        """Count the rows of a batch."""
+        keys, inverse = np.unique(np.concatenate([self.keys, unit_keys(column)]), return_inverse=True)
+        weights = np.concatenate([self.counts, np.ones(len(column), dtype=np.int64)])
+        counts = np.zeros(keys.size, dtype=np.int64)
+        np.add.at(counts, inverse, weights)
+        self.keys, self.counts = keys, counts
+
+    def rows_per_unit(self, column: pa.Array) -> Int[np.ndarray, "n"]:
+        """For each row of a batch, how many rows its unit has in the whole table."""
+        return np.asarray(self.counts[np.searchsorted(self.keys, unit_keys(column))])
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the first pass found; of the labels only that all of them are in the space.
+
+    Attributes:
+        rows: The number of rows.
+        units: The rows of each unit, where a unit was declared.
+        heads: For each public column that tells data sets apart, its first values as text.
+        notes: For the curator alone: what kept columns or the order of rows say about labels.
+    """
+
+    rows: int
+    units: Units | None
+    heads: dict[str, str]
+    notes: tuple[str, ...]
+
+
+def survey(
+    table: Table,
+    space: LabelSpace,
+    kept: list[str],
+    unit: str | None,
+    prior: list[str],
+    rows_per_batch: int,
+    report: Callable[[str, int, int], None],
+) -> Survey:
+    """Read the label, the unit and the prior of every row, and the head of every column.
+
+    Raises:
+        LabelError: A label is missing or not in the space.
+        PriorError: A prior is no distribution.
+        TableError: The table is empty, or a unit is missing.
+    """
+    units = Units() if unit else None
+    rows = changes = 0
+    last = -1
+    seen = np.zeros(space.size, dtype=np.bool_)
+    for batch in ahead(table.batches([table.label, *([unit] if unit else []), *prior], rows_per_batch)):
+        codes = label_codes(table, batch, space, rows)
+        if units is not None and unit is not None:
+            if batch[unit].null_count:
+                raise TableError(f"expected a unit in every row of {unit!r}, found none in some; fill it in")
+            units.add(batch[unit])
+        if prior:
+            prior_of(batch, prior, rows)
+        if codes.size:
+            changes += int(np.count_nonzero(np.diff(codes))) + int(last not in (-1, int(codes[0])))
+            last = int(codes[-1])
+            seen[codes] = True
+        rows += batch.num_rows
+        report("check", rows, 0)
+    if rows == 0:
+        raise TableError(f"expected at least one row in {table.path}, found none")
+    notes = list(_column_notes(table, space, kept))
+    if changes + 1 == np.count_nonzero(seen) and rows > 2 * space.size:
+        notes.append("the rows are grouped by label, so their order gives labels away: shuffle the table first")
+    return Survey(rows, units, _heads(table), tuple(notes))
+
+
+def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_row: int) -> Int[np.ndarray, "n"]:
+    """Codes of a batch's labels. In CSV a label is text, read as the declared space has it; empty is missing."""
+    column = batch[table.label]
+    if table.kind == "parquet":
+        return space.encode(column, first_row)
+    empty = pc.equal(column, "")
+    column = pc.if_else(empty, pa.scalar(None, pa.string()), column)
+    if pa.types.is_string(space.arrow_type()):
+        return space.encode(column, first_row)
+    if pa.types.is_floating(space.arrow_type()):
+        try:
+            return space.encode(column.cast(pa.float64()), first_row)
+        except pa.ArrowInvalid:
+            raise LabelError(
+                "expected numbers in the label column, found other text; declare classes instead"
+            ) from None
+    texts = pa.array([str(value).lower() if isinstance(value, bool) else str(value) for value in space.points])
+    places = pc.index_in(column, value_set=texts).cast(pa.int64())
+    known = pa.array(space.points, space.arrow_type()).take(places)
+    strange = pc.and_(known.is_null(), column.is_valid())
+    if pc.any(strange).as_py():
+        row = first_row + pc.index(strange, True).as_py()
+        raise LabelError(
+            f"expected one of the {space.size} declared classes in every row, found something else in row {row}; "
+            "declare all classes that can occur"
+        )
+    return space.encode(known, first_row)
+
+
+def prior_of(batch: pa.RecordBatch, columns: list[str], first_row: int) -> np.ndarray:
+    """The prior in a batch's columns, checked."""
+    try:
+        stacked = [batch[name].cast(pa.float64()).to_numpy(zero_copy_only=False) for name in columns]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise TableError(f"expected numbers in the prior columns {columns[0]!r} ..., found something else") from None
+    return checked_prior(np.stack(stacked, axis=1), len(columns), first_row)
+
+
+def unit_keys(column: pa.Array) -> Int[np.ndarray, "n"]:
+    """A 64-bit number for each row's unit."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_integer(column.type):
+        return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
+    coded = column.dictionary_encode()
+    values = [hashlib.blake2b(repr(v).encode(), digest_size=8).digest() for v in coded.dictionary.to_pylist()]
+    keys = np.frombuffer(b"".join(values), dtype=np.int64)
+    return np.asarray(keys[coded.indices.to_numpy(zero_copy_only=False)])
+
+
+def _heads(table: Table) -> dict[str, str]:
+    """The first values of each column but the label, where they tell data sets apart."""
+    others = [name for name in table.schema.names if name != table.label]
+    for batch in table.batches(others, _FINGERPRINT_ROWS) if others else ():
+        values = {name: column.to_pylist() for name, column in zip(others, batch.columns, strict=True)}
+        return {name: repr(found) for name, found in values.items() if len(set(map(repr, found))) > 1}
+    return {}
+
+
+def _column_notes(table: Table, space: LabelSpace, kept: list[str]) -> Iterator[str]:
+    """Which kept columns equal or determine the label in the head of the table."""
+    for batch in table.batches([table.label, *kept], _HEAD):
+        codes = label_codes(table, batch, space, 0).astype(np.int64)
+        for name in kept:
+            try:
+                values = batch[name].dictionary_encode().indices
+            except pa.ArrowNotImplementedError:  # lists and the like
+                continue
+            groups = np.asarray(values.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64) + 1
+            different = np.unique(groups).size
+            pairs = np.unique(groups * space.size + codes).size
+            if pairs == different and 1 < different <= _FEW_VALUES * codes.size:
+                yield f"the kept column {name!r} equals or determines the label: drop it, or it gives labels away"
+        return

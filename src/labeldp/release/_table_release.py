@@ -1,0 +1,328 @@
+"""From a table on disk to a release on disk: two passes, in bounded memory, all or nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+
+from labeldp._words import SecureWords, Words, identifier
+from labeldp.errors import InputError
+from labeldp.mechanisms import (
+    BitResponse,
+    Expectation,
+    PriorResponse,
+    RandomizedResponse,
+    Randomizer,
+    SubsetResponse,
+    best_response,
+    best_unit_response,
+    draw,
+    expectation,
+    grouped,
+    per_unit,
+    unit_sizes,
+)
+from labeldp.privacy import Channel, Guarantee, LabelSpace, Rows
+from labeldp.release._certificate import Certificate, Draw, File
+from labeldp.release._columns import column_types, to_columns
+from labeldp.release._curator import budget_of
+from labeldp.release._ledger import Entry, Ledger
+from labeldp.release._output import staged
+from labeldp.release._survey import Survey, label_codes, prior_of, survey
+from labeldp.release._tables import Table, ahead, open_table
+from labeldp.release._writing import FileWriter, columns_of, finish, plain_column, plain_schema
+
+AUTO, PRIOR = "auto", "prior"
+
+#: Mechanisms by the name that the command line gives them; ``prior`` needs the table's columns too.
+MECHANISMS: Mapping[str, Callable[[LabelSpace, float], Randomizer]] = MappingProxyType(
+    {
+        AUTO: best_response,
+        RandomizedResponse.name: RandomizedResponse,
+        SubsetResponse.name: SubsetResponse,
+        BitResponse.name: BitResponse,
+    }
+)
+
+_ROWS_PER_BATCH = 1 << 18
+_ENTRIES_PER_BATCH = 1 << 24
+_DECLARED_PUBLIC = "the kept columns, the row order and the row set are public and were declared so"
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class TableRelease:
+    """What was released from a table, and where it is.
+
+    Attributes:
+        certificate: What is promised.
+        output: The folder.
+        ledger: The ledger that was charged.
+        notes: For the curator alone, since they may depend on labels; also in ``notes_file``.
+        notes_file: Where notes are kept, beside the ledger; made when there is one.
+    """
+
+    certificate: Certificate
+    output: Path
+    ledger: Path
+    notes: tuple[str, ...]
+    notes_file: Path
+
+
+def release_table(
+    source: str | Path,
+    label: str,
+    space: LabelSpace,
+    epsilon: float,
+    output: str | Path,
+    *,
+    keep: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    mechanism: str = AUTO,
+    prior: str | None = None,
+    unit: str | None = None,
+    budget: float | tuple[float, float] | None = None,
+    ledger: str | Path | None = None,
+    progress: Progress | None = None,
+) -> TableRelease:
+    """Release a table: its public columns, and each label randomized once, with a certificate.
+
+    Args:
+        source: A CSV or Parquet file, or a folder of either.
+        label: The label column.
+        space: The declared label space.
+        epsilon: What each row's label, or all labels of one unit, may cost.
+        output: A folder that does not exist yet. It appears at once, complete, or not at all.
+        keep: The public columns, or None with ``drop``.
+        drop: The columns that are not public; all others are declared public.
+        mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"`` or ``"prior"``.
+        prior: With ``"prior"``: what the names of the prior's columns begin with, each followed by its class.
+        unit: The column that tells units of protection apart; it is declared public, and need not be kept.
+        budget: The most that may be spent on this label of this data; by default the first release sets it.
+        ledger: Where charges are kept; by default beside the source.
+        progress: Called with the name of the pass, the rows done, and the rows in all (0 while not known).
+
+    Returns:
+        The certificate and where everything is.
+
+    Guarantee:
+        * The charge is in the ledger before a label is drawn, and stays unless nothing left.
+        * Whether it fails, and what it says, does not depend on labels inside the space; ``notes`` may.
+
+    Raises:
+        InputError: Something does not fit; nothing was charged.
+        BudgetError: The budget does not allow it; nothing was drawn.
+        OutputError: The output exists, or there is no folder to put it in.
+    """
+    report = progress or (lambda *_: None)
+    allowance = budget_of(budget)
+    table = open_table(Path(source), label)
+    kept = kept_columns(table.schema, label, keep, drop)
+    likely = _prior_columns(table.schema, space, mechanism, prior)
+    _known(table.schema, [unit] if unit else [], "unit")
+    target, path = Path(output).absolute(), ledger_path(table.path, ledger)
+    rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // space.size))
+    _randomizer(space, epsilon, mechanism)  # refuses a bad epsilon before the table is read
+    found = survey(table, space, kept, unit, likely, rows, report)
+    law = _law(space, epsilon, mechanism, likely, unit, found)
+    job = _Job(table, space, tuple(kept), law, rows, found.rows, report)
+    guarantee = Guarantee(law.channel.epsilon, unit=unit or "row")
+    record = Ledger(path)
+    entry = Entry(
+        identifier(), label, _marks(record, table, found), law.name, guarantee, Rows.all(found.rows), str(target)
+    )
+    with staged(target, entry.identifier) as staging, record.charged(entry, allowance):
+        certificate = job.write(staging, entry, SecureWords())
+        finish(staging, target, certificate)
+    return TableRelease(certificate, target, path, found.notes, _write_notes(path, found.notes))
+
+
+def kept_columns(schema: pa.Schema, label: str, keep: Sequence[str] | None, drop: Sequence[str] | None) -> list[str]:
+    """The columns declared public, in the table's order.
+
+    Raises:
+        InputError: Neither or both were declared, a column does not exist, or the label is among them.
+    """
+    others = [name for name in schema.names if name != label]
+    if (keep is None) == (drop is None):
+        raise InputError(
+            "expected the public columns: name those to keep, or those to drop; without the label there are "
+            + (", ".join(others) or "none")
+        )
+    named = list(keep if keep is not None else drop or ())
+    _known(schema, named, "kept" if keep is not None else "dropped")
+    if keep is not None and label in named:
+        raise InputError(f"expected the label {label!r} not to be kept: it is released randomized; leave it out")
+    chosen = set(named)
+    return [name for name in others if (name in chosen) == (keep is not None)]
+
+
+def ledger_path(source: Path, ledger: str | Path | None = None) -> Path:
+    """Where the charges for a table are kept: beside it, unless another place was named."""
+    source = source.absolute()
+    return Path(ledger).absolute() if ledger else source.with_name(f"{source.name}.labeldp-ledger")
+
+
+@dataclass(frozen=True)
+class _Law:
+    """A mechanism on a table: its channel without rows, and that of each batch with its candidates' mass."""
+
+    name: str
+    channel: Channel
+    of: Callable[[pa.RecordBatch, int], tuple[Channel, np.ndarray]]
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Job:
+    """The second pass: everything is read again, labels are drawn, and files are written."""
+
+    table: Table
+    space: LabelSpace
+    kept: tuple[str, ...]
+    law: _Law
+    rows_per_batch: int
+    rows: int
+    report: Progress
+
+    def write(self, staging: Path, entry: Entry, words: Words) -> Certificate:
+        """Write the files of a release and describe it."""
+        totals, files, done = np.zeros(2), [], 0
+        for number, source in enumerate(self.table.files):
+            name = "data.parquet" if len(self.table.files) == 1 else f"part-{number:05d}.parquet"
+            with FileWriter(staging, name, self.schema) as writer:
+                for piece, kept in self._pieces(source, words, done):
+                    writer.write(piece)
+                    done += piece.num_rows
+                    totals += piece.num_rows * np.array(dataclasses.astuple(kept))
+                    self.report("release", done, self.rows)
+                files.append(writer.close())
+        if done != self.rows:
+            raise InputError(f"expected a table that stays as it is, found {done} rows after {self.rows}; try again")
+        expects = Expectation(*(totals / self.rows).tolist())
+        return self._certificate(entry, tuple(files), columns_of(staging / files[0].name), expects, words)
+
+    def _pieces(self, source: Path, words: Words, first: int) -> Iterator[tuple[pa.Table, Expectation]]:
+        """Released rows of one file, batch by batch, and what they keep."""
+        columns = [self.table.label, *self.kept, *self.law.columns]
+        for batch in ahead(self.table.batches(columns, self.rows_per_batch, source)):
+            channel, mass = self.law.of(batch, first)
+            codes = draw(channel, label_codes(self.table, batch, self.space, first), words, first)
+            released = to_columns(self.table.label, self.space, channel, codes)
+            public = {name: plain_column(batch[name]) for name in self.kept}
+            yield pa.table({**public, **released}, schema=self.schema), expectation(channel, mass)
+            first += batch.num_rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The released columns: what was kept, the released label, and what its channel needs."""
+        added = column_types(self.table.label, self.space, self.law.channel)
+        for name in added:
+            if name in self.kept:
+                raise InputError(f"expected no column named {name!r}, found one; rename or drop it")
+        kept = plain_schema(pa.schema([self.table.schema.field(name) for name in self.kept]))
+        return pa.schema([*kept, *(pa.field(name, kind) for name, kind in added.items())])
+
+    def _certificate(
+        self,
+        entry: Entry,
+        files: tuple[File, ...],
+        columns: tuple[tuple[str, str], ...],
+        expects: Expectation,
+        words: Words,
+    ) -> Certificate:
+        unit = entry.guarantee.unit
+        declared = [_DECLARED_PUBLIC]
+        if unit != "row":
+            declared.append(f"the column {unit!r} tells units of protection apart, is public, and was declared so")
+        if self.law.columns and self.law.name == PRIOR:
+            declared.append(
+                f"the prior columns {self.law.columns[0]!r} ... are public and were not computed from labels"
+            )
+        return Certificate(
+            release=entry.identifier,
+            label=entry.label,
+            space=self.space,
+            rows=self.rows,
+            draws=(Draw.of(self.law.name, self.law.channel, entry.rows, entry.guarantee),),
+            columns=columns,
+            files=files,
+            expects=dataclasses.asdict(expects),
+            assumptions=tuple(declared),
+            private=words.private,
+        )
+
+
+def _law(
+    space: LabelSpace, epsilon: float, mechanism: str, prior: Sequence[str], unit: str | None, found: Survey
+) -> _Law:
+    """The law of a mechanism on a table."""
+    everywhere = np.ones(())
+    if mechanism == PRIOR:
+
+        def of_prior(batch: pa.RecordBatch, first: int) -> tuple[Channel, np.ndarray]:
+            randomizer = PriorResponse(space, epsilon, prior_of(batch, list(prior), first))
+            return randomizer.channel(), randomizer.mass
+
+        empty = PriorResponse(space, epsilon, np.empty((0, space.size))).channel()
+        return _Law(PRIOR, empty, of_prior, tuple(prior))
+    randomizer = _randomizer(space, epsilon, mechanism)
+    if unit is None or found.units is None:
+        channel = randomizer.channel()
+        return _Law(randomizer.name, channel, lambda *_: (channel, everywhere))
+    units, sizes = found.units, unit_sizes(found.units.counts)
+    if mechanism == AUTO:
+        randomizer = best_unit_response(randomizer, sizes[-1])
+    law = per_unit(randomizer, sizes)
+
+    def of_unit(batch: pa.RecordBatch, _: int) -> tuple[Channel, np.ndarray]:
+        return grouped(law, units.rows_per_unit(batch[unit])), everywhere
+
+    return _Law(randomizer.name, law, of_unit, (unit,))
+
+
+def _randomizer(space: LabelSpace, epsilon: float, mechanism: str) -> Randomizer:
+    """The randomizer of a name; with a prior, the one that a uniform prior gives."""
+    make = RandomizedResponse if mechanism == PRIOR else MECHANISMS.get(mechanism)
+    if make is None:
+        raise InputError(f"expected a mechanism among {', '.join([*MECHANISMS, PRIOR])}, found {mechanism!r}")
+    return make(space, epsilon)
+
+
+def _prior_columns(schema: pa.Schema, space: LabelSpace, mechanism: str, prefix: str | None) -> list[str]:
+    """The prior's columns in declared class order."""
+    if (mechanism == PRIOR) != (prefix is not None):
+        raise InputError("expected a prior's column prefix with the mechanism 'prior', and only with it")
+    columns = [f"{prefix}{point}" for point in space.points] if prefix is not None else []
+    _known(schema, columns, "prior")
+    return columns
+
+
+def _known(schema: pa.Schema, names: Sequence[str], what: str) -> None:
+    for name in names:
+        if name not in schema.names:
+            raise InputError(f"expected the {what} column {name!r} in the table, found {', '.join(schema.names[:20])}")
+
+
+def _marks(ledger: Ledger, table: Table, found: Survey) -> tuple[str, ...]:
+    """Fingerprints of the data: its path, and the head of each column but the label."""
+    path = ledger.mark("path", str(table.path.resolve()))
+    return (path, *(ledger.mark("column", name, head) for name, head in sorted(found.heads.items())))
+
+
+def _write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
+    """Keep the notes for the curator beside the ledger, readable by nobody else."""
+    path = ledger.with_name(f"{ledger.name}.notes")
+    if notes:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+            file.writelines(f"{note}\n" for note in notes)
+    return path

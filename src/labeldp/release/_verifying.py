@@ -1,0 +1,192 @@
+"""Verification: what anyone can recompute from a release, without the true labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from labeldp.errors import VerificationError
+from labeldp.privacy import Rows, channel_of
+from labeldp.release._certificate import UNKNOWN, Certificate, File
+from labeldp.release._columns import CODES, column_name, column_types, from_column
+from labeldp.release._output import CERTIFICATE
+from labeldp.release._release import Release
+from labeldp.release._tables import ahead
+from labeldp.release._writing import file_digest
+
+_ROWS_PER_BATCH = 1 << 16
+_ENTRIES_PER_BATCH = 1 << 24
+_ALLOWED_METADATA = {b"ARROW:schema"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was checked: what, whether it holds, and what was found."""
+
+    what: str
+    holds: bool
+    found: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What verification found.
+
+    Attributes:
+        certificate: The certificate, if it could be read.
+        checks: What was checked, in order; it stops at the first that fails.
+        unknown: What cannot be known from a release.
+    """
+
+    certificate: Certificate | None
+    checks: tuple[Check, ...]
+    unknown: tuple[str, ...] = UNKNOWN
+
+    @property
+    def holds(self) -> bool:
+        """Whether every check holds."""
+        return self.certificate is not None and all(check.holds for check in self.checks)
+
+
+def verify(directory: str | Path) -> Verdict:
+    """Recompute the guarantee of a release from its law, and scan its files.
+
+    Args:
+        directory: The folder of a release.
+
+    Returns:
+        The verdict. It proves that files, law and guarantee agree; it cannot show that the drawing was honest.
+    """
+    folder = Path(directory)
+    try:
+        certificate = read_certificate(folder)
+    except VerificationError as problem:
+        return Verdict(None, (Check("the certificate can be read and its guarantee follows", False, str(problem)),))
+    checks = [Check("the certificate can be read and its guarantee follows from its charges", True, "it does")]
+    for what, check in _CHECKS.items():
+        try:
+            checks.append(Check(what, True, check(folder, certificate)))
+        except VerificationError as problem:
+            checks.append(Check(what, False, str(problem)))
+            break
+        except (ValueError, TypeError, KeyError, ArithmeticError, pa.ArrowException, OSError) as problem:
+            checks.append(Check(what, False, f"expected something readable, found {type(problem).__name__}"))
+            break
+    return Verdict(certificate, tuple(checks))
+
+
+def read_certificate(folder: Path) -> Certificate:
+    """The certificate in a folder."""
+    try:
+        return Certificate.from_json((folder / CERTIFICATE).read_text(encoding="utf-8"))
+    except (OSError, UnicodeError):
+        raise VerificationError(f"expected a release with a {CERTIFICATE} in {folder}, found none") from None
+
+
+def load_release(folder: Path) -> Release:
+    """The release in a folder, in memory, once it is verified."""
+    verdict = verify(folder)
+    if not verdict.holds or verdict.certificate is None:
+        failed = next(check for check in verdict.checks if not check.holds)
+        raise VerificationError(f"expected a release whose files agree with it: {failed.what}: {failed.found}")
+    certificate = verdict.certificate
+    parts = [part for _, part in _fields(folder, certificate)]
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    codes = joined.pop(CODES)
+    return Release(codes, channel_of(certificate.draws[-1].law, joined), certificate.space, certificate)
+
+
+def _words(_: Path, certificate: Certificate) -> str:
+    if not certificate.private:
+        raise VerificationError("expected secure random words, found a test source: this release is NOT PRIVATE")
+    return "a private release"
+
+
+def _laws(_: Path, certificate: Certificate) -> str:
+    """Each charge's epsilon follows from the integers of its law."""
+    for draw in certificate.draws:
+        channel = channel_of(draw.law)
+        if draw.guarantee.epsilon < channel.epsilon or draw.guarantee.delta < 0:
+            raise VerificationError(f"expected at least epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")
+        if channel.classes != certificate.space.size:
+            raise VerificationError(f"expected a law of {certificate.space.size} classes, found {channel.classes}")
+        if certificate.parent is None and draw.rows != Rows.all(certificate.rows):
+            raise VerificationError("expected a charge for every row of the table, found other rows")
+    return f"epsilon {certificate.guarantee.epsilon:.6g}, rounded up"
+
+
+def _files(folder: Path, certificate: Certificate) -> str:
+    """The folder holds the listed files and nothing else, byte for byte."""
+    listed = {file.name for file in certificate.files} | {CERTIFICATE}
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    if listed != found:
+        raise VerificationError(f"expected the files {sorted(listed)}, found {sorted(found)}")
+    for file in certificate.files:
+        if file_digest(folder / file.name) != file.sha256:
+            raise VerificationError(f"expected {file.name} as it was released, found other bytes")
+    return f"{len(certificate.files)} file(s), unchanged"
+
+
+def _schemas(folder: Path, certificate: Certificate) -> str:
+    """Every file has the listed columns, rows and no metadata beyond them."""
+    for file in certificate.files:
+        with pq.ParquetFile(folder / file.name) as opened:
+            schema = opened.schema_arrow
+            columns = tuple((field.name, str(field.type)) for field in schema)
+            fields = [field.name for field in schema if field.metadata]
+            extra = set(opened.metadata.metadata or {}) - _ALLOWED_METADATA
+            if columns != certificate.columns:
+                raise VerificationError(f"expected the listed columns in {file.name}, found {[n for n, _ in columns]}")
+            if extra or schema.metadata or fields:
+                raise VerificationError(
+                    f"expected no metadata in {file.name}, found {sorted(map(str, extra or fields))}"
+                )
+            if opened.metadata.num_rows != file.rows:
+                raise VerificationError(f"expected {file.rows} rows in {file.name}, found {opened.metadata.num_rows}")
+    if sum(file.rows for file in certificate.files) != certificate.rows:
+        raise VerificationError("expected files with the listed number of rows in all")
+    if certificate.label in dict(certificate.columns):
+        raise VerificationError(f"expected the label column {certificate.label!r} to be gone, found it")
+    expected = column_types(certificate.label, certificate.space, channel_of(certificate.draws[-1].law))
+    for name, kind in expected.items():
+        if dict(certificate.columns).get(name) != str(kind):
+            raise VerificationError(f"expected a column {name!r} of type {kind}")
+    return f"{len(certificate.columns)} columns, {certificate.rows} rows"
+
+
+def _values(folder: Path, certificate: Certificate) -> str:
+    """Every released value is one that the law can give."""
+    law = certificate.draws[-1].law
+    for file, part in _fields(folder, certificate):
+        codes = part.pop(CODES)
+        channel = channel_of(law, part)
+        if not channel.possible(codes).all():
+            row = int(np.argmin(channel.possible(codes)))
+            raise VerificationError(f"expected only outcomes of the law in {file.name}, found another (+{row})")
+    return "all within the law"
+
+
+_CHECKS: dict[str, Callable[[Path, Certificate], str]] = {
+    "the words were secure": _words,
+    "each epsilon follows from the integers of its law": _laws,
+    "the folder holds the listed files, unchanged, and nothing else": _files,
+    "the files have the listed columns and no other content": _schemas,
+    "every released value is an outcome of the law": _values,
+}
+
+
+def _fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File, dict[str, np.ndarray]]]:
+    """Released codes and what differs by row, batch by batch."""
+    law: Any = certificate.draws[-1].law
+    columns = {name: column_name(certificate.label, name) for name in (CODES, *law["by_row"])}
+    rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // certificate.space.size))
+    for file in certificate.files:
+        with pq.ParquetFile(folder / file.name) as opened:
+            for batch in ahead(opened.iter_batches(batch_size=rows, columns=list(columns.values()))):
+                yield file, {name: from_column(batch[column], certificate.space) for name, column in columns.items()}
