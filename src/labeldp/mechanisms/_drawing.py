@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Int
 
 from labeldp._words import Words
-from labeldp.privacy import Channel
+from labeldp.privacy import Channel, row_arrays
 
 #: Words that a thread holds at a time; they fit in its cache.
 _WORDS_PER_CHUNK = 1 << 16
@@ -27,6 +27,10 @@ def draw(channel: Channel, codes: Int[np.ndarray, "n"], words: Words, first_row:
         words: A stream of random words.
         first_row: The place of the first row in the stream.
     """
+    if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) < channel.classes:
+        raise ValueError("expected codes of declared classes")
+    if any(len(values) != codes.size for values in row_arrays(channel).values()):
+        raise ValueError("expected a channel of as many rows as there are codes")
     per_row = channel.words_per_row
     step = max(1, _WORDS_PER_CHUNK // per_row)
 

@@ -3,13 +3,13 @@
 from labeldp.privacy._account import Account, Budget, Charge, Rows, compose
 from labeldp.privacy._bits import BitChannel
 from labeldp.privacy._candidates import CandidateChannel, prior_candidates, top_candidates
-from labeldp.privacy._channel import Channel, Levels, Membership, Table
+from labeldp.privacy._channel import Channel, Levels, Membership, Table, row_arrays
 from labeldp.privacy._efficiency import estimation_size, pair_share, total_variance, training_size
 from labeldp.privacy._grouped import GroupedChannel
 from labeldp.privacy._guarantee import Guarantee
-from labeldp.privacy._law import CHANNELS, channel_of, law_of, row_arrays
+from labeldp.privacy._law import CHANNELS, channel_of, law_of
 from labeldp.privacy._response import ResponseChannel
-from labeldp.privacy._rounding import exp_below, float_above, log_above, sum_above
+from labeldp.privacy._rounding import exp_below, log_above
 from labeldp.privacy._sets import pack, unpack
 from labeldp.privacy._spaces import REFUSE, Classes, Interval, LabelSpace, space_from
 from labeldp.privacy._subset import SubsetChannel
@@ -38,7 +38,6 @@ __all__ = [
     "compose",
     "estimation_size",
     "exp_below",
-    "float_above",
     "law_of",
     "log_above",
     "pack",
@@ -46,7 +45,6 @@ __all__ = [
     "prior_candidates",
     "row_arrays",
     "space_from",
-    "sum_above",
     "top_candidates",
     "total_variance",
     "training_size",

@@ -12,7 +12,7 @@ import numpy as np
 from labeldp import _checks
 from labeldp.errors import BudgetError, RowsError
 from labeldp.privacy._guarantee import Guarantee
-from labeldp.privacy._rounding import sum_above
+from labeldp.privacy._rounding import exact_sum, printed_above, shown_above
 
 #: More ranges than this are charged as one that covers them: more rows charged is less privacy claimed.
 _MOST_RANGES = 1024
@@ -78,30 +78,27 @@ def compose(charges: Iterable[Charge]) -> tuple[float, float]:
     """The (epsilon, delta) of several charges: the largest, over rows, of the sums.
 
     Disjoint rows cost the maximum and a repeated request costs again, adaptively chosen or not. Where a charge
-    protects a unit of several rows, rows do not tell units apart and all charges are summed.
+    protects a unit of several rows, rows do not tell units apart and all charges are summed. Sums are exact, of
+    the decimals that epsilons print as.
 
     References:
         Dwork and Roth 2014, theorem 3.16, for sums; McSherry 2009, theorem 4, for disjoint rows.
     """
-    charges = list(charges)
-    if len({charge.guarantee.unit for charge in charges} | {"row"}) > 1:
-        return _total(charges)
-    edges = sorted({edge for charge in charges for pair in charge.rows.ranges for edge in pair})
-    sums = [_total([charge for charge in charges if _covers(charge.rows, low)]) for low, _ in pairwise(edges)]
-    return max((e for e, _ in sums), default=0.0), max((d for _, d in sums), default=0.0)
+    epsilon, delta = _exact(list(charges))
+    return printed_above(epsilon), printed_above(delta)
 
 
 @dataclass(frozen=True)
 class Account:
-    """Charges against a budget. Without a budget, the first charge sets it.
+    """Charges against a budget.
 
     Guarantee:
         A filter by pure sums: a request that would bring any row above the budget is refused before anything is
         drawn, however requests were chosen.
     """
 
+    budget: Budget
     charges: tuple[Charge, ...] = ()
-    budget: Budget | None = None
 
     @property
     def spent(self) -> tuple[float, float]:
@@ -114,29 +111,34 @@ class Account:
         Raises:
             BudgetError: The charge would exceed the budget.
         """
-        guarantee = charge.guarantee
-        budget = self.budget or Budget(guarantee.epsilon, guarantee.delta)
-        epsilon, delta = compose([*self.charges, charge])
-        if _decimal(epsilon) > _decimal(budget.epsilon) or _decimal(delta) > _decimal(budget.delta):
-            spent = self.spent
+        epsilon, delta = _exact([*self.charges, charge])
+        most = self.budget
+        if epsilon > Decimal(repr(most.epsilon)) or delta > Decimal(repr(most.delta)):
             raise BudgetError(
-                f"expected a total within the budget (epsilon {budget.epsilon:g}, delta {budget.delta:g}), found "
-                f"{epsilon:.6g} and {delta:.3g}: epsilon {spent[0]:.6g} is spent and {guarantee.epsilon:.6g} was asked "
-                "for; use the release that exists, or decide on a larger budget and state it"
+                f"expected a total within the budget (epsilon {most.epsilon:g}, delta {most.delta:g}), found epsilon "
+                f"{shown_above(epsilon, 6)} and delta {shown_above(delta, 3)}: epsilon {self.spent[0]:.6g} is spent "
+                f"and {charge.guarantee.epsilon:.6g} was asked for; use the release that exists, or decide on a "
+                "larger budget and state it"
             )
-        return Account((*self.charges, charge), budget)
+        return Account(most, (*self.charges, charge))
 
 
-def _total(charges: list[Charge]) -> tuple[float, float]:
+def _exact(charges: list[Charge]) -> tuple[Decimal, Decimal]:
+    """The composition as exact decimals."""
+    if len({charge.guarantee.unit for charge in charges} | {"row"}) > 1:
+        return _total(charges)
+    edges = sorted({edge for charge in charges for pair in charge.rows.ranges for edge in pair})
+    sums = [_total([charge for charge in charges if _covers(charge.rows, low)]) for low, _ in pairwise(edges)]
+    zero = Decimal(0)
+    return max((e for e, _ in sums), default=zero), max((d for _, d in sums), default=zero)
+
+
+def _total(charges: list[Charge]) -> tuple[Decimal, Decimal]:
     return (
-        sum_above([charge.guarantee.epsilon for charge in charges]),
-        sum_above([charge.guarantee.delta for charge in charges]),
+        exact_sum(charge.guarantee.epsilon for charge in charges),
+        exact_sum(charge.guarantee.delta for charge in charges),
     )
 
 
 def _covers(rows: Rows, row: int) -> bool:
     return any(start <= row < stop for start, stop in rows.ranges)
-
-
-def _decimal(value: float) -> Decimal:
-    return Decimal(repr(value))

@@ -84,6 +84,8 @@ class CandidateChannel(Channel):
         """Released class codes."""
         from labeldp.privacy._kernels import draw_candidates  # noqa: PLC0415 (the compiler loads at the first draw)
 
+        if not codes.size == len(words) == len(self.candidates):
+            raise ValueError("expected candidates and words for each label")
         word = 1 << self.bits
         weights = [  # those of 0 and 1 candidates are not used: one candidate needs no word
             (keep % word, other, -(-word // max(m, 2)))

@@ -156,6 +156,12 @@ class Channel(ABC):
         return dataclasses.replace(self, **arrays) if arrays else self
 
 
+def row_arrays(channel: Channel) -> dict[str, np.ndarray]:
+    """What differs by row, by name."""
+    fields = {field.name: getattr(channel, field.name) for field in dataclasses.fields(channel)}
+    return {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+
+
 def _labels(released: object) -> np.ndarray:
     """The labels of a release, or an array as it is."""
     return np.asarray(getattr(released, "codes", released))

@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Int, UInt64
 
-from labeldp.privacy._channel import Channel, Levels, Membership, Table
+from labeldp.privacy._channel import Channel, Levels, Membership, Table, row_arrays
+from labeldp.privacy._rounding import power_above
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,8 @@ class GroupedChannel(Channel):
     kind: ClassVar[str] = "grouped"
 
     def __post_init__(self) -> None:
+        if any(row_arrays(channel) for channel in self.channels):
+            raise ValueError("expected groups whose laws are the same for all their rows")
         if len({(channel.form, channel.classes) for channel in self.channels}) != 1:
             raise ValueError("expected groups whose released labels have one form")
         if len(self.repeats) != len(self.channels) or min(self.repeats) < 1:
@@ -47,8 +50,8 @@ class GroupedChannel(Channel):
 
     @cached_property
     def odds(self) -> Fraction:
-        """The largest product over a unit, over all groups that were declared."""
-        return max(channel.odds**repeat for channel, repeat in zip(self.channels, self.repeats, strict=True))
+        """The largest product over a unit, over all groups that were declared; rounded up beyond 1024 bits."""
+        return max(power_above(channel.odds, m) for channel, m in zip(self.channels, self.repeats, strict=True))
 
     @cached_property
     def words_per_row(self) -> int:

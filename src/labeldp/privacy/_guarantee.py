@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from labeldp import _checks
+from labeldp.privacy._rounding import exp_above, shown_above
 
 Trust = Literal["local", "central", "peer"]
 
@@ -49,19 +50,15 @@ class Guarantee:
             raise ValueError(f"expected a finite epsilon of at least 0, found {self.epsilon!r}")
         _checks.delta(self.delta)
 
-    @property
-    def factor(self) -> float:
-        """``exp(epsilon)``, the bound on the change of odds."""
-        return math.exp(self.epsilon) if self.epsilon < 700 else math.inf
-
     def sentence(self) -> str:
-        """The guarantee in one plain sentence."""
+        """The guarantee in one plain sentence, its numbers rounded up."""
         whose = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
-        failing = f", except with probability {self.delta:g}" if self.delta else ""
+        factor, epsilon = shown_above(exp_above(self.epsilon), 5), shown_above(self.epsilon, 7)
+        more = f", plus {self.delta:g}" if self.delta else ""
         return (
             f"{_TRUST[self.trust]}: whatever else someone knows, replacing {whose} changes the probability of "
-            f"anything in this release by a factor of at most {self.factor:.4g} (epsilon {self.epsilon:.6g}, "
-            f"delta {self.delta:g}){failing}; the kept columns are public and are not protected."
+            f"anything in this release by a factor of at most {factor}{more} (epsilon {epsilon}, delta "
+            f"{self.delta:g}); the kept columns are public and are not protected."
         )
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from labeldp.privacy._bits import BitChannel
 from labeldp.privacy._candidates import CandidateChannel
-from labeldp.privacy._channel import Channel
+from labeldp.privacy._channel import Channel, row_arrays
 from labeldp.privacy._grouped import GroupedChannel
 from labeldp.privacy._response import ResponseChannel
 from labeldp.privacy._subset import SubsetChannel
@@ -31,12 +31,6 @@ def law_of(channel: Channel) -> dict[str, Any]:
     fields = {field.name: getattr(channel, field.name) for field in dataclasses.fields(channel)}
     law = {name: _plain(value) for name, value in fields.items() if not isinstance(value, np.ndarray)}
     return {"kind": channel.kind, **law, "by_row": list(row_arrays(channel))}
-
-
-def row_arrays(channel: Channel) -> dict[str, np.ndarray]:
-    """What differs by row, by name."""
-    fields = {field.name: getattr(channel, field.name) for field in dataclasses.fields(channel)}
-    return {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
 
 
 def channel_of(law: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) -> Channel:

@@ -8,6 +8,7 @@ result is a proven bound. A float epsilon stands both for its binary value and f
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -35,16 +36,50 @@ def log_above(ratio: Fraction) -> float:
 
 def float_above(value: Decimal) -> float:
     """The smallest float that is at least ``value``, both in binary and as the decimal that it prints."""
-    number = float(value)
-    while Decimal(number) < value or Decimal(repr(number)) < value:
+    number = printed_above(value)
+    while Decimal(number) < value:
         number = math.nextafter(number, math.inf)
     return number
 
 
-def sum_above(epsilons: list[float]) -> float:
-    """The sum of printed epsilons, exact in decimals and rounded up once."""
-    exact = Context(prec=400)
-    total = Decimal(0)
+def printed_above(value: Decimal) -> float:
+    """The smallest float that prints as a decimal of at least ``value``."""
+    number = float(value)
+    while Decimal(repr(number)) < value:
+        number = math.nextafter(number, math.inf)
+    return number
+
+
+def exact_sum(epsilons: Iterable[float]) -> Decimal:
+    """The sum of epsilons as the decimals that they print, without rounding."""
+    exact, total = Context(prec=800), Decimal(0)
     for epsilon in epsilons:
         total = exact.add(total, Decimal(repr(epsilon)))
-    return float_above(total)
+    return total
+
+
+def power_above(ratio: Fraction, exponent: int) -> Fraction:
+    """A rational number at least ``ratio ** exponent`` with a numerator of moderate length, by squaring."""
+    result, square = Fraction(1), ratio
+    while exponent:
+        if exponent & 1:
+            result = _shorter_above(result * square)
+        square, exponent = _shorter_above(square * square), exponent >> 1
+    return result
+
+
+def shown_above(value: Decimal | float, digits: int) -> str:
+    """A number for people, rounded up to some significant digits."""
+    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)).normalize():f}"
+
+
+def exp_above(epsilon: float) -> Decimal:
+    """A number at least ``exp(epsilon)``."""
+    larger = max(Decimal(epsilon), Decimal(repr(epsilon)))
+    return _UP.next_plus(_UP.exp(_UP.plus(larger)))
+
+
+def _shorter_above(value: Fraction, bits: int = 1024) -> Fraction:
+    """At least ``value``, with ``bits`` binary digits kept."""
+    shift = bits - value.numerator.bit_length() + value.denominator.bit_length()
+    return value if shift < 0 else Fraction(-((-value.numerator << shift) // value.denominator), 1 << shift)

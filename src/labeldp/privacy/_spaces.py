@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -129,10 +129,10 @@ class Classes(LabelSpace):
                 f"expected labels of type {wanted} like the declared classes, found {array.type}; "
                 "declare the classes in the type of the labels"
             )
-        try:
-            array = array.cast(wanted)
-        except pa.ArrowInvalid:
-            raise LabelError(f"expected labels that are exactly {wanted}, found {array.type} that is not") from None
+        cast = _quietly(lambda: array.cast(wanted))
+        if cast is None:
+            raise LabelError(f"expected labels that are exactly {wanted}, found {array.type} that is not")
+        array = cast
         codes = pc.index_in(array, value_set=pa.array(self.values, wanted))
         known, missing = codes.is_valid(), array.is_null()
         if self.missing != REFUSE:
@@ -261,6 +261,7 @@ def space_from(description: dict[str, Any]) -> LabelSpace:
 def _arrow(labels: object) -> pa.Array:
     """Labels as one Arrow array; NaN and None are missing."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+    import pyarrow.compute as pc  # noqa: PLC0415
 
     if isinstance(labels, pa.Array):
         array = labels
@@ -269,15 +270,24 @@ def _arrow(labels: object) -> pa.Array:
     else:
         if np.ndim(labels) != 1:  # type: ignore[arg-type]
             raise LabelError(f"expected labels in one dimension, found {np.ndim(labels)}")  # type: ignore[arg-type]
-        try:
-            array = pa.array(labels, from_pandas=True)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            raise LabelError("expected labels of one kind: strings, whole numbers, booleans or numbers") from None
-        if isinstance(array, pa.ChunkedArray):
-            array = array.combine_chunks()
+        array = _quietly(lambda: pa.array(labels, from_pandas=True))
+        if array is None:
+            raise LabelError("expected labels of one kind: strings, whole numbers, booleans or numbers")
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0)
-    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+    return pc.if_else(pc.is_nan(array), None, array) if pa.types.is_floating(array.type) else array
+
+
+def _quietly(make: Callable[[], Any]) -> Any:
+    """What a function returns, or None where Arrow refuses: its message may quote a label, so it ends here."""
+    import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+
+    try:
+        return make()
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return None
 
 
 def _same_kind(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -2,7 +2,8 @@
 
 from labeldp.release._certificate import UNKNOWN, Certificate, Draw, File
 from labeldp.release._curator import Curator
-from labeldp.release._ledger import Entry, Ledger
+from labeldp.release._declaring import declared_classes
+from labeldp.release._ledger import Entry, Ledger, spent_by_data
 from labeldp.release._release import Release
 from labeldp.release._table_release import (
     AUTO,
@@ -32,9 +33,11 @@ __all__ = [
     "Table",
     "TableRelease",
     "Verdict",
+    "declared_classes",
     "kept_columns",
     "ledger_path",
     "open_table",
     "release_table",
+    "spent_by_data",
     "verify",
 ]

@@ -111,7 +111,15 @@ class Curator:
         channel = self._channel(randomizer, index)
         unit = "row" if self._unit is None else "unit"
         guarantee = Guarantee(channel.epsilon, unit=unit)
-        entry = Entry(identifier(), self._name, (self._mark(),), randomizer.name, guarantee, Rows.of(index))
+        entry = Entry(
+            identifier(),
+            self._name,
+            (self._mark(),),
+            randomizer.name,
+            guarantee,
+            Rows.of(index),
+            asked=randomizer.epsilon,
+        )
         with self._ledger.charged(entry, self._budget):
             codes = draw(channel, self._codes[index], words)
         charge = Draw.of(randomizer.name, channel, entry.rows, guarantee)

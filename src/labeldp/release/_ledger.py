@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 
 from labeldp._words import identifier
 from labeldp.errors import BudgetError, LedgerError
-from labeldp.privacy import Account, Budget, Charge, Guarantee, Rows
+from labeldp.privacy import Account, Budget, Charge, Guarantee, Rows, compose
 from labeldp.release._output import fate_of
 
 State = Literal["charged", "released", "void"]
@@ -55,6 +55,7 @@ class Entry:
         guarantee: What was promised.
         rows: Which rows.
         output: The folder it goes to, or None if it stays in memory.
+        asked: The epsilon that was asked for; without any other budget it is the budget.
         budget: The budget in force, after this charge.
         state: ``"charged"`` until it is known whether it left, then ``"released"`` or ``"void"``.
         time: When it was charged, UTC.
@@ -66,6 +67,7 @@ class Entry:
     mechanism: str
     guarantee: Guarantee
     rows: Rows
+    asked: float
     output: str | None = None
     budget: Budget | None = None
     state: State = "charged"
@@ -141,13 +143,14 @@ class Ledger:
     def _admit(self, entry: Entry, budget: Budget | None) -> None:
         """Ask the account and record the charge."""
         known = [e for e in self.entries() if e.state != "void" and same_data(e, entry)]
-        in_force = budget or next((e.budget for e in reversed(known) if e.budget), None)
+        first = Budget(entry.asked, entry.guarantee.delta)
+        in_force = budget or next((e.budget for e in reversed(known) if e.budget), first)
         try:
-            account = Account(tuple(e.charge for e in known), in_force).admit(entry.charge)
+            Account(in_force, tuple(e.charge for e in known)).admit(entry.charge)
         except BudgetError as refusal:
             where = f" (ledger {self.path})" if self.path else ""
             raise BudgetError(f"{refusal}{where}") from None
-        self._append(entry.identifier, "charged", _body(dataclasses.replace(entry, budget=account.budget)))
+        self._append(entry.identifier, "charged", _body(dataclasses.replace(entry, budget=in_force)))
 
     def _settle_the_dead(self) -> None:
         """Roll forward what stands at its target, void what never left; any other charge stays.
@@ -261,6 +264,21 @@ def _entry(name: str, time: str, body: dict[str, Any]) -> Entry:
         mechanism=body["mechanism"],
         guarantee=Guarantee(**guarantee),
         rows=Rows(tuple((a, b) for a, b in body["rows"]["ranges"])),
+        asked=body["asked"],
         output=body["output"],
         budget=Budget(**body["budget"]),
     )
+
+
+def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, float, float]]:
+    """For each label of each data set: its name, epsilon spent and allowed, delta spent and allowed."""
+    rest = [entry for entry in entries if entry.state != "void"]
+    totals = []
+    while rest:
+        last = rest[-1]
+        mine = [entry for entry in rest if same_data(entry, last)]
+        rest = [entry for entry in rest if not same_data(entry, last)]
+        epsilon, delta = compose(entry.charge for entry in mine)
+        budget = last.budget or Budget(epsilon, delta)
+        totals.append((last.label, epsilon, budget.epsilon, delta, budget.delta))
+    return totals[::-1]

@@ -135,11 +135,10 @@ def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_ro
 
 def prior_of(batch: pa.RecordBatch, columns: list[str], first_row: int) -> np.ndarray:
     """The prior in a batch's columns, checked."""
-    try:
-        stacked = [batch[name].cast(pa.float64()).to_numpy(zero_copy_only=False) for name in columns]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise TableError(f"expected numbers in the prior columns {columns[0]!r} ..., found something else") from None
-    return checked_prior(np.stack(stacked, axis=1), len(columns), first_row)
+    numbers = [_numbers(batch[name]) for name in columns]
+    if any(column is None for column in numbers):
+        raise TableError(f"expected numbers in the prior columns {columns[0]!r} ..., found something else")
+    return checked_prior(np.stack([np.asarray(column) for column in numbers], axis=1), len(columns), first_row)
 
 
 def unit_keys(column: pa.Array) -> Int[np.ndarray, "n"]:
@@ -152,6 +151,14 @@ def unit_keys(column: pa.Array) -> Int[np.ndarray, "n"]:
     values = [hashlib.blake2b(repr(v).encode(), digest_size=8).digest() for v in coded.dictionary.to_pylist()]
     keys = np.frombuffer(b"".join(values), dtype=np.int64)
     return np.asarray(keys[coded.indices.to_numpy(zero_copy_only=False)])
+
+
+def _numbers(column: pa.Array) -> pa.Array | None:
+    """A column as numbers, or None; Arrow's complaint may quote a label and ends here."""
+    try:
+        return column.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
 
 
 def _heads(table: Table) -> dict[str, str]:

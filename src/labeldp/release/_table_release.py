@@ -12,6 +12,7 @@ from types import MappingProxyType
 import numpy as np
 import pyarrow as pa
 
+from labeldp import _checks
 from labeldp._words import SecureWords, Words, identifier
 from labeldp.errors import InputError
 from labeldp.mechanisms import (
@@ -137,7 +138,14 @@ def release_table(
     guarantee = Guarantee(law.channel.epsilon, unit=unit or "row")
     record = Ledger(path)
     entry = Entry(
-        identifier(), label, _marks(record, table, found), law.name, guarantee, Rows.all(found.rows), str(target)
+        identifier(),
+        label,
+        _marks(record, table, found),
+        law.name,
+        guarantee,
+        Rows.all(found.rows),
+        asked=_checks.epsilon(epsilon),
+        output=str(target),
     )
     with staged(target, entry.identifier) as staging, record.charged(entry, allowance):
         certificate = job.write(staging, entry, SecureWords())

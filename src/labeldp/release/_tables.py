@@ -9,7 +9,6 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -49,11 +48,10 @@ class Table:
         for path in self.files if file is None else (file,):
             parts = _partition(self.path, path)
             stored = [name for name in wanted if name not in parts]
-            with _reading(path):
-                for batch in self._read(path, stored, rows):
-                    constants = {name: pa.repeat(value, batch.num_rows) for name, value in parts.items()}
-                    found = dict(zip(batch.schema.names, batch.columns, strict=True)) | constants
-                    yield pa.record_batch([found[name] for name in wanted], names=wanted)
+            for batch in _quiet(path, self._read(path, stored, rows)):
+                constants = {name: pa.repeat(value, batch.num_rows) for name, value in parts.items()}
+                found = dict(zip(batch.schema.names, batch.columns, strict=True)) | constants
+                yield pa.record_batch([found[name] for name in wanted], names=wanted)
 
     def _read(self, path: Path, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         if self.kind == "parquet":
@@ -120,16 +118,19 @@ def _kind(file: Path) -> Literal["csv", "parquet"]:
 
 
 def _schema(root: Path, file: Path, kind: str, label: str) -> pa.Schema:
-    with _reading(file):
-        if kind == "parquet":
-            with pq.ParquetFile(file) as opened:
-                stored = opened.schema_arrow.remove_metadata()
-        else:
-            with _open_csv(file, {label: pa.string()}) as opened:
-                stored = opened.schema
+    (stored,) = _quiet(file, _stored_schema(file, kind, label))
     for name in _partition(root, file):
         stored = stored.append(pa.field(name, pa.string()))
     return stored
+
+
+def _stored_schema(file: Path, kind: str, label: str) -> Iterator[pa.Schema]:
+    if kind == "parquet":
+        with pq.ParquetFile(file) as opened:
+            yield opened.schema_arrow.remove_metadata()
+    else:
+        with _open_csv(file, {label: pa.string()}) as opened:
+            yield opened.schema
 
 
 def _open_csv(path: Path, types: dict[str, pa.DataType], columns: list[str] | None = None) -> pc_csv.CSVStreamingReader:
@@ -148,11 +149,19 @@ def _partition(root: Path, file: Path) -> dict[str, str]:
     return {name: urllib.parse.unquote(value) for name, _, value in pairs}
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turn what a reader says of a file into a message that quotes nothing of it."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeError) as problem:
-        why = getattr(problem, "strerror", None) or "it is cut off, damaged, or a value does not fit its column"
-        raise TableError(f"expected a readable table in {path.name}, found that {why}; repair the file") from None
+def _quiet(path: Path, items: Iterator[T]) -> Iterator[T]:
+    """The items, where a reader's complaint is replaced by a message that quotes nothing of the file.
+
+    The message is raised outside the handler, so that the complaint does not hang on as its context either.
+    """
+    while True:
+        try:
+            item = next(items)
+        except StopIteration:
+            return
+        except (pa.ArrowException, OSError, UnicodeError) as problem:
+            why = getattr(problem, "strerror", None) or "it is cut off, damaged, or a value does not fit its column"
+        else:
+            yield item
+            continue
+        raise TableError(f"expected a readable table in {path.name}, found that {why}; repair the file")

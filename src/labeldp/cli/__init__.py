@@ -1,0 +1,63 @@
+"""What is typed: one thin file for each command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from labeldp.cli._ledger import ledger
+from labeldp.cli._plan import plan
+from labeldp.cli._release import release
+from labeldp.cli._terminal import complain
+from labeldp.cli._verify import verify
+from labeldp.errors import LabelDPError
+
+__all__ = ["main"]
+
+_INTERRUPTED = 130
+
+app = typer.Typer(
+    help="Label differential privacy: release a table whose label is sensitive, and defend the epsilon.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for _command in (release, verify, plan, ledger):
+    app.command()(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return its exit code. No error shows a traceback, since one may show a label."""
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except LabelDPError as problem:
+        complain(str(problem))
+    except KeyboardInterrupt:
+        complain("stopped; nothing was released and nothing was charged")
+        return _INTERRUPTED
+    except OSError as problem:
+        complain(
+            f"expected to read and write files, found: {problem.strerror or type(problem).__name__}; "
+            "nothing was released"
+        )
+    except Exception as problem:  # noqa: BLE001 (its text may hold a label, so only its type is shown)
+        complain(f"an unexpected {type(problem).__name__}; nothing was released, please report how to repeat it")
+    return 1
+
+
+def _run(arguments: list[str]) -> int:
+    """The exit code of the command that was typed."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(arguments, prog_name="labeldp", standalone_mode=False)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except Exception as problem:
+        show_usage = getattr(problem, "show", None)  # what the parser of arguments raises knows how to say it
+        if show_usage is None:
+            raise
+        show_usage()
+        return int(getattr(problem, "exit_code", 2))
+    return int(code or 0)

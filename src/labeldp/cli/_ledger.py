@@ -1,0 +1,24 @@
+"""``labeldp ledger``: what was charged, and what is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labeldp.cli._terminal import show
+from labeldp.errors import LedgerError
+
+
+def ledger(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger, such as TABLE.labeldp-ledger.")],
+) -> None:
+    """Show all charges of a ledger, and what is spent of which budget."""
+    from labeldp.release import Ledger, spent_by_data  # noqa: PLC0415 (commands load what they need)
+    from labeldp.report import ledger_text  # noqa: PLC0415
+
+    if not file.is_file():
+        raise LedgerError(f"expected a ledger, found no file {file}; it lies beside the table that was released")
+    entries = Ledger(file).entries()
+    show(*ledger_text(entries, spent_by_data(entries)))

@@ -1,0 +1,107 @@
+"""``labeldp release``: a table with a sensitive label becomes a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labeldp.cli._terminal import notes_on_terminal, progress, show
+from labeldp.errors import InputError
+
+_EVERYTHING = "all"
+
+
+def release(
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="A CSV or Parquet file, or a folder of either.")],
+    label: Annotated[str, typer.Option(help="The label column, which is not public.")],
+    epsilon: Annotated[float, typer.Option(help="What each label, or all labels of one unit, may cost.")],
+    output: Annotated[Path, typer.Option(help="A folder that does not exist yet.")],
+    classes: Annotated[str | None, typer.Option(help="Declared classes: a,b,c or @FILE with one on each line.")] = None,
+    interval: Annotated[str | None, typer.Option(help="Declared range and grid of a real label: LO,HI,STEP.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="Public columns, a,b,c, or 'all' but the label.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Columns that are not public; all others are.")] = None,
+    mechanism: Annotated[str, typer.Option(help="auto, randomized-response, subset, bits or prior.")] = "auto",
+    prior: Annotated[
+        str | None, typer.Option(help="What the prior's column names begin with; a class follows.")
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="The column that says whose rows these are; epsilon is theirs.")
+    ] = None,
+    missing: Annotated[str, typer.Option(help="'refuse', or the class that missing labels are given.")] = "refuse",
+    budget: Annotated[
+        float | None, typer.Option(help="The most to spend on this label; default: this epsilon.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="The most failure probability to spend; labels alone need none.")] = 0.0,
+    ledger: Annotated[Path | None, typer.Option(help="Where charges are kept; default: beside INPUT.")] = None,
+) -> None:
+    """Randomize each label once, and write the public columns, the released labels and a certificate.
+
+    Which columns are public is your declaration: name those to keep, or those to drop.
+    """
+    from labeldp import _checks  # noqa: PLC0415 (commands load what they need)
+    from labeldp.privacy import Interval, LabelSpace  # noqa: PLC0415
+    from labeldp.release import declared_classes, open_table, release_table  # noqa: PLC0415
+    from labeldp.report import release_text  # noqa: PLC0415
+
+    if (classes is None) == (interval is None):
+        raise InputError("expected either --classes or --interval, so that the label space is declared")
+    _checks.delta(delta)
+    table = open_table(source, label)
+    space: LabelSpace
+    if classes is not None:
+        space = declared_classes(table, _class_texts(classes), missing)
+    else:
+        low, high, step = _three_numbers(interval or "")
+        space = Interval(low, high, step, missing if missing == "refuse" else _number(missing))
+    kept = _names(keep)
+    if kept == [_EVERYTHING]:
+        kept, drop = None, drop or []
+    with progress() as report:
+        done = release_table(
+            source,
+            label,
+            space,
+            epsilon,
+            output,
+            keep=kept,
+            drop=_names(drop),
+            mechanism=mechanism,
+            prior=prior,
+            unit=unit,
+            budget=(budget, delta) if budget is not None else None,
+            ledger=ledger,
+            progress=report,
+        )
+    show(*release_text(done))
+    notes_on_terminal(done.notes)
+
+
+def _class_texts(classes: str) -> list[str]:
+    """Classes from a list with commas, or from the lines of a file."""
+    if not classes.startswith("@"):
+        return [text.strip() for text in classes.split(",")]
+    try:
+        lines = Path(classes[1:]).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError):
+        raise InputError(f"expected a text file with one class on each line, found none at {classes[1:]}") from None
+    return [line for line in lines if line]
+
+
+def _names(given: list[str] | None) -> list[str] | None:
+    return None if given is None else [name.strip() for text in given for name in text.split(",") if name.strip()]
+
+
+def _three_numbers(text: str) -> tuple[float, ...]:
+    numbers = tuple(_number(part) for part in text.split(","))
+    if len(numbers) != 3:
+        raise InputError(f"expected --interval LO,HI,STEP, found {len(numbers)} numbers")
+    return numbers
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"expected a number, found {text!r}") from None

@@ -1,0 +1,52 @@
+"""The terminal: what is printed, where, and how errors end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+_WIDTH_OF_FILES = 140
+_TITLES = {"check": "checking every row", "release": "randomizing and writing"}
+
+
+def show(*parts: RenderableType) -> None:
+    """Print a result on standard output; where that is no terminal, a sentence stays on one line."""
+    console = Console(highlight=False)
+    wide = Console(highlight=False, width=_WIDTH_OF_FILES)
+    for part in parts:
+        text = isinstance(part, str | Text)
+        out = console if console.is_terminal else wide
+        out.print(Text(part) if isinstance(part, str) else part, soft_wrap=text and not console.is_terminal)
+
+
+def complain(message: str) -> None:
+    """Print an error on standard error."""
+    Console(stderr=True, highlight=False).print(Text(f"error: {message}", "red"), soft_wrap=True)
+
+
+def notes_on_terminal(notes: Sequence[str]) -> None:
+    """Show notes for the curator, which may depend on labels, where nobody records them: on a terminal only."""
+    if sys.stderr.isatty():
+        for note in notes:
+            Console(stderr=True, highlight=False).print(Text(f"for you alone: {note}", "yellow"), soft_wrap=True)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A progress bar on standard error, where that is a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        tasks: dict[str, int] = {}
+
+        def report(name: str, done: int, total: int) -> None:
+            if name not in tasks:
+                tasks[name] = bar.add_task(_TITLES[name], total=total or None)
+            bar.update(tasks[name], completed=done)  # type: ignore[arg-type]
+
+        yield report

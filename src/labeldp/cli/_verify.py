@@ -1,0 +1,23 @@
+"""``labeldp verify``: recompute a release's guarantee and scan its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labeldp.cli._terminal import show
+
+
+def verify(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
+) -> None:
+    """Check that a release, its law and its guarantee agree; exit code 0 if they do, 1 if not."""
+    from labeldp.release import verify as check  # noqa: PLC0415 (commands load what they need)
+    from labeldp.report import verdict_text  # noqa: PLC0415
+
+    verdict = check(directory)
+    show(*verdict_text(verdict))
+    if not verdict.holds:
+        raise typer.Exit(1)

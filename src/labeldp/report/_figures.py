@@ -1,0 +1,75 @@
+"""Results as figures; matplotlib is loaded when one is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from labeldp.bounds import Option, Plan
+from labeldp.errors import MissingExtraError, OutputError
+
+_MARKERS = "osD^v"
+
+
+def save_plan_figure(found: Plan, path: Path) -> Path:
+    """What each mechanism keeps over epsilon, as a PNG, SVG or PDF by the file's ending."""
+    figure, axes = _figure()
+    for marker, (name, points) in zip(_MARKERS, curves(found).items(), strict=False):
+        axes.plot(*zip(*points, strict=True), marker=marker, label=name)
+    axes.axvline(found.epsilon, color="0.6", linestyle=":", label=f"epsilon {found.epsilon:g}")
+    axes.set(
+        xscale="log",
+        xlabel="epsilon of each label",
+        ylabel="clean rows that one released row is worth",
+        title=f"What is kept of {found.classes} classes",
+        ylim=(0, 1.02),
+    )
+    return _saved(figure, axes, path)
+
+
+def curves(found: Plan) -> dict[str, list[tuple[float, float]]]:
+    """The share of clean rows over epsilon, for each mechanism."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in (*found.sweep, found.options):
+        for option in row:
+            lines.setdefault(_curve(option), []).append((option.epsilon, option.clean_share))
+    return {name: sorted(set(points)) for name, points in lines.items()}
+
+
+def save_lines(
+    lines: dict[str, Sequence[tuple[float, float]]], path: Path, title: str, x_label: str, y_label: str
+) -> Path:
+    """Named lines over a logarithmic axis."""
+    figure, axes = _figure()
+    for marker, (name, points) in zip(_MARKERS * len(lines), lines.items(), strict=False):
+        axes.plot(*zip(*points, strict=True), marker=marker, label=name)
+    axes.set(xscale="log", xlabel=x_label, ylabel=y_label, title=title)
+    return _saved(figure, axes, path)
+
+
+def _curve(option: Option) -> str:
+    if option.mechanism == "bits":
+        return option.detail
+    return "subset, for counting" if "counting" in option.detail else option.mechanism
+
+
+def _figure() -> tuple[Any, Any]:
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
+    except ImportError:
+        raise MissingExtraError("expected matplotlib for a figure, found none; pip install 'labeldp[plots]'") from None
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _saved(figure: Any, axes: Any, path: Path) -> Path:
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize="small")
+    try:
+        figure.savefig(path, dpi=150)
+    except ValueError:
+        raise OutputError(f"expected a figure that ends in .png, .svg or .pdf, found {path.name}") from None
+    except OSError as problem:
+        raise OutputError(f"expected to write the figure {path}, found: {problem.strerror}") from None
+    return path

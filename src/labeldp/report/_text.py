@@ -1,0 +1,141 @@
+"""Results in words and tables, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from labeldp.bounds import Plan
+from labeldp.release import Entry, TableRelease, Verdict
+
+_SHOWN_COLUMNS = 12
+
+#: What is printed, one below the other: sentences, and tables of them.
+Parts = list[RenderableType]
+
+
+def release_text(done: TableRelease) -> Parts:
+    """What was released, what it promises and what it keeps. Nothing in it depends on a true label."""
+    certificate = done.certificate
+    expects, law = certificate.expects, certificate.draws[0].law
+    share = expects["clean_share"]
+    lines = _pairs()
+    lines.add_row("mechanism", _mechanism(certificate.draws[0].mechanism, law))
+    lines.add_row(
+        "truth kept", f"{expects['truth_probability']:.1%} of rows, expected: what is released contains the true class"
+    )
+    lines.add_row(
+        "worth", f"{int(certificate.rows * share):,} clean rows of {certificate.rows:,} ({share:.1%}), expected"
+    )
+    lines.add_row("columns", _listed([name for name, _ in certificate.columns]))
+    lines.add_row("output", str(done.output))
+    lines.add_row("ledger", str(done.ledger))
+    lines.add_row("your notes", f"{done.notes_file} (if there are any; for the curator alone)")
+    return [Text(certificate.guarantee.sentence()), Text(), lines]
+
+
+def verdict_text(verdict: Verdict) -> Parts:
+    """What was checked, what was found, and what cannot be known."""
+    lines = Table.grid(padding=(0, 2))
+    for check in verdict.checks:
+        lines.add_row(Text("ok" if check.holds else "FAILED", "green" if check.holds else "bold red"), Text(check.what))
+        if not check.holds:
+            lines.add_row("", Text(check.found))
+    parts: Parts = [lines, Text()]
+    if verdict.holds and verdict.certificate is not None:
+        parts += [Text(verdict.certificate.guarantee.sentence()), Text()]
+        parts += [Text(f"declared, not checked: {what}") for what in verdict.certificate.assumptions]
+    parts += [Text("This cannot show:"), *(Text(f"  - {what}") for what in verdict.unknown)]
+    return parts
+
+
+def plan_text(found: Plan) -> Parts:
+    """What each mechanism keeps, at one epsilon and over a sweep."""
+    title = f"{found.rows:,} rows, {found.classes} classes, epsilon {found.epsilon:g}"
+    now = _table(title, ["mechanism", "releases", "truth kept", "clean rows", "share", "variance", ""])
+    for option in found.options:
+        now.add_row(
+            option.mechanism,
+            option.detail,
+            f"{option.truth_probability:.1%}",
+            f"{option.clean_rows:,}",
+            f"{option.clean_share:.2%}",
+            f"{option.total_variance:.4g}",
+            "auto" if option.best else "",
+        )
+    names = list(dict.fromkeys(_name(option.mechanism, option.detail) for row in found.sweep for option in row))
+    over = _table(
+        "share of clean rows, by epsilon", ["mechanism", *(f"{row[0].epsilon:g}" for row in found.sweep if row)]
+    )
+    for name in names:
+        shares = [{_name(o.mechanism, o.detail): o.clean_share for o in row} for row in found.sweep if row]
+        over.add_row(name, *(f"{share[name]:.2%}" if name in share else "-" for share in shares))
+    told = Text(
+        "A clean row is what one true label is worth for telling two likely classes apart; variance is that of "
+        "one row's unbiased vector. From parameters alone."
+    )
+    return [now, Text(), over, Text(), told]
+
+
+def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, float, float, float]]) -> Parts:
+    """All charges, and for each label of each data set what is spent of which budget."""
+    charges = _table("charges", ["time (UTC)", "label", "mechanism", "epsilon", "unit", "rows", "state", "output"])
+    for entry in entries:
+        rows = sum(stop - start for start, stop in entry.rows.ranges)
+        charges.add_row(
+            entry.time[:19],
+            Text(entry.label),
+            entry.mechanism,
+            f"{entry.guarantee.epsilon:.6g}",
+            Text(entry.guarantee.unit),
+            f"{rows:,}",
+            entry.state,
+            Text(entry.output or "in memory"),
+        )
+    spent = _table("spent", ["label", "epsilon", "of budget", "delta", "of budget"])
+    for label, epsilon, most, delta, most_delta in totals:
+        spent.add_row(Text(label), f"{epsilon:.6g}", f"{most:.6g}", f"{delta:g}", f"{most_delta:g}")
+    told = Text(
+        "'charged' is not settled: a release is at work, or was killed and its output can't be told apart. "
+        "'void' never left and costs nothing."
+    )
+    return [charges, Text(), spent, Text(), told]
+
+
+def _mechanism(name: str, law: object) -> str:
+    """A mechanism and what it releases for a row."""
+    plain = dict(law) if isinstance(law, dict) else {}
+    if plain.get("kind") == "subset":
+        return f"{name}: a set of {plain['size']} of {plain['classes']} classes"
+    return f"{name}: {len(plain['channels'])} groups of units" if plain.get("kind") == "grouped" else name
+
+
+def _name(mechanism: str, detail: str) -> str:
+    """A mechanism's name that does not change with epsilon."""
+    return (
+        f"{mechanism}, {detail}" if mechanism == "bits" else mechanism + (", counting" if "counting" in detail else "")
+    )
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _SHOWN_COLUMNS
+    return (
+        ", ".join(names) if more <= 0 else f"{', '.join(names[: _SHOWN_COLUMNS // 2])} ... {names[-1]} ({len(names)})"
+    )
+
+
+def _pairs() -> Table:
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(style="bold", no_wrap=True)
+    lines.add_column(overflow="fold")
+    return lines
+
+
+def _table(title: str, columns: list[str]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
