@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 from jaxtyping import Int
 
+from labeldp._chunks import over_chunks
 from labeldp._words import Words
 from labeldp.privacy import Channel, row_arrays
 
@@ -32,24 +30,17 @@ def draw(channel: Channel, codes: Int[np.ndarray, "n"], words: Words, first_row:
     if any(len(values) != codes.size for values in row_arrays(channel).values()):
         raise ValueError("expected a channel of as many rows as there are codes")
     per_row = channel.words_per_row
-    step = max(1, _WORDS_PER_CHUNK // per_row)
 
-    def chunk(low: int) -> np.ndarray:
-        rows = slice(low, min(low + step, codes.size))
+    def chunk(rows: slice) -> np.ndarray:
         count = rows.stop - rows.start
-        block = words.block((first_row + low) * per_row, count * per_row).reshape(count, per_row)
+        block = words.block((first_row + rows.start) * per_row, count * per_row).reshape(count, per_row)
         return channel.take(rows).draw(codes[rows], block)
 
-    first = chunk(0)
-    if codes.size <= step:
-        return first
-    released = np.empty((codes.size, *first.shape[1:]), dtype=first.dtype)
-    released[: len(first)] = first
+    shape = chunk(slice(0, 0))
+    released = np.empty((codes.size, *shape.shape[1:]), dtype=shape.dtype)
 
-    def place(low: int) -> None:
-        released[low : low + step] = chunk(low)
+    def place(rows: slice) -> None:
+        released[rows] = chunk(rows)
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        for _ in threads.map(place, range(step, codes.size, step)):
-            pass
+    over_chunks(place, codes.size, max(1, _WORDS_PER_CHUNK // per_row))
     return released

@@ -12,10 +12,9 @@ from jaxtyping import Float
 from labeldp import _checks
 from labeldp.errors import PriorError
 from labeldp.mechanisms._randomizer import Randomizer
-from labeldp.privacy import CandidateChannel, LabelSpace, prior_candidates, top_candidates, unpack
+from labeldp.privacy import CandidateChannel, LabelSpace, bad_prior_row, prior_candidates, top_candidates
 
 _TOLERANCE = 1e-3
-_BLOCK = 1 << 22  # entries that are looked at together
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +60,18 @@ class TopKResponse(Randomizer):
         super().__post_init__()
 
     @cached_property
-    def _channel(self) -> CandidateChannel:
-        return CandidateChannel.at(self.space.size, self.epsilon, top_candidates(self.prior, self.k))
+    def _chosen(self) -> tuple[CandidateChannel, np.ndarray]:
+        candidates, mass = top_candidates(self.prior, self.k)
+        return CandidateChannel.at(self.space.size, self.epsilon, candidates), mass
 
     def channel(self) -> CandidateChannel:
         """The law of each row's released class given the true one."""
-        return self._channel
+        return self._chosen[0]
 
     @property
     def mass(self) -> np.ndarray:
         """Prior probability of each row's candidates."""
-        return candidate_mass(self.prior, self._channel)
+        return self._chosen[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,23 +115,24 @@ class PriorResponse(Randomizer):
         super().__post_init__()
 
     @cached_property
-    def _channel(self) -> CandidateChannel:
-        return CandidateChannel.at(self.space.size, self.epsilon, prior_candidates(self.prior, self.epsilon))
+    def _chosen(self) -> tuple[CandidateChannel, np.ndarray]:
+        candidates, mass = prior_candidates(self.prior, self.epsilon)
+        return CandidateChannel.at(self.space.size, self.epsilon, candidates), mass
 
     def channel(self) -> CandidateChannel:
         """The law of each row's released class given the true one."""
-        return self._channel
+        return self._chosen[0]
 
     @property
     def mass(self) -> np.ndarray:
         """Prior probability of each row's candidates."""
-        return candidate_mass(self.prior, self._channel)
+        return self._chosen[1]
 
 
 def checked_prior(prior: object, classes: int, first_row: int = 0) -> np.ndarray:
-    """A prior as a float array of shape (n, classes) whose rows are distributions."""
+    """A prior as a read-only float array of shape (n, classes) whose rows are distributions; not a copy."""
     try:
-        array = np.array(prior, dtype=np.float64, order="C")
+        array = np.ascontiguousarray(prior, dtype=np.float64).view()
     except (TypeError, ValueError):
         raise PriorError(f"expected a prior of numbers with shape (rows, {classes})") from None
     if array.ndim != 2 or array.shape[1] != classes:
@@ -139,23 +140,11 @@ def checked_prior(prior: object, classes: int, first_row: int = 0) -> np.ndarray
             f"expected a prior with one row for each label and one column for each of the {classes} classes, "
             f"found shape {array.shape}"
         )
-    for low in range(0, len(array), step := max(1, _BLOCK // classes)):
-        part = array[low : low + step]
-        good = (part.min(axis=1) >= 0) & (np.abs(part.sum(axis=1) - 1) <= _TOLERANCE)
-        if not good.all():
-            row = first_row + low + int(np.argmin(good))
-            raise PriorError(
-                f"expected non-negative probabilities that sum to 1 in every row of the prior, found other numbers "
-                f"in row {row}; normalise it"
-            )
+    row = bad_prior_row(array, _TOLERANCE)
+    if row >= 0:
+        raise PriorError(
+            "expected non-negative probabilities that sum to 1 in every row of the prior, found other numbers in row "
+            f"{first_row + row}; normalise it"
+        )
     array.flags.writeable = False
     return array
-
-
-def candidate_mass(prior: np.ndarray, channel: CandidateChannel) -> np.ndarray:
-    """Prior probability of each row's candidates."""
-    mass = np.empty(len(prior))
-    for low in range(0, len(prior), step := max(1, _BLOCK // prior.shape[1])):
-        rows = slice(low, low + step)
-        mass[rows] = (prior[rows] * unpack(channel.candidates[rows], prior.shape[1])).sum(axis=1)
-    return mass

@@ -2,7 +2,7 @@
 
 from labeldp.privacy._account import Account, Budget, Charge, Rows, compose
 from labeldp.privacy._bits import BitChannel
-from labeldp.privacy._candidates import CandidateChannel, prior_candidates, top_candidates
+from labeldp.privacy._candidates import CandidateChannel, bad_prior_row, prior_candidates, top_candidates
 from labeldp.privacy._channel import Channel, Levels, Membership, Table, row_arrays
 from labeldp.privacy._efficiency import estimation_size, pair_share, total_variance, training_size
 from labeldp.privacy._grouped import GroupedChannel
@@ -34,6 +34,7 @@ __all__ = [
     "Rows",
     "SubsetChannel",
     "Table",
+    "bad_prior_row",
     "channel_of",
     "compose",
     "estimation_size",

@@ -10,9 +10,12 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8, UInt64
 
+from labeldp._chunks import over_chunks
 from labeldp.privacy._calibration import accept, response_weights
 from labeldp.privacy._channel import Channel, Levels, Membership, Table
 from labeldp.privacy._sets import pack, sizes, unpack
+
+_ENTRIES_PER_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +126,10 @@ class CandidateChannel(Channel):
         return Table(outcomes.astype(np.int32), matrix)
 
 
-def prior_candidates(prior: Float[np.ndarray, "n k"], epsilon: float) -> UInt8[np.ndarray, "n b"]:
-    """The candidates of RRWithPrior: the set that maximises the probability of releasing the true class.
+def prior_candidates(
+    prior: Float[np.ndarray, "n k"], epsilon: float
+) -> tuple[UInt8[np.ndarray, "n b"], Float[np.ndarray, "n"]]:
+    """The candidates of RRWithPrior, and their prior mass: the set that most likely releases the true class.
 
     That set is the ``k*`` most likely classes, ``k*`` maximising ``e / (e + k - 1) * sum of the k largest``.
 
@@ -134,16 +139,34 @@ def prior_candidates(prior: Float[np.ndarray, "n k"], epsilon: float) -> UInt8[n
     from labeldp.privacy._kernels import best_candidates  # noqa: PLC0415 (the compiler loads at the first draw)
 
     packed = np.zeros((len(prior), (prior.shape[1] + 7) // 8), dtype=np.uint8)
-    best_candidates(prior, np.expm1(epsilon), packed, np.empty(len(prior), dtype=np.int64))
-    return packed
+    mass, gain = np.empty(len(prior)), np.expm1(epsilon)
+    rows = max(1, _ENTRIES_PER_CHUNK // prior.shape[1])
+    over_chunks(lambda part: best_candidates(prior[part], gain, packed[part], mass[part]), len(prior), rows)
+    return packed, mass
 
 
-def top_candidates(prior: Float[np.ndarray, "n k"], size: int) -> UInt8[np.ndarray, "n b"]:
-    """The ``size`` most likely classes of each row; ties go to the class that was declared first."""
+def bad_prior_row(prior: Float[np.ndarray, "n k"], tolerance: float) -> int:
+    """The first row of a prior that is no distribution, or -1."""
+    from labeldp.privacy._kernels import first_bad_row  # noqa: PLC0415 (the compiler loads at the first draw)
+
+    found: dict[int, int] = {}
+
+    def look(part: slice) -> None:
+        if (row := first_bad_row(prior[part], tolerance)) >= 0:
+            found[part.start] = part.start + row
+
+    over_chunks(look, len(prior), max(1, _ENTRIES_PER_CHUNK // prior.shape[1]))
+    return min(found.values(), default=-1)
+
+
+def top_candidates(
+    prior: Float[np.ndarray, "n k"], size: int
+) -> tuple[UInt8[np.ndarray, "n b"], Float[np.ndarray, "n"]]:
+    """The ``size`` most likely classes of each row, and their mass; ties go to the class that was declared first."""
     order = np.argsort(-prior, axis=1, kind="stable")[:, :size]
     mask = np.zeros(prior.shape, dtype=np.bool_)
     np.put_along_axis(mask, order, True, axis=1)
-    return pack(mask)
+    return pack(mask), np.take_along_axis(prior, order, axis=1).sum(axis=1)
 
 
 @lru_cache

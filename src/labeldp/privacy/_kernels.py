@@ -120,9 +120,13 @@ def draw_bits(codes, words, true, false, out):
             out[i, j >> 3] |= np.uint8(words[i, j] < threshold) << np.uint8(j & 7)
 
 
-@njit(cache=True, nogil=True)
-def best_candidates(prior, gain, out, sizes):
-    """The candidates that maximise ``sum_A prior / (gain + |A|)``, ``gain = exp(epsilon) - 1``, for each row.
+# Sums of priors may be reordered, which lets them run in vectors: they choose public candidates, not a law.
+_REORDER = {"reassoc", "nsz", "contract"}
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def best_candidates(prior, gain, out, mass):
+    """The candidates that maximise ``sum_A prior / (gain + |A|)``, ``gain = exp(epsilon) - 1``, and their mass.
 
     The best set is ``{j : prior_j > value}`` with ``value`` the maximum itself, and iterating from the value of
     the full set climbs to it (Dinkelbach 1967). Equal priors are all in or all out; at a tie in value the
@@ -137,14 +141,29 @@ def best_candidates(prior, gain, out, sizes):
             value = total / (gain + count)
             above, left = 0.0, 0
             for j in range(k):
-                p = prior[i, j]
-                if p > value:
-                    above += p
-                    left += 1
+                inside = prior[i, j] > value
+                above += prior[i, j] * inside
+                left += inside
             if left >= count or left == 0:
                 break
             bar, count, total = value, left, above
+        for byte in range(out.shape[1]):
+            bits = 0
+            for j in range(8 * byte, min(8 * byte + 8, k)):
+                bits |= (1 if prior[i, j] > bar else 0) << (j & 7)
+            out[i, byte] = bits
+        mass[i] = total
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def first_bad_row(prior, tolerance):
+    """The first row that is no distribution, or -1; what is not a number is bad."""
+    n, k = prior.shape
+    for i in range(n):
+        total, negative = 0.0, 0
         for j in range(k):
-            if prior[i, j] > bar:
-                out[i, j >> 3] |= np.uint8(1) << np.uint8(j & 7)
-        sizes[i] = count
+            total += prior[i, j]
+            negative += 0 if prior[i, j] >= 0 else 1
+        if negative or not abs(total - 1.0) <= tolerance:
+            return i
+    return -1
