@@ -1,0 +1,60 @@
+"""What all tests share: annotations that are executed, and the folder of real data."""
+
+import importlib.util
+import os
+import sys
+import types
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pytest
+from beartype import BeartypeConf, beartype
+from beartype.vale import Is
+from jaxtyping import AbstractArray, install_import_hook
+
+# The hook matches whole subtrees by name, so it is given single modules: packages would bring in the compiled ones.
+_COMPILED = "_kernels"
+_CHECKER = "labeldp_annotations"
+_NOT_AN_ARRAY = Annotated[object, Is[lambda found: not isinstance(found, np.ndarray)]]
+_execute = beartype(conf=BeartypeConf(is_pep484_tower=True))
+
+
+def checked_modules():
+    """The modules of labeldp whose annotations are executed: every one except compiled functions, not imported."""
+    found = []
+    for folder in importlib.util.find_spec("labeldp").submodule_search_locations:
+        for path in sorted(Path(folder).rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            if not parts[-1].endswith((_COMPILED, "__init__")):
+                found.append(".".join(("labeldp", *parts)))
+    return found
+
+
+def check(function):
+    """Execute a function's annotations; not ``Self``, nor names that exist for the type checker alone.
+
+    Constructors check what they are given themselves, and the tests give them wrong things: there, only the shapes
+    of arrays are executed.
+    """
+    for place, hint in function.__annotations__.items():
+        if isinstance(hint, str) or "typing.Self" in repr(hint):
+            function.__annotations__[place] = Any
+        elif function.__name__ == "__init__":
+            shaped = isinstance(hint, type) and issubclass(hint, AbstractArray)
+            function.__annotations__[place] = hint | _NOT_AN_ARRAY if shaped else Any
+    return _execute(function)
+
+
+sys.modules[_CHECKER] = types.ModuleType(_CHECKER)
+sys.modules[_CHECKER].check = check
+install_import_hook(checked_modules(), f"{_CHECKER}.check")
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """The folder of real data sets, where the environment names one."""
+    folder = os.environ.get("LABELDP_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("the environment variable LABELDP_DATA names no folder of data sets")
+    return Path(folder)

@@ -1,0 +1,491 @@
+"""What every randomizer promises: a law within its epsilon, and draws that follow the law at every position.
+
+The statistical tests compare exact binomial tails with ``ALARM`` divided by the number of comparisons in a test:
+each raises a false alarm with a probability of at most 1e-9, and all of them together below 1e-6 in a run. With
+secure words every run is a new sample.
+"""
+
+import copy
+import dataclasses
+import math
+import os
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from scipy.stats import beta, binom
+
+import labeldp.mechanisms
+from labeldp._words import SecureWords, TapeWords
+from labeldp.errors import EpsilonError, InputError, LabelError
+from labeldp.mechanisms import (
+    BitResponse,
+    PriorResponse,
+    RandomizedResponse,
+    Randomizer,
+    SubsetResponse,
+    TopKResponse,
+    _drawing,
+    best_response,
+    draw,
+)
+from labeldp.privacy import Classes, ResponseChannel, unpack
+
+ALARM = 1e-9
+SPACE = Classes(["a", "b", "c", "d", "e"])
+PRIOR = [[0.4, 0.3, 0.2, 0.05, 0.05], [0.2] * 5, [0.01, 0.04, 0.9, 0.02, 0.03]]
+
+CASES = {
+    "response": (RandomizedResponse, lambda e, _: RandomizedResponse(SPACE, e)),
+    "subset": (SubsetResponse, lambda e, _: SubsetResponse(SPACE, e)),
+    "subset-of-3": (SubsetResponse, lambda e, _: SubsetResponse(SPACE, e, size=3)),
+    "bits": (BitResponse, lambda e, _: BitResponse(SPACE, e)),
+    "symmetric": (BitResponse, lambda e, _: BitResponse(SPACE, e, form="symmetric")),
+    "top-k": (TopKResponse, lambda e, n: TopKResponse(SPACE, e, priors(n), k=3)),
+    "prior": (PriorResponse, lambda e, n: PriorResponse(SPACE, e, priors(n))),
+}
+every_case = pytest.mark.parametrize("case", CASES)
+
+
+def priors(rows):
+    """The three priors, in turn."""
+    return np.resize(np.array(PRIOR), (rows, 5))
+
+
+def build(case, epsilon, rows=3):
+    """The randomizer of a case, for some rows where rows differ."""
+    return CASES[case][1](epsilon, rows)
+
+
+def contains(channel, released, classes):
+    """For each row, whether its released label or set holds the given class."""
+    held = unpack(released, channel.classes) if channel.form == "set" else released[:, None] == np.arange(5)
+    return held[np.arange(len(held)), classes]
+
+
+def tape(length=4093):
+    """A tape of words whose length is prime to every chunk."""
+    return TapeWords(np.random.default_rng(7).integers(0, 2**64, length, dtype=np.uint64))
+
+
+def test_every_exported_randomizer_is_covered():
+    """A randomizer that the room exports must be in this suite."""
+    exported = [getattr(labeldp.mechanisms, name) for name in labeldp.mechanisms.__all__]
+    kinds = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, Randomizer)}
+    assert kinds - {Randomizer} == {kind for kind, _ in CASES.values()}
+    packaged = {kind for kind in Randomizer.__subclasses__() if kind.__module__.startswith("labeldp.")}
+    assert packaged <= kinds
+    assert len({kind.name for kind in packaged}) == len(packaged)
+
+
+@every_case
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1 / 3, 1.0, 2, 8.0, 20.0])
+def test_the_certified_epsilon_is_what_was_asked_for(case, epsilon):
+    """The channel's epsilon is at most the one asked for, and within 1e-9 of it relatively where k is small."""
+    randomizer = build(case, epsilon)
+    certified = randomizer.channel().epsilon
+    assert certified <= epsilon == randomizer.epsilon
+    assert certified >= epsilon * (1 - 1e-8)
+    assert randomizer.channel() is randomizer.channel()
+
+
+@every_case
+@pytest.mark.parametrize(
+    "bad", [math.nan, math.inf, -math.inf, 0, 0.0, -1, 1e-300, 800, 100.0, True, np.True_, "1", None, [1.0], 1j]
+)
+def test_a_bad_epsilon_is_refused(case, bad):
+    """No epsilon that cannot be kept, expressed or defended makes a randomizer."""
+    with pytest.raises(EpsilonError, match="expected"):
+        build(case, bad)
+
+
+@every_case
+def test_a_space_must_be_declared(case):
+    """A list of classes, which might have been read off the labels, is not a declared space."""
+    with pytest.raises(LabelError, match="expected a declared label space"):
+        dataclasses.replace(build(case, 1.0), space=["a", "b"])
+
+
+@every_case
+def test_at_is_the_same_randomizer_at_another_epsilon(case):
+    """``at`` gives what would have been built at that epsilon, and leaves the first as it was."""
+    first = build(case, 1.0)
+    second = first.at(3.0)
+    assert (first.epsilon, second.epsilon) == (1.0, 3.0)
+    assert type(second) is type(first)
+    assert second.channel().odds == build(case, 3.0).channel().odds
+    codes = np.arange(3, dtype=np.int32)
+    built = draw(build(case, 3.0).channel(), codes, tape())
+    assert (draw(second.channel(), codes, tape()) == built).all()
+    with pytest.raises(EpsilonError):
+        first.at(0.0)
+
+
+def test_options_that_do_not_exist_are_refused():
+    """Sizes, numbers of candidates and forms are checked by name."""
+    for size in (0, 5, 2.0, True, "2"):
+        with pytest.raises(InputError, match="expected size"):
+            SubsetResponse(SPACE, 1.0, size=size)
+    for k in (0, 6, 2.0, True):
+        with pytest.raises(InputError, match="expected k"):
+            TopKResponse(SPACE, 1.0, PRIOR, k=k)
+    with pytest.raises(InputError, match="expected form"):
+        BitResponse(SPACE, 1.0, form="random")
+
+
+def test_options_of_numpy_are_plain_integers():
+    """A size that came out of NumPy gives the same exact integers as a plain one."""
+    assert SubsetResponse(SPACE, 1.0, size=np.int64(3)).channel().odds == SubsetResponse(SPACE, 1.0, 3).channel().odds
+    top = TopKResponse(SPACE, 1.0, PRIOR, k=np.int64(3)).channel()
+    assert top.odds == TopKResponse(SPACE, 1.0, PRIOR, k=3).channel().odds
+
+
+BEST = [
+    (2, 1.0, RandomizedResponse),
+    (10, 1.0, SubsetResponse),
+    (10, 5.0, RandomizedResponse),
+    (100, 5.0, SubsetResponse),
+]
+
+
+@pytest.mark.parametrize(("classes", "epsilon", "kind"), BEST)
+def test_the_best_response_is_randomized_response_at_size_one(classes, epsilon, kind):
+    """Subsets of one class are randomized response, and are released as classes."""
+    assert type(best_response(Classes(range(classes)), epsilon)) is kind
+
+
+# ---------------------------------------------------------------------------------------------------- the draw
+
+
+@every_case
+@pytest.mark.parametrize("first_row", [0, 12345])
+def test_a_draw_is_a_function_of_row_and_words_alone(case, first_row):
+    """Around every multiple of a chunk, the draw is what each row gives alone from its own words."""
+    per_row = build(case, 1.0).channel().words_per_row
+    step = _drawing._WORDS_PER_CHUNK // per_row
+    longest = 2 * step + 1
+    whole = build(case, 1.0, longest).channel()
+    codes = np.random.default_rng(1).integers(0, 5, longest).astype(np.int32)
+    source = tape()
+    words = source.block(first_row * per_row, longest * per_row).reshape(longest, per_row)
+    alone = whole.draw(codes, words)
+    for count in (0, 1, 2, step - 1, step, step + 1, 2 * step - 1, 2 * step, longest):
+        drawn = draw(whole.take(slice(0, count)), codes[:count], source, first_row)
+        assert drawn.dtype == alone.dtype
+        assert (drawn == alone[:count]).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("chunk", [1, 5, 64, 1 << 16])
+def test_chunks_and_threads_do_not_change_the_draw(monkeypatch, threads, chunk):
+    """The same words give the same release whatever the chunk, the number of threads, or where a part begins."""
+    channel = SubsetResponse(SPACE, 1.0).channel()
+    codes = np.random.default_rng(2).integers(0, 5, 500).astype(np.int32)
+    usual = draw(channel, codes, tape())
+    monkeypatch.setattr(_drawing, "_WORDS_PER_CHUNK", chunk)
+    monkeypatch.setattr(os, "cpu_count", lambda: threads)
+    assert (draw(channel, codes, tape()) == usual).all()
+    parts = [draw(channel, codes[low : low + 77], tape(), first_row=low) for low in range(0, 500, 77)]
+    assert (np.concatenate(parts) == usual).all()
+
+
+def test_no_word_is_used_twice():
+    """The words that a draw asks for are those of its rows, each once, in any order."""
+
+    class Counting(TapeWords):
+        def __init__(self, words):
+            super().__init__(words)
+            self.asked = []
+
+        def block(self, start, count):
+            self.asked.append((start, count))
+            return super().block(start, count)
+
+    source = Counting(np.arange(4093, dtype=np.uint64))
+    channel = BitResponse(SPACE, 1.0).channel()
+    draw(channel, np.zeros(40_000, dtype=np.int32), source, first_row=9)
+    edge = 9 * channel.words_per_row
+    for start, count in sorted(source.asked):
+        assert start == edge
+        edge += count
+    assert edge == 40_009 * channel.words_per_row
+
+
+@pytest.mark.parametrize("case", ["top-k", "prior"])
+@pytest.mark.parametrize("rows", [0, 2, 4])
+def test_a_law_for_other_rows_is_refused(case, rows):
+    """More labels, or fewer, than the prior has rows is an error, never a law read from elsewhere in memory."""
+    channel = build(case, 1.0, 3).channel()
+    with pytest.raises(ValueError, match="expected"):
+        draw(channel, np.zeros(rows, dtype=np.int32), tape())
+
+
+# ---------------------------------------------------------------------------------------------------- positions
+
+
+@every_case
+def test_every_position_is_randomized_at_the_right_rate(case):
+    """The first row, the last, and those at chunk edges keep their label at the stated rate.
+
+    ``repeats`` fresh draws give a binomial count at each watched position; each count's two-sided exact tail is
+    compared with ALARM divided by the number of positions, so a run of this test raises a false alarm with a
+    probability of at most 1e-9. A row left raw, or drawn by a coin, would be noticed with one of at least 0.999999.
+    """
+    epsilon, repeats = 1.0, 400
+    per_row = build(case, epsilon).channel().words_per_row
+    step = _drawing._WORDS_PER_CHUNK // per_row
+    count = step + 3
+    channel = build(case, epsilon, count).channel()
+    codes = (np.arange(count) % 3 % 5).astype(np.int32)  # row r of the priors has class r among its candidates
+    codes[2::3] = 2
+    watched = np.unique(np.array([0, 1, 2, count // 2, step - 2, step - 1, step, step + 1, count - 1]))
+    kept = np.zeros(len(watched), dtype=np.int64)
+    part, labels = channel.take(watched), codes[watched]
+    for _ in range(repeats):
+        released = draw(channel, codes, SecureWords())[watched]
+        kept += contains(part, released, labels)
+    truth = np.broadcast_to(part.membership.true, kept.shape)
+    says_nothing = truth == 1.0  # one candidate
+    assert (kept[says_nothing] == repeats).all()
+    open_rows = ~says_nothing
+    tails = np.minimum(binom.cdf(kept, repeats, truth), binom.sf(kept - 1, repeats, truth))[open_rows]
+    assert open_rows.sum() >= 6
+    assert tails.min() > ALARM / (2 * len(watched))
+
+
+def test_every_position_of_a_long_draw_is_randomized():
+    """Over fresh draws of three chunks and a bit, no position of any row is always, or never, its true label.
+
+    With truth p = 0.731 and 150 draws, a row is always kept with probability below 4e-21; over 2e5 rows that is a
+    false alarm below 1e-15.
+    """
+    channel = RandomizedResponse(Classes([0, 1]), 1.0).channel()
+    count = 3 * _drawing._WORDS_PER_CHUNK + 17
+    codes = (np.arange(count) % 2).astype(np.int32)
+    kept = sum((draw(channel, codes, SecureWords()) == codes).astype(np.int16) for _ in range(150))
+    assert kept.max() < 150
+    assert kept.min() > 0
+
+
+# ------------------------------------------------------------------------------------------------- the whole law
+
+
+def clopper_pearson(hits, draws, alarm):
+    """The exact two-sided interval of a probability at a false-alarm rate."""
+    low = beta.ppf(alarm / 2, hits, draws - hits + 1) if hits else 0.0
+    high = beta.isf(alarm / 2, hits + 1, draws - hits) if hits < draws else 1.0
+    return low, high
+
+
+def sampled(case, epsilon, draws):
+    """For two true classes that a row may release, how often each outcome of the table came out of a real draw."""
+    channel = build(case, epsilon).channel().take(np.array([1]))
+    many = channel.take(np.zeros(draws, dtype=np.int64)) if hasattr(channel, "candidates") else channel
+    table = channel.table()
+    support = np.flatnonzero(table.matrix.max(axis=1) > table.matrix.min(axis=1))[:2]
+    counts = []
+    for code in support:
+        released = draw(many, np.full(draws, code, dtype=np.int32), SecureWords())
+        index = released[:, 0] if channel.form == "set" else released
+        outcomes = table.outcomes[:, 0] if channel.form == "set" else table.outcomes
+        counts.append(np.bincount(index, minlength=256)[outcomes])
+        assert counts[-1].sum() == draws
+    return table.matrix[support], np.array(counts)
+
+
+def alarms(stated, counts, draws):
+    """Whether any outcome's stated probability is outside its interval, at ALARM for all of them together."""
+    level = ALARM / stated.size
+    for chance, hits in zip(stated.ravel(), counts.ravel().tolist(), strict=True):
+        low, high = clopper_pearson(hits, draws, level)
+        if not low <= chance <= high:
+            return True
+    return False
+
+
+@every_case
+def test_what_is_drawn_follows_the_law_on_every_outcome(case):
+    """A million draws agree with the stated law from both sides, and with no law that is 5 per cent off.
+
+    Each outcome's Clopper-Pearson interval at ALARM / outcomes holds the stated probability: a false alarm with a
+    probability of at most 1e-9. The same counts reject the law of epsilon 1.05, and of 0.95, so a mechanism that is
+    too weak or too strong by that much is noticed.
+    """
+    draws = 1_000_000
+    stated, counts = sampled(case, 1.0, draws)
+    assert not alarms(stated, counts, draws)
+    for wrong in (0.95, 1.05):
+        channel = build(case, wrong).channel().take(np.array([1]))
+        support = np.flatnonzero(channel.matrix().max(axis=1) > channel.matrix().min(axis=1))[:2]
+        assert alarms(channel.matrix()[support], counts, draws), wrong
+
+
+@every_case
+def test_the_worst_output_shows_the_epsilon_from_both_sides(case):
+    """On the outputs with the largest ratio, a million draws put epsilon between 0.94 and 1.06 of what was asked for.
+
+    The outputs are those of the written law whose ratio is the largest, counted together. The lower and the upper
+    bound use Clopper-Pearson intervals at ALARM / 2 for each of the two probabilities, so a bound is on the wrong
+    side of the truth with a probability of at most 1e-9.
+    """
+    draws = 1_000_000
+    stated, counts = sampled(case, 1.0, draws)
+    ratio = stated[0] / stated[1]
+    pair = counts[:, ratio > 0.999 * ratio.max()].sum(axis=1).tolist()
+    (low_a, high_a), (low_b, high_b) = (clopper_pearson(hits, draws, ALARM / 2) for hits in pair)
+    shown, possible = math.log(low_a / high_b), math.log(high_a / low_b)
+    assert 0.94 < shown <= 1.0 <= possible < 1.06
+
+
+def test_the_sampled_oracle_notices_a_wrong_law():
+    """Counts of another mechanism, 1.05 where 1.0 is claimed or 0.95, raise the alarm."""
+    channel = RandomizedResponse(SPACE, 1.0).channel()
+    for wrong in (0.95, 1.05):
+        other = ResponseChannel.at(5, wrong)
+        released = draw(other, np.zeros(1_000_000, dtype=np.int32), SecureWords())
+        assert alarms(channel.matrix()[:1], np.bincount(released, minlength=5)[None], 1_000_000)
+
+
+# ------------------------------------------------------------------------------------------------------ the words
+
+
+def independent_keystream(key, start, count):
+    """The words of a stream from the definition: each block is one AES of its number, two words to a block."""
+    blocks = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 (counter mode by hand)
+    first, last = start // 2, (start + count + 1) // 2
+    stream = b"".join(blocks.update(number.to_bytes(16, "big")) for number in range(first, last))
+    words = np.frombuffer(stream, dtype=np.uint64)
+    return words[start - 2 * first :][:count]
+
+
+@pytest.mark.parametrize("start", [0, 1, 2, 3, 7, 131071, 131072, 2**33 - 1, 2**64 - 1, 2**65 + 1, 2**100])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 64, 1001])
+def test_the_keystream_is_aes_in_counter_mode(start, count):
+    """At any place, odd or even or huge, the words are those of AES-256 over the block's number."""
+    words = SecureWords()
+    assert len(words._key) == 32
+    assert (words.block(start, count) == independent_keystream(words._key, start, count)).all()
+
+
+def test_long_blocks_continue_the_stream():
+    """Blocks longer than the buffer of zeros are the same stream, without a seam or a repeated part."""
+    words = SecureWords()
+    whole = words.block(1, 300_000)
+    for low in (0, 1, 131_070, 131_071, 131_072, 262_143, 299_990):
+        assert (words.block(1 + low, 10) == whole[low : low + 10]).all()
+    assert np.unique(whole).size == whole.size  # equal words among 3e5 have a probability below 3e-9
+
+
+def test_two_streams_differ():
+    """Each stream has a key of its own; equal first words have a probability of 2**-640 for ten."""
+    first, second = SecureWords(), SecureWords()
+    assert first._key != second._key
+    assert (first.block(0, 10) != second.block(0, 10)).all()
+    assert first.private
+    assert not tape().private
+
+
+def test_words_are_uniform_bits():
+    """Every bit of the words is set half of the time: exact binomial tails at ALARM over 64 bits."""
+    words = SecureWords().block(0, 200_000)
+    ones = [int(((words >> np.uint64(bit)) & np.uint64(1)).sum()) for bit in range(64)]
+    tails = [min(binom.cdf(n, 200_000, 0.5), binom.sf(n - 1, 200_000, 0.5)) for n in ones]
+    assert min(tails) > ALARM / 128
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"])
+def test_words_cannot_be_copied_or_stored(copied):
+    """A copy would repeat the draws, and a stored one would hold the key."""
+    with pytest.raises(TypeError, match="cannot be copied or stored"):
+        copied(SecureWords())
+
+
+def test_words_do_not_show_their_key():
+    """Neither text of a stream holds its key."""
+    words = SecureWords()
+    assert words._key.hex() not in repr(words) + str(words)
+    assert repr(words._key) not in repr(words) + str(words)
+
+
+def in_a_fork(function):
+    """What a function returns, as bytes, in a forked child."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:  # nothing of pytest may run in the child
+        try:
+            os.write(write, function())
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with os.fdopen(read, "rb") as pipe:
+        return pipe.read()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_forked_children_draw_other_words():
+    """Two children and their parent draw differently, from streams made after the fork."""
+    texts = [in_a_fork(lambda: SecureWords().block(0, 4).tobytes()) for _ in range(2)]
+    texts.append(SecureWords().block(0, 4).tobytes())
+    assert all(len(text) == 32 for text in texts)
+    assert len(set(texts)) == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_stream_refuses_to_work_in_a_child():
+    """A stream that was made before a fork refuses in the child, and goes on in the parent."""
+    words = SecureWords()
+    before = words.block(0, 4)
+
+    def attempt():
+        try:
+            return words.block(0, 4).tobytes()
+        except RuntimeError as error:
+            return str(error).encode()
+
+    assert b"belongs to the process that made it" in in_a_fork(attempt)
+    assert (words.block(0, 4) == before).all()
+
+
+def test_a_tape_repeats_and_cannot_be_changed_from_outside():
+    """A tape is a copy of the given words, read at any place."""
+    given = np.arange(5, dtype=np.uint64)
+    source = TapeWords(given)
+    given[:] = 9
+    assert source.block(3, 7).tolist() == [3, 4, 0, 1, 2, 3, 4]
+    assert source.block(0, 0).tolist() == []
+
+
+# ------------------------------------------------------------------------------------------------- what is kept
+
+
+@every_case
+def test_what_is_expected_follows_from_the_matrix(case):
+    """Truth and clean share are computed from law and prior; a row that says nothing is worth nothing."""
+    randomizer = build(case, 1.0)
+    channel, prior = randomizer.channel(), np.array(PRIOR)
+    truths, shares = [], []
+    for row in range(3):
+        table = channel.table(row)
+        held = unpack(table.outcomes, 5) if channel.form == "set" else table.outcomes[:, None] == np.arange(5)
+        support = np.flatnonzero(held.any(axis=0))
+        mass = prior[row, support].sum() if hasattr(channel, "candidates") else 1.0
+        truths.append(mass * float(table.matrix[support[0]] @ held[:, support[0]]))
+        if len(support) == 1:
+            shares.append(0.0)
+            continue
+        a, b = support[:2]
+        signal = held[:, a].astype(float) - held[:, b]
+        both = table.matrix[[a, b]]
+        shares.append(mass * (both[0] @ signal) ** 2 / (both.mean(axis=0) @ signal**2))
+    expected = randomizer.expectation
+    assert expected.truth_probability == pytest.approx(np.mean(truths), rel=1e-12)
+    assert expected.clean_share == pytest.approx(np.mean(shares), rel=1e-12)
+
+
+def test_the_smallest_unit_of_the_law_is_a_word():
+    """At 64 bits the truth probability of randomized response is the stated integer over 2**64."""
+    channel = RandomizedResponse(Classes([0, 1]), 1.0).channel()
+    assert Fraction(channel.keep, 2**64) == pytest.approx(math.e / (1 + math.e), rel=1e-15)

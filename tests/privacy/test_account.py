@@ -1,0 +1,171 @@
+"""The arithmetic of charges, against a loop over single rows and single charges."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeldp.errors import BudgetError, EpsilonError, RowsError
+from labeldp.privacy import Account, Budget, Charge, Guarantee, Rows, compose
+
+LAST = 12
+prices = st.sampled_from([0.1, 0.3, 0.5, 0.7, 1.0, 2.3])
+row_sets = st.sets(st.integers(0, LAST), max_size=LAST)
+
+
+def charge(epsilon, rows, delta=0.0, unit="row"):
+    """A charge to a collection of rows."""
+    return Charge(Guarantee(epsilon, delta, unit=unit), Rows.of(np.array(sorted(rows), dtype=np.int64)))
+
+
+def row_by_row(requests):
+    """The largest exact sum over rows, of the printed epsilons of (epsilon, rows) pairs."""
+    return max(sum((Fraction(repr(e)) for e, rows in requests if row in rows), Fraction(0)) for row in range(LAST + 1))
+
+
+@given(st.lists(st.tuples(prices, row_sets), max_size=8))
+@settings(derandomize=True, max_examples=200, deadline=None)
+def test_the_composition_is_the_largest_sum_over_rows(requests):
+    """Disjoint rows cost the maximum and repeated rows the sum, as a loop over rows finds."""
+    epsilon, delta = compose([charge(e, rows) for e, rows in requests])
+    exact = row_by_row(requests)
+    assert Fraction(repr(epsilon)) >= exact
+    assert epsilon <= float(exact) * (1 + 1e-15)
+    assert delta == 0.0
+    assert compose([charge(e, rows) for e, rows in requests[::-1]]) == (epsilon, delta)
+
+
+@pytest.mark.parametrize("times", [1, 2, 7, 100])
+def test_a_repeated_request_costs_again(times):
+    """T times the same request cost T times its epsilon and delta, as T single compositions do."""
+    one = charge(0.25, range(5), 1e-7)
+    together = compose([one] * times)
+    assert together == (0.25 * times, pytest.approx(1e-7 * times))
+    account = Account(Budget(1e2, 0.5))
+    for _ in range(times):
+        account = account.admit(one)
+    assert account.spent == together
+
+
+def test_disjoint_rows_cost_the_maximum_and_a_common_row_the_sum():
+    """The three textbook cases, by hand."""
+    assert compose([charge(1.0, [0, 1]), charge(0.5, [2, 3])]) == (1.0, 0.0)
+    assert compose([charge(1.0, [0, 1]), charge(0.5, [1, 2])]) == (1.5, 0.0)
+    assert compose([charge(1.0, [0, 1]), charge(0.5, [2]), charge(0.25, [2, 9])]) == (1.0, 0.0)
+    assert compose([]) == (0.0, 0.0)
+    assert compose([charge(1.0, [])]) == (0.0, 0.0)
+
+
+def test_units_of_several_rows_are_summed():
+    """Rows do not tell units apart, so disjoint rows of another unit cost the sum."""
+    assert compose([charge(1.0, [0], unit="user"), charge(0.5, [5], unit="user")]) == (1.5, 0.0)
+    assert compose([charge(1.0, [0]), charge(0.5, [5], unit="user")]) == (1.5, 0.0)
+
+
+@given(st.lists(st.tuples(prices, row_sets.filter(bool)), min_size=1, max_size=8), st.sampled_from([0.5, 1.0, 1.5]))
+@settings(derandomize=True, max_examples=200, deadline=None)
+def test_the_account_admits_exactly_what_the_budget_allows(requests, limit):
+    """A request is admitted if no row would be above the budget in printed decimals, and a refusal changes nothing."""
+    account, admitted = Account(Budget(limit)), []
+    for request in requests:
+        fits = row_by_row([*admitted, request]) <= Fraction(repr(limit))
+        if fits:
+            account = account.admit(charge(*request))
+            admitted.append(request)
+        else:
+            before = account
+            with pytest.raises(BudgetError, match="expected a total within the budget"):
+                account.admit(charge(*request))
+            assert account == before
+    assert len(account.charges) == len(admitted)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.7, 1.0, 2.3, 4.35])
+def test_one_charge_fits_a_budget_of_its_size(epsilon):
+    """What was asked for fits a budget of the same number, and a second request of the same rows does not."""
+    account = Account(Budget(epsilon)).admit(charge(epsilon, range(4)))
+    with pytest.raises(BudgetError):
+        account.admit(charge(epsilon, [3]))
+    assert account.admit(charge(epsilon, [4])).spent == (epsilon, 0.0)
+
+
+def test_ten_tenths_fit_a_budget_of_one_and_an_eleventh_does_not():
+    """Printed epsilons add up exactly, where floats would refuse or give away."""
+    account = Account(Budget(1.0))
+    for _ in range(10):
+        account = account.admit(charge(0.1, [0]))
+    with pytest.raises(BudgetError):
+        account.admit(charge(1e-9, [0]))
+
+
+def test_a_release_that_costs_nothing_is_admitted():
+    """A charge of epsilon zero, where a channel says nothing about labels, is no error."""
+    account = Account(Budget(1e-9)).admit(charge(0.0, range(3)))
+    assert account.spent == (0.0, 0.0)
+
+
+def test_a_delta_beyond_the_budget_is_refused():
+    """The failure probability has a budget of its own, zero where none was stated."""
+    account = Account(Budget(10.0, 1e-6)).admit(charge(1.0, [0], 6e-7))
+    with pytest.raises(BudgetError):
+        account.admit(charge(1.0, [0], 6e-7))
+    assert account.admit(charge(1.0, [1], 6e-7)).spent == (1.0, 6e-7)
+    with pytest.raises(BudgetError):
+        Account(Budget(10.0)).admit(charge(1.0, [0], 1e-12))
+
+
+@pytest.mark.parametrize("bad", [(0.0, 0.0), (math.nan, 0.0), (math.inf, 0.0), (1.0, 1.0), (1.0, math.nan), ("1", 0.0)])
+def test_a_budget_that_bounds_nothing_is_refused(bad):
+    """A budget is an epsilon above zero and a delta below one."""
+    with pytest.raises(EpsilonError):
+        Budget(*bad)
+
+
+@given(st.sets(st.integers(0, 3000), max_size=200))
+@settings(derandomize=True, max_examples=100, deadline=None)
+def test_rows_are_the_ranges_of_their_indices(indices):
+    """Ranges are sorted, disjoint and not empty, and hold exactly the given rows in any order."""
+    given_rows = np.array(sorted(indices, key=hash), dtype=np.int64)
+    rows = Rows.of(given_rows[::-1])
+    assert [i for start, stop in rows.ranges for i in range(start, stop)] == sorted(indices)
+    assert all(a[1] < b[0] for a, b in zip(rows.ranges, rows.ranges[1:], strict=False))
+
+
+def test_scattered_rows_are_covered():
+    """Too many ranges are charged as one that covers them all: never fewer rows than were touched."""
+    rows = Rows.of(np.arange(0, 5000, 2))
+    assert rows.ranges == ((0, 4999),)
+    assert len(Rows.of(np.arange(0, 2000, 2)).ranges) == 1000
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int16, np.uint16, np.int32, np.uint64])
+def test_row_numbers_do_not_wrap(kind):
+    """The end of a range at the type's largest number is one more, not the smallest number."""
+    last = min(np.iinfo(kind).max, 2**31 - 1)
+    assert Rows.of(np.array([last - 1, last], dtype=kind)).ranges == ((last - 1, last + 1),)
+
+
+def test_rows_that_repeat_or_are_negative_are_refused():
+    """A row twice would be drawn twice, and a negative row is no row."""
+    for bad in ([1, 2, 1], [-1, 3]):
+        with pytest.raises(RowsError, match="at most once"):
+            Rows.of(np.array(bad))
+    for ranges in (((0, 3), (2, 5)), ((3, 3),), ((5, 4),), ((-2, 4),), ((6, 8), (0, 2))):
+        with pytest.raises(RowsError, match="sorted, disjoint"):
+            Rows(ranges)
+
+
+@pytest.mark.parametrize("bad", [np.array([0.5, 3.2]), np.array([True, False]), np.array(["1"])])
+def test_rows_are_whole_numbers(bad):
+    """A mask or fractions would be taken for row numbers that they are not."""
+    with pytest.raises(RowsError):
+        Rows.of(bad)
+
+
+def test_all_rows_are_one_range():
+    """All rows of nothing are none."""
+    assert Rows.all(3).ranges == ((0, 3),)
+    assert Rows.all(0).ranges == ()

@@ -1,0 +1,559 @@
+"""What every final channel promises, by enumeration of its words and by high-precision arithmetic."""
+
+import itertools
+import json
+import math
+from collections import Counter
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+import labeldp.privacy
+from labeldp.errors import EpsilonError
+from labeldp.privacy import (
+    BitChannel,
+    CandidateChannel,
+    Channel,
+    GroupedChannel,
+    ResponseChannel,
+    SubsetChannel,
+    channel_of,
+    law_of,
+    pack,
+    row_arrays,
+    unpack,
+)
+
+WORDS = 1 << 16
+HALF = 1 << 32
+TOP = np.uint64(2**64 - 1)
+EPSILONS = (0.25, 1.0, 3.0)
+
+
+def candidate_rows(classes):
+    """Candidate sets of every size, not always the first classes; one row each."""
+    rng = np.random.default_rng(5)
+    mask = np.zeros((classes, classes), dtype=np.bool_)
+    for m in range(1, classes + 1):
+        mask[m - 1, rng.permutation(classes)[:m]] = True
+    return pack(mask)
+
+
+def grouped_responses(epsilon, bits):
+    """Units of one row, which ask for less, and of two rows, which have half the epsilon for each."""
+    channels = (
+        ResponseChannel.at(3, 0.8 * epsilon, bits),
+        ResponseChannel.at(3, math.nextafter(epsilon / 2, 0.0), bits),
+    )
+    return GroupedChannel(3, channels, (1, 2), np.array([1, 0, 0, 1, 1]))
+
+
+def grouped_subsets(epsilon, bits):
+    """Groups whose laws need different numbers of words."""
+    channels = (SubsetChannel.at(6, 1, epsilon, bits), SubsetChannel.at(6, 4, math.nextafter(epsilon / 3, 0.0), bits))
+    return GroupedChannel(6, channels, (1, 3), np.array([1, 0, 1]))
+
+
+CASES = {
+    "response-2": (ResponseChannel, lambda e, bits: ResponseChannel.at(2, e, bits)),
+    "response-3": (ResponseChannel, lambda e, bits: ResponseChannel.at(3, e, bits)),
+    "response-10": (ResponseChannel, lambda e, bits: ResponseChannel.at(10, e, bits)),
+    "candidates-3": (CandidateChannel, lambda e, bits: CandidateChannel.at(3, e, candidate_rows(3), bits)),
+    "candidates-9": (CandidateChannel, lambda e, bits: CandidateChannel.at(9, e, candidate_rows(9), bits)),
+    "subset-2-1": (SubsetChannel, lambda e, bits: SubsetChannel.at(2, 1, e, bits)),
+    "subset-5-2": (SubsetChannel, lambda e, bits: SubsetChannel.at(5, 2, e, bits)),
+    "subset-9-4": (SubsetChannel, lambda e, bits: SubsetChannel.at(9, 4, e, bits)),
+    "subset-4-3": (SubsetChannel, lambda e, bits: SubsetChannel.at(4, 3, e, bits)),
+    "bits-2": (BitChannel, lambda e, bits: BitChannel.independent(2, e, bits)),
+    "bits-9": (BitChannel, lambda e, bits: BitChannel.independent(9, e, bits)),
+    "symmetric-2": (BitChannel, lambda e, bits: BitChannel.symmetric(2, e, bits)),
+    "symmetric-5": (BitChannel, lambda e, bits: BitChannel.symmetric(5, e, bits)),
+    "grouped-responses": (GroupedChannel, grouped_responses),
+    "grouped-subsets": (GroupedChannel, grouped_subsets),
+}
+every_case = pytest.mark.parametrize("case", CASES)
+every_epsilon = pytest.mark.parametrize("epsilon", EPSILONS)
+
+
+def build(case, epsilon, bits):
+    """The channel of a case."""
+    return CASES[case][1](epsilon, bits)
+
+
+def rows_of(channel):
+    """One row for each law that the channel holds."""
+    arrays = row_arrays(channel)
+    return range(len(next(iter(arrays.values())))) if arrays else range(1)
+
+
+def group_of(channel, row):
+    """The group of a row, 0 where there are no groups."""
+    return int(channel.groups[row]) if isinstance(channel, GroupedChannel) else 0
+
+
+def inner(channel, row):
+    """The law of one row as a channel without groups."""
+    return channel.channels[group_of(channel, row)] if isinstance(channel, GroupedChannel) else channel
+
+
+def drawn(channel, row, code, words):
+    """What one row releases for one true class, for each given line of words."""
+    words = np.asarray(words, dtype=np.uint64)
+    full = np.zeros((len(words), channel.words_per_row), dtype=np.uint64)
+    full[:, : words.shape[1]] = words
+    return channel.take(np.full(len(words), row)).draw(np.full(len(words), code, dtype=np.int32), full)
+
+
+def keys(released):
+    """Released labels as something that can be counted."""
+    return [label.tobytes() for label in released] if released.ndim == 2 else released.tolist()
+
+
+def law_of_words(channel, row):
+    """The law of a channel that one word decides: every word is drawn with."""
+    words = np.arange(WORDS)[:, None]
+    counts = [Counter(keys(drawn(channel, row, code, words))) for code in range(channel.classes)]
+    outcomes = sorted(set().union(*counts))
+    return {key: [Fraction(count[key], WORDS) for count in counts] for key in outcomes}
+
+
+def law_of_bits(channel, row):
+    """The law of independent bits: every word for each bit alone, then the product."""
+    k = channel.classes
+    words = np.repeat(np.arange(WORDS)[:, None], k, axis=1)
+    ones = [unpack(drawn(channel, row, code, words), k).sum(axis=0) for code in range(k)]
+    law = {}
+    for outcome in itertools.product((False, True), repeat=k):
+        chances = [[Fraction(int(n), WORDS) for n in line] for line in ones]
+        each = [math.prod(p if bit else 1 - p for p, bit in zip(line, outcome, strict=True)) for line in chances]
+        law[pack(np.array([outcome]))[0].tobytes()] = each
+    return law
+
+
+def halves(pick, bound):
+    """The smallest and the largest half of a word that give a pick below a bound."""
+    rejected = HALF % bound
+    return -(-(pick * HALF + rejected) // bound), -(-((pick + 1) * HALF) // bound) - 1
+
+
+def words_of_picks(first, picks):
+    """The words that lead the subset's draw through given (pick, bound) pairs, after a first word."""
+    parts = [halves(pick, bound)[0] for pick, bound in picks]
+    parts += [0] * (len(parts) % 2)
+    return [first, *(low | high << 32 for low, high in zip(parts[::2], parts[1::2], strict=True))]
+
+
+def law_of_picks(channel, row):
+    """The law of subsets: every first word, then every sequence of picks."""
+    law, size, k = {}, inner(channel, row).size, channel.classes
+    others = math.comb(k - 1, size - 1), math.comb(k - 1, size)
+    for code in range(k):
+        first = np.arange(WORDS)[:, None] + np.array([[0, 0, 0, 0, 0]])
+        first[:, 1:] = HALF - 1 | (HALF - 1) << 31  # halves that are never rejected for such small bounds
+        inside = unpack(drawn(channel, row, code, first[:, : channel.words_per_row]), k)[:, code]
+        chance = Fraction(int(inside.sum()), WORDS)
+        for member, share, count in ((True, chance, others[0]), (False, 1 - chance, others[1])):
+            word = int(np.argmax(inside == member))
+            bounds = range(k - (size - member), k)
+            sequences = itertools.product(*([(pick, bound) for pick in range(bound)] for bound in bounds))
+            lines = [words_of_picks(word, picks) for picks in sequences]
+            found = Counter(keys(drawn(channel, row, code, lines)))
+            assert len(found) == count
+            for key, times in found.items():
+                law.setdefault(key, [Fraction(0)] * k)[code] += share * Fraction(times, len(lines))
+    return law
+
+
+COUNTING = {
+    ResponseChannel: law_of_words,
+    CandidateChannel: law_of_words,
+    SubsetChannel: law_of_picks,
+    BitChannel: law_of_bits,
+}
+_laws = {}
+
+
+def counted(case, epsilon, row):
+    """The exact law of one row at 16 bits, from the draw alone: outcome -> probability given each true class."""
+    key = case, epsilon, row
+    if key not in _laws:
+        channel = build(case, epsilon, 16)
+        _laws[key] = COUNTING[type(inner(channel, row))](channel, row)
+    return _laws[key]
+
+
+def worst(law):
+    """The largest ratio of one outcome's probabilities under two true classes."""
+    return max(max(chances) / min(chances) for chances in law.values())
+
+
+def masks(channel, row):
+    """Which classes each outcome of the table holds."""
+    outcomes, k = channel.table(row).outcomes, channel.classes
+    return unpack(outcomes, k) if channel.form == "set" else outcomes[:, None] == np.arange(k)
+
+
+def support(channel, row):
+    """The classes that one row can release."""
+    return masks(channel, row).any(axis=0)
+
+
+def spread(channel, row):
+    """One channel row for each outcome of a row's table, and these outcomes."""
+    outcomes = channel.table(row).outcomes
+    return channel.take(np.full(len(outcomes), row)), outcomes
+
+
+def finals(kind):
+    """Every class below one that is not abstract."""
+    below = [deeper for child in kind.__subclasses__() for deeper in (child, *finals(child))]
+    return {child for child in below if not getattr(child, "__abstractmethods__", None)}
+
+
+def test_every_exported_channel_is_covered():
+    """A channel that the room exports, or that exists at all, must be in this suite."""
+    exported = [getattr(labeldp.privacy, name) for name in labeldp.privacy.__all__]
+    kinds = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, Channel) and kind is not Channel}
+    packaged = {kind for kind in finals(Channel) if kind.__module__.startswith("labeldp.")}
+    assert kinds == packaged == {kind for kind, _ in CASES.values()}
+
+
+@every_case
+@every_epsilon
+def test_the_counted_law_is_the_table(case, epsilon):
+    """Counting every word gives exactly the probabilities that the table states, and each law sums to one."""
+    channel = build(case, epsilon, 16)
+    for row in rows_of(channel):
+        law, table = counted(case, epsilon, row), channel.table(row)
+        assert sorted(law) == sorted(keys(table.outcomes))
+        stated = dict(zip(keys(table.outcomes), table.matrix.T.tolist(), strict=True))
+        for key, chances in law.items():
+            assert stated[key] == pytest.approx([float(p) for p in chances], rel=1e-13, abs=0)
+        assert all(sum(column) == 1 for column in zip(*law.values(), strict=True))
+
+
+@every_case
+@every_epsilon
+def test_the_counted_epsilon_is_certified_and_asked_for(case, epsilon):
+    """The ratio counted from the draw, of a whole unit, is the channel's own and at most exp(epsilon)."""
+    channel = build(case, epsilon, 16)
+    ratios = []
+    for row in rows_of(channel):
+        repeats = channel.repeats[group_of(channel, row)] if isinstance(channel, GroupedChannel) else 1
+        ratio = worst(counted(case, epsilon, row)) ** repeats
+        assert ratio <= channel.take(np.array([row])).odds <= channel.odds
+        ratios.append(ratio)
+    if isinstance(channel, CandidateChannel):  # the odds count a label outside where every class is a candidate
+        assert math.log(max(ratios)) >= 0.99 * math.log(channel.odds)
+    elif isinstance(channel, GroupedChannel):  # products are rounded up
+        assert max(ratios) <= channel.odds <= max(ratios) * (1 + Fraction(1, 10**290))
+    else:
+        assert max(ratios) == channel.odds
+    with mpmath.workdps(60):
+        certified = mpmath.log(mpmath.mpf(channel.odds.numerator) / channel.odds.denominator)
+        assert certified <= mpmath.mpf(channel.epsilon) <= mpmath.mpf(epsilon)
+        assert certified >= 0.99 * mpmath.mpf(epsilon)
+
+
+@every_case
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 0.7, 1.0, 2.5, 8.0])
+def test_the_certificate_of_the_integers_is_tight(case, epsilon):
+    """At 64 bits the certified epsilon bounds the exact logarithm, is at most what was asked for, and close to it."""
+    channel = build(case, epsilon, 64)
+    with mpmath.workdps(80):
+        exact = mpmath.log(mpmath.mpf(channel.odds.numerator) / channel.odds.denominator)
+        assert exact <= mpmath.mpf(channel.epsilon) <= mpmath.mpf(epsilon)
+        assert exact <= mpmath.mpf(repr(channel.epsilon)) <= mpmath.mpf(repr(epsilon))
+        assert mpmath.mpf(channel.epsilon) - exact < 1e-15 * max(1, epsilon)
+    assert epsilon - channel.epsilon <= 1e-9
+
+
+@every_case
+@every_epsilon
+def test_rows_of_the_matrix_sum_to_one(case, epsilon):
+    """``matrix`` is the table's, has a row for each true class, and each row is a distribution."""
+    channel = build(case, epsilon, 64)
+    for row in rows_of(channel):
+        matrix = channel.matrix(row)
+        assert matrix.shape == (channel.classes, len(channel.table(row).outcomes))
+        assert (matrix > 0).all()
+        assert matrix.sum(axis=1) == pytest.approx(np.ones(channel.classes), abs=1e-12)
+
+
+@every_case
+@every_epsilon
+def test_likelihood_is_the_law_up_to_a_factor(case, epsilon):
+    """For each outcome, the likelihood of the true classes is proportional to their column of the law."""
+    channel = build(case, epsilon, 64)
+    for row in rows_of(channel):
+        rows, outcomes = spread(channel, row)
+        likelihood, law = rows.likelihood(outcomes), channel.matrix(row).T
+        ratio = likelihood / law
+        assert ratio == pytest.approx(np.repeat(ratio[:, :1], channel.classes, axis=1), rel=1e-12)
+        if channel.form == "set":
+            assert (rows.likelihood(masks(channel, row)) == likelihood).all()
+
+
+@every_case
+@every_epsilon
+def test_the_unbiased_vector_has_the_one_hot_mean(case, epsilon):
+    """E[w | true] is one-hot; for a label outside the candidates it is uniform on them."""
+    channel = build(case, epsilon, 64)
+    for row in rows_of(channel):
+        rows, outcomes = spread(channel, row)
+        mean, inside = channel.matrix(row) @ rows.unbiased(outcomes), support(channel, row)
+        wanted = np.where(inside[:, None], np.eye(channel.classes), inside / inside.sum())
+        assert mean == pytest.approx(wanted, abs=1e-9)
+
+
+@every_case
+@every_epsilon
+def test_membership_is_the_tables(case, epsilon):
+    """The three stated probabilities of membership are those of the table."""
+    channel = build(case, epsilon, 64)
+    for row in rows_of(channel):
+        stated = [float(np.broadcast_to(getattr(channel.take(np.array([row])).membership, name), (1,))[0])
+                  for name in ("true", "other", "apart")]  # fmt: skip
+        held, law = masks(channel, row), channel.matrix(row)
+        classes = np.flatnonzero(support(channel, row))
+        for true, other in itertools.product(classes, classes):
+            assert law[true] @ held[:, true] == pytest.approx(stated[0], rel=1e-12)
+            if true != other:
+                assert law[true] @ held[:, other] == pytest.approx(stated[1], rel=1e-12)
+                assert law[true] @ (held[:, true] != held[:, other]) == pytest.approx(stated[2], rel=1e-12)
+
+
+def many_rows(channel, count):
+    """The channel of many rows, each law in turn, with codes and words for them."""
+    rng = np.random.default_rng(11)
+    channel = channel.take(np.arange(count) % len(rows_of(channel)))
+    codes = rng.integers(0, channel.classes, count).astype(np.int32)
+    words = rng.integers(0, 2**64, (count, channel.words_per_row), dtype=np.uint64)
+    return channel, codes, words
+
+
+@every_case
+def test_take_is_the_law_of_those_rows(case):
+    """Drawing, likelihood, unbiased vectors and membership of some rows are those rows of the whole."""
+    channel, codes, words = many_rows(build(case, 1.0, 64), 40)
+    whole = channel.draw(codes, words)
+    for rows in (slice(3, 17), np.array([39, 0, 0, 7]), np.array([], dtype=np.int64), slice(0, 0)):
+        part = channel.take(rows)
+        assert (part.draw(codes[rows], words[rows]) == whole[rows]).all()
+        assert (part.likelihood(whole[rows]) == channel.likelihood(whole)[rows]).all()
+        assert (part.unbiased(whole[rows]) == channel.unbiased(whole)[rows]).all()
+        for name in ("true", "other", "apart"):
+            found, all_rows = getattr(part.membership, name), getattr(channel.membership, name)
+            assert (found == (all_rows[rows] if all_rows.ndim else all_rows)).all()
+        assert part.words_per_row == channel.words_per_row
+
+
+@every_case
+def test_the_same_tape_changes_one_row_only(case):
+    """With the same words, replacing one label changes what that row releases and nothing else."""
+    channel, codes, words = many_rows(build(case, 1.0, 64), 30)
+    before = channel.draw(codes, words)
+    changed = 0
+    for row in range(len(codes)):
+        neighbour = codes.copy()
+        neighbour[row] = (codes[row] + 1) % channel.classes
+        after = channel.draw(neighbour, words)
+        others = np.arange(len(codes)) != row
+        assert (after[others] == before[others]).all()
+        changed += bool((after[row] != before[row]).any())
+    assert changed > 0
+
+
+@every_case
+def test_released_labels_have_the_stated_form(case):
+    """Released labels are class codes, or packed bits without a bit beyond the classes; integers of no narrow type."""
+    channel, codes, words = many_rows(build(case, 1.0, 64), 200)
+    released = channel.draw(codes, words)
+    if channel.form == "class":
+        assert released.dtype == np.int32
+        assert ((released >= 0) & (released < channel.classes)).all()
+    else:
+        assert released.dtype == np.uint8
+        assert released.shape == (200, (channel.classes + 7) // 8)
+        assert (pack(unpack(released, channel.classes)) == released).all()
+    assert channel.kind == next(name for name, kind in labeldp.privacy.CHANNELS.items() if kind is type(channel))
+
+
+@every_case
+def test_the_label_does_not_change_what_a_word_decides(case):
+    """A row's words decide "true class in?" and the ranks of the others alike, whatever the label's value."""
+    channel = build(case, 1.0, 64)
+    rng = np.random.default_rng(3)
+    words = rng.integers(0, 2**64, (300, channel.words_per_row), dtype=np.uint64)
+    for row in rows_of(channel):
+        shared = np.repeat(words[:, :1], words.shape[1], axis=1) if isinstance(channel, BitChannel) else words
+        seen = set()
+        for code in np.flatnonzero(support(channel, row)).tolist():
+            released = drawn(channel, row, code, shared)
+            k = channel.classes
+            held = unpack(released, k) if channel.form == "set" else released[:, None] == np.arange(k)
+            inside = support(channel, row)
+            inside[code] = False
+            seen.add((held[:, code].tobytes(), held[:, inside].tobytes()))
+        assert len(seen) == 1
+
+
+@pytest.mark.parametrize("bound", [2, 3, 5, 7, 9, 10, 255, 1000, 65535])
+def test_the_bounded_integer_is_exactly_uniform(bound):
+    """Each pick has floor(2**32 / bound) halves, and the draw keeps and rejects at exactly their two ends."""
+    channel = SubsetChannel(bound + 1, 1, 1 << 63)
+    rejected = HALF % bound
+    shown = sorted({0, 1, bound // 2, bound - 1})
+    assert all(halves(p, bound)[1] - halves(p, bound)[0] + 1 == HALF // bound for p in range(bound))
+    assert sum(halves(p, bound)[1] - halves(p, bound)[0] + 1 for p in range(bound)) == HALF - rejected
+    for pick in shown:
+        after = halves((pick + 1) % bound, bound)[0]  # another pick than this one and the one below
+        low, high = halves(pick, bound)
+        below = pick - 1 if pick and halves(pick - 1, bound)[1] == low - 1 else (pick + 1) % bound  # or rejected
+        for half, wanted in ((low, pick), (high, pick), *([(low - 1, below)] if low else [])):
+            line = [[2**64 - 1, half | after << 32, 0]]
+            found = unpack(drawn(channel, 0, bound, line), bound + 1)[0]
+            assert np.flatnonzero(found).tolist() == [wanted], (pick, half)
+
+
+@pytest.mark.parametrize("code", [0, 4, 9])
+@pytest.mark.parametrize("first", [0, 2**64 - 1])
+def test_a_row_without_words_stops_whatever_its_label(code, first):
+    """Words that are all rejected stop the draw with the same error for every label; nothing is released."""
+    channel = SubsetChannel.at(10, 4, 1.0)
+    words = np.zeros((1, channel.words_per_row), dtype=np.uint64)
+    words[0, 0] = first
+    with pytest.raises(RuntimeError, match="ran out of random words; draw again"):
+        channel.draw(np.array([code], dtype=np.int32), words)
+
+
+@pytest.mark.parametrize(("classes", "size"), [(2, 1), (10, 4), (100, 38), (1000, 269), (65536, 200)])
+def test_rows_hardly_ever_run_out_of_words(classes, size):
+    """The chance that a row's spare halves do not suffice is below 2**-100, by a union over sets of rejections."""
+    channel = SubsetChannel.at(classes, size, 1.0)
+    spare = 2 * (channel.words_per_row - 1) - size
+    with mpmath.workdps(30):
+        chance = (mpmath.mpf(size + spare) * classes / 2**32) ** (spare + 1)
+        assert chance < mpmath.mpf(2) ** -100
+
+
+def test_a_bits_word_decides_that_bit_alone():
+    """Changing one column of words changes at most that class's bit."""
+    channel = BitChannel.independent(20, 1.0)
+    _, codes, words = many_rows(channel, 50)
+    before = unpack(channel.draw(codes, words), 20)
+    for column in range(20):
+        other = words.copy()
+        other[:, column] = np.where(before[:, column], TOP, 0)
+        after = unpack(channel.draw(codes, other), 20)
+        assert (np.flatnonzero((after != before).any(axis=0)) == [column]).all()
+        assert (after[:, column] != before[:, column]).all()
+
+
+def test_membership_words_are_cut_at_the_integers():
+    """At 64 bits the last word below a weight and the weight itself fall on its two sides, for every kind."""
+    response = ResponseChannel.at(3, 1.0)
+    edges = [0, response.keep - 1, response.keep, response.keep + response.other - 1]
+    edges += [response.keep + response.other, 2**64 - 1]
+    assert drawn(response, 0, 1, [[w] for w in edges]).tolist() == [1, 1, 0, 0, 2, 2]
+    subset = SubsetChannel.at(2, 1, 1.0)
+    lines = [[w, 2**64 - 1, 0, 0] for w in (subset.member - 1, subset.member)]
+    assert drawn(subset, 0, 1, lines).ravel().tolist() == [2, 1]
+    bits = BitChannel.symmetric(2, 1.0)
+    lines = [[w, w] for w in (bits.false - 1, bits.false, bits.true - 1, bits.true)]
+    assert drawn(bits, 0, 0, lines).ravel().tolist() == [3, 1, 1, 0]
+    one = CandidateChannel.at(4, 1.0, pack(np.array([[True, False, True, True]])))
+    third, keep, other = -(-(2**64) // 3), one.keep[3], one.other[3]
+    edges = [0, third - 1, third, 2 * third - 1, 2 * third, 2**64 - 1]
+    assert drawn(one, 0, 1, [[w] for w in edges]).tolist() == [0, 0, 2, 2, 3, 3]
+    edges = [keep - 1, keep, keep + other - 1, keep + other, 2**64 - 1]
+    assert drawn(one, 0, 2, [[w] for w in edges]).tolist() == [2, 0, 0, 3, 3]
+
+
+@pytest.mark.parametrize("classes", [2, 3, 1000, 100_000])
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 20.0])
+def test_the_quotient_in_floating_point_is_exact(classes, epsilon):
+    """The rank of the other class agrees with whole-number division at and around every kind of edge."""
+    channel = ResponseChannel.at(classes, epsilon)
+    ranks = {0, 1, classes // 2, classes - 3, classes - 2} & set(range(classes - 1))
+    edges = [channel.keep + r * channel.other + d for r in ranks for d in (-1, 0, 1, channel.other - 1)]
+    edges += np.random.default_rng(1).integers(0, 2**64, 2000, dtype=np.uint64).tolist()
+    edges = [u for u in edges if u < 2**64]
+    code = classes // 2
+    for u, label in zip(edges, drawn(channel, 0, code, [[u] for u in edges]).tolist(), strict=True):
+        rank = (u - channel.keep) // channel.other
+        assert label == (code if u < channel.keep else rank + (rank >= code))
+
+
+@every_case
+def test_an_epsilon_that_the_word_cannot_express_is_refused(case):
+    """Neither too small nor too large an epsilon is quietly replaced by another one."""
+    for epsilon in (1e-300, 1e-25, 100.0, 700.0):
+        with pytest.raises(EpsilonError, match="expected an epsilon that the integers"):
+            build(case, epsilon, 64)
+
+
+@every_case
+def test_a_channel_comes_back_from_its_plain_law(case):
+    """The law as JSON and the arrays by row make the same channel again."""
+    channel = build(case, 1.0, 64)
+    again = channel_of(json.loads(json.dumps(law_of(channel))), row_arrays(channel))
+    assert type(again) is type(channel)
+    assert law_of(again) == law_of(channel)
+    assert again.odds == channel.odds
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda: ResponseChannel(3, 1 << 63, 1 << 62, bits=16),
+        lambda: ResponseChannel(3, 1 << 63, (1 << 62) - 1),
+        lambda: ResponseChannel(2, (1 << 63) - 1, (1 << 63) + 1),
+        lambda: ResponseChannel(2, 1 << 64, 0),
+        lambda: ResponseChannel(1, 1 << 64, 1),
+        lambda: SubsetChannel(5, 0, 1 << 63),
+        lambda: SubsetChannel(5, 5, 1 << 63),
+        lambda: SubsetChannel(5, 2, 1 << 64),
+        lambda: SubsetChannel(5, 2, 0),
+        lambda: SubsetChannel(5, 2, 1 << 60),
+        lambda: BitChannel(5, 1 << 62, 1 << 63),
+        lambda: BitChannel(5, 1 << 64, 1 << 62),
+        lambda: BitChannel(5, 1 << 63, 0),
+        lambda: CandidateChannel(3, (0, 1), (0, 1), candidate_rows(3)),
+        lambda: CandidateChannel.at(3, 1.0, pack(np.array([[True, False, False], [False, False, False]]))),
+        lambda: CandidateChannel.at(9, 1.0, pack(np.array([[True, False, False]]))),
+        lambda: GroupedChannel(3, (), (), np.array([0])),
+        lambda: GroupedChannel(3, (ResponseChannel.at(3, 1.0),), (1,), np.array([1])),
+        lambda: GroupedChannel(3, (ResponseChannel.at(3, 1.0),), (1,), np.array([-1])),
+        lambda: GroupedChannel(3, (ResponseChannel.at(3, 1.0),), (0,), np.array([0])),
+        lambda: GroupedChannel(3, (ResponseChannel.at(3, 1.0), ResponseChannel.at(4, 1.0)), (1, 1), np.array([0])),
+        lambda: GroupedChannel(3, (ResponseChannel.at(3, 1.0), SubsetChannel.at(3, 1, 1.0)), (1, 1), np.array([0])),
+    ],
+)
+def test_integers_that_form_no_law_are_refused(broken):
+    """A channel cannot be made of integers that do not cut the words into a law."""
+    with pytest.raises(ValueError, match="expected"):
+        broken()
+
+
+def test_groups_hold_no_rows_of_their_own():
+    """A group's law is the same for all its rows: a channel with candidates for each row cannot be a group."""
+    channel = CandidateChannel.at(3, 1.0, candidate_rows(3))
+    with pytest.raises(ValueError, match="expected"):
+        GroupedChannel(3, (channel, channel), (1, 1), np.array([0, 1, 0, 1, 1]))
+
+
+def test_groups_share_the_classes_that_are_declared():
+    """The classes of a grouped channel are those of its groups."""
+    with pytest.raises(ValueError, match="expected"):
+        GroupedChannel(5, (ResponseChannel.at(3, 1.0),), (1,), np.array([0]))
+
+
+def test_candidates_are_written_in_class_order():
+    """Two priors in another order give the same bytes for the same candidates, and outcomes come in class order."""
+    first = labeldp.privacy.top_candidates(np.array([[0.5, 0.1, 0.3, 0.1]]), 2)[0]
+    second = labeldp.privacy.top_candidates(np.array([[0.3, 0.1, 0.5, 0.1]]), 2)[0]
+    assert first.tolist() == second.tolist() == [[0b0101]]
+    assert CandidateChannel.at(4, 1.0, first).table().outcomes.tolist() == [0, 2]

@@ -1,0 +1,136 @@
+"""Directed rounding, against high-precision arithmetic of another library."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeldp.privacy._rounding import (
+    exact_sum,
+    exp_above,
+    exp_below,
+    float_above,
+    log_above,
+    power_above,
+    printed_above,
+    shown_above,
+)
+
+epsilons = st.floats(min_value=1e-12, max_value=700.0)
+
+
+@given(epsilons, st.integers(1, 3))
+@settings(derandomize=True, max_examples=200, deadline=None)
+def test_exp_below_is_below_and_close(epsilon, parts):
+    """The rational number is below exp of the binary value and of the printed decimal, within 1e-75 of the smaller."""
+    found = exp_below(epsilon, parts)
+    with mpmath.workdps(120):
+        rational = mpmath.mpf(found.numerator) / found.denominator
+        smaller = min(mpmath.mpf(epsilon), mpmath.mpf(repr(epsilon)))
+        bound = mpmath.exp(smaller / parts)
+        assert rational < bound
+        assert rational > bound * (1 - mpmath.mpf(10) ** -75)
+
+
+@given(st.fractions(min_value=1, max_value=10**30, max_denominator=2**64))
+@settings(derandomize=True, max_examples=200, deadline=None)
+def test_log_above_is_the_least_printable_bound(ratio):
+    """The logarithm is bounded by the float and by what it prints, and the float before does not bound it so."""
+    found = log_above(ratio)
+    with mpmath.workdps(120):
+        exact = mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
+        assert mpmath.mpf(found) >= exact
+        assert mpmath.mpf(repr(found)) >= exact
+        before = math.nextafter(found, -math.inf)
+        assert ratio == 1 or min(mpmath.mpf(before), mpmath.mpf(repr(before))) < exact + mpmath.mpf(10) ** -70
+
+
+def test_log_above_of_one_is_nothing_and_below_one_is_refused():
+    """A ratio of one costs nothing, and no largest ratio is below one."""
+    assert log_above(Fraction(1)) == 0.0
+    assert log_above(1 + Fraction(1, 10**50)) > 0.0
+    with pytest.raises(ValueError, match="at least one"):
+        log_above(Fraction(2**64 - 1, 2**64))
+
+
+@given(st.floats(1e-9, 50.0))
+@settings(derandomize=True, max_examples=200, deadline=None)
+def test_the_round_trip_never_gains(epsilon):
+    """Certifying integers of 100 bits that exp_below allows gives back at most the epsilon that was asked for."""
+    found = log_above(Fraction(math.floor(exp_below(epsilon) * 2**100), 2**100))
+    assert found <= epsilon
+    assert found == pytest.approx(epsilon, rel=1e-15)
+
+
+@given(st.decimals(min_value=Decimal("1e-10"), max_value=Decimal(1000), allow_nan=False, allow_infinity=False))
+@settings(derandomize=True, max_examples=200, deadline=None)
+def test_float_above_bounds_in_binary_and_in_print(value):
+    """The float is at least the decimal in both readings, and at most three floats above the nearest."""
+    found = float_above(value)
+    assert Decimal(found) >= value
+    assert Decimal(repr(found)) >= value
+    assert found <= math.nextafter(math.nextafter(math.nextafter(float(value), 2e3), 2e3), 2e3)
+
+
+@given(st.lists(epsilons, max_size=30))
+@settings(derandomize=True, max_examples=200, deadline=None)
+def test_sums_of_printed_epsilons_are_exact(values):
+    """The sum is the exact sum of the printed decimals, and the float that is shown for it is not below."""
+    found = exact_sum(values)
+    exact = sum((Fraction(repr(value)) for value in values), Fraction(0))
+    assert Fraction(found) == exact
+    assert Fraction(repr(printed_above(found))) >= exact
+    assert Fraction(repr(math.nextafter(printed_above(found), -1.0))) < exact or not exact
+
+
+@pytest.mark.parametrize("printed", ["0.1", "0.3", "0.7", "1.1", "2.3", "1e-5", "4.35"])
+def test_one_printed_number_sums_to_what_it_prints(printed):
+    """A sum of one epsilon is that epsilon: what was asked for fits a budget of the same number."""
+    assert printed_above(exact_sum([float(printed)])) == float(printed)
+
+
+def test_ten_tenths_are_one():
+    """Printed epsilons add up as they are printed, where floats would not."""
+    assert sum([0.1] * 10) != 1.0
+    assert exact_sum([0.1] * 10) == 1
+    assert exact_sum([]) == 0
+
+
+@given(epsilons)
+@settings(derandomize=True, max_examples=200, deadline=None)
+def test_exp_above_is_above_and_close(epsilon):
+    """The decimal is above exp of both readings of a float, within 1e-75 of the larger."""
+    with mpmath.workdps(120):
+        bound = mpmath.exp(max(mpmath.mpf(epsilon), mpmath.mpf(repr(epsilon))))
+        found = mpmath.mpf(str(exp_above(epsilon)))
+        assert bound <= found < bound * (1 + mpmath.mpf(10) ** -75)
+
+
+@given(st.fractions(min_value=1, max_value=10**6, max_denominator=2**64), st.integers(1, 40))
+@settings(derandomize=True, max_examples=200, deadline=None)
+def test_power_above_is_a_tight_bound(ratio, exponent):
+    """The power is bounded from above, within 1e-290 of it relatively, and by a number of moderate length."""
+    found, exact = power_above(ratio, exponent), ratio**exponent
+    assert exact <= found <= exact * (1 + Fraction(1, 10**290))
+    assert found.denominator.bit_length() < 2048
+
+
+def test_power_above_of_a_large_unit_is_quick_and_right():
+    """A unit of a million rows costs a million times the logarithm, in well under a second."""
+    ratio = Fraction(2**64 - 3, 2**64 - 2**30)
+    with mpmath.workdps(60):
+        one = mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator)
+        assert mpmath.mpf(log_above(power_above(ratio, 1 << 20))) == pytest.approx(float(one * 2**20), rel=1e-12)
+        assert mpmath.mpf(log_above(power_above(ratio, 1 << 20))) >= one * 2**20
+
+
+@given(epsilons, st.integers(1, 8))
+@settings(derandomize=True, max_examples=200, deadline=None)
+def test_shown_numbers_are_rounded_up(value, digits):
+    """What people read is at least the number, and less than one unit of its last digit above."""
+    shown = Decimal(shown_above(value, digits))
+    assert Decimal(value) <= shown <= Decimal(value) * (1 + Decimal(10) ** (1 - digits))

@@ -1,0 +1,104 @@
+"""The keyword validators, and the execution of annotations that the tests rely on."""
+
+import decimal
+import fractions
+import math
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
+
+from labeldp import _checks
+from labeldp.errors import EpsilonError, InputError
+from labeldp.privacy import ResponseChannel
+
+NOT_NUMBERS = [None, "1", b"1", True, np.True_, 1j, [1.0], (), decimal.Decimal(1), object()]
+
+
+@pytest.mark.parametrize(
+    "good", [1, 0.5, 1e-3, 700, np.float32(0.5), np.float64(3), np.int64(2), fractions.Fraction(1)]
+)
+def test_an_epsilon_is_a_finite_number_above_zero(good):
+    """Real numbers of any type come back as the float that is used."""
+    found = _checks.epsilon(good)
+    assert type(found) is float
+    assert found == float(good)
+
+
+@pytest.mark.parametrize(
+    "bad", [math.nan, math.inf, -math.inf, 0, -0.0, -1, 800, math.nextafter(700, 800), *NOT_NUMBERS]
+)
+def test_a_bad_epsilon_is_refused_by_its_name(bad):
+    """NaN, infinities, zero, negative numbers, too large ones and other types are refused."""
+    with pytest.raises(EpsilonError, match="expected budget to be"):
+        _checks.epsilon(bad, "budget")
+
+
+@pytest.mark.parametrize("bad", [10**400, -(10**400), fractions.Fraction(10**400)], ids=["whole", "minus", "fraction"])
+def test_a_number_beyond_floats_is_refused(bad):
+    """A whole number or fraction that no float holds is an EpsilonError too, not an OverflowError."""
+    with pytest.raises(EpsilonError, match="expected epsilon to be"):
+        _checks.epsilon(bad)
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True))
+@settings(derandomize=True, max_examples=300)
+def test_an_epsilon_is_accepted_as_it_is_or_refused(value):
+    """No float is changed on the way, and exactly those in (0, 700] pass."""
+    if 0 < value <= 700:
+        assert _checks.epsilon(value) == value
+    else:
+        with pytest.raises(EpsilonError):
+            _checks.epsilon(value)
+
+
+@pytest.mark.parametrize("good", [0, 0.0, 1e-9, 0.999])
+def test_a_delta_may_be_zero(good):
+    """A failure probability is at least 0 and below 1."""
+    assert _checks.delta(good) == good
+
+
+@pytest.mark.parametrize("bad", [1, 1.5, -1e-12, math.nan, math.inf, *NOT_NUMBERS])
+def test_a_bad_delta_is_refused(bad):
+    """One, negative numbers and other types are no failure probability."""
+    with pytest.raises(EpsilonError, match="expected delta to be"):
+        _checks.delta(bad)
+
+
+@pytest.mark.parametrize("good", [1, 7, np.uint8(3), np.int64(7)])
+def test_a_whole_number_comes_back_as_a_plain_integer(good):
+    """NumPy integers become plain ones, which do not wrap."""
+    found = _checks.whole(good, "size", 1, 7)
+    assert type(found) is int
+    assert found == good
+
+
+@pytest.mark.parametrize("bad", [0, 8, -1, 1.0, "1", True, None, np.float64(1)])
+def test_a_bad_whole_number_is_refused(bad):
+    """Numbers outside the bounds, floats and booleans are refused."""
+    with pytest.raises(InputError, match="expected size"):
+        _checks.whole(bad, "size", 1, 7)
+
+
+def test_annotations_are_executed_in_the_tests():
+    """The import hook is at work: an array of the wrong type or shape does not pass a channel's annotations."""
+    channel = ResponseChannel.at(3, 1.0)
+    words = np.zeros((2, 1), dtype=np.uint64)
+    assert len(channel.draw(np.zeros(2, dtype=np.int32), words)) == 2
+    with pytest.raises(TypeCheckError):
+        channel.draw(np.zeros(2), words)
+    with pytest.raises(TypeCheckError):
+        channel.draw(np.zeros(3, dtype=np.int32), words)
+    with pytest.raises(TypeCheckError):
+        channel.draw(np.zeros(2, dtype=np.int32), words.astype(np.int64))
+
+
+def test_compiled_functions_are_left_alone():
+    """The hook does not touch modules of compiled functions, whose annotations nobody executes."""
+    ResponseChannel.at(3, 1.0).draw(np.zeros(1, dtype=np.int32), np.zeros((1, 1), dtype=np.uint64))
+    kernels = sys.modules["labeldp.privacy._kernels"]
+    assert "jaxtyping" not in type(kernels.__spec__.loader).__module__
+    assert "jaxtyping" in type(sys.modules["labeldp.privacy._response"].__spec__.loader).__module__
