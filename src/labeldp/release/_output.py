@@ -24,6 +24,18 @@ def staging_of(target: Path, identifier: str) -> Path:
     return target.with_name(f".{target.name}{_MARK}{identifier}")
 
 
+def check_target(target: Path) -> None:
+    """Refuse a target that exists, or that has no folder to be in.
+
+    Raises:
+        OutputError: It does, or it has not.
+    """
+    if os.path.lexists(target):
+        raise OutputError(f"expected an output folder that does not exist yet, found {target}; choose another name")
+    if not target.parent.is_dir():
+        raise OutputError(f"expected an existing folder to put the output in, found none at {target.parent}")
+
+
 @contextmanager
 def staged(target: Path, identifier: str) -> Iterator[Path]:
     """An empty, private staging folder; the caller moves it with ``publish`` or it is removed.
@@ -31,10 +43,7 @@ def staged(target: Path, identifier: str) -> Iterator[Path]:
     Raises:
         OutputError: The target exists, or its parent folder does not.
     """
-    if os.path.lexists(target):
-        raise OutputError(f"expected an output folder that does not exist yet, found {target}; choose another name")
-    if not target.parent.is_dir():
-        raise OutputError(f"expected an existing folder to put the output in, found none at {target.parent}")
+    check_target(target)
     for old in target.parent.glob(f".{target.name}{_MARK}*"):
         with suppress(OSError):  # an empty one is left by a job that was killed before its charge
             old.rmdir()
@@ -51,8 +60,7 @@ def publish(staging: Path, target: Path) -> None:
     for file in staging.iterdir():
         _sync(file)
     _sync(staging)
-    if os.path.lexists(target):
-        raise OutputError(f"expected an output folder that does not exist yet, found {target}; choose another name")
+    check_target(target)
     staging.rename(target)
     _sync(target.parent)
 

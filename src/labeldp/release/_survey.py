@@ -19,6 +19,7 @@ from labeldp.release._tables import Table, ahead
 _HEAD = 1 << 16
 _FINGERPRINT_ROWS = 1 << 12
 _FEW_VALUES = 0.5
+_FEWEST_TO_SORT = 1 << 21
 
 
 @dataclass
@@ -31,14 +32,22 @@ class Units:
 
     keys: Int[np.ndarray, "u"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     counts: Int[np.ndarray, "u"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    _waiting: list[np.ndarray] = field(default_factory=list)
 
     def add(self, column: pa.Array) -> None:
-        """Count the rows of a batch."""
-        keys, inverse = np.unique(np.concatenate([self.keys, unit_keys(column)]), return_inverse=True)
-        weights = np.concatenate([self.counts, np.ones(len(column), dtype=np.int64)])
+        """Count the rows of a batch; batches wait until they are worth a sort of all units."""
+        self._waiting.append(unit_keys(column))
+        if sum(map(len, self._waiting)) > max(self.keys.size, _FEWEST_TO_SORT):
+            self.settle()
+
+    def settle(self) -> None:
+        """Count the batches that wait."""
+        keys, inverse = np.unique(np.concatenate([self.keys, *self._waiting]), return_inverse=True)
+        weights = np.ones(inverse.size, dtype=np.int64)
+        weights[: self.counts.size] = self.counts
         counts = np.zeros(keys.size, dtype=np.int64)
         np.add.at(counts, inverse, weights)
-        self.keys, self.counts = keys, counts
+        self.keys, self.counts, self._waiting = keys, counts, []
 
     def rows_per_unit(self, column: pa.Array) -> Int[np.ndarray, "n"]:
         """For each row of a batch, how many rows its unit has in the whole table."""
@@ -96,6 +105,8 @@ def survey(
             seen[codes] = True
         rows += batch.num_rows
         report("check", rows, 0)
+    if units is not None:
+        units.settle()
     if rows == 0:
         raise TableError(f"expected at least one row in {table.path}, found none")
     notes = list(_column_notes(table, space, kept))

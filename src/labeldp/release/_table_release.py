@@ -35,7 +35,7 @@ from labeldp.release._certificate import Certificate, Draw, File
 from labeldp.release._columns import column_types, to_columns
 from labeldp.release._curator import budget_of
 from labeldp.release._ledger import Entry, Ledger
-from labeldp.release._output import staged
+from labeldp.release._output import check_target, staged
 from labeldp.release._survey import Survey, label_codes, prior_of, survey
 from labeldp.release._tables import Table, ahead, open_table
 from labeldp.release._writing import FileWriter, columns_of, finish, plain_column, plain_schema
@@ -130,6 +130,7 @@ def release_table(
     likely = _prior_columns(table.schema, space, mechanism, prior)
     _known(table.schema, [unit] if unit else [], "unit")
     target, path = Path(output).absolute(), ledger_path(table.path, ledger)
+    check_target(target)
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // space.size))
     _randomizer(space, epsilon, mechanism)  # refuses a bad epsilon before the table is read
     found = survey(table, space, kept, unit, likely, rows, report)

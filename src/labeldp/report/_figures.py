@@ -20,10 +20,10 @@ def save_plan_figure(found: Plan, path: Path) -> Path:
     axes.axvline(found.epsilon, color="0.6", linestyle=":", label=f"epsilon {found.epsilon:g}")
     axes.set(
         xscale="log",
+        yscale="log",
         xlabel="epsilon of each label",
         ylabel="clean rows that one released row is worth",
         title=f"What is kept of {found.classes} classes",
-        ylim=(0, 1.02),
     )
     return _saved(figure, axes, path)
 
@@ -65,6 +65,8 @@ def _figure() -> tuple[Any, Any]:
 
 def _saved(figure: Any, axes: Any, path: Path) -> Path:
     axes.grid(alpha=0.3)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
     axes.legend(frameon=False, fontsize="small")
     try:
         figure.savefig(path, dpi=150)

@@ -1,0 +1,135 @@
+"""Labels randomized per second, beside the bare secure keystream, naive NumPy and other libraries, in one run.
+
+    python benchmarks/drawing.py                       10 million labels
+    python benchmarks/drawing.py --rows 100000000      100 million, randomized response alone
+    pip install -r benchmarks/requirements.txt         to have the other libraries in the comparison
+
+Every figure is the median of a few rounds in which all contestants take their turn, so that the machine's mood
+falls on all of them alike.
+"""
+
+import argparse
+import importlib
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from labeldp import BitResponse, Classes, PriorResponse, RandomizedResponse, SubsetResponse
+from labeldp._words import SecureWords
+from labeldp.mechanisms import draw
+
+EPSILON = 1.0
+CHUNK = 1 << 16
+
+
+def keystream(rows: int) -> None:
+    """The secure words that randomized response needs, on one thread, and nothing else."""
+    words = SecureWords()
+    for low in range(0, rows, CHUNK):
+        words.block(low, min(CHUNK, rows - low))
+
+
+def naive(codes: np.ndarray, classes: int) -> np.ndarray:
+    """Randomized response as it is usually written: floats, an insecure generator, three passes."""
+    rng = np.random.default_rng()
+    keep = rng.random(codes.size) < np.exp(EPSILON) / (np.exp(EPSILON) + classes - 1)
+    other = rng.integers(0, classes - 1, codes.size)
+    return np.where(keep, codes, other + (other >= codes))
+
+
+def elsewhere(classes: int) -> dict[str, tuple[Callable[[np.ndarray], object], int]]:
+    """Randomized response of other libraries, where they are installed, with the rows they get through."""
+    found: dict[str, tuple[Callable[[np.ndarray], object], int]] = {}
+    try:
+        grr = importlib.import_module("multi_freq_ldpy.pure_frequency_oracles.GRR").GRR_Client
+        found["multi-freq-ldpy"] = (lambda codes: [grr(int(y), classes, EPSILON) for y in codes], 200_000)
+    except Exception as problem:  # noqa: BLE001 (whatever stops it from loading)
+        print(f"multi-freq-ldpy is left out: {type(problem).__name__}")
+    try:
+        de = importlib.import_module("pure_ldp.frequency_oracles.direct_encoding").DEClient
+        client = de(epsilon=EPSILON, d=classes, index_mapper=lambda x: x)
+        found["pure-ldp"] = (lambda codes: [client.privatise(int(y)) for y in codes], 200_000)
+    except Exception as problem:  # noqa: BLE001
+        print(f"pure-ldp is left out: {type(problem).__name__}")
+    try:
+        binary = importlib.import_module("diffprivlib.mechanisms").Binary(epsilon=EPSILON, value0="0", value1="1")
+        if classes == 2:
+            found["diffprivlib"] = (lambda codes: [binary.randomise(str(y)) for y in codes], 50_000)
+    except Exception as problem:  # noqa: BLE001
+        print(f"diffprivlib is left out: {type(problem).__name__}")
+    try:
+        dp = importlib.import_module("opendp.prelude")
+        dp.enable_features("contrib")
+        chance = float(np.exp(EPSILON) / (np.exp(EPSILON) + classes - 1))
+        response = dp.m.make_randomized_response(list(range(classes)), chance)
+        found["opendp"] = (lambda codes: [response(int(y)) for y in codes], 10_000)
+    except Exception as problem:  # noqa: BLE001
+        print(f"opendp is left out: {type(problem).__name__}")
+    return found
+
+
+def rates(contestants: dict[str, tuple[Callable[[], object], int]], rounds: int) -> dict[str, float]:
+    """The median rate of each contestant over rounds of turns, after one turn that is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for turn in range(rounds + 1):
+        for name, (run, _) in contestants.items():
+            start = time.perf_counter()
+            run()
+            if turn:
+                times[name].append(time.perf_counter() - start)
+    return {name: contestants[name][1] / statistics.median(times[name]) for name in contestants}
+
+
+def contest(classes: int, rows: int, everything: bool) -> dict[str, tuple[Callable[[], object], int]]:
+    """All contestants at one number of classes."""
+    rng = np.random.default_rng(0)
+    space, codes = Classes(range(classes)), rng.integers(0, classes, rows).astype(np.int32)
+    mine = {"randomized-response": (RandomizedResponse(space, EPSILON), rows)}
+    if everything:
+        few = max(rows // max(1, classes // 10), 1000)
+        mine["subset"] = (SubsetResponse(space, EPSILON), few)
+        mine["bits"] = (BitResponse(space, EPSILON), few)
+    found: dict[str, tuple[Callable[[], object], int]] = {"keystream, one thread": (lambda: keystream(rows), rows)}
+    for name, (randomizer, count) in mine.items():
+        channel = randomizer.channel()
+        found[f"labeldp {name}"] = (lambda c=channel, m=count: draw(c, codes[:m], SecureWords()), count)
+    if everything:
+        prior = rng.dirichlet(np.ones(classes), max(1, min(rows, 100_000_000 // classes) // 10))
+        found["labeldp prior (choose candidates and draw)"] = (
+            lambda: draw(PriorResponse(space, EPSILON, prior).channel(), codes[: len(prior)], SecureWords()),
+            len(prior),
+        )
+        for name, (run, count) in elsewhere(classes).items():
+            found[name] = (lambda r=run, m=count: r(codes[:m]), min(count, rows))
+    found["naive NumPy, floats, not secure"] = (lambda: naive(codes, classes), rows)
+    return found
+
+
+def main() -> None:
+    """Run the contests and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    everything = arguments.rows <= 20_000_000
+    found = {k: rates(contest(k, arguments.rows, everything), arguments.rounds) for k in (2, 10, 1000)}
+    table = Table(title=f"million labels per second, {arguments.rows:,} rows, epsilon {EPSILON:g}")
+    table.add_column("what")
+    for classes in found:
+        table.add_column(f"{classes} classes", justify="right")
+        table.add_column("x keystream", justify="right")
+    for name in dict.fromkeys(name for rate in found.values() for name in rate):
+        cells = []
+        for rate in found.values():
+            base = rate["keystream, one thread"]
+            cells += [f"{rate[name] / 1e6:.4g}", f"{rate[name] / base:.3g}"] if name in rate else ["-", "-"]
+        table.add_row(name, *cells)
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Parquet to Parquet: a release beside a plain Arrow copy of the same file, in one run, with peak memory.
+
+    python benchmarks/parquet.py                  20 million rows, 12 columns
+    python benchmarks/parquet.py --rows 40000000
+
+Each run is a process of its own, so that its peak memory is its own; copies and releases take turns.
+"""
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+CLASSES = 10
+ROWS_PER_GROUP = 1 << 20
+
+
+def make(path: Path, rows: int) -> None:
+    """A table of five floats, four whole numbers, two texts and a label."""
+    rng = np.random.default_rng(0)
+    words = pa.array([f"word-{i}" for i in range(1000)])
+    writer = None
+    for low in range(0, rows, ROWS_PER_GROUP):
+        n = min(ROWS_PER_GROUP, rows - low)
+        columns = {f"float_{i}": rng.normal(size=n) for i in range(5)}
+        columns |= {f"whole_{i}": rng.integers(0, 10 ** (i + 2), n) for i in range(4)}
+        columns |= {f"text_{i}": words.take(pa.array(rng.integers(0, 1000, n))) for i in range(2)}
+        table = pa.table({**columns, "label": rng.integers(0, CLASSES, n)})
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    writer.close()
+
+
+def copy(source: Path, target: Path) -> None:
+    """The plain copy: read batches, write batches, with the writer's options that a release uses."""
+    with pq.ParquetFile(source) as file:
+        texts = [field.name for field in file.schema_arrow if not pa.types.is_floating(field.type)]
+        with pq.ParquetWriter(target, file.schema_arrow, use_dictionary=texts) as writer:
+            for batch in file.iter_batches(batch_size=1 << 18):
+                writer.write_batch(batch)
+
+
+def copy_default(source: Path, target: Path) -> None:
+    """The plain copy with Arrow's own default options."""
+    with pq.ParquetFile(source) as file, pq.ParquetWriter(target, file.schema_arrow) as writer:
+        for batch in file.iter_batches():
+            writer.write_batch(batch)
+
+
+def release(source: Path, target: Path, mechanism: str) -> None:
+    """The release of the same file."""
+    from labeldp import Classes, release_table  # noqa: PLC0415 (the copies are measured without it)
+
+    ledger = target.with_suffix(".ledger")
+    release_table(source, "label", Classes(range(CLASSES)), 1.0, target, drop=[], mechanism=mechanism, ledger=ledger)
+
+
+def run(what: str, source: Path, folder: Path) -> tuple[float, float]:
+    """Seconds and peak memory in MiB of one job in a process of its own."""
+    script = [sys.executable, __file__, "--job", what, "--source", str(source), "--target", str(folder / "out")]
+    subprocess.run(["rm", "-rf", str(folder / "out"), str(folder / "out.ledger")], check=True)
+    printed = subprocess.run(script, check=True, capture_output=True, text=True).stdout.split()
+    return float(printed[-2]), float(printed[-1])
+
+
+def job(what: str, source: Path, target: Path) -> None:
+    """Do one job and print its seconds, imports not counted, and its peak memory."""
+    import labeldp.release  # noqa: F401, PLC0415 (loading is not what is measured)
+
+    start = time.perf_counter()
+    if what == "copy":
+        copy(source, target)
+    elif what == "copy, default options":
+        copy_default(source, target)
+    else:
+        release(source, target, what.removeprefix("release, "))
+    print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def main() -> None:
+    """Let the jobs take turns and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--job")
+    parser.add_argument("--source", type=Path)
+    parser.add_argument("--target", type=Path)
+    arguments = parser.parse_args()
+    if arguments.job:
+        job(arguments.job, arguments.source, arguments.target)
+        return
+    jobs = ["copy", "copy, default options", "release, randomized-response", "release, auto"]
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in jobs}
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name) / "table.parquet"
+        make(source, arguments.rows)
+        for _ in range(arguments.rounds):
+            for what in jobs:
+                found[what].append(run(what, source, Path(name)))
+    table = Table(title=f"{arguments.rows:,} rows, 12 columns, Parquet to Parquet; medians of {arguments.rounds}")
+    for column in ("job", "seconds", "million rows/s", "x copy", "peak MiB"):
+        table.add_column(column, justify="left" if column == "job" else "right")
+    base = statistics.median(seconds for seconds, _ in found["copy"])
+    for what, runs in found.items():
+        seconds = statistics.median(s for s, _ in runs)
+        rate = arguments.rows / seconds / 1e6
+        table.add_row(what, f"{seconds:.2f}", f"{rate:.2f}", f"{base / seconds:.2f}", f"{max(m for _, m in runs):.0f}")
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
