@@ -222,6 +222,14 @@ def test_a_law_for_other_rows_is_refused(case, rows):
         draw(channel, np.zeros(rows, dtype=np.int32), tape())
 
 
+@every_case
+@pytest.mark.parametrize("bad", [5, -1, 2**31 - 1])
+def test_a_code_outside_the_classes_is_refused(case, bad):
+    """A code that no declared class has is an error before anything is drawn, and is not shown."""
+    with pytest.raises(ValueError, match=r"^expected codes of declared classes$"):
+        draw(build(case, 1.0).channel(), np.array([0, 1, bad], dtype=np.int32), tape())
+
+
 # ---------------------------------------------------------------------------------------------------- positions
 
 
