@@ -44,7 +44,10 @@ def number(value: object, name: str) -> float:
     """A number that is not NaN."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise EpsilonError(f"expected {name} to be a number, found {type(value).__name__}")
-    found = float(value)
+    try:
+        found = float(value)
+    except OverflowError:
+        found = math.nan
     if math.isnan(found):
-        raise EpsilonError(f"expected {name} to be a number, found nan; give a finite value")
+        raise EpsilonError(f"expected {name} to be a number that a float can hold, found another; give a finite value")
     return found

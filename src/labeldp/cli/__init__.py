@@ -60,4 +60,6 @@ def _run(arguments: list[str]) -> int:
             raise
         show_usage()
         return int(getattr(problem, "exit_code", 2))
+    if code == _INTERRUPTED:
+        raise KeyboardInterrupt
     return int(code or 0)

@@ -46,7 +46,8 @@ def release(
     from labeldp.report import release_text  # noqa: PLC0415
 
     if (classes is None) == (interval is None):
-        raise InputError("expected either --classes or --interval, so that the label space is declared")
+        found = "neither" if classes is None else "both"
+        raise InputError(f"expected either --classes or --interval to declare the label space, found {found}")
     _checks.delta(delta)
     table = open_table(source, label)
     space: LabelSpace

@@ -56,7 +56,7 @@ class TopKResponse(Randomizer):
     def __post_init__(self) -> None:
         if isinstance(self.space, LabelSpace):
             object.__setattr__(self, "prior", checked_prior(self.prior, self.space.size))
-            _checks.whole(self.k, "k", 1, self.space.size)
+            object.__setattr__(self, "k", _checks.whole(self.k, "k", 1, self.space.size))
         super().__post_init__()
 
     @cached_property
@@ -130,9 +130,9 @@ class PriorResponse(Randomizer):
 
 
 def checked_prior(prior: object, classes: int, first_row: int = 0) -> np.ndarray:
-    """A prior as a read-only float array of shape (n, classes) whose rows are distributions; not a copy."""
+    """A prior as a read-only copy in floats, of shape (n, classes), whose rows are distributions."""
     try:
-        array = np.ascontiguousarray(prior, dtype=np.float64).view()
+        array = np.array(prior, dtype=np.float64, order="C")
     except (TypeError, ValueError):
         raise PriorError(f"expected a prior of numbers with shape (rows, {classes})") from None
     if array.ndim != 2 or array.shape[1] != classes:

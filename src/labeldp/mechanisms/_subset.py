@@ -49,7 +49,7 @@ class SubsetResponse(Randomizer):
 
     def __post_init__(self) -> None:
         if self.size is not None and isinstance(self.space, LabelSpace):
-            _checks.whole(self.size, "size", 1, self.space.size - 1)
+            object.__setattr__(self, "size", _checks.whole(self.size, "size", 1, self.space.size - 1))
         super().__post_init__()
 
     @cached_property

@@ -42,7 +42,9 @@ class Rows:
     @classmethod
     def of(cls, indices: np.ndarray) -> Rows:
         """The rows of an integer array without repeats; covered by one range where they are too scattered."""
-        rows = np.sort(indices)
+        if indices.dtype.kind not in "iu":
+            raise RowsError(f"expected row numbers, found {indices.dtype}")
+        rows = np.sort(indices.astype(np.int64))
         if rows.size == 0:
             return cls(())
         if rows[0] < 0 or (np.diff(rows) == 0).any():
@@ -77,9 +79,12 @@ class Budget:
 def compose(charges: Iterable[Charge]) -> tuple[float, float]:
     """The (epsilon, delta) of several charges: the largest, over rows, of the sums.
 
-    Disjoint rows cost the maximum and a repeated request costs again, adaptively chosen or not. Where a charge
-    protects a unit of several rows, rows do not tell units apart and all charges are summed. Sums are exact, of
+    Disjoint rows cost the maximum and a repeated request costs again, adaptively chosen or not. Where charges
+    protect a unit of several rows, rows do not tell units apart and all charges are summed. Sums are exact, of
     the decimals that epsilons print as.
+
+    Raises:
+        BudgetError: The charges protect different units, whose epsilons cannot be added.
 
     References:
         Dwork and Roth 2014, theorem 3.16, for sums; McSherry 2009, theorem 4, for disjoint rows.
@@ -125,7 +130,13 @@ class Account:
 
 def _exact(charges: list[Charge]) -> tuple[Decimal, Decimal]:
     """The composition as exact decimals."""
-    if len({charge.guarantee.unit for charge in charges} | {"row"}) > 1:
+    units = {charge.guarantee.unit for charge in charges}
+    if len(units) > 1:
+        raise BudgetError(
+            f"expected one unit of protection for all releases of these labels, found {', '.join(sorted(units))}; "
+            "use the unit of the earlier release"
+        )
+    if units - {"row"}:
         return _total(charges)
     edges = sorted({edge for charge in charges for pair in charge.rows.ranges for edge in pair})
     sums = [_total([charge for charge in charges if _covers(charge.rows, low)]) for low, _ in pairwise(edges)]

@@ -81,7 +81,8 @@ class CandidateChannel(Channel):
         true = np.array([float(Fraction(weight, word)) for weight in self.keep])[self.sizes]
         other = np.array([float(Fraction(weight, word)) for weight in self.other])[self.sizes]
         other = np.where(self.sizes == 1, 0.0, other)
-        return Membership(true, other, true + other)
+        # one candidate leaves no two classes to tell apart, and an infinite `apart` makes such a row worth nothing
+        return Membership(true, other, np.where(self.sizes == 1, np.inf, true + other))
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
         """Released class codes."""

@@ -36,8 +36,10 @@ class GroupedChannel(Channel):
     def __post_init__(self) -> None:
         if any(row_arrays(channel) for channel in self.channels):
             raise ValueError("expected groups whose laws are the same for all their rows")
-        if len({(channel.form, channel.classes) for channel in self.channels}) != 1:
-            raise ValueError("expected groups whose released labels have one form")
+        if {channel.classes for channel in self.channels} != {self.classes} or len(
+            {c.form for c in self.channels}
+        ) != 1:
+            raise ValueError("expected groups of the same classes whose released labels have one form")
         if len(self.repeats) != len(self.channels) or min(self.repeats) < 1:
             raise ValueError("expected the number of rows of a unit in each group")
         if self.groups.size and not (self.groups.min() >= 0 and self.groups.max() < len(self.channels)):

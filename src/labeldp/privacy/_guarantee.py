@@ -54,11 +54,12 @@ class Guarantee:
         """The guarantee in one plain sentence, its numbers rounded up."""
         whose = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
         factor, epsilon = shown_above(exp_above(self.epsilon), 5), shown_above(self.epsilon, 7)
-        more = f", plus {self.delta:g}" if self.delta else ""
+        delta = shown_above(self.delta, 5)
+        more = f", plus {delta}" if self.delta else ""
         return (
             f"{_TRUST[self.trust]}: whatever else someone knows, replacing {whose} changes the probability of "
             f"anything in this release by a factor of at most {factor}{more} (epsilon {epsilon}, delta "
-            f"{self.delta:g}); the kept columns are public and are not protected."
+            f"{delta}); the kept columns are public and are not protected."
         )
 
     def __str__(self) -> str:

@@ -76,6 +76,8 @@ def shown_above(value: Decimal | float, digits: int) -> str:
 def exp_above(epsilon: float) -> Decimal:
     """A number at least ``exp(epsilon)``."""
     larger = max(Decimal(epsilon), Decimal(repr(epsilon)))
+    if not larger:
+        return Decimal(1)
     return _UP.next_plus(_UP.exp(_UP.plus(larger)))
 
 

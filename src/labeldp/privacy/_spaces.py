@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Int
 
-from labeldp import _checks
 from labeldp.errors import LabelError
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class LabelSpace(ABC):
         """The Arrow type of a released label."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Classes(LabelSpace):
     """A declared, ordered list of classes.
 
@@ -81,7 +80,7 @@ class Classes(LabelSpace):
     def __init__(self, values: Iterable[Any], missing: Any = REFUSE) -> None:
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise LabelError("expected classes as a list, found a single value; write ['a', 'b']")
-        plain = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+        plain, instead = tuple(_plain(value) for value in values), _plain(missing)
         kinds = {type(value) for value in plain}
         if len(plain) < 2:
             raise LabelError(f"expected at least two declared classes, found {len(plain)}; nothing could be hidden")
@@ -93,11 +92,26 @@ class Classes(LabelSpace):
         if len(set(plain)) != len(plain):
             raise LabelError("expected different classes, found a declared class twice")
         if kinds == {int} and not all(-(1 << 63) <= value < 1 << 63 for value in plain):
-            raise LabelError("expected whole numbers that fit in 64 bits")
-        if missing != REFUSE and missing not in plain:
-            raise LabelError("expected missing='refuse' or one of the declared classes; declare a class for it")
+            raise LabelError("expected whole numbers that fit in 64 bits, found a larger one")
+        if kinds == {str} and any(0xD800 <= ord(letter) < 0xE000 for value in plain for letter in value):
+            raise LabelError("expected text that can be written as UTF-8, found half of a surrogate pair")
+        if instead != REFUSE and (type(instead) not in kinds or instead not in plain):
+            raise LabelError(
+                "expected missing='refuse' or a declared class, found something else; declare a class for it"
+            )
         object.__setattr__(self, "values", plain)
-        object.__setattr__(self, "missing", missing)
+        object.__setattr__(self, "missing", instead)
+
+    def __eq__(self, other: object) -> bool:
+        """Spaces are equal if their classes are, in kind and order: False is not 0."""
+        return isinstance(other, Classes) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return type(self.values[0]), self.values, type(self.missing), self.missing
 
     @property
     def size(self) -> int:
@@ -126,14 +140,12 @@ class Classes(LabelSpace):
             array = pa.nulls(len(array), wanted)
         if not _same_kind(array.type, wanted):
             raise LabelError(
-                f"expected labels of type {wanted} like the declared classes, found {array.type}; "
+                f"expected labels of type {wanted} like the declared classes, found {_family(array.type)}; "
                 "declare the classes in the type of the labels"
             )
-        cast = _quietly(lambda: array.cast(wanted))
-        if cast is None:
-            raise LabelError(f"expected labels that are exactly {wanted}, found {array.type} that is not")
-        array = cast
-        codes = pc.index_in(array, value_set=pa.array(self.values, wanted))
+        strange = _strange(array, wanted)
+        fitting = array if strange is None else pc.if_else(strange, None, array)
+        codes = pc.index_in(fitting.cast(wanted), value_set=pa.array(self.values, wanted))
         known, missing = codes.is_valid(), array.is_null()
         if self.missing != REFUSE:
             codes = pc.if_else(missing, pa.scalar(self.values.index(self.missing), pa.int32()), codes)
@@ -190,19 +202,21 @@ class Interval(LabelSpace):
 
     def __post_init__(self) -> None:
         numbers = [self.low, self.high, self.step]
-        if any(isinstance(x, bool) or not isinstance(x, int | float) or not math.isfinite(x) for x in numbers):
-            raise LabelError("expected low, high and step to be finite numbers")
+        if not all(_is_finite(x) for x in numbers):
+            raise LabelError("expected low, high and step to be finite numbers, found something else")
         low, high, step = (Decimal(str(x)) for x in numbers)
         if not (low < high and step > 0):
             raise LabelError(f"expected low < high and step > 0, found {low}, {high} and {step}")
+        if (high - low) / step >= _MOST_CLASSES:
+            raise LabelError(f"expected fewer than {_MOST_CLASSES} steps, found a step of {step} for {low} to {high}")
         count, rest = divmod(high - low, step)
         if rest or not 1 <= count < _MOST_CLASSES:
             raise LabelError(
                 f"expected a step that divides the range into 1 to {_MOST_CLASSES - 1} parts, found {step} "
                 f"for {low} to {high}"
             )
-        if self.missing != REFUSE:
-            _checks.number(self.missing, "missing")
+        if self.missing != REFUSE and not _is_finite(self.missing):
+            raise LabelError("expected missing='refuse' or a finite number for missing labels, found something else")
         object.__setattr__(self, "_grid", tuple(float(low + step * i) for i in range(int(count) + 1)))
 
     @property
@@ -229,7 +243,7 @@ class Interval(LabelSpace):
         if pa.types.is_null(array.type):
             array = pa.nulls(len(array), pa.float64())
         if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type) or pa.types.is_decimal(array.type)):
-            raise LabelError(f"expected numbers as labels, found {array.type}; declare classes for other labels")
+            raise LabelError(f"expected numbers as labels, found {_family(array.type)}; declare classes for others")
         values = np.array(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
         missing = np.isnan(values)
         if self.missing != REFUSE:
@@ -268,11 +282,12 @@ def _arrow(labels: object) -> pa.Array:
     elif isinstance(labels, pa.ChunkedArray):
         array = labels.combine_chunks()
     else:
-        if np.ndim(labels) != 1:  # type: ignore[arg-type]
-            raise LabelError(f"expected labels in one dimension, found {np.ndim(labels)}")  # type: ignore[arg-type]
+        dimensions = _quietly(lambda: np.ndim(labels))  # type: ignore[arg-type]
+        if dimensions != 1:
+            raise LabelError(f"expected labels in one dimension, found {dimensions or 'something else'}")
         array = _quietly(lambda: pa.array(labels, from_pandas=True))
         if array is None:
-            raise LabelError("expected labels of one kind: strings, whole numbers, booleans or numbers")
+            raise LabelError("expected labels that are all strings, numbers or booleans, found something else")
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0)
     if isinstance(array, pa.DictionaryArray):
@@ -288,6 +303,37 @@ def _quietly(make: Callable[[], Any]) -> Any:
         return make()
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return None
+
+
+def _strange(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    """Which labels are no value of the wanted type at all, such as 1.5 among whole numbers; None if all are."""
+    import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    if not pa.types.is_integer(wanted) or array.type not in (pa.uint64(), pa.float16(), pa.float32(), pa.float64()):
+        return None
+    if pa.types.is_uint64(array.type):
+        return pc.greater(array, pa.scalar((1 << 63) - 1, pa.uint64()))
+    values = array.cast(pa.float64())
+    return pc.or_(pc.not_equal(values, pc.floor(values)), pc.greater_equal(pc.abs(values), float(1 << 63)))
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as the Python value that it stands for."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _family(kind: pa.DataType) -> str:
+    """A type as a message may show it: the names and digits of a nested or decimal type may come from labels."""
+    import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+
+    if pa.types.is_nested(kind):
+        return "nested values"
+    return "decimal" if pa.types.is_decimal(kind) else str(kind)
 
 
 def _same_kind(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -128,11 +128,15 @@ class Certificate:
             certificate = _from_plain(cls, body)
             claimed = dict(body["guarantee"])
             sentence = claimed.pop("sentence")
-        except (KeyError, TypeError, ValueError, IndexError) as problem:
+        except (KeyError, TypeError, ValueError, IndexError, ArithmeticError) as problem:
             raise VerificationError(f"expected a complete certificate, found {type(problem).__name__}") from None
+        if not certificate.draws:
+            raise VerificationError("expected at least one charge, found none")
         found = certificate.guarantee
         if claimed != _guarantee_to_plain(found) or sentence != found.sentence():
             raise VerificationError("expected a guarantee that follows from the charges, found another")
+        if {**json.loads(certificate.to_json()), "made_with": body.get("made_with")} != body:
+            raise VerificationError("expected the parts of a certificate and no others, found more, or another form")
         return certificate
 
 

@@ -38,7 +38,7 @@ def _classes(
     if strict and not set(texts) <= set(read):
         raise LabelError("expected classes in the type of the label column, found other text; look at its type")
     if missing != REFUSE and missing not in texts:
-        raise LabelError("expected the class of missing labels to be a declared one; add it to the classes")
+        raise LabelError("expected a declared class for missing labels, found another; add it to the classes")
     return Classes([read.get(text, text) for text in texts], read.get(missing, missing))
 
 

@@ -61,13 +61,11 @@ class Survey:
     Attributes:
         rows: The number of rows.
         units: The rows of each unit, where a unit was declared.
-        heads: For each public column that tells data sets apart, its first values as text.
         notes: For the curator alone: what kept columns or the order of rows say about labels.
     """
 
     rows: int
     units: Units | None
-    heads: dict[str, str]
     notes: tuple[str, ...]
 
 
@@ -80,7 +78,7 @@ def survey(
     rows_per_batch: int,
     report: Callable[[str, int, int], None],
 ) -> Survey:
-    """Read the label, the unit and the prior of every row, and the head of every column.
+    """Read the label, the unit and the prior of every row.
 
     Raises:
         LabelError: A label is missing or not in the space.
@@ -112,7 +110,7 @@ def survey(
     notes = list(_column_notes(table, space, kept))
     if changes + 1 == np.count_nonzero(seen) and rows > 2 * space.size:
         notes.append("the rows are grouped by label, so their order gives labels away: shuffle the table first")
-    return Survey(rows, units, _heads(table), tuple(notes))
+    return Survey(rows, units, tuple(notes))
 
 
 def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_row: int) -> Int[np.ndarray, "n"]:
@@ -172,12 +170,12 @@ def _numbers(column: pa.Array) -> pa.Array | None:
         return None
 
 
-def _heads(table: Table) -> dict[str, str]:
-    """The first values of each column but the label, where they tell data sets apart."""
+def heads(table: Table) -> dict[str, str]:
+    """The first values of each column but the label, as text, where they tell data sets apart."""
     others = [name for name in table.schema.names if name != table.label]
     for batch in table.batches(others, _FINGERPRINT_ROWS) if others else ():
-        values = {name: column.to_pylist() for name, column in zip(others, batch.columns, strict=True)}
-        return {name: repr(found) for name, found in values.items() if len(set(map(repr, found))) > 1}
+        texts = {name: list(map(str, column.to_pylist())) for name, column in zip(others, batch.columns, strict=True)}
+        return {name: "\n".join(found) for name, found in texts.items() if len(set(found)) > 1}
     return {}
 
 

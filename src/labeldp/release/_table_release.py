@@ -36,8 +36,8 @@ from labeldp.release._columns import column_types, to_columns
 from labeldp.release._curator import budget_of
 from labeldp.release._ledger import Entry, Ledger
 from labeldp.release._output import check_target, staged
-from labeldp.release._survey import Survey, label_codes, prior_of, survey
-from labeldp.release._tables import Table, ahead, open_table
+from labeldp.release._survey import Survey, heads, label_codes, prior_of, survey
+from labeldp.release._tables import Table, ahead, open_table, typed
 from labeldp.release._writing import FileWriter, columns_of, finish, plain_column, plain_schema
 
 AUTO, PRIOR = "auto", "prior"
@@ -125,14 +125,15 @@ def release_table(
     """
     report = progress or (lambda *_: None)
     allowance = budget_of(budget)
-    table = open_table(Path(source), label)
+    raw = table = open_table(Path(source), label)
     kept = kept_columns(table.schema, label, keep, drop)
-    likely = _prior_columns(table.schema, space, mechanism, prior)
-    _known(table.schema, [unit] if unit else [], "unit")
+    likely = _prior_columns(table, space, mechanism, prior)
+    _public(table, [unit] if unit else [], "unit")
     target, path = Path(output).absolute(), ledger_path(table.path, ledger)
     check_target(target)
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // space.size))
     _randomizer(space, epsilon, mechanism)  # refuses a bad epsilon before the table is read
+    table = typed(table, [*kept, *likely, *([unit] if unit else [])])
     found = survey(table, space, kept, unit, likely, rows, report)
     law = _law(space, epsilon, mechanism, likely, unit, found)
     job = _Job(table, space, tuple(kept), law, rows, found.rows, report)
@@ -141,7 +142,7 @@ def release_table(
     entry = Entry(
         identifier(),
         label,
-        _marks(record, table, found),
+        _marks(record, raw),
         law.name,
         guarantee,
         Rows.all(found.rows),
@@ -163,13 +164,13 @@ def kept_columns(schema: pa.Schema, label: str, keep: Sequence[str] | None, drop
     others = [name for name in schema.names if name != label]
     if (keep is None) == (drop is None):
         raise InputError(
-            "expected the public columns: name those to keep, or those to drop; without the label there are "
-            + (", ".join(others) or "none")
+            f"expected columns to keep or columns to drop, found {'neither' if keep is None else 'both'}; --keep all "
+            f"declares as public: {', '.join(others) or 'none'}. Name those that are, or drop those that are not"
         )
     named = list(keep if keep is not None else drop or ())
     _known(schema, named, "kept" if keep is not None else "dropped")
     if keep is not None and label in named:
-        raise InputError(f"expected the label {label!r} not to be kept: it is released randomized; leave it out")
+        raise InputError(f"expected public columns to keep, found the label {label!r}; leave it out, it is released")
     chosen = set(named)
     return [name for name in others if (name in chosen) == (keep is not None)]
 
@@ -306,13 +307,19 @@ def _randomizer(space: LabelSpace, epsilon: float, mechanism: str) -> Randomizer
     return make(space, epsilon)
 
 
-def _prior_columns(schema: pa.Schema, space: LabelSpace, mechanism: str, prefix: str | None) -> list[str]:
+def _prior_columns(table: Table, space: LabelSpace, mechanism: str, prefix: str | None) -> list[str]:
     """The prior's columns in declared class order."""
     if (mechanism == PRIOR) != (prefix is not None):
-        raise InputError("expected a prior's column prefix with the mechanism 'prior', and only with it")
+        raise InputError(f"expected a prior's column prefix with the mechanism 'prior' alone, found {mechanism!r}")
     columns = [f"{prefix}{point}" for point in space.points] if prefix is not None else []
-    _known(schema, columns, "prior")
+    _public(table, columns, "prior")
     return columns
+
+
+def _public(table: Table, names: Sequence[str], what: str) -> None:
+    _known(table.schema, names, what)
+    if table.label in names:
+        raise InputError(f"expected a public {what} column, found the label {table.label!r}; it would give labels away")
 
 
 def _known(schema: pa.Schema, names: Sequence[str], what: str) -> None:
@@ -321,10 +328,10 @@ def _known(schema: pa.Schema, names: Sequence[str], what: str) -> None:
             raise InputError(f"expected the {what} column {name!r} in the table, found {', '.join(schema.names[:20])}")
 
 
-def _marks(ledger: Ledger, table: Table, found: Survey) -> tuple[str, ...]:
+def _marks(ledger: Ledger, table: Table) -> tuple[str, ...]:
     """Fingerprints of the data: its path, and the head of each column but the label."""
     path = ledger.mark("path", str(table.path.resolve()))
-    return (path, *(ledger.mark("column", name, head) for name, head in sorted(found.heads.items())))
+    return (path, *(ledger.mark("column", name, head) for name, head in sorted(heads(table).items())))
 
 
 def _write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:

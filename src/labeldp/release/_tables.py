@@ -6,6 +6,7 @@ the file and what to do.
 
 from __future__ import annotations
 
+import dataclasses
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
@@ -21,6 +23,12 @@ from labeldp.errors import TableError
 
 _ENDINGS = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _CSV_BLOCK = 1 << 24
+_ROWS_LOOKED_AT = 1 << 16
+
+#: What a column of a CSV may be, besides text, in the order in which it is tried.
+_TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("us"))
+#: Texts that stand for a missing value in a column that is not text.
+_MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None")
 T = TypeVar("T")
 
 
@@ -32,7 +40,7 @@ class Table:
         path: What the user named.
         kind: How its files are written.
         files: Its files, in the order of their paths.
-        schema: All columns; in CSV the label is text, whatever it looks like, so that no label decides its type.
+        schema: All columns. CSV has text alone until ``typed`` has read all of it.
         label: The label column.
     """
 
@@ -48,7 +56,7 @@ class Table:
         for path in self.files if file is None else (file,):
             parts = _partition(self.path, path)
             stored = [name for name in wanted if name not in parts]
-            for batch in _quiet(path, self._read(path, stored, rows)):
+            for batch in _even(_quiet(path, self._read(path, stored, rows)), rows):
                 constants = {name: pa.repeat(value, batch.num_rows) for name, value in parts.items()}
                 found = dict(zip(batch.schema.names, batch.columns, strict=True)) | constants
                 yield pa.record_batch([found[name] for name in wanted], names=wanted)
@@ -58,10 +66,9 @@ class Table:
             with pq.ParquetFile(path) as file:
                 yield from file.iter_batches(batch_size=rows, columns=columns)
             return
-        types = {name: self.schema.field(name).type for name in columns}
-        for batch in _open_csv(path, types, columns):
-            for low in range(0, batch.num_rows, rows):
-                yield batch.slice(low, rows)
+        for batch in _open_csv(path, self.schema.names, columns):
+            found = [_read_as(batch[name], self.schema.field(name).type) for name in columns]
+            yield pa.record_batch(found, names=columns)
 
 
 def open_table(path: Path, label: str) -> Table:
@@ -75,7 +82,7 @@ def open_table(path: Path, label: str) -> Table:
     if len(kinds) != 1:
         raise TableError(f"expected files of one kind in {path}, found {' and '.join(sorted(map(str, kinds)))}")
     kind = kinds.pop()
-    schemas = [_schema(path, file, kind, label) for file in files]
+    schemas = [_schema(path, file, kind) for file in files]
     for file, schema in zip(files, schemas, strict=True):
         if schema != schemas[0]:
             raise TableError(f"expected the same columns in every file of {path}, found others in {file.name}")
@@ -87,6 +94,22 @@ def open_table(path: Path, label: str) -> Table:
     if any(label in _partition(path, file) for file in files):
         raise TableError(f"expected {label!r} inside the files, found it in their paths, which give labels away")
     return Table(path, kind, tuple(files), schemas[0], label)
+
+
+def typed(table: Table, columns: Sequence[str]) -> Table:
+    """The table with the types of some columns of a CSV: for each, the first that all its values can be read as.
+
+    Every value is looked at, so the types do not depend on where a block of the file ends, which the length of
+    labels decides.
+    """
+    if table.kind == "parquet":
+        return table
+    left = {name: list(_TYPES) for name in dict.fromkeys(columns) if name != table.label}
+    for batch in table.batches(list(left), _ROWS_LOOKED_AT) if left else ():
+        for name, kinds in left.items():
+            left[name] = [kind for kind in kinds if _can_be_read_as(batch[name], kind)]
+    fields = [pa.field(n, left[n][0]) if left.get(n) else table.schema.field(n) for n in table.schema.names]
+    return dataclasses.replace(table, schema=pa.schema(fields))
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
@@ -117,29 +140,62 @@ def _kind(file: Path) -> Literal["csv", "parquet"]:
     raise TableError(f"expected a name that ends in {', '.join(_ENDINGS)}, found {file.name}")
 
 
-def _schema(root: Path, file: Path, kind: str, label: str) -> pa.Schema:
-    (stored,) = _quiet(file, _stored_schema(file, kind, label))
+def _schema(root: Path, file: Path, kind: str) -> pa.Schema:
+    (stored,) = _quiet(file, _stored_schema(file, kind))
     for name in _partition(root, file):
         stored = stored.append(pa.field(name, pa.string()))
     return stored
 
 
-def _stored_schema(file: Path, kind: str, label: str) -> Iterator[pa.Schema]:
+def _stored_schema(file: Path, kind: str) -> Iterator[pa.Schema]:
     if kind == "parquet":
         with pq.ParquetFile(file) as opened:
             yield opened.schema_arrow.remove_metadata()
     else:
-        with _open_csv(file, {label: pa.string()}) as opened:
-            yield opened.schema
+        with _open_csv(file) as opened:
+            yield pa.schema([pa.field(name, pa.string()) for name in opened.schema.names])
 
 
-def _open_csv(path: Path, types: dict[str, pa.DataType], columns: list[str] | None = None) -> pc_csv.CSVStreamingReader:
+def _open_csv(path: Path, names: Sequence[str] = (), columns: list[str] | None = None) -> pc_csv.CSVStreamingReader:
+    """A CSV whose columns are all read as text."""
     return pc_csv.open_csv(
         pa.input_stream(path, compression="detect"),
         read_options=pc_csv.ReadOptions(block_size=_CSV_BLOCK),
         parse_options=pc_csv.ParseOptions(newlines_in_values=True),
-        convert_options=pc_csv.ConvertOptions(column_types=types, include_columns=columns or []),
+        convert_options=pc_csv.ConvertOptions(
+            column_types={name: pa.string() for name in names}, include_columns=columns or []
+        ),
     )
+
+
+def _read_as(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Texts as values of a type; of another type than text, what is empty or says so is missing."""
+    if pa.types.is_string(kind):
+        return texts
+    missing = pc.is_in(texts, value_set=pa.array(_MISSING))
+    return pc.if_else(missing, pa.scalar(None, pa.string()), texts).cast(kind)
+
+
+def _can_be_read_as(texts: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        _read_as(texts, kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _even(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of equal length, wherever the reader cut them."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting, count = [*waiting, batch], count + batch.num_rows
+        while count >= rows:
+            joined = waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+            yield joined.slice(0, rows)
+            waiting, count = ([joined.slice(rows)] if count > rows else []), count - rows
+    if count:
+        yield pa.concat_batches(waiting)
 
 
 def _partition(root: Path, file: Path) -> dict[str, str]:

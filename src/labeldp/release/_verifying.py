@@ -112,8 +112,8 @@ def _laws(_: Path, certificate: Certificate) -> str:
     """Each charge's epsilon follows from the integers of its law."""
     for draw in certificate.draws:
         channel = channel_of(draw.law)
-        if draw.guarantee.epsilon < channel.epsilon or draw.guarantee.delta < 0:
-            raise VerificationError(f"expected at least epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")
+        if (draw.guarantee.epsilon, draw.guarantee.delta) != (channel.epsilon, 0.0):
+            raise VerificationError(f"expected epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")
         if channel.classes != certificate.space.size:
             raise VerificationError(f"expected a law of {certificate.space.size} classes, found {channel.classes}")
         if certificate.parent is None and draw.rows != Rows.all(certificate.rows):
