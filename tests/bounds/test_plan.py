@@ -1,0 +1,172 @@
+"""The planner, against laws written out and against closed forms."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from labeldp import Classes
+from labeldp.bounds import EPSILONS, plan
+from labeldp.errors import EpsilonError, InputError
+from labeldp.mechanisms import BitResponse, RandomizedResponse, SubsetResponse, best_response
+from labeldp.privacy import unpack
+
+
+def size_of(option):
+    """The size that an option of sets names."""
+    return int(option.detail.split()[0])
+
+
+def randomizer_of(option, classes):
+    """The mechanism that an option describes, made anew."""
+    space = Classes(range(classes))
+    if option.mechanism == "subset":
+        return SubsetResponse(space, option.epsilon, size_of(option))
+    if option.mechanism == "bits":
+        return BitResponse(space, option.epsilon, option.detail.split()[0])
+    return RandomizedResponse(space, option.epsilon)
+
+
+def law_of(option, classes):
+    """Every outcome as a mask of classes, and its probability given each true class."""
+    table = randomizer_of(option, classes).channel().table()
+    if option.mechanism == "randomized-response":
+        return table.outcomes[:, None] == np.arange(classes), table.matrix
+    return unpack(table.outcomes, classes), table.matrix
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5, 8])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 8.0])
+def test_numbers_are_those_of_the_law_written_out(classes, epsilon):
+    """Truth probability, share, clean rows, variance and certified epsilon are sums over all outcomes."""
+    found = plan(classes, 12_345, epsilon)
+    assert len(found.options) == 5
+    for option in found.options:
+        mask, matrix = law_of(option, classes)
+        np.testing.assert_allclose(matrix.sum(axis=1), 1)
+        inside = matrix @ mask
+        p, q = inside[0, 0], inside[0, 1]
+        assert option.truth_probability == pytest.approx(p, rel=1e-9)
+        one = matrix[0] @ (mask[:, 0] != mask[:, 1])
+        assert option.clean_share == pytest.approx((p - q) ** 2 / one, rel=1e-7)
+        assert option.clean_rows == math.floor(12_345 * option.clean_share)
+        vectors = (mask - q) / (p - q)
+        spread = matrix[0] @ ((vectors - np.eye(classes)[0]) ** 2).sum(axis=1)
+        np.testing.assert_allclose(matrix[0] @ vectors, np.eye(classes)[0], atol=1e-7)
+        assert option.total_variance == pytest.approx(spread, rel=1e-7)
+        worst = max(np.log(matrix[a] / matrix[b]).max() for a, b in itertools.permutations(range(classes), 2))
+        assert option.certified == pytest.approx(worst, rel=1e-6)
+        assert 0.99 * epsilon <= option.certified <= epsilon
+
+
+def closed_form(option, classes):
+    """Membership probabilities (p, q) and P(exactly one of two classes) in real numbers."""
+    e, k = math.exp(option.epsilon), classes
+    if option.mechanism == "randomized-response":
+        p, q = e / (e + k - 1), 1 / (e + k - 1)
+        return p, q, p + q
+    if option.mechanism == "subset":
+        d = size_of(option)
+        p = d * e / (d * e + k - d)
+        q = (d - p) / (k - 1)
+        return p, q, p + q - 2 * p * (d - 1) / (k - 1)
+    p, q = (0.5, 1 / (e + 1)) if option.detail.startswith("independent") else (0.0, 1 / (math.sqrt(e) + 1))
+    p = p or 1 - q
+    return p, q, p + q - 2 * p * q
+
+
+@pytest.mark.parametrize("classes", [2, 10, 1000, 5000])
+def test_numbers_are_those_of_the_papers(classes):
+    """Over the sweep, every number is its closed form in real numbers."""
+    found = plan(classes, 1000, 1.0)
+    assert [row[0].epsilon for row in found.sweep] == list(EPSILONS)
+    for option in (option for row in (*found.sweep, found.options) for option in row):
+        p, q, one = closed_form(option, classes)
+        assert option.truth_probability == pytest.approx(p, rel=1e-6)
+        assert option.clean_share == pytest.approx((p - q) ** 2 / one, rel=1e-6)
+        variance = (p * (1 - p) + (classes - 1) * q * (1 - q)) / (p - q) ** 2
+        assert option.total_variance == pytest.approx(variance, rel=1e-6)
+
+
+@pytest.mark.parametrize("classes", [2, 4, 10, 100])
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0, 8.0])
+def test_the_best_is_what_auto_takes(classes, epsilon):
+    """What is marked has the kind and the size that auto takes, and no option keeps more."""
+    found = plan(classes, 100, epsilon)
+    chosen = best_response(Classes(range(classes)), epsilon)
+    marked = [option for option in found.options if option.best]
+    assert marked
+    for option in marked:
+        again = randomizer_of(option, classes)
+        assert type(again) is type(chosen)
+        assert again.channel().epsilon == chosen.channel().epsilon
+        assert getattr(again.channel(), "size", 1) == getattr(chosen.channel(), "size", 1)
+        assert option.clean_share >= max(other.clean_share for other in found.options) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(("classes", "epsilon"), [(6, 0.7), (9, 1.0), (12, 0.2), (7, 3.0)])
+def test_sizes_are_the_best_of_all(classes, epsilon):
+    """The set of the plan has the largest share of all sizes, the one for counting the least variance."""
+    train, count = (option for option in plan(classes, 1, epsilon).options if option.mechanism == "subset")
+    shares, variances = {}, {}
+    for size in range(1, classes):
+        p = size * math.exp(epsilon) / (size * math.exp(epsilon) + classes - size)
+        q = (size - p) / (classes - 1)
+        shares[size] = (p - q) ** 2 / (p + q - 2 * p * (size - 1) / (classes - 1))
+        variances[size] = (p * (1 - p) + (classes - 1) * q * (1 - q)) / (p - q) ** 2
+    assert size_of(train) == max(shares, key=shares.get)
+    assert size_of(count) == min(variances, key=variances.get)
+    assert count.detail.endswith("classes, for counting")
+
+
+def test_options_that_cannot_be_expressed_are_left_out():
+    """At an epsilon too small for the integers of randomized response, the others are still there."""
+    names = [option.mechanism for option in plan(10, 100, 1e-16).options]
+    assert "randomized-response" not in names
+    assert "bits" in names
+
+
+def test_an_epsilon_that_bits_alone_express():
+    """Symmetric bits split epsilon in two, so they express one that auto cannot: then nothing else is offered."""
+    assert BitResponse(Classes(range(10)), 60.0, "symmetric").channel().epsilon > 59
+    options = plan(10, 100, 1.0, [60.0]).sweep[0]
+    assert [option.detail for option in options] == ["symmetric bits"]
+    assert not any(option.best for option in options)
+
+
+def test_a_sweep_is_where_it_was_asked_for():
+    """Other epsilons may be looked at; the plan says what it was made for."""
+    found = plan(4, 77, 0.5, [0.3, 0.6])
+    assert (found.classes, found.rows, found.epsilon) == (4, 77, 0.5)
+    assert [{option.epsilon for option in row} for row in found.sweep] == [{0.3}, {0.6}]
+    assert plan(4, 77, 0.5, []).sweep == ()
+
+
+def test_more_epsilon_keeps_more():
+    """Share and truth grow with epsilon, variance falls, for every mechanism that has one form."""
+    for name in ("one class", "independent bits", "symmetric bits"):
+        line = [option for row in plan(20, 100, 1.0).sweep for option in row if option.detail == name]
+        assert [o.clean_share for o in line] == sorted(o.clean_share for o in line)
+        assert [-o.total_variance for o in line] == sorted(-o.total_variance for o in line)
+
+
+@pytest.mark.parametrize("classes", [1, 0, -1, (1 << 24) + 1, True])
+def test_bad_classes(classes):
+    """Fewer than two classes, or more than a space can have, are refused."""
+    with pytest.raises(InputError, match="expected classes"):
+        plan(classes, 10, 1.0)
+
+
+@pytest.mark.parametrize("rows", [0, -1, (1 << 62) + 1, True])
+def test_bad_rows(rows):
+    """No rows, or more than can be, are refused."""
+    with pytest.raises(InputError, match="expected rows"):
+        plan(3, rows, 1.0)
+
+
+@pytest.mark.parametrize("epsilon", [math.nan, math.inf, -math.inf, 0.0, -1.0, 1e-300, 800.0])
+def test_bad_epsilons(epsilon):
+    """An epsilon that is none, or that no mechanism can express, is refused."""
+    with pytest.raises(EpsilonError):
+        plan(3, 10, epsilon)

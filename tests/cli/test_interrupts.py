@@ -1,0 +1,123 @@
+"""Ctrl-C and kill in the middle: nothing is left that looks finished, and the ledger knows."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+ROWS = 400_000
+CLASSES = ",".join(f"zq-{i}" for i in range(100))
+PATIENCE = 60.0
+
+
+def command(folder):
+    """A release that takes a while: sets of about forty classes for every row."""
+    options = ["--label", "y", "--classes", CLASSES, "--epsilon", "1", "--keep", "all", "--output", str(folder / "out")]
+    return [sys.executable, "-m", "labeldp", "release", str(folder / "t.parquet"), *options]
+
+
+@pytest.fixture
+def large(tmp_path):
+    """A folder with a table large enough to be interrupted."""
+    labels = pa.array(CLASSES.split(",")).take(pa.array(np.arange(ROWS) * 7 % 100))
+    pq.write_table(pa.table({"id": np.arange(ROWS), "y": labels}), tmp_path / "t.parquet")
+    return tmp_path
+
+
+def hit(folder, number):
+    """Start the release, send it a signal while it writes, and return its exit code and what it printed."""
+    with subprocess.Popen(
+        command(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        deadline = time.monotonic() + PATIENCE
+        while not any(file.stat().st_size for file in folder.glob(".out.labeldp-*/data.parquet")):
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+        out, err = process.communicate(timeout=PATIENCE)
+    return process.returncode, out, err
+
+
+def finish(folder):
+    """Run the same command again, and undisturbed."""
+    return subprocess.run(command(folder), capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def test_ctrl_c_leaves_and_charges_nothing(run, large, states):
+    """After Ctrl-C: exit code 130, a message, no output, no staging folder, no charge; then it works."""
+    code, out, err = hit(large, signal.SIGINT)
+    assert code == 130
+    assert out == ""
+    assert "Traceback" not in err
+    assert "zq-" not in err
+    assert sorted(large.glob("*out*")) + sorted(large.glob(".out*")) == []
+    assert states(large / "t.parquet.labeldp-ledger") == ["void"]
+    again = finish(large)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert states(large / "t.parquet.labeldp-ledger") == ["void", "released"]
+    assert run("verify", large / "out").code == 0
+    assert "stopped" in err
+
+
+def test_a_killed_release_is_settled_by_the_next(run, large, states):
+    """After SIGKILL the charge is not settled; the next command voids it, clears up and is itself charged."""
+    code, out, _ = hit(large, signal.SIGKILL)
+    assert (code, out) == (-signal.SIGKILL, "")
+    assert not (large / "out").exists()
+    shown = run("ledger", large / "t.parquet.labeldp-ledger")
+    assert shown.code == 0
+    assert "│ charged" in shown.out
+    again = finish(large)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert states(large / "t.parquet.labeldp-ledger") == ["void", "released"]
+    assert list(large.glob(".out*")) == []
+    assert run("verify", large / "out").code == 0
+
+
+@pytest.mark.parametrize(
+    "place", ["draw", "finish", "FileWriter", "survey"], ids=["drawing", "finishing", "writing", "checking"]
+)
+@pytest.mark.parametrize("problem", [KeyboardInterrupt(), OSError(28, "No space left on device"), MemoryError()])
+def test_whatever_stops_it_nothing_is_left(release, table, tmp_path, monkeypatch, states, place, problem):
+    """Ctrl-C, a full disk or memory in any step: a message, no output, no charge; the same command then succeeds."""
+
+    def stop(*_, **__):
+        raise problem
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"labeldp.release._table_release.{place}", stop)
+        ran = release(table, tmp_path / "out")
+    assert ran.code == (130 if isinstance(problem, KeyboardInterrupt) else 1)
+    assert ran.out == ""
+    assert ran.err.startswith("error: ")
+    assert "zq-secret" not in ran.err
+    assert not (tmp_path / "out").exists()
+    assert list(tmp_path.glob(".out*")) == []
+    ledger = tmp_path / "t.csv.labeldp-ledger"
+    assert not ledger.exists() or set(states(ledger)) <= {"void"}
+    assert release(table, tmp_path / "out").code == 0
+    assert states(ledger)[-1] == "released"
+
+
+def test_a_label_in_an_unexpected_error_is_not_shown(release, table, tmp_path, monkeypatch, states):
+    """An error that nobody foresaw may quote a label: only its type is shown."""
+
+    def stop(*_, **__):
+        raise ZeroDivisionError("zq-secret-7")
+
+    monkeypatch.setattr("labeldp.release._table_release.draw", stop)
+    ran = release(table, tmp_path / "out")
+    assert ran.code == 1
+    assert "ZeroDivisionError" in ran.err
+    assert "zq-secret" not in ran.err + ran.out
+    assert "Traceback" not in ran.err
+    assert states(tmp_path / "t.csv.labeldp-ledger") == ["void"]

@@ -1,0 +1,68 @@
+"""``labeldp ledger``: all charges, their states, and totals."""
+
+import re
+
+
+def rows(text):
+    """The cells of every row of every table that was printed; what is folded into a second line is joined."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("│"):
+            cells = [cell.strip() for cell in line.split("│")[1:-1]]
+            if cells[0]:
+                found.append(cells)
+            else:
+                found[-1] = [a + b for a, b in zip(found[-1], cells, strict=True)]
+    return found
+
+
+def test_charges_totals_and_states(release, run, table, tmp_path, monkeypatch):
+    """Charges are in order with their states; totals leave out what is void."""
+    assert release(table, tmp_path / "one", epsilon=0.5, budget=2, unit="person").code == 0
+    with monkeypatch.context() as patched:
+        patched.setattr("labeldp.release._table_release.draw", None)
+        assert release(table, tmp_path / "lost", epsilon=0.25).code == 1
+        assert release(table, tmp_path / "lost", epsilon=0.25, unit="person").code == 1
+    assert release(table, tmp_path / "two", epsilon=1.0, unit="person").code == 0
+    ran = run("ledger", f"{table}.labeldp-ledger")
+    assert (ran.code, ran.err) == (0, "")
+    first, lost, second, total = rows(ran.out)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", first[0])
+    assert first[1:] == ["y", "randomized-response", "0.5", "person", "30", "released", str(tmp_path / "one")]
+    assert lost[1:] == ["y", "randomized-response", "0.25", "person", "30", "void", str(tmp_path / "lost")]
+    assert second[1:] == ["y", "randomized-response", "1", "person", "30", "released", str(tmp_path / "two")]
+    assert total == ["y", "1.5", "2", "0", "0"]
+
+
+def test_units_are_not_mixed(release, table, tmp_path, states):
+    """Charges for rows and for persons do not add up, so the second kind is refused."""
+    assert release(table, tmp_path / "one", epsilon=0.5, budget=2).code == 0
+    ran = release(table, tmp_path / "two", epsilon=0.5, unit="person")
+    assert ran.code == 1
+    assert re.search("expected one unit .*found", ran.err)
+    assert not (tmp_path / "two").exists()
+    assert states(f"{table}.labeldp-ledger") == ["released"]
+
+
+def test_two_labels_are_two_totals(release, run, tmp_path, write_csv, columns):
+    """Each label of a table has a budget of its own."""
+    table = write_csv(tmp_path / "t.csv", columns | {"z": ["no", "yes"] * 15})
+    assert release(table, tmp_path / "one", keep="id").code == 0
+    assert release(table, tmp_path / "two", keep="id", label="z", classes="no,yes", epsilon=2).code == 0
+    found = rows(run("ledger", f"{table}.labeldp-ledger").out)
+    assert [row[:3] for row in found[2:]] == [["y", "1", "1"], ["z", "2", "2"]]
+
+
+def test_showing_a_ledger_changes_nothing(release, run, table, tmp_path):
+    """The file is the same before and after, byte for byte, and no lock is taken."""
+    assert release(table, tmp_path / "one").code == 0
+    path = tmp_path / "t.csv.labeldp-ledger"
+    before = path.read_bytes()
+    assert run("ledger", path).code == 0
+    assert path.read_bytes() == before
+
+
+def test_no_label_is_in_a_ledger(release, table, tmp_path):
+    """The bytes of the ledger hold no class and no label."""
+    assert release(table, tmp_path / "one").code == 0
+    assert b"zq-secret" not in (tmp_path / "t.csv.labeldp-ledger").read_bytes()

@@ -1,0 +1,225 @@
+"""Twin runs: with the draw held fixed, nothing but the private notes may tell two neighbouring tables apart."""
+
+import datetime as calendar
+import shutil
+import sqlite3
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp._words import TapeWords
+from labeldp.mechanisms import draw
+
+pytestmark = pytest.mark.usefixtures("still")
+
+A, B, RARE, LONG = "zq-secret-7", "zq-secret-8", "zq-secret-9", "zq-secret-" + "long" * 20
+CLASSES = ",".join((A, B, RARE, LONG))
+BASE = [A, B, A, RARE, B, A, B, B, A, A, B, A]
+ONE_CLASS = [A] * 12
+
+
+def but(labels, row, label):
+    """A neighbour: one label replaced."""
+    return [*labels[:row], label, *labels[row + 1 :]]
+
+
+#: Neighbouring labels.
+NEIGHBOURS = {
+    "first row": (BASE, but(BASE, 0, B)),
+    "first row to a class not seen": (BASE, but(BASE, 0, LONG)),
+    "last row": (BASE, but(BASE, 11, RARE)),
+    "middle row": (BASE, but(BASE, 5, LONG)),
+    "rare class disappears": (BASE, but(BASE, 3, A)),
+    "a second class appears": (ONE_CLASS, but(ONE_CLASS, 7, B)),
+    "grouped by label": ([A] * 6 + [B] * 6, but([A] * 6 + [B] * 6, 3, B)),
+    "missing": (BASE, but(BASE, 4, "")),
+    "first missing": (BASE, but(BASE, 0, "")),
+}
+
+
+class Clock(calendar.datetime):
+    """A clock that stands still."""
+
+    @classmethod
+    def now(cls, tz=None):
+        """One moment."""
+        return cls(2026, 1, 2, 3, 4, 5, tzinfo=tz)
+
+
+@pytest.fixture
+def still(monkeypatch):
+    """Hold all chance and time fixed: labels that are drawn depend on rows alone, names and moments on nothing."""
+    tape = TapeWords(np.arange(1, 9974, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+    def fixed(channel, codes, _, first_row=0):
+        return draw(channel, np.zeros_like(codes), tape, first_row)
+
+    monkeypatch.setattr("labeldp.release._table_release.draw", fixed)
+    monkeypatch.setattr("labeldp.release._table_release.identifier", lambda: "1" * 32)
+    monkeypatch.setattr("labeldp.release._ledger.identifier", lambda: "2" * 32)
+    monkeypatch.setattr("labeldp.release._ledger.datetime", Clock)
+
+
+def left_in(folder):
+    """Every file under a folder, byte for byte, but the tables, the notes and the ledger; of that what it says."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if name.endswith(".labeldp-ledger"):
+            with sqlite3.connect(path) as opened:
+                found[name] = list(opened.iterdump())
+            opened.close()
+        elif not name.endswith(".notes") and not name.startswith("t."):
+            found[name] = path.read_bytes() if path.is_file() else "folder"
+    return found
+
+
+def columns_of(labels, **more):
+    """A table of these labels."""
+    n = len(labels)
+    return {"id": list(range(n)), "age": [20 + i for i in range(n)], **more, "person": [i // 2 for i in range(n)]} | {
+        "y": labels
+    }
+
+
+@pytest.fixture
+def told(run, tmp_path, write_csv):
+    """All that commands say and leave behind on a table: printed texts, exit codes and bytes; twice in one place."""
+
+    def telling(columns, commands, kind="csv"):
+        place = tmp_path / "work"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        source = place / f"t.{kind}"
+        if kind == "csv":
+            write_csv(source, columns)
+        else:
+            typed = pa.table(columns | {"y": pa.array([label or None for label in columns["y"]])})
+            if kind == "dictionary.parquet":
+                typed = typed.set_column(typed.num_columns - 1, "y", typed["y"].dictionary_encode())
+            pq.write_table(typed, source)
+        replies = [
+            command(place) if callable(command) else run(*_placed(command, place, source)) for command in commands
+        ]
+        return replies, left_in(place)
+
+    return telling
+
+
+def _placed(command, place, source):
+    return [part.replace("SOURCE", str(source)).replace("PLACE", str(place)) for part in command.split()]
+
+
+def damage(place):
+    """Change a byte of what was released."""
+    path = place / "out" / "data.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"X")
+
+
+RELEASE = f"release SOURCE --label y --classes {CLASSES} --missing {B} --epsilon 1 --output PLACE/out"
+COMMANDS = {
+    "all is well": [f"{RELEASE} --keep all", "verify PLACE/out", "ledger SOURCE.labeldp-ledger"],
+    "randomized response": [f"{RELEASE} --keep id --mechanism randomized-response", "verify PLACE/out"],
+    "bits": [f"{RELEASE} --keep id --mechanism bits", "verify PLACE/out"],
+    "subset": [f"{RELEASE} --drop id --mechanism subset", "verify PLACE/out"],
+    "units": [f"{RELEASE} --keep id --unit person", "verify PLACE/out", "ledger SOURCE.labeldp-ledger"],
+    "nothing kept": [f"{RELEASE} --drop id,age,person", "verify PLACE/out"],
+    "twice": [f"{RELEASE} --keep id", f"{RELEASE}2 --keep id", "ledger SOURCE.labeldp-ledger"],
+    "output exists": [f"{RELEASE} --keep id", f"{RELEASE} --keep id --budget 5", "ledger SOURCE.labeldp-ledger"],
+    "damaged": [f"{RELEASE} --keep id", damage, "verify PLACE/out"],
+    "no declaration": [RELEASE],
+    "label kept": [f"{RELEASE} --keep id,y"],
+    "unknown column": [f"{RELEASE} --keep height"],
+    "bad epsilon": [f"{RELEASE} --keep id --epsilon 800"],
+    "no parent": [f"{RELEASE}/none/below --keep id", "ledger SOURCE.labeldp-ledger"],
+    "classes of another kind": [f"{RELEASE} --keep id --classes 1,2 --missing 1"],
+    "budget": [f"{RELEASE} --keep id --budget 0.5", "ledger SOURCE.labeldp-ledger"],
+    "unit is the label": [f"{RELEASE} --keep id --unit y"],
+}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "dictionary.parquet"])
+@pytest.mark.parametrize("pair", NEIGHBOURS)
+def test_nothing_but_the_draw_depends_on_a_label(told, pair, kind):
+    """Release, verify and ledger print and leave the same on both neighbours."""
+    one, other = (told(columns_of(labels), COMMANDS["all is well"], kind) for labels in NEIGHBOURS[pair])
+    assert [ran.code for ran in one[0]] == [0, 0, 0]
+    assert one == other
+
+
+@pytest.mark.parametrize("commands", COMMANDS)
+@pytest.mark.parametrize("pair", ["first row", "rare class disappears", "missing"])
+def test_no_command_tells_neighbours_apart(told, pair, commands):
+    """Whatever a command does or refuses, it is the same on both neighbours."""
+    one, other = (told(columns_of(labels), COMMANDS[commands]) for labels in NEIGHBOURS[pair])
+    assert one == other
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_copy_of_the_label_is_not_mentioned(told, kind):
+    """A kept column that equals the label is a note for the curator alone: what is printed is the same."""
+    like = [A, B] * 6
+    copy = ["north" if name == A else "south" for name in like]
+    one, other = (
+        told(columns_of(labels, copy=copy), COMMANDS["all is well"], kind) for labels in (like, but(like, 3, A))
+    )
+    assert [ran.code for ran in one[0]] == [0, 0, 0]
+    assert one == other
+
+
+def test_notes_that_cannot_be_kept_do_not_tell_neighbours_apart(told):
+    """Where the notes cannot be written, the exit code does not say whether there were any."""
+    like = [A, B] * 6
+    commands = [lambda place: (place / "t.csv.labeldp-ledger.notes").mkdir(), *COMMANDS["all is well"]]
+    copy = ["x" if name == A else "w" for name in like]
+    one, other = (told(columns_of(found, copy=copy), commands) for found in (like, but(like, 5, A)))
+    assert one == other
+
+
+@pytest.mark.parametrize("pair", ["first row", "middle row", "first missing"])
+def test_row_groups_of_a_large_csv_do_not_depend_on_labels(told, pair, monkeypatch):
+    """Where a CSV is read in several blocks, a longer label moves no row group of what is released."""
+    monkeypatch.setattr("labeldp.release._tables._CSV_BLOCK", 1 << 10)
+    one, other = (told(columns_of(labels * 40), COMMANDS["all is well"]) for labels in NEIGHBOURS[pair])
+    assert one[0][0].code == 0
+    assert one == other
+
+
+def test_types_of_a_large_csv_do_not_depend_on_labels(told, monkeypatch):
+    """Where a column's type shows late, a longer label does not decide whether it is seen in the first block."""
+    monkeypatch.setattr("labeldp.release._tables._CSV_BLOCK", 1 << 10)
+    replies = set()
+    for late in range(35, 75, 2):
+        extra = ["1"] * late + ["1.5"] + ["1"] * (119 - late)
+        twins = [
+            told(columns_of(labels, extra=extra), COMMANDS["all is well"])
+            for labels in (BASE * 10, but(BASE * 10, 0, LONG))
+        ]
+        replies |= {ran.code for ran in (twins[0][0][0], twins[1][0][0])}
+        assert twins[0] == twins[1], f"row {late}"
+    assert replies
+
+
+def test_an_interval_hides_what_is_beyond_it(told):
+    """A real label far outside the declared range, or missing, is one of the neighbours."""
+    command = "release SOURCE --label y --interval 0,1,0.25 --missing 0.5 --epsilon 1 --output PLACE/out --keep all"
+    base = ["0.1", "0.9", "1e9", "0.5", "0.25", "1"]
+    told_of = [
+        told(columns_of(labels), [command, "verify PLACE/out"])
+        for labels in (base, but(base, 2, "0"), but(base, 0, "-1e300"), but(base, 5, ""), but(base, 1, "inf"))
+    ]
+    assert told_of[0][0][0].code == 0
+    assert all(found == told_of[0] for found in told_of)
+
+
+def test_the_twins_would_see_a_leak(told, monkeypatch):
+    """With a draw that passes labels on, the same comparison fails."""
+    tape = TapeWords(np.arange(1, 99, dtype=np.uint64) << np.uint64(50))
+    monkeypatch.setattr(
+        "labeldp.release._table_release.draw", lambda channel, codes, _, first=0: draw(channel, codes, tape, first)
+    )
+    one, other = (told(columns_of(labels), COMMANDS["all is well"]) for labels in (ONE_CLASS, [LONG] * 12))
+    assert [ran.code for ran in one[0]] == [0, 0, 0]
+    assert one != other

@@ -1,0 +1,78 @@
+"""``labeldp verify``: 0 where files, law and guarantee agree, 1 where they do not."""
+
+import json
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def released(release, table, tmp_path):
+    """A release on disk."""
+    assert release(table, tmp_path / "out").code == 0
+    return tmp_path / "out"
+
+
+def changed(path, change):
+    """Change the certificate."""
+    body = json.loads(path.read_text(encoding="utf-8"))
+    change(body)
+    path.write_text(json.dumps(body), encoding="utf-8")
+
+
+DAMAGE = {
+    "another byte": lambda f: (f / "data.parquet").write_bytes((f / "data.parquet").read_bytes() + b" "),
+    "no data": lambda f: (f / "data.parquet").unlink(),
+    "no certificate": lambda f: (f / "certificate.json").unlink(),
+    "another file": lambda f: (f / "raw.csv").write_text("y\n", encoding="utf-8"),
+    "a hidden file": lambda f: (f / ".raw").write_text("y\n", encoding="utf-8"),
+    "no JSON": lambda f: (f / "certificate.json").write_text("{", encoding="utf-8"),
+    "no UTF-8": lambda f: (f / "certificate.json").write_bytes(b"\xff\xfe"),
+    "a smaller epsilon": lambda f: changed(f / "certificate.json", lambda body: body["guarantee"].update(epsilon=0.5)),
+    "another sentence": lambda f: changed(
+        f / "certificate.json", lambda body: body["guarantee"].update(sentence="anonymous")
+    ),
+    "another law": lambda f: changed(
+        f / "certificate.json", lambda body: body["charges"][0]["law"].update(keep=str(1 << 63))
+    ),
+    "another schema": lambda f: changed(f / "certificate.json", lambda body: body.update(schema="labeldp/2")),
+    "words of a test": lambda f: changed(f / "certificate.json", lambda body: body.update(private=False)),
+    "no charges": lambda f: changed(f / "certificate.json", lambda body: body.update(charges=[])),
+    "another row count": lambda f: changed(f / "certificate.json", lambda body: body["table"].update(rows=29)),
+    "a number for a list": lambda f: changed(f / "certificate.json", lambda body: body.update(charges=7)),
+    "a list": lambda f: (f / "certificate.json").write_text("[]", encoding="utf-8"),
+}
+
+
+def test_what_was_released_holds(run, released):
+    """Every check is shown as ok, with the sentence, what was declared, and what cannot be known."""
+    ran = run("verify", released)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.count("ok  ") == 6
+    assert "FAILED" not in ran.out
+    certificate = json.loads((released / "certificate.json").read_text(encoding="utf-8"))
+    assert certificate["guarantee"]["sentence"] in ran.out
+    for what in certificate["cannot_know"]:
+        assert what in ran.out
+    for what in certificate["assumptions"]:
+        assert f"declared, not checked: {what}" in ran.out
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_what_was_changed_does_not_hold(run, released, damage):
+    """A change of data, certificate or folder is found: exit code 1, what failed, and no guarantee is repeated."""
+    DAMAGE[damage](released)
+    ran = run("verify", released)
+    assert ran.code == 1
+    assert ran.err == ""
+    assert ran.out.count("FAILED") == 1
+    assert "expected" in ran.out
+    assert "found" in ran.out
+    assert "Each label was randomized alone" not in ran.out
+    assert "Traceback" not in ran.out
+
+
+def test_a_release_may_be_moved(run, released, tmp_path):
+    """A copy elsewhere verifies without the table and its ledger."""
+    copy = shutil.copytree(released, tmp_path / "elsewhere" / "copy")
+    assert run("verify", copy).code == 0

@@ -1,0 +1,88 @@
+"""Figures: written in the format that was asked for, with the numbers of the plan."""
+
+import re
+import sys
+
+import pytest
+
+from labeldp.bounds import EPSILONS, plan
+from labeldp.errors import MissingExtraError, OutputError
+from labeldp.report import save_lines, save_plan_figure
+from labeldp.report._figures import curves
+
+STARTS = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF-"}
+LINES = {f"line {i}": [(0.1, 0.0), (1.0, float(i))] for i in range(9)}
+
+
+def save_plan(path):
+    """The figure of a plan."""
+    return save_plan_figure(plan(5, 100, 1.5), path)
+
+
+def save_some(path):
+    """A figure of lines."""
+    return save_lines(LINES, path, "title", "x", "y")
+
+
+@pytest.mark.parametrize("save", [save_plan, save_some])
+@pytest.mark.parametrize("ending", STARTS)
+def test_a_figure_is_written(tmp_path, save, ending):
+    """PNG, SVG and PDF are what their endings say, and not empty."""
+    path = save(tmp_path / f"figure.{ending}")
+    assert path == tmp_path / f"figure.{ending}"
+    assert path.read_bytes().startswith(STARTS[ending])
+    assert path.stat().st_size > 2000
+
+
+@pytest.mark.parametrize("save", [save_plan, save_some])
+@pytest.mark.parametrize("name", ["figure.txt", "figure", "figure.", "none/figure.png"])
+def test_a_figure_that_cannot_be_written(tmp_path, save, name):
+    """Any other ending, none at all, or a missing folder is an OutputError, and no file appears."""
+    with pytest.raises(OutputError, match=r"expected .* found"):
+        save(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_curves_are_the_numbers_of_the_plan():
+    """Every point of a curve is an option's share at its epsilon, and every option is a point."""
+    found = plan(8, 1000, 1.5)
+    lines = curves(found)
+    assert list(lines) == [
+        "randomized-response",
+        "subset",
+        "subset, for counting",
+        "independent bits",
+        "symmetric bits",
+    ]
+    for line in lines.values():
+        assert [epsilon for epsilon, _ in line] == sorted([*EPSILONS, 1.5])
+    points = {point for line in lines.values() for point in line}
+    options = [option for row in (*found.sweep, found.options) for option in row]
+    assert points == {(option.epsilon, option.clean_share) for option in options}
+    for i, name in enumerate(lines):
+        assert (1.5, found.options[i].clean_share) in lines[name]
+
+
+def test_every_curve_is_drawn(tmp_path):
+    """An SVG names every mechanism in its legend, as text or as its comment."""
+    text = save_plan(tmp_path / "figure.svg").read_text(encoding="utf-8")
+    for name in [*curves(plan(5, 100, 1.5)), "epsilon 1.5", "What is kept of 5 classes"]:
+        assert re.search(re.escape(name), text)
+
+
+def test_more_lines_than_markers(tmp_path):
+    """Nine lines are nine lines."""
+    text = save_some(tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert all(name in text for name in LINES)
+
+
+@pytest.mark.parametrize("save", [save_plan, save_some])
+def test_without_matplotlib_there_is_no_figure(tmp_path, monkeypatch, save):
+    """A missing matplotlib is an error that says what to install."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"labeldp\[plots\]"):
+        save(tmp_path / "figure.png")
+    assert list(tmp_path.iterdir()) == []

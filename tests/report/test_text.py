@@ -1,0 +1,133 @@
+"""What is printed of names that somebody else chose: the names themselves, and nothing that acts on a terminal."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from labeldp import Classes
+from labeldp.bounds import plan
+from labeldp.cli import main
+from labeldp.release import Ledger, release_table, spent_by_data, verify
+from labeldp.report import ledger_text, plan_text, release_text, verdict_text
+
+MARKUP = [
+    "[red]x[/red]",
+    "<script>alert(1)</script>",
+    "[/]",
+    "[link=file:///etc]y[/link]",
+    "a&amp;b",
+    ":smiley:",
+    "%s{}",
+]
+CONTROL = ["a\x1b[2Jb", "a\x1b]8;;http://x\x07b", "a\x07b", "a\x9b31mb", "a\rb"]
+
+
+def printed(parts):
+    """Parts as a console prints them, wide enough not to fold."""
+    out = io.StringIO()
+    console = Console(file=out, width=2000)
+    for part in parts:
+        console.print(part)
+    return out.getvalue()
+
+
+def released(folder, name, unit=None):
+    """A release whose label column, kept column, unit, class and output carry a name."""
+    source = folder / "t.csv"
+    quoted = '"' + name.replace('"', '""') + '"'
+    lines = [f'{quoted},"y{name}"', *(f"{i // 2},{('a', quoted)[i % 2]}" for i in range(8))]
+    source.write_bytes("\n".join(lines).encode() + b"\n")
+    return release_table(source, f"y{name}", Classes(["a", name]), 1.0, folder / "out", keep=[name], unit=unit)
+
+
+@pytest.mark.parametrize("name", MARKUP)
+def test_names_are_shown_as_they_are(tmp_path, name):
+    """Markup of terminals or of HTML in a column's name is shown, not obeyed."""
+    done = released(tmp_path, name, unit=name)
+    text = printed(release_text(done))
+    assert f"columns     {name}, y{name}_released" in text.replace("\t", " ")
+    assert f"all labels of one {name} " in text
+    entries = Ledger(done.ledger).entries()
+    shown = printed(ledger_text(entries, spent_by_data(entries)))
+    assert f"│ y{name} " in shown
+    assert f"│ {name} " in shown
+    assert f"the column {name!r} tells units" in printed(verdict_text(verify(done.output)))
+
+
+@pytest.mark.parametrize("name", MARKUP)
+def test_paths_are_shown_as_they_are(tmp_path, name):
+    """A folder whose name looks like markup is named as it is."""
+    folder = tmp_path / name.replace("/", "|")
+    folder.mkdir()
+    done = released(folder, "x")
+    assert str(done.output) in printed(release_text(done))
+
+
+@pytest.mark.parametrize("colour", [False, True])
+@pytest.mark.parametrize("name", CONTROL)
+def test_control_characters_do_not_reach_the_terminal(tmp_path, capsys, monkeypatch, name, colour):
+    """A name that would clear the screen, ring the bell or make a link is printed without what acts."""
+    done = released(tmp_path, name, unit=name)
+    if colour:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    quoted = [str(tmp_path / "t.csv"), "--label", f"y{name}", "--classes", f"a,{name}", "--epsilon", "1"]
+    again = [*quoted, "--unit", name, "--keep", name, "--output", str(tmp_path / "two"), "--budget", "2"]
+    for command in (["verify", str(done.output)], ["release", *again], ["ledger", str(done.ledger)]):
+        assert main(command) == 0
+        text = capsys.readouterr().out
+        assert not set("\x07\x9b\r") & set(text)
+        assert "\x1b[2J" not in text
+        assert "\x1b]8" not in text
+
+
+@pytest.mark.parametrize("text", CONTROL[:2])
+def test_a_hostile_certificate_does_not_act_on_the_terminal(tmp_path, capsys, text):
+    """Declarations in somebody else's release are printed, not obeyed."""
+    done = released(tmp_path, "x")
+    path = done.output / "certificate.json"
+    body = json.loads(path.read_text(encoding="utf-8")) | {"assumptions": [text]}
+    path.write_text(json.dumps(body), encoding="utf-8")
+    assert main(["verify", str(done.output)]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [*CONTROL[:2], "[red]x[/red]"])
+def test_errors_show_names_as_they_are(tmp_path, capsys, name):
+    """A message that lists the columns of a file shows their names and obeys nothing in them."""
+    source = tmp_path / "t.csv"
+    source.write_text(f'"{name}",y\n1,a\n', encoding="utf-8")
+    arguments = ["--label", "z", "--classes", "a,b", "--epsilon", "1", "--keep", "all", "--output", str(tmp_path / "o")]
+    assert main(["release", str(source), *arguments]) == 1
+    shown = capsys.readouterr().err
+    assert "\x1b" not in shown
+    assert ("[red]x[/red]" in shown) == name.startswith("[red]")
+
+
+def test_many_columns_are_shortened(tmp_path):
+    """A wide table's columns are counted, not all listed."""
+    names = [f"c{i}" for i in range(40)]
+    (tmp_path / "t.csv").write_text(
+        ",".join([*names, "y"])
+        + "\n"
+        + "\n".join(",".join([*map(str, range(40)), "ab"[i % 2]]) for i in range(6))
+        + "\n",
+        encoding="utf-8",
+    )
+    done = release_table(tmp_path / "t.csv", "y", Classes(["a", "b"]), 1.0, tmp_path / "out", drop=[])
+    assert "c0, c1, c2, c3, c4, c5 ... y_released (41)" in printed(release_text(done))
+
+
+def test_no_label_is_in_what_is_said_of_a_release(tmp_path):
+    """The words about a release hold no class."""
+    text = printed(release_text(released(tmp_path, "x")))
+    assert "'a'" not in text
+    assert "73.1% of rows" in text
+
+
+def test_an_option_that_is_missing_is_a_dash():
+    """In the sweep, a mechanism that cannot express an epsilon has a dash there."""
+    text = printed(plan_text(plan(10, 100, 1.0, [1e-16, 1.0])))
+    (line,) = [line for line in text.splitlines() if line.startswith("│ randomized-response") and line.count("│") == 4]
+    assert [cell.strip() for cell in line.split("│")[2:4]] == ["-", f"{plan(10, 100, 1.0).options[0].clean_share:.2%}"]
