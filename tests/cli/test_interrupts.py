@@ -83,6 +83,27 @@ def test_a_killed_release_is_settled_by_the_next(run, large, states):
     assert run("verify", large / "out").code == 0
 
 
+def test_killed_after_the_move_the_release_stands(run, release, table, tmp_path, states):
+    """Killed between the output's move to its place and the ledger's mark, the next command finds it released."""
+    code = """
+import os, pathlib, sys
+import labeldp.release._output as output
+from labeldp.cli import main
+output._sync = lambda path: os._exit(9) if pathlib.Path(sys.argv[-1]).exists() else None
+main(sys.argv[1:])
+"""
+    options = ["--label", "y", "--classes", "zq-secret-7,zq-secret-8,zq-secret-9", "--epsilon", "1", "--keep", "id"]
+    arguments = ["release", str(table), *options, "--output", str(tmp_path / "out")]
+    assert subprocess.run([sys.executable, "-c", code, *arguments], check=False).returncode == 9
+    ledger = tmp_path / "t.csv.labeldp-ledger"
+    assert states(ledger) == ["charged"]
+    assert run("verify", tmp_path / "out").code == 0
+    assert release(table, tmp_path / "two").code == 1
+    assert states(ledger) == ["released"]
+    assert release(table, tmp_path / "two", budget=2).code == 0
+    assert states(ledger) == ["released", "released"]
+
+
 @pytest.mark.parametrize(
     "place", ["draw", "finish", "FileWriter", "survey"], ids=["drawing", "finishing", "writing", "checking"]
 )
