@@ -1,0 +1,116 @@
+"""What the tests of the release room share: small tables, and one of every mechanism."""
+
+import csv
+import gzip
+import io
+import os
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp import BitResponse, Classes, PriorResponse, RandomizedResponse, SubsetResponse, TopKResponse
+
+LABELS = ("red", "green", "blue", "grey", "pink")
+
+
+def prior_for(rows):
+    """A public prior that favours other classes in each row: one, two or three of them."""
+    apart = (np.arange(len(LABELS))[None, :] - np.arange(rows)[:, None]) % len(LABELS)
+    weights = np.where(apart <= (np.arange(rows) % 3)[:, None], 6.0, 1.0)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+RANDOMIZERS = {
+    "response": lambda space, epsilon, _: RandomizedResponse(space, epsilon),
+    "subset": lambda space, epsilon, _: SubsetResponse(space, epsilon, size=2),
+    "bits": lambda space, epsilon, _: BitResponse(space, epsilon),
+    "symmetric": lambda space, epsilon, _: BitResponse(space, epsilon, form="symmetric"),
+    "prior": lambda space, epsilon, rows: PriorResponse(space, epsilon, prior_for(rows)),
+    "top-k": lambda space, epsilon, rows: TopKResponse(space, epsilon, prior_for(rows), k=3),
+}
+
+
+@pytest.fixture
+def space():
+    """Five classes."""
+    return Classes(LABELS)
+
+
+@pytest.fixture(params=sorted(RANDOMIZERS))
+def randomizer_for(request):
+    """Every mechanism: a function of space, epsilon and number of rows."""
+    return RANDOMIZERS[request.param]
+
+
+@pytest.fixture
+def labels():
+    """Sixty labels in no particular order."""
+    return [LABELS[i] for i in np.random.default_rng(7).integers(0, len(LABELS), 60)]
+
+
+def write_csv(path, columns):
+    """A CSV file, or a compressed one, of columns given by name."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    data = text.getvalue().encode()
+    path.write_bytes(gzip.compress(data, mtime=0) if path.name.endswith(".gz") else data)
+
+
+@pytest.fixture
+def write_table():
+    """A function that writes columns by name as CSV or Parquet, by the name of the file."""
+
+    def write(path, columns):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.name.endswith(".parquet"):
+            pq.write_table(pa.table(columns), path)
+        else:
+            write_csv(path, columns)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def columns(labels):
+    """A small table: an id, a number, a text, a unit of up to three rows, a prior, and the label."""
+    rows = len(labels)
+    prior = prior_for(rows)
+    return {
+        "id": list(range(rows)),
+        "height": [round(150 + 0.5 * (i * 7 % 60), 1) for i in range(rows)],
+        "name": [f"n{i * 13 % 17}" for i in range(rows)],
+        "person": [f"p{i // (1 + i // 20)}" if i < 40 else f"q{i // 3}" for i in range(rows)],
+        **{f"prior_{name}": prior[:, j].tolist() for j, name in enumerate(LABELS)},
+        "colour": labels,
+    }
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """The folder that tests put their tables and releases in."""
+    return tmp_path
+
+
+@pytest.fixture
+def in_child():
+    """A function that runs an action in a forked child and gives its exit status: 0 if the action was true."""
+
+    def run(action):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons warn of threads in the parent
+            child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                status = 0 if action() else 1
+            finally:
+                os._exit(status)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    return run

@@ -1,0 +1,487 @@
+"""The curator: every draw is charged before it is made, and nothing but releases gets out."""
+
+import copy
+import json
+import pickle
+import threading
+import traceback
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from labeldp import BitResponse, Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse, verify
+from labeldp._words import TapeWords
+from labeldp.errors import BudgetError, EpsilonError, InputError, LabelDPError, LabelError, LedgerError, RowsError
+from labeldp.privacy import unpack
+
+#: At this epsilon a label out of five survives but with probability below 2e-17, so a release shows its rows.
+CLEAR = 40.0
+
+
+def forbidden(*_, **__):
+    """A draw that must not happen."""
+    raise AssertionError("a label was drawn")
+
+
+# Budgets
+
+
+def test_the_first_release_sets_the_budget(space, labels):
+    """Without a budget, what the first release cost is all that may be spent."""
+    curator = Curator(labels, space)
+    first = curator.randomize(RandomizedResponse(space, 0.5))
+    assert curator.spent == (first.guarantee.epsilon, 0.0)
+    with pytest.raises(BudgetError):
+        curator.randomize(RandomizedResponse(space, 1e-3))
+    assert curator.spent == (first.guarantee.epsilon, 0.0)
+
+
+def test_a_refused_request_draws_nothing(space, labels, monkeypatch):
+    """Beyond the budget, the draw is never reached and nothing is charged."""
+    curator = Curator(labels, space, budget=1.0)
+    monkeypatch.setattr("labeldp.release._curator.draw", forbidden)
+    with pytest.raises(BudgetError):
+        curator.randomize(RandomizedResponse(space, 1.01))
+    assert curator.spent == (0.0, 0.0)
+    with pytest.raises(AssertionError, match="drawn"):  # within the budget it is reached: the test can fail
+        curator.randomize(RandomizedResponse(space, 0.99))
+
+
+def test_the_charge_is_recorded_before_the_draw(space, labels, monkeypatch):
+    """At the moment of the draw the charge already stands, so that a crash can't give labels away for nothing."""
+    import labeldp.release._curator as module  # noqa: PLC0415 (the module itself is patched)
+
+    seen, original = [], module.draw
+    curator = Curator(labels, space)
+
+    def watched(*args):
+        seen.append((curator.spent, [entry.state for entry in curator._ledger.entries()]))
+        return original(*args)
+
+    monkeypatch.setattr(module, "draw", watched)
+    release = curator.randomize(RandomizedResponse(space, 0.5))
+    assert seen == [((release.guarantee.epsilon, 0.0), ["charged"])]
+    assert [entry.state for entry in curator._ledger.entries()] == ["released"]
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("no words"), KeyboardInterrupt(), MemoryError()])
+def test_a_failed_draw_costs_nothing(space, labels, monkeypatch, problem):
+    """Where the draw fails nothing left, so the charge is void and the budget is whole again."""
+    curator = Curator(labels, space)
+    monkeypatch.setattr("labeldp.release._curator.draw", lambda *_: (_ for _ in ()).throw(problem))
+    with pytest.raises(type(problem)):
+        curator.randomize(RandomizedResponse(space, 0.5))
+    monkeypatch.undo()
+    assert curator.spent == (0.0, 0.0)
+    assert len(curator.randomize(RandomizedResponse(space, 0.5))) == len(labels)
+
+
+def test_disjoint_rows_cost_the_maximum(space, labels):
+    """Requests on disjoint rows protect each row once."""
+    curator = Curator(labels, space, budget=1.0)
+    half = len(labels) // 2
+    one = curator.randomize(RandomizedResponse(space, 1.0), slice(0, half))
+    two = curator.randomize(RandomizedResponse(space, 0.75), slice(half, None))
+    assert curator.spent[0] == max(one.guarantee.epsilon, two.guarantee.epsilon)
+
+
+def test_repeats_and_overlaps_add(space, labels):
+    """A row that two requests touch pays for both, even where most of their rows differ."""
+    curator = Curator(labels, space, budget=1.0)
+    curator.randomize(RandomizedResponse(space, 0.75), slice(0, 31))
+    with pytest.raises(BudgetError):
+        curator.randomize(RandomizedResponse(space, 0.75), slice(30, None))
+    curator.randomize(RandomizedResponse(space, 0.25), slice(30, None))
+    assert 0.99 < curator.spent[0] <= 1.0
+
+
+def test_decimals_add_up(space, labels):
+    """Three times 0.1 fits a budget of 0.3, though floats would say otherwise, and a fourth does not."""
+    curator = Curator(labels, space, budget=0.3)
+    for _ in range(3):
+        curator.randomize(RandomizedResponse(space, 0.1))
+    assert curator.spent[0] <= 0.3
+    with pytest.raises(BudgetError):
+        curator.randomize(RandomizedResponse(space, 1e-9))
+
+
+def test_a_hundred_interleaved_requests_never_pass_the_budget(space, labels):
+    """However requests overlap, no row's own sum passes the budget: counted row by row, independently."""
+    rng = np.random.default_rng(3)
+    curator, paid, refused = Curator(labels, space, budget=2.0), np.zeros(len(labels)), 0
+    for _ in range(100):
+        rows = rng.permutation(len(labels))[: rng.integers(1, 20)]
+        epsilon = float(rng.choice([0.1, 0.25, 0.6]))
+        try:
+            release = curator.randomize(RandomizedResponse(space, epsilon), rows)
+        except BudgetError:
+            refused += 1
+            assert (paid[rows] + epsilon).max() > 2.0 - 1e-9
+        else:
+            paid[rows] += release.guarantee.epsilon
+    assert refused > 10
+    assert paid.max() <= 2.0 + 1e-12
+    assert curator.spent[0] == pytest.approx(paid.max(), abs=1e-12)
+
+
+@pytest.mark.parametrize("budget", [float("nan"), float("inf"), 0, -1.0, True, (1.0, 1.0), (1.0, -0.1)])
+def test_budgets_that_are_none_are_refused(space, labels, budget):
+    """A budget is a finite number above zero with a delta below one."""
+    with pytest.raises(EpsilonError):
+        Curator(labels, space, budget=budget)
+
+
+# Rows
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        None,
+        slice(None, None, -1),
+        slice(5, 40, 7),
+        [3, 1, 2],
+        [-1, 0, -58],
+        np.array([59, 0, 30], dtype=np.uint8),
+        np.arange(60) % 3 == 0,
+        [True] * 60,
+        np.arange(59, -1, -2),
+    ],
+    ids=str,
+)
+def test_the_order_of_rows_is_kept(space, labels, rows):
+    """The release has the labels of the rows that were asked for, in that order (false alarm below 1e-14)."""
+    release = Curator(labels, space).randomize(RandomizedResponse(space, CLEAR), rows)
+    index = slice(None) if rows is None else rows if isinstance(rows, slice) else np.asarray(rows)
+    expected = space.encode(np.array(labels)[index])
+    assert release.codes.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [60],
+        [-61],
+        [0, 0],
+        [-1, 59],
+        [0.0, 1.0],
+        [[0, 1]],
+        np.ones(59, dtype=bool),
+        np.array([2**64 - 1], dtype=np.uint64),
+        ["0"],
+        3,
+    ],
+    ids=["above", "below", "twice", "twice-negative", "floats", "2-d", "mask", "wraps", "text", "scalar"],
+)
+def test_rows_that_do_not_exist_are_refused(space, labels, rows, monkeypatch):
+    """Bad rows raise before anything is drawn or charged."""
+    curator = Curator(labels, space)
+    monkeypatch.setattr("labeldp.release._curator.draw", forbidden)
+    with pytest.raises(RowsError):
+        curator.randomize(RandomizedResponse(space, 1.0), rows)
+    assert curator.spent == (0.0, 0.0)
+
+
+def test_no_rows_are_a_release_of_no_rows(space, labels, randomizer_for):
+    """A request for no rows costs no row anything, and its certificate holds numbers."""
+    curator = Curator(labels, space, budget=1.0)
+    release = curator.randomize(randomizer_for(space, 1.0, 0), [])
+    assert (len(release), curator.spent) == (0, (0.0, 0.0))
+    json.loads(release.certificate.to_json(), parse_constant=lambda name: pytest.fail(f"found {name} in it"))
+
+
+# What does not fit
+
+
+def test_what_does_not_fit_is_refused(space, labels, monkeypatch):
+    """Another space, another policy for missing labels and a prior of another length: refused and not charged."""
+    curator = Curator(labels, space)
+    monkeypatch.setattr("labeldp.release._curator.draw", forbidden)
+    prior = np.full((59, 5), 0.2)
+    wrong = [
+        RandomizedResponse(Classes(space.values[::-1]), 1.0),
+        RandomizedResponse(Classes(space.values, missing="red"), 1.0),
+        PriorResponse(space, 1.0, prior),
+    ]
+    for randomizer in wrong:
+        with pytest.raises(InputError):
+            curator.randomize(randomizer)
+    with pytest.raises(InputError):
+        curator.randomize(PriorResponse(space, 1.0, np.full((60, 5), 0.2)), slice(0, 59))
+    assert curator.spent == (0.0, 0.0)
+
+
+def test_a_curator_wants_labels_and_a_space(space, labels):
+    """No labels, no declared space, or units of another length are refused."""
+    with pytest.raises(InputError):
+        Curator([], space)
+    with pytest.raises(LabelError):
+        Curator(labels, list(space.values))
+    with pytest.raises(InputError):
+        Curator(labels, space, units=[1, 2, 3])
+
+
+@pytest.mark.parametrize("make", [list, np.array, pd.Series, pa.array, pd.Categorical, lambda x: pa.chunked_array([x])])
+def test_labels_of_every_kind(space, labels, make):
+    """Lists, arrays, series and Arrow arrays hold the same labels (false alarm below 1e-14)."""
+    release = Curator(make(labels), space).randomize(RandomizedResponse(space, CLEAR))
+    assert release.to_arrow().to_pylist() == labels
+
+
+# Units
+
+
+def row_odds(channel):
+    """The worst ratio of one row's released label, from the integers of its law, written out here again."""
+    word = 1 << channel.bits
+    match channel.kind:
+        case "response":
+            return Fraction(channel.keep, channel.other)
+        case "subset":
+            inside, outside = Fraction(channel.member, channel.size), word - channel.member
+            return inside * (channel.classes - channel.size) / outside
+        case "bits":
+            return Fraction(channel.true, channel.false) * Fraction(word - channel.false, word - channel.true)
+    raise AssertionError(channel.kind)
+
+
+@pytest.mark.parametrize("make", [RandomizedResponse, SubsetResponse, BitResponse])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.3])
+def test_the_epsilon_of_a_unit_is_shared_by_its_rows(space, labels, make, epsilon):
+    """The product of the row odds of every unit is at most exp(epsilon), exactly."""
+    units = np.array([f"u{i}" for i in [0] * 7 + [1] * 2 + list(range(2, 40)) + [40] * 13])
+    release = Curator(labels, space, units=units).randomize(make(space, epsilon))
+    odds = [row_odds(release.channel.channels[group]) for group in release.channel.groups]
+    mpmath.mp.dps = 60
+    worst = Fraction(1)
+    for unit in np.unique(units):
+        product = Fraction(1)
+        for row in np.flatnonzero(units == unit):
+            product *= odds[row]
+        worst = max(worst, product)
+    total = mpmath.log(mpmath.mpf(worst.numerator) / worst.denominator)
+    certified = mpmath.mpf(repr(release.guarantee.epsilon))
+    assert total <= certified <= mpmath.mpf(repr(epsilon))
+    assert certified - total < 1e-12  # and not needlessly little
+    assert release.guarantee.unit != "row"
+
+
+def test_units_are_counted_among_the_rows_of_the_request(space, labels):
+    """A unit with two rows of which one is asked for gives that one the whole epsilon."""
+    units = np.arange(60) // 2
+    alone = Curator(labels, space, units=units).randomize(RandomizedResponse(space, 1.0), slice(0, 60, 2))
+    assert alone.channel.repeats == (1,)
+
+
+def test_requests_on_different_rows_of_units_add_up(space, labels):
+    """Rows do not tell units apart, so requests on disjoint rows are summed."""
+    units = np.arange(60) // 2
+    curator = Curator(labels, space, units=units, budget=1.5)
+    curator.randomize(RandomizedResponse(space, 1.0), slice(0, 60, 2))
+    with pytest.raises(BudgetError):
+        curator.randomize(RandomizedResponse(space, 1.0), slice(1, 60, 2))
+    curator.randomize(RandomizedResponse(space, 0.5), slice(1, 60, 2))
+    assert 1.49 < curator.spent[0] <= 1.5
+
+
+def test_units_refuse_a_prior(space, labels):
+    """A mechanism with candidates for each row can't share epsilon within a unit, and says so."""
+    curator = Curator(labels, space, units=np.arange(60) // 2)
+    with pytest.raises(InputError):
+        curator.randomize(PriorResponse(space, 1.0, np.full((60, 5), 0.2)))
+    assert curator.spent == (0.0, 0.0)
+
+
+# Copies, forks, threads
+
+
+@pytest.mark.parametrize("act", [pickle.dumps, copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"])
+def test_a_curator_is_not_copied(space, labels, act):
+    """A copy would have a budget of its own."""
+    with pytest.raises(TypeError):
+        act(Curator(labels, space))
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_fork_is_refused(space, labels, tmp_path, in_child, on_disk):
+    """A forked child would spend the budget again."""
+    curator = Curator(labels, space, ledger=tmp_path / "ledger" if on_disk else None)
+    curator.randomize(RandomizedResponse(space, 1.0), slice(0, 30))
+
+    def refuses():
+        try:
+            curator.randomize(RandomizedResponse(space, 1.0), slice(30, 60))
+        except LedgerError:
+            return True
+        return False
+
+    assert in_child(refuses) == 0
+    assert len(curator.randomize(RandomizedResponse(space, 1.0), slice(30, 60))) == 30
+
+
+def ask_at_once(curators, randomizer):
+    """What happened to requests from one thread for each curator, all started together."""
+    start, outcomes = threading.Barrier(len(curators)), []
+
+    def ask(curator):
+        start.wait()
+        try:
+            curator.randomize(randomizer)
+            outcomes.append("released")
+        except Exception as problem:  # noqa: BLE001 (a thread reports everything)
+            outcomes.append(type(problem).__name__)
+
+    threads = [threading.Thread(target=ask, args=(curator,)) for curator in curators]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def test_threads_can_not_overspend(space, labels):
+    """Of eight requests at once exactly the three that the budget allows go through; the others are refused."""
+    for _ in range(20):
+        curator = Curator(labels, space, budget=3.0)
+        outcomes = ask_at_once([curator] * 8, RandomizedResponse(space, 1.0))
+        assert sorted(outcomes) == ["BudgetError"] * 5 + ["released"] * 3
+        assert curator.spent[0] <= 3.0
+
+
+def test_threads_on_one_file_can_not_overspend(space, labels, tmp_path):
+    """Several curators on one ledger may be told to wait, but together stay within the budget."""
+    for trial in range(5):
+        path = tmp_path / f"ledger-{trial}"
+        curators = [Curator(labels, space, budget=3.0, ledger=path) for _ in range(6)]
+        outcomes = ask_at_once(curators, RandomizedResponse(space, 1.0))
+        assert set(outcomes) <= {"released", "BudgetError", "LedgerError"}
+        assert 1 <= outcomes.count("released") <= 3
+        assert curators[0].spent[0] <= 3.0
+
+
+# Ledgers on disk
+
+
+def test_a_ledger_outlives_its_curator(space, labels, tmp_path):
+    """Under the same name in the same file the first charge is remembered; another name has its own account."""
+    path = tmp_path / "ledger"
+    Curator(labels, space, ledger=path, name="train").randomize(RandomizedResponse(space, 1.0))
+    with pytest.raises(BudgetError):
+        Curator(labels, space, ledger=path, name="train").randomize(RandomizedResponse(space, 1.0))
+    Curator(labels, space, ledger=path, name="test").randomize(RandomizedResponse(space, 1.0))
+
+
+def test_a_ledger_named_like_a_memory_database_is_a_file(space, labels, tmp_path, monkeypatch):
+    """The name ``:memory:`` makes no ledger that forgets."""
+    monkeypatch.chdir(tmp_path)
+    curator = Curator(labels, space, ledger=":memory:")
+    curator.randomize(RandomizedResponse(space, 1.0))
+    with pytest.raises(BudgetError):
+        curator.randomize(RandomizedResponse(space, 1.0))
+
+
+def test_a_relative_ledger_stays_where_it_was(space, labels, tmp_path, monkeypatch):
+    """Changing the working folder does not give a fresh budget."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    curator = Curator(labels, space, ledger="ledger")
+    curator.randomize(RandomizedResponse(space, 1.0))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(BudgetError):
+        curator.randomize(RandomizedResponse(space, 1.0))
+
+
+# Test words, and what is said
+
+
+def test_test_words_mark_a_release(space, labels, tmp_path, randomizer_for):
+    """What was drawn with given words says NOT PRIVATE, in slices too, and does not verify."""
+    tape = TapeWords(np.random.default_rng(1).integers(0, 2**64, 1000, dtype=np.uint64))
+    release = Curator(labels, space)._randomize(randomizer_for(space, 1.0, 60), None, tape)
+    assert "NOT PRIVATE" in repr(release)
+    assert "NOT PRIVATE" in repr(release[:3])
+    release.save(tmp_path / "out")
+    verdict = verify(tmp_path / "out")
+    assert not verdict.holds
+    assert "NOT PRIVATE" in verdict.checks[-1].found
+    with pytest.raises(LabelDPError, match="NOT PRIVATE"):
+        Release.load(tmp_path / "out")
+
+
+def test_the_same_tape_on_neighbours_changes_one_row(space, labels, randomizer_for):
+    """With the same words, replacing one label changes at most that row's released label."""
+    tape = np.random.default_rng(2).integers(0, 2**64, 4001, dtype=np.uint64)
+    other = [*labels[:17], "red" if labels[17] != "red" else "blue", *labels[18:]]
+    one, two = (
+        Curator(given, space)._randomize(randomizer_for(space, 6.0, 60), None, TapeWords(tape))
+        for given in (labels, other)
+    )
+    differ = {int(row) for row in np.argwhere(one.codes != two.codes)[:, 0]}
+    assert differ <= {17}
+    assert one.certificate.expects == two.certificate.expects
+
+
+def test_releases_of_the_same_labels_differ(space, labels, randomizer_for):
+    """Each call has words of its own: equal by chance with probability below 1e-12."""
+    curator = Curator(labels, space, budget=3.0)
+    one, two = (curator.randomize(randomizer_for(space, 1.0, 60)) for _ in range(2))
+    assert (one.codes != two.codes).any()
+
+
+def test_a_set_release_holds_the_true_class_at_the_stated_rate(space, randomizer_for):
+    """The rate at which the true class is released fits the certificate, from both sides (false alarm 1e-9)."""
+    rows = 20_000
+    labels = [space.values[0]] * rows
+    release = Curator(labels, space).randomize(randomizer_for(space, 1.0, rows))
+    mask = release.codes == 0 if release.channel.form == "class" else unpack(release.codes, 5)[:, 0]
+    membership = release.channel.membership
+    matrix = release.channel.table(0).matrix
+    if release.channel.kind == "candidates":  # the class may be outside a row's candidates
+        inside = unpack(release.channel.candidates, 5)[:, 0]
+        expected = np.where(inside, membership.true, 0.0)
+    else:
+        expected = np.full(rows, float(membership.true))
+    assert matrix.shape[0] == 5
+    deviation = (mask - expected).sum() / np.sqrt(max((expected * (1 - expected)).sum(), 1e-12))
+    assert abs(deviation) < 6.2
+
+
+LABEL = "s3kr3t-l4b3l"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["red", LABEL],
+        ["red", 5, LABEL],
+        ["red", None, LABEL],
+        [LABEL, 1.5, None],
+        [[LABEL], ["red"]],
+        {"red": LABEL},
+        np.array([["red", LABEL]]),
+        np.array([LABEL.encode(), b"red"]),
+        pa.array([{"x": LABEL}]),
+        pd.Series([LABEL, 5]),
+        pd.Series(["red", LABEL], dtype="category"),
+        LABEL,
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("classes", [("red", "green"), (1, 2), (False, True)], ids=str)
+def test_errors_never_show_a_label(labels, classes):
+    """Whatever is wrong with labels, neither the message nor the chain of causes that is printed quotes one."""
+    with pytest.raises(LabelDPError) as found:
+        Curator(labels, Classes(classes))
+    shown = "".join(traceback.format_exception_only(found.value)) + str(found.value) + repr(found.value)
+    assert LABEL not in shown
+    cause = found.value.__cause__ or (None if found.value.__suppress_context__ else found.value.__context__)
+    assert cause is None
+
+
+def test_a_curator_does_not_show_its_labels(space, labels):
+    """Its text is the number of labels, the space and what was spent, whatever the labels are."""
+    assert repr(Curator(labels, space)) == repr(Curator(labels[::-1], space))

@@ -1,0 +1,490 @@
+"""The ledger: it only grows, knows the same data again, lets one in at a time, and settles after every crash."""
+
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import labeldp.release._ledger as ledger_module
+import labeldp.release._output as output_module
+import labeldp.release._table_release as table_module
+import labeldp.release._writing as writing_module
+from labeldp import Classes, verify
+from labeldp.errors import BudgetError, LabelDPError, LedgerError
+from labeldp.release import Ledger, ledger_path, release_table
+
+
+@pytest.fixture
+def source(write_table, columns, tables):
+    """A small Parquet table."""
+    return write_table(tables / "t.parquet", columns)
+
+
+@pytest.fixture
+def release(space, tables):
+    """A function that releases the colour of a table into a folder of this name."""
+
+    def run(source, name, **options):
+        given = {"label": "colour", "space": space, "epsilon": 1.0, "keep": ["id"], **options}
+        return release_table(source, output=tables / name, **given)
+
+    return run
+
+
+def hidden(folder):
+    """Staging folders that are left in a folder."""
+    return [path.name for path in folder.iterdir() if ".labeldp-" in path.name and path.is_dir()]
+
+
+def states(path):
+    """The states of all charges in a ledger."""
+    return [entry.state for entry in Ledger(path).entries()]
+
+
+# The file
+
+
+def test_a_ledger_is_readable_by_its_owner_alone(source, release):
+    """The ledger, its lock and its notes have no permissions for others, whatever the mask is."""
+    before = os.umask(0)
+    try:
+        done = release(source, "o")
+    finally:
+        os.umask(before)
+    beside = [path for path in source.parent.iterdir() if path.name.startswith(done.ledger.name)]
+    assert len(beside) >= 2
+    assert {stat.S_IMODE(path.stat().st_mode) for path in beside} == {0o600}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE events SET event = 'void'",
+        "UPDATE events SET number = number + 100",
+        "DELETE FROM events",
+        "DELETE FROM events WHERE number = 1",
+        "INSERT OR REPLACE INTO events SELECT number, time, charge, 'void', '{}' FROM events WHERE number = 1",
+        "REPLACE INTO events SELECT number, time, charge, event, '{}' FROM events WHERE number = 2",
+        "UPDATE about SET value = '00' WHERE name = 'key'",
+        "DELETE FROM about",
+    ],
+)
+def test_a_ledger_only_grows(source, release, statement):
+    """No event can be changed, replaced or deleted, and neither can the key by which data is known again."""
+    path = release(source, "o").ledger
+    with sqlite3.connect(path) as database:
+        before = database.execute("SELECT * FROM events").fetchall()
+        about = database.execute("SELECT * FROM about").fetchall()
+        with pytest.raises(sqlite3.DatabaseError):
+            database.execute(statement)
+        database.rollback()
+        assert database.execute("SELECT * FROM events").fetchall() == before
+        assert database.execute("SELECT * FROM about").fetchall() == about
+    database.close()
+
+
+def test_each_charge_has_its_events(source, release):
+    """A charge is written before the release and its end after it, with the budget in force and no label."""
+    path = release(source, "o", budget=2.5).ledger
+    with sqlite3.connect(path) as database:
+        rows = database.execute("SELECT event, body FROM events ORDER BY number").fetchall()
+    database.close()
+    assert [event for event, _ in rows] == ["charged", "released"]
+    assert json.loads(rows[0][1])["budget"]["epsilon"] == 2.5
+    (entry,) = Ledger(path).entries()
+    assert (entry.state, entry.label, entry.rows.ranges) == ("released", "colour", ((0, 60),))
+
+
+def sqlite_of(path, *statements):
+    """A database made by these statements."""
+    with sqlite3.connect(path) as database:
+        for statement in statements:
+            database.execute(*([statement] if isinstance(statement, str) else statement))
+    database.close()
+
+
+INSERT = "INSERT INTO events (time, charge, event, body) VALUES ('', ?, ?, ?)"
+FOREIGN = {
+    "text": lambda path: path.write_text("not a database, but long enough to be looked at" * 50),
+    "bytes": lambda path: path.write_bytes(np.random.default_rng(0).bytes(9000)),
+    "folder": lambda path: path.mkdir(),
+    "another database": lambda path: sqlite_of(path, "CREATE TABLE songs (name TEXT)"),
+    "another version": lambda path: sqlite_of(
+        path,
+        "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT)",
+        "CREATE TABLE events (number INTEGER PRIMARY KEY, time TEXT, charge TEXT, event TEXT, body TEXT)",
+        "INSERT INTO about VALUES ('version', '2'), ('key', '00')",
+    ),
+    "no version": lambda path: sqlite_of(
+        path,
+        "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT)",
+        "CREATE TABLE events (number INTEGER PRIMARY KEY, time TEXT, charge TEXT, event TEXT, body TEXT)",
+    ),
+    "other columns": lambda path: sqlite_of(
+        path,
+        "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT)",
+        "CREATE TABLE events (song TEXT)",
+        "INSERT INTO about VALUES ('version', '1'), ('key', '00')",
+    ),
+}
+
+
+@pytest.mark.parametrize("make", FOREIGN.values(), ids=FOREIGN)
+def test_a_file_of_something_else_is_refused(source, release, tables, make, monkeypatch):
+    """A ledger that is none raises before anything is drawn, and stays as it is."""
+    path = tables / "other"
+    make(path)
+    before = path.read_bytes() if path.is_file() else None
+    monkeypatch.setattr(table_module, "draw", None)
+    with pytest.raises(LedgerError):
+        release(source, "o", ledger=path)
+    assert not (tables / "o").exists()
+    assert not hidden(tables)
+    assert before is None or path.read_bytes() == before
+
+
+def test_a_damaged_ledger_is_refused(source, release):
+    """Cut anywhere, or with a stretch of it overwritten, a ledger either says so or still knows the charge."""
+    path = release(source, "o").ledger
+    good = path.read_bytes()
+    cases = [good[: len(good) * i // 8] for i in range(1, 8)]
+    cases += [good[:at] + b"\x00" * 400 + good[at + 400 :] for at in range(0, len(good) - 400, 400)]
+    refused = 0
+    for i, data in enumerate(cases):
+        path.write_bytes(data)
+        try:
+            release(source, f"o{i}")
+        except LedgerError:
+            refused += 1
+        except BudgetError:
+            continue
+        else:
+            pytest.fail(f"case {i} was released again")
+    assert refused >= 7
+
+
+@pytest.mark.parametrize("body", ["{", "{}", "[]", "null", '{"label": "colour"}'])
+def test_a_damaged_charge_is_refused(source, release, body):
+    """A charge that can't be read raises a ledger error, not one of JSON."""
+    path = release(source, "o").ledger
+    sqlite_of(path, (INSERT, ("x", "charged", body)))
+    with pytest.raises(LedgerError):
+        release(source, "o2")
+    with pytest.raises(LedgerError):
+        Ledger(path).entries()
+
+
+def test_a_damaged_order_is_refused(source, release):
+    """So does the end of a charge that never began, and an event of no known kind."""
+    path = release(source, "o").ledger
+    shutil.copy(path, path.with_name("copy"))
+    sqlite_of(path, (INSERT, ("x", "released", "{}")))
+    with pytest.raises(LedgerError):
+        Ledger(path).entries()
+    path = path.with_name("copy")
+    name = Ledger(path).entries()[0].identifier
+    sqlite_of(path, (INSERT, (name, "refunded", "{}")))
+    with pytest.raises(LedgerError):
+        Ledger(path).entries()
+
+
+def test_a_ledger_without_permission_is_an_error_of_this_library(source, release, tables):
+    """A ledger in a folder that does not exist raises before anything is drawn."""
+    with pytest.raises(LedgerError):
+        release(source, "o", ledger=tables / "no" / "ledger")
+    assert not (tables / "o").exists()
+
+
+# The same data
+
+
+def again(run, *args, **options):
+    """Whether a release is refused because its data is known."""
+    try:
+        run(*args, **options)
+    except BudgetError:
+        return True
+    return False
+
+
+def test_the_same_path_is_known(source, release, write_table, columns):
+    """Whatever the file holds now: the same path is the same data."""
+    release(source, "o1")
+    assert again(release, source, "o2")
+    write_table(source, {"other": list(range(100, 160)), "id": [7] * 60, "colour": columns["colour"]})
+    assert again(release, source, "o3")
+
+
+def test_an_edited_label_is_known(source, release, write_table, columns, tables):
+    """Another label in any row does not give a new budget, in place or in a copy."""
+    path = release(source, "o1").ledger
+    edited = {**columns, "colour": ["red", *columns["colour"][1:-1], "pink"]}
+    write_table(source, edited)
+    assert again(release, source, "o2")
+    copy = write_table(tables / "copy.parquet", {**columns, "colour": columns["colour"][::-1]})
+    assert again(release, copy, "o3", ledger=path)
+
+
+@pytest.mark.parametrize("kept", ["id", "height", "name", "person", "prior_red"])
+def test_any_shared_column_is_known(source, release, write_table, columns, tables, kept):
+    """A copy with one of the columns left, in another format, is known."""
+    path = release(source, "o1").ledger
+    copy = write_table(tables / "copy.csv", {kept: columns[kept], "colour": columns["colour"]})
+    assert again(release, copy, "o2", ledger=path, keep=[kept])
+
+
+def test_appended_rows_are_known(source, release, write_table, columns, tables):
+    """More rows at the end do not give a new budget to those before them, in place or in a copy."""
+    path = release(source, "o1").ledger
+    longer = {name: [*values, *values[:5]] for name, values in columns.items()}
+    longer["id"] = list(range(65))
+    write_table(source, longer)
+    assert again(release, source, "o2")
+    copy = write_table(tables / "copy.parquet", longer)
+    assert again(release, copy, "o3", ledger=path)
+
+
+def test_appended_rows_of_a_long_table_are_known(space, release, write_table, tables):
+    """A copy of a table of more rows than a fingerprint reads is known with more rows."""
+    rows = 5000
+    label = [space.values[i % 5] for i in range(rows)]
+    one = write_table(tables / "a.parquet", {"id": list(range(rows)), "colour": label})
+    two = write_table(tables / "b.parquet", {"id": list(range(rows + 9)), "colour": [*label, *label[:9]]})
+    path = release(one, "o1").ledger
+    assert again(release, two, "o2", ledger=path)
+
+
+def test_a_symbolic_link_is_known(source, release, tables):
+    """Through a link in another folder, the same file meets the same ledger."""
+    release(source, "o1")
+    (tables / "elsewhere").mkdir()
+    (tables / "elsewhere" / "link.parquet").symlink_to(source)
+    assert again(release, tables / "elsewhere" / "link.parquet", "o2")
+
+
+def test_another_way_to_write_a_path_is_known(source, release, tables, monkeypatch):
+    """Relative paths and paths with dots meet the same ledger."""
+    release(source, "o1")
+    (tables / "sub").mkdir()
+    monkeypatch.chdir(tables / "sub")
+    assert again(release, "../t.parquet", "o2")
+    assert again(release, tables / "sub" / ".." / "t.parquet", "o3")
+
+
+def test_another_label_has_its_own_account(source, release, columns):
+    """Another label column of the same table is charged for by itself."""
+    release(source, "o1")
+    names = Classes(sorted(set(columns["name"])))
+    done = release(source, "o2", label="name", space=names)
+    assert states(done.ledger) == ["released", "released"]
+    assert again(release, source, "o3", label="name", space=names)
+
+
+def test_other_data_is_separate(source, release, write_table, columns, tables):
+    """In one ledger, a table that shares no column has its own budget."""
+    path = release(source, "o1").ledger
+    other = {"id": [i * 17 % 61 for i in range(60)], "colour": columns["colour"]}
+    release(write_table(tables / "other.parquet", other), "o2", ledger=path)
+    assert states(path) == ["released", "released"]
+    assert again(release, source, "o3")
+
+
+# Budgets
+
+
+def test_an_explicit_budget_raises_the_limit_and_lowers_it(source, release):
+    """A stated budget holds from then on, for this label of this data."""
+    release(source, "o1", epsilon=0.5)
+    assert again(release, source, "o2", epsilon=0.5)
+    release(source, "o2", epsilon=0.5, budget=2.0)
+    release(source, "o3", epsilon=0.5)  # the larger budget is still in force
+    release(source, "o4", epsilon=0.1, budget=1.7)
+    assert again(release, source, "o5", epsilon=0.2)  # and now the smaller one is
+    assert again(release, source, "o5", epsilon=0.1, budget=1.6)
+    release(source, "o5", epsilon=0.1)
+    assert again(release, source, "o6", epsilon=0.01)
+
+
+def test_a_refusal_leaves_nothing(source, release, tables, monkeypatch):
+    """A refused release draws nothing, writes nothing and records nothing."""
+    path = release(source, "o1").ledger
+    before = sorted(tables.iterdir())
+    monkeypatch.setattr(table_module, "draw", None)
+    assert again(release, source, "o2")
+    assert sorted(tables.iterdir()) == before
+    assert states(path) == ["released"]
+
+
+def test_a_refusal_shows_no_label(source, release, columns):
+    """What is said of a refused release names the ledger and the sums."""
+    release(source, "o1")
+    with pytest.raises(BudgetError) as found:
+        release(source, "o2")
+    assert "ledger" in str(found.value)
+    assert not [label for label in set(columns["colour"]) if f" {label}" in str(found.value)]
+
+
+# One at a time
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from labeldp.release import Ledger
+with Ledger(Path(sys.argv[1]))._alone():
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_another_process_is_refused_while_one_is_at_work(source, release, tables):
+    """While a process holds the ledger a second is refused, draws nothing, and may try again once it is gone."""
+    path = ledger_path(source)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(LedgerError, match="at work"):
+            release(source, "o")
+        assert not (tables / "o").exists()
+        holder.kill()
+        holder.wait()
+    release(source, "o")  # the lock of a dead process is no lock
+    assert states(path) == ["released"]
+
+
+# Crashes
+
+
+def die(*_, **__):
+    """The end of a process without any of its clean-up."""
+    os._exit(9)
+
+
+def crash_after(monkeypatch, module, name):
+    """Let a function do its work and then die."""
+    original = getattr(module, name)
+
+    def wrapped(*args, **kwargs):
+        original(*args, **kwargs)
+        die()
+
+    monkeypatch.setattr(module, name, wrapped)
+
+
+def die_marking(monkeypatch):
+    """Die where the end of a charge would be written."""
+    original = Ledger._append
+
+    def append(self, name, event, body=None):
+        if event != "charged":
+            die()
+        original(self, name, event, body)
+
+    monkeypatch.setattr(Ledger, "_append", append)
+
+
+#: Where the process dies; then the states, whether the output stands, and whether the same release may run again.
+CRASHES = {
+    "before the staging folder": (lambda m: m.setattr(table_module, "staged", die), [], False, True),
+    "after the staging folder": (lambda m: m.setattr(Ledger, "charged", die), [], False, True),
+    "before the charge": (lambda m: m.setattr(Ledger, "_append", die), [], False, True),
+    "after the charge": (lambda m: crash_after(m, Ledger, "_append"), ["void"], False, True),
+    "before the first row": (lambda m: m.setattr(table_module, "draw", die), ["void"], False, True),
+    "mid-write": (lambda m: crash_after(m, writing_module.FileWriter, "write"), ["void"], False, True),
+    "before the certificate": (lambda m: m.setattr(table_module, "finish", die), ["void"], False, True),
+    "before the rename": (lambda m: m.setattr(writing_module, "publish", die), ["void"], False, True),
+    "after the rename": (lambda m: crash_after(m, writing_module, "publish"), ["released"], True, False),
+    "before the mark": (die_marking, ["released"], True, False),
+    "after the mark": (
+        lambda m: m.setattr(output_module.shutil, "rmtree", die),
+        ["released"],
+        True,
+        False,
+    ),
+}
+
+
+def crash(prepare, release, source):
+    """A release that dies."""
+    with pytest.MonkeyPatch.context() as patch:
+        prepare(patch)
+        release(source, "o")
+
+
+@pytest.mark.parametrize("point", CRASHES)
+def test_every_crash_is_settled(source, release, tables, in_child, point):
+    """After a process died at any point, the ledger rolls forward what stands and voids what never left."""
+    prepare, expected, stands, may_again = CRASHES[point]
+    path = ledger_path(source)
+    assert in_child(lambda: crash(prepare, release, source)) == 9
+    Ledger(path).settle()
+    assert states(path) == expected
+    assert (tables / "o").exists() == stands
+    if stands:
+        assert verify(tables / "o").holds
+    left = hidden(tables)
+    assert not left or (expected == [] and not any((tables / left[0]).iterdir()))
+    assert again(release, source, "o2" if stands else "o") != may_again
+    Ledger(path).settle()
+    assert sorted(states(path)) == sorted([*expected, *(["released"] if may_again else [])])
+    if may_again:
+        assert verify(tables / "o").holds
+        assert not hidden(tables)
+
+
+def test_an_output_that_may_have_left_stays_charged(source, release, tables, in_child):
+    """Where neither the output nor its staging folder is left, the charge stays."""
+    path = ledger_path(source)
+    assert in_child(lambda: crash(CRASHES["after the rename"][0], release, source)) == 9
+    (tables / "o").rename(tables / "sent-away")
+    Ledger(path).settle()
+    assert states(path) == ["charged"]
+    assert again(release, source, "o2")
+
+
+def test_another_output_at_the_same_place_is_not_taken_for_it(source, release, tables, write_table, columns, in_child):
+    """A folder with another release's certificate at the target does not make a dead charge released."""
+    other = {"id": [i * 17 % 61 for i in range(60)], "colour": columns["colour"]}
+    release(write_table(tables / "other.parquet", other), "elsewhere")
+    path = ledger_path(source)
+    assert in_child(lambda: crash(CRASHES["before the rename"][0], release, source)) == 9
+    (tables / "elsewhere").rename(tables / "o")
+    Ledger(path).settle()
+    assert states(path) == ["void"]
+    assert verify(tables / "o").holds
+
+
+def test_settling_what_does_not_exist_makes_nothing(tables):
+    """A ledger that was never charged is not made by looking at it."""
+    Ledger(tables / "nothing").settle()
+    assert Ledger(tables / "nothing").entries() == []
+    assert not any(tables.iterdir())
+
+
+def test_a_ledger_holds_nothing_of_labels(source, release, write_table, columns, tables, monkeypatch):
+    """Two tables that differ in labels alone leave the same ledger, given the same key, name and time."""
+    monkeypatch.setattr(ledger_module, "identifier", lambda: "ab" * 16)
+    monkeypatch.setattr(table_module, "identifier", lambda: "cd" * 16)
+    found = []
+    for labels in (columns["colour"], ["red"] * 60):
+        write_table(source, {**columns, "colour": labels})
+        path = release(source, "o", ledger=tables / "ledger").ledger
+        with sqlite3.connect(path) as database:
+            found.append(database.execute("SELECT number, charge, event, body FROM events").fetchall())
+        database.close()
+        for left in (tables / "ledger", tables / "o"):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    assert found[0] == found[1]
+    assert len(found[0]) == 2
+
+
+def test_errors_are_those_of_this_library():
+    """A ledger error is a runtime error and a labeldp error."""
+    assert issubclass(LedgerError, LabelDPError)
+    assert issubclass(LedgerError, RuntimeError)

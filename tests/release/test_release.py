@@ -1,0 +1,423 @@
+"""Releases: they slice and split like a target, never draw again, and refuse to be taken for true labels."""
+
+import io
+import json
+import pickle
+import warnings
+from contextlib import contextmanager
+
+import joblib
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
+from sklearn.metrics import accuracy_score, log_loss, r2_score
+from sklearn.model_selection import KFold, cross_val_score, train_test_split
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import LabelBinarizer, LabelEncoder, TargetEncoder
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from labeldp import BitResponse, Classes, Curator, Interval, RandomizedResponse, Release, SubsetResponse, verify
+from labeldp.errors import InputError, LabelDPError, NotTrueLabelsError, OutputError, RowsError, VerificationError
+from labeldp.privacy import row_arrays
+
+
+@pytest.fixture
+def release(space, labels, randomizer_for):
+    """A release by each mechanism."""
+    return Curator(labels, space).randomize(randomizer_for(space, 1.0, len(labels)))
+
+
+@pytest.fixture
+def plain(space, labels):
+    """A release by randomized response."""
+    return Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
+
+
+def same(one, other):
+    """Whether two releases hold the same labels under the same law."""
+    arrays, others = row_arrays(one.channel), row_arrays(other.channel)
+    return (
+        np.array_equal(one.codes, other.codes)
+        and one.codes.dtype == other.codes.dtype
+        and set(arrays) == set(others)
+        and all(np.array_equal(values, others[name]) for name, values in arrays.items())
+        and one.guarantee == other.guarantee
+        and one.space == other.space
+    )
+
+
+@contextmanager
+def quiet():
+    """Warnings of other libraries do not end a test before the error does that it is about."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+# Slices
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [slice(3, 40, 2), [5, 1, 1, 9], np.arange(60) % 2 == 0, np.array([-1, 0]), slice(0, 0), [True, False] * 30],
+    ids=["slice", "repeats", "mask", "negative", "none", "list-mask"],
+)
+def test_slices_keep_what_was_drawn(release, rows, monkeypatch):
+    """A slice has the released labels and the law of its rows, names its parent, and draws nothing."""
+    monkeypatch.setattr("labeldp.release._curator.draw", None)
+    monkeypatch.setattr("labeldp._words.SecureWords.block", None)
+    part, index = release[rows], rows if isinstance(rows, slice) else np.asarray(rows)
+    assert np.array_equal(part.codes, release.codes[index])
+    for name, values in row_arrays(part.channel).items():
+        assert np.array_equal(values, row_arrays(release.channel)[name][index])
+    assert np.array_equal(part.likelihood(), release.likelihood()[index])
+    assert np.array_equal(part.unbiased(), release.unbiased()[index])
+    assert (part.certificate.parent, part.certificate.rows) == (release.hash, len(part))
+    assert part.guarantee == release.guarantee
+
+
+def test_slices_of_slices_name_the_release_that_was_drawn(release):
+    """However deep a slice is, its parent is what was charged for."""
+    assert release[5:][::2][[1, 2]].certificate.parent == release.hash
+
+
+def test_the_hash_tells_releases_apart(release):
+    """Another order of rows has another hash; the same rows have the same."""
+    assert release[:].hash == release.hash
+    assert release[::-1].hash != release.hash
+
+
+@pytest.mark.parametrize("row", [60, -61, np.int64(1000)])
+def test_a_row_that_does_not_exist_is_refused(plain, row):
+    """A single row outside the release raises."""
+    with pytest.raises(RowsError):
+        plain[row]
+
+
+@pytest.mark.parametrize("rows", [[60], [0.5], [], "0", None, np.ones(59, dtype=bool)], ids=str)
+def test_strange_rows_are_no_release_of_something_else(plain, rows):
+    """Rows that are none raise an index error, or give a release in one dimension with what was asked for."""
+    try:
+        part = plain[rows]
+    except (IndexError, ValueError, TypeError):
+        return
+    assert rows == []
+    assert len(part) == 0
+
+
+def test_a_release_does_not_change(release):
+    """Its labels can't be written, and the array that it was made from is not shared."""
+    with pytest.raises(ValueError, match="read-only"):
+        release.codes[0] = 0
+    given = np.zeros(3, dtype=np.int32)
+    held = Release(given, release.channel.take(slice(0, 3)), release.space, release.certificate)
+    given[:] = 1
+    assert not held.codes.any()
+
+
+# As a target
+
+
+def test_a_release_has_the_form_of_a_target(release, labels):
+    """Shape, dimensions, length and type are those of a column of objects."""
+    assert (release.shape, release.ndim, len(release), release.dtype) == ((60,), 1, 60, np.dtype(object))
+    assert np.asarray(release).shape == (60,)
+    assert np.asarray(release).dtype == object
+    assert not any(label in repr(np.asarray(release)) for label in set(labels))
+
+
+REFUSED = {
+    "float": float,
+    "int": int,
+    "str": str,
+    "bool": bool,
+    "hash": hash,
+    "format": "{}".format,
+    "equal": lambda x: x == 1,
+    "less": lambda x: x < 1,
+    "index": lambda x: [0, 1][x],
+}
+
+
+@pytest.mark.parametrize("use", REFUSED.values(), ids=REFUSED)
+def test_a_single_label_is_opaque(plain, use):
+    """A released label taken for a true one refuses, whether by index, in a loop or from the array."""
+    for label in (plain[0], next(iter(plain)), np.asarray(plain)[0]):
+        with pytest.raises(NotTrueLabelsError):
+            use(label)
+
+
+@pytest.mark.parametrize("dtype", [float, int, "U5", bool, np.float32])
+def test_a_numeric_array_is_refused(plain, dtype):
+    """A release turns into no array of numbers, texts or booleans."""
+    with pytest.raises(NotTrueLabelsError):
+        np.asarray(plain, dtype=dtype)
+    with pytest.raises((TypeError, ValueError)):
+        np.asarray(plain).astype(dtype)
+
+
+FOREIGN = {
+    "unique": np.unique,
+    "sort": np.sort,
+    "sum": np.sum,
+    "isnan": np.isnan,
+    "bincount": np.bincount,
+    "set": set,
+    "sorted": sorted,
+    "json": json.dumps,
+    "pandas unique": lambda y: pd.Series(np.asarray(y)).unique(),
+    "pandas csv": lambda y: pd.DataFrame({"y": np.asarray(y)}).to_csv(io.StringIO()),
+    "pandas dummies": lambda y: pd.get_dummies(np.asarray(y)),
+    "arrow": lambda y: pa.array(np.asarray(y)),
+}
+
+
+@pytest.mark.parametrize("use", FOREIGN.values(), ids=FOREIGN)
+def test_foreign_functions_refuse(plain, use):
+    """What would count, sort or write labels raises instead."""
+    with quiet(), pytest.raises((TypeError, ValueError)):
+        use(plain)
+
+
+ESTIMATORS = [
+    LogisticRegression(),
+    SGDClassifier(),
+    LinearRegression(),
+    SVC(),
+    DecisionTreeClassifier(),
+    DecisionTreeRegressor(),
+    RandomForestClassifier(2),
+    GradientBoostingClassifier(n_estimators=2),
+    HistGradientBoostingClassifier(max_iter=2),
+    KNeighborsClassifier(),
+    GaussianNB(),
+    MultinomialNB(),
+    MLPClassifier(),
+    DummyClassifier(),
+    DummyClassifier(strategy="stratified"),
+    DummyRegressor(),
+    LabelEncoder(),
+    LabelBinarizer(),
+    TargetEncoder(),
+]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_foreign_estimators_refuse(plain, estimator):
+    """An estimator that would train on released labels as if they were true raises, given two classes or five."""
+    features = np.abs(np.random.default_rng(0).normal(size=(60, 3)))
+    two = Classes(["a", "b"])
+    for release in (plain, Curator(["a", "b"] * 30, two).randomize(RandomizedResponse(two, 1.0))):
+        arguments = (release,) if isinstance(estimator, LabelEncoder | LabelBinarizer) else (features, release)
+        with pytest.raises((TypeError, ValueError)):
+            estimator.fit(*arguments)
+
+
+def test_a_foreign_estimator_refuses_a_release_of_numbers():
+    """Regression on released numbers raises too: numbers are where silence would be easiest."""
+    space = Interval(0, 1, 0.25)
+    release = Curator([0.0, 0.5, 1.0] * 20, space).randomize(RandomizedResponse(space, 1.0))
+    with pytest.raises((TypeError, ValueError)):
+        LinearRegression().fit(np.ones((60, 1)), release)
+    with pytest.raises((TypeError, ValueError)):
+        DecisionTreeRegressor().fit(np.ones((60, 1)), release)
+
+
+@pytest.mark.parametrize("score", [accuracy_score, log_loss, r2_score])
+def test_foreign_metrics_refuse(plain, score):
+    """A metric that would take released labels for the truth raises, on either side."""
+    for pair in ((plain, np.zeros(60)), (np.zeros(60), plain), (plain, plain)):
+        with pytest.raises((TypeError, ValueError)):
+            score(*pair)
+
+
+def test_foreign_cross_validation_refuses(plain):
+    """Scoring a foreign estimator fails as a whole, with no score."""
+    with quiet(), pytest.raises((TypeError, ValueError)):
+        cross_val_score(LogisticRegression(), np.ones((60, 2)), plain, cv=3)
+
+
+def test_splits_keep_rows_together(release):
+    """``train_test_split`` and ``KFold`` give releases whose rows belong to the features beside them."""
+    rows = np.arange(60)
+    train, test, y_train, y_test = train_test_split(rows, release, test_size=0.25, random_state=0)
+    assert isinstance(y_train, Release)
+    assert np.array_equal(y_train.codes, release.codes[train])
+    assert np.array_equal(y_test.codes, release.codes[test])
+    for inside, outside in KFold(4, shuffle=True, random_state=1).split(rows[:, None], release):
+        assert np.array_equal(release[inside].codes, release.codes[inside])
+        assert len(release[outside]) == 15
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_releases_travel_to_workers(release, jobs):
+    """Pickled and sent to processes, a release comes back as it was and names the same hash."""
+    assert same(pickle.loads(pickle.dumps(release)), release)  # noqa: S301 (its own pickle)
+    hashes = joblib.Parallel(jobs, backend="loky" if jobs > 1 else "sequential")(
+        joblib.delayed(_hash)(part) for part in (release, release[:5])
+    )
+    assert hashes == [release.hash, release[:5].hash]
+
+
+def _hash(release):
+    return release.hash
+
+
+# Saving and loading
+
+
+def test_every_mechanism_comes_back(release, tmp_path):
+    """Saved and loaded, a release is the same, and the folder verifies."""
+    folder = release.save(tmp_path / "out", pa.table({"x": range(60)}))
+    assert verify(folder).holds
+    back = Release.load(folder)
+    assert same(back, release)
+    assert back.hash == release.hash
+    assert np.array_equal(back.likelihood(), release.likelihood())
+
+
+@pytest.mark.parametrize("space", [Classes([3, 1, 2]), Classes([True, False]), Interval(0, 1, 0.25)], ids=repr)
+@pytest.mark.parametrize("make", [RandomizedResponse, BitResponse, lambda s, e: SubsetResponse(s, e, 1)])
+def test_every_kind_of_label_comes_back(space, make, tmp_path):
+    """Whole numbers, booleans and an interval's numbers keep their type and their order."""
+    release = Curator(list(space.points) * 5, space).randomize(make(space, 1.0))
+    back = Release.load(release.save(tmp_path / "out"))
+    assert same(back, release)
+    assert back.to_arrow().equals(release.to_arrow())
+
+
+def test_units_come_back(space, labels, tmp_path):
+    """The group of each row travels with the labels."""
+    curator = Curator(labels, space, units=np.arange(60) // 7)
+    release = curator.randomize(SubsetResponse(space, 1.0, 2))
+    back = Release.load(release.save(tmp_path / "out"))
+    assert same(back, release)
+    assert set(pq.read_schema(tmp_path / "out" / "data.parquet").names) == {"label_released", "label_groups"}
+
+
+def test_a_release_of_some_rows_comes_back(space, labels, tmp_path):
+    """A curator's release of part of its rows verifies and loads like any other."""
+    release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0), slice(10, 20))
+    folder = release.save(tmp_path / "out")
+    assert verify(folder).holds
+    assert same(Release.load(folder), release)
+
+
+def test_slices_come_back(release, tmp_path):
+    """A slice keeps its parent through a file, and so does a slice of no rows."""
+    for name, rows in (("some", [4, 2, 2]), ("none", slice(0, 0))):
+        part = release[rows]
+        back = Release.load(part.save(tmp_path / name))
+        assert np.array_equal(back.codes, part.codes)
+        assert back.certificate.parent == release.hash
+
+
+class PolarsLike:
+    """A frame that is known by Arrow's stream interface alone, as polars' frames are."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """The table as a stream."""
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pa.table, lambda columns: PolarsLike(pa.table(columns))])
+def test_public_columns_of_every_kind(plain, tmp_path, make):
+    """Frames and tables are written with their values, types and order."""
+    public = {"n": list(range(60)), "x": [0.5] * 60, "t": ["ü,\n"] * 60}
+    folder = plain.save(tmp_path / "out", make(public), label="colour")
+    written = pq.read_table(folder / "data.parquet")
+    assert written.drop(["colour_released"]).to_pydict() == public
+    assert written.column_names == ["n", "x", "t", "colour_released"]
+    assert verify(folder).holds
+
+
+def test_an_index_is_no_public_column(plain, tmp_path):
+    """A frame's index, which often holds the order of labels, is not written unless it is made a column."""
+    frame = pd.DataFrame({"x": range(60)}, index=np.random.default_rng(0).permutation(60))
+    folder = plain.save(tmp_path / "out", frame)
+    assert pq.read_schema(folder / "data.parquet").names == ["x", "label_released"]
+
+
+def test_a_table_of_another_length_is_refused(plain, tmp_path):
+    """Too few and too many rows are refused, and nothing is written."""
+    for rows in (59, 61, 0):
+        with pytest.raises(InputError):
+            plain.save(tmp_path / "out", pa.table({"x": np.arange(rows)}))
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["colour", "colour_released"])
+def test_name_collisions_are_refused(plain, labels, tmp_path, name):
+    """Neither the true label's column nor one named like the released labels may stand beside them."""
+    with pytest.raises(InputError):
+        plain.save(tmp_path / "out", pa.table({"x": range(60), name: labels}), label="colour")
+    assert not any(tmp_path.iterdir())
+
+
+def test_columns_that_differ_by_row_collide_too(space, labels, tmp_path):
+    """A public column may not be named like the groups of units."""
+    release = Curator(labels, space, units=np.arange(60) // 2).randomize(RandomizedResponse(space, 1.0))
+    with pytest.raises(InputError):
+        release.save(tmp_path / "out", pa.table({"label_groups": range(60)}))
+
+
+def test_a_public_column_twice_is_refused(plain, tmp_path):
+    """Two columns of one name raise an error of this library."""
+    twice = pa.Table.from_arrays([pa.array(range(60))] * 2, names=["x", "x"])
+    with pytest.raises(LabelDPError):
+        plain.save(tmp_path / "out", twice)
+
+
+def test_an_existing_output_is_refused(plain, tmp_path):
+    """A file, a folder or a dangling link at the target stays as it is."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("folder", "file", "link", "no/parent"):
+        with pytest.raises(OutputError):
+            plain.save(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "link"]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_hidden_content_does_not_travel(plain, tmp_path):
+    """Unused categories, and metadata of the table, of columns and of what is inside them, are not written."""
+    category = pd.Categorical(["u", "v"] * 30, categories=["u", "v", "unusedsecret"])
+    inner = pa.StructArray.from_arrays([pa.array(range(60))], fields=[pa.field("i", pa.int64(), metadata={"m": "s"})])
+    table = pa.Table.from_arrays(
+        [pa.array(category), inner],
+        schema=pa.schema(
+            [
+                pa.field("c", pa.dictionary(pa.int8(), pa.string()), metadata={"m": "secretfield"}),
+                pa.field("s", inner.type),
+            ],
+            metadata={"pandas": "secrettable"},
+        ),
+    )
+    folder = plain.save(tmp_path / "out", table)
+    data = (folder / "data.parquet").read_bytes()
+    assert not [word for word in (b"unusedsecret", b"secretfield", b"secrettable") if word in data]
+    schema = pq.read_schema(folder / "data.parquet")
+    assert schema.field("c").type == pa.string()
+    assert not schema.field("s").type.field(0).metadata
+
+
+def test_a_changed_folder_is_not_loaded(plain, tmp_path):
+    """Loading verifies first."""
+    folder = plain.save(tmp_path / "out")
+    data = bytearray((folder / "data.parquet").read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / "data.parquet").write_bytes(data)
+    with pytest.raises(VerificationError):
+        Release.load(folder)

@@ -1,0 +1,285 @@
+"""Verification: whatever is done to the files of a release, its own check fails; a good release holds."""
+
+import hashlib
+import json
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp import BitResponse, Curator, RandomizedResponse, SubsetResponse, TopKResponse, verify
+from labeldp.release import UNKNOWN, release_table
+
+WORDS, LAW, FILES, SCHEMA, VALUES = "secure", "integers of its law", "listed files", "listed columns", "outcome"
+
+
+@pytest.fixture
+def folder(space, labels, tmp_path):
+    """A good release with a public column."""
+    release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
+    return release.save(tmp_path / "out", pa.table({"x": range(60)}), label="colour")
+
+
+def failing(folder):
+    """What the last check was about, of a folder that does not verify, and that no text shows a class."""
+    verdict = verify(folder)
+    assert not verdict.holds
+    assert verdict.unknown == UNKNOWN
+    bad = verdict.checks[-1]
+    assert [check.holds for check in verdict.checks] == [True] * (len(verdict.checks) - 1) + [False]
+    text = " ".join(f"{check.what} {check.found}" for check in verdict.checks)
+    assert not re.search(r"\b(red|green|blue|grey|pink|gold)\b", text)
+    return bad.what
+
+
+def relist(folder, table=None, **options):
+    """Replace the file and list it again, as one would who wants the change not to be noticed."""
+    path = folder / "data.parquet"
+    if table is not None:
+        pq.write_table(table, path, **options)
+    body = json.loads((folder / "certificate.json").read_text())
+    body["table"]["files"][0]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (folder / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    return body
+
+
+def relist_columns(folder, body):
+    """List the columns of the file as they now are."""
+    schema = pq.read_schema(folder / "data.parquet")
+    body["table"]["columns"] = [{"name": field.name, "type": str(field.type)} for field in schema]
+    (folder / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def plain(folder):
+    """The released table without metadata."""
+    return pq.read_table(folder / "data.parquet").replace_schema_metadata(None)
+
+
+def test_a_good_release_holds(folder):
+    """Every check holds, in a fixed order, and what can't be known is said."""
+    verdict = verify(folder)
+    assert verdict.holds
+    assert [check.holds for check in verdict.checks] == [True] * 6
+    for check, word in zip(verdict.checks[1:], (WORDS, LAW, FILES, SCHEMA, VALUES), strict=True):
+        assert word in check.what
+    assert verdict.unknown == UNKNOWN
+
+
+def test_listing_again_changes_nothing(folder):
+    """The same table written and listed again holds: the changes below fail for what they change."""
+    relist(folder, plain(folder))
+    assert verify(folder).holds
+
+
+@pytest.mark.parametrize("name", ["notes.txt", ".hidden", "certificate.json.bak", "part-00001.parquet", "sub/file"])
+def test_an_extra_file_fails(folder, name):
+    """Anything else in the folder fails, hidden files and folders too."""
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("more")
+    assert FILES in failing(folder)
+
+
+def test_an_extra_empty_folder_fails(folder):
+    """So does an empty folder, whose name may say something."""
+    (folder / "red").mkdir()
+    assert not verify(folder).holds
+
+
+def test_a_missing_file_fails(folder):
+    """A listed file that is gone fails."""
+    (folder / "data.parquet").unlink()
+    assert FILES in failing(folder)
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3, 0.6, 0.999])
+def test_a_changed_byte_fails(folder, place):
+    """One bit anywhere in the file fails."""
+    data = bytearray((folder / "data.parquet").read_bytes())
+    data[int(place * len(data))] ^= 1
+    (folder / "data.parquet").write_bytes(data)
+    assert FILES in failing(folder)
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, -8, -1])
+def test_a_cut_off_file_fails(folder, keep):
+    """A truncated file fails, and where its hash is listed again it is still no table."""
+    data = (folder / "data.parquet").read_bytes()
+    (folder / "data.parquet").write_bytes(data[:keep])
+    assert FILES in failing(folder)
+    relist(folder)
+    assert SCHEMA in failing(folder)
+
+
+def test_an_added_column_fails(folder):
+    """A column that is not listed fails."""
+    relist(folder, plain(folder).append_column("more", pa.array(range(60))))
+    assert SCHEMA in failing(folder)
+
+
+def test_a_removed_column_fails(folder):
+    """A listed column that is gone fails."""
+    relist(folder, plain(folder).drop(["x"]))
+    assert SCHEMA in failing(folder)
+
+
+def test_the_true_label_column_fails(folder, labels):
+    """A column with the label's own name fails, listed or not, and no label is shown."""
+    body = relist(folder, plain(folder).append_column("colour", pa.array(labels)))
+    assert SCHEMA in failing(folder)
+    relist_columns(folder, body)
+    assert SCHEMA in failing(folder)
+    assert "gone" in verify(folder).checks[-1].found
+
+
+def test_no_released_label_fails(folder):
+    """A table without its released labels fails, even where that is listed."""
+    relist_columns(folder, relist(folder, plain(folder).drop(["colour_released"])))
+    assert SCHEMA in failing(folder)
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_another_type_fails(folder, kind):
+    """Released labels in another type, such as a dictionary that may hold more, fail."""
+    table = plain(folder)
+    table = table.set_column(1, "colour_released", table["colour_released"].cast(kind))
+    relist_columns(folder, relist(folder, table))
+    assert SCHEMA in failing(folder)
+
+
+@pytest.mark.parametrize("where", ["table", "column", "inner"])
+def test_added_metadata_fails(folder, where):
+    """Metadata of the file, of a column or of what is inside a column fails."""
+    table, more = plain(folder), {"raw": "secret"}
+    if where == "table":
+        table = table.replace_schema_metadata(more)
+    elif where == "column":
+        table = table.cast(table.schema.set(0, table.schema.field(0).with_metadata(more)))
+    else:
+        inner = pa.StructArray.from_arrays([pa.array(range(60))], fields=[pa.field("i", pa.int64(), metadata=more)])
+        table = table.append_column(pa.field("s", inner.type), inner)
+    body = relist(folder, table)
+    if where == "inner":
+        relist_columns(folder, body)
+    assert SCHEMA in failing(folder)
+
+
+@pytest.mark.parametrize("rows", [59, 0])
+def test_fewer_rows_fail(folder, rows):
+    """A table with other rows than listed fails."""
+    relist(folder, plain(folder).slice(0, rows))
+    assert SCHEMA in failing(folder)
+
+
+@pytest.mark.parametrize("value", ["gold", "", None, "red ", "Red"])
+@pytest.mark.parametrize("row", [0, 30, 59])
+def test_a_value_outside_the_space_fails(folder, value, row):
+    """A value that is no declared class fails in any row, and so does a missing one."""
+    table = plain(folder)
+    values = table["colour_released"].to_pylist()
+    values[row] = value
+    relist(folder, table.set_column(1, "colour_released", pa.array(values, pa.string())))
+    assert VALUES in failing(folder)
+
+
+SETS = {
+    "too few": ["red"],
+    "too many": ["red", "green", "blue"],
+    "empty": [],
+    "none": None,
+    "another order": ["green", "red"],
+    "twice": ["red", "red"],
+    "undeclared": ["red", "gold"],
+    "missing inside": ["red", None],
+}
+
+
+@pytest.mark.parametrize("value", SETS.values(), ids=SETS)
+def test_a_set_of_another_form_fails(space, labels, tmp_path, value):
+    """A set of the wrong size, in another order, with repeats or with another value fails."""
+    folder = Curator(labels, space).randomize(SubsetResponse(space, 1.0, 2)).save(tmp_path / "out")
+    table = plain(folder)
+    values = table["label_released"].to_pylist()
+    values[59] = value
+    kind = pa.list_(pa.field("element", pa.string(), nullable=None in (value or [])))
+    body = relist(folder, table.set_column(0, "label_released", pa.array(values, kind)))
+    if None in (value or []):
+        relist_columns(folder, body)
+        assert failing(folder)
+    else:
+        assert VALUES in failing(folder)
+
+
+def test_an_order_of_bits_fails(space, labels, tmp_path):
+    """In sets of any size, an order that is not the declared one could carry a message, and fails."""
+    folder = Curator(labels, space).randomize(BitResponse(space, 1.0)).save(tmp_path / "out")
+    table = plain(folder)
+    values = [found[::-1] for found in table["label_released"].to_pylist()]
+    relist(folder, table.set_column(0, "label_released", pa.array(values, table["label_released"].type)))
+    assert VALUES in failing(folder)
+
+
+def test_a_label_outside_its_candidates_fails(space, labels, tmp_path):
+    """A released class that is not among its row's candidates fails, and so does a row without candidates."""
+    prior = np.tile([0.4, 0.3, 0.2, 0.06, 0.04], (60, 1))
+    folder = Curator(labels, space).randomize(TopKResponse(space, 1.0, prior, 2)).save(tmp_path / "out")
+    assert verify(folder).holds
+    good = plain(folder)
+    values = good["label_released"].to_pylist()
+    relist(folder, good.set_column(0, "label_released", pa.array([*values[:59], "pink"])))
+    assert VALUES in failing(folder)
+    sets = [*good["label_candidates"].to_pylist()[:59], []]
+    relist(folder, good.set_column(1, "label_candidates", pa.array(sets, good["label_candidates"].type)))
+    assert VALUES in failing(folder)
+
+
+@pytest.mark.parametrize("group", [-1, 1, 2**31 - 1])
+def test_a_group_that_does_not_exist_fails(space, labels, tmp_path, group):
+    """A row of a group that the law does not have fails."""
+    curator = Curator(labels, space, units=np.arange(60) // 2)
+    folder = curator.randomize(RandomizedResponse(space, 1.0)).save(tmp_path / "out")
+    assert verify(folder).holds
+    table = plain(folder)
+    groups = table["label_groups"].to_pylist()
+    relist(folder, table.set_column(1, "label_groups", pa.array([*groups[:59], group], pa.int32())))
+    assert VALUES in failing(folder)
+
+
+def test_not_private_fails_first(folder):
+    """A release by test words fails before anything else is looked at."""
+    body = json.loads((folder / "certificate.json").read_text())
+    body["private"] = False
+    (folder / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    (folder / "data.parquet").unlink()
+    assert WORDS in failing(folder)
+
+
+def test_several_files_are_each_checked(write_table, columns, space, tables):
+    """In a release of several files, a change of the last row of the last one is found."""
+    for i in range(3):
+        write_table(tables / "t" / f"{i}.parquet", columns)
+    release_table(tables / "t", "colour", space, 1.0, tables / "o", keep=["id"])
+    assert verify(tables / "o").holds
+    last = tables / "o" / "part-00002.parquet"
+    table = pq.read_table(last)
+    names = table.column_names
+    values = table[names[-1]].to_pylist()
+    values[-1] = ["gold"] if isinstance(values[-1], list) else "gold"
+    changed = table.set_column(len(names) - 1, names[-1], pa.array(values, table[names[-1]].type))
+    pq.write_table(changed.replace_schema_metadata(None), last)
+    body = json.loads((tables / "o" / "certificate.json").read_text())
+    body["table"]["files"][2]["sha256"] = hashlib.sha256(last.read_bytes()).hexdigest()
+    text = json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    (tables / "o" / "certificate.json").write_text(text)
+    assert VALUES in failing(tables / "o")
+
+
+def test_links_and_strangers_fail(folder, tmp_path):
+    """A file in place of the folder, an empty folder, and a link into nothing give a verdict."""
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", folder / "data.parquet", tmp_path / "nowhere"):
+        assert not verify(path).holds
+    (folder / "data.parquet").unlink()
+    (folder / "data.parquet").symlink_to(tmp_path / "nowhere")
+    assert FILES in failing(folder)
