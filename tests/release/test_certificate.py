@@ -262,6 +262,7 @@ CHANGES = {
     "what can't be known": (("cannot_know",), []),
     "mechanism": (("charges", 0, "mechanism"), 5),
     "parts": (("table",), None),
+    "strange parent": (("parent",), "its mother"),
 }
 
 

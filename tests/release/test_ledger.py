@@ -286,6 +286,19 @@ def test_another_label_has_its_own_account(source, release, columns):
     assert again(release, source, "o3", label="name", space=names)
 
 
+@pytest.mark.parametrize("change", ["rows in another order", "first row gone", "columns renamed"])
+def test_what_a_fingerprint_does_not_see(source, release, write_table, columns, tables, change):
+    """Known limits, stated so that they are changed knowingly: such a copy elsewhere is not known again."""
+    path = release(source, "o1").ledger
+    changed = {
+        "rows in another order": {name: values[::-1] for name, values in columns.items()},
+        "first row gone": {name: values[1:] for name, values in columns.items()},
+        "columns renamed": {name if name == "colour" else f"{name}_": values for name, values in columns.items()},
+    }[change]
+    copy = write_table(tables / "copy.parquet", changed)
+    assert not again(release, copy, "o2", ledger=path, keep=[])
+
+
 def test_other_data_is_separate(source, release, write_table, columns, tables):
     """In one ledger, a table that shares no column has its own budget."""
     path = release(source, "o1").ledger

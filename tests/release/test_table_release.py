@@ -687,6 +687,22 @@ def test_a_failure_after_the_rename_keeps_what_stands(release, source, tables, p
         release(source, "o2")
 
 
+def test_ctrl_c_right_after_the_charge(release, source, tables, monkeypatch):
+    """Stopped between the record of the charge and the first row, a release leaves nothing and costs nothing."""
+    original = Ledger._admit
+
+    def admit(*args):
+        original(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ledger, "_admit", admit)
+    with pytest.raises(KeyboardInterrupt):
+        release(source)
+    monkeypatch.undo()
+    assert nothing_left(tables, "t.parquet")
+    assert verify(release(source).output).holds
+
+
 def test_ctrl_c_between_batches(release, source, tables, monkeypatch):
     """Stopped by its own progress report in either pass, a release leaves nothing."""
     monkeypatch.setattr(module, "_ROWS_PER_BATCH", 7)
