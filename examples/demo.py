@@ -53,11 +53,11 @@ def main(folder: Path) -> None:
                 f"{certificate.rows:,}",
                 f"{certificate.guarantee.epsilon:g}",
                 certificate.draws[0].mechanism,
-                f"{kept['truth_probability']:.1%}",
-                f"{int(certificate.rows * kept['clean_share']):,} ({kept['clean_share']:.1%})",
+                f"{kept.truth_probability:.1%}",
+                f"{int(certificate.rows * kept.clean_share):,} ({kept.clean_share:.1%})",
                 "yes" if verdict.holds else "NO",
             )
-            curves.setdefault(name, []).append((epsilon, kept["clean_share"]))
+            curves.setdefault(name, []).append((epsilon, kept.clean_share))
             if not verdict.holds:
                 sys.exit(f"{output} does not verify")
     figure = save_lines(curves, folder / "kept.png", "What a released row keeps", "epsilon", "clean rows it is worth")

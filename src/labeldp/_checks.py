@@ -1,9 +1,13 @@
-"""Keyword validators: each takes a value and its name, and returns the value in the type that is used."""
+"""Keyword validators: each takes a value and its name, and returns the value in the type that is used.
+
+Beside them, what makes a text from elsewhere fit to be printed.
+"""
 
 from __future__ import annotations
 
 import math
 import numbers
+import re
 
 from labeldp.errors import EpsilonError, InputError
 
@@ -51,3 +55,8 @@ def number(value: object, name: str) -> float:
     if math.isnan(found):
         raise EpsilonError(f"expected {name} to be a number that a float can hold, found another; give a finite value")
     return found
+
+
+def printable(text: str) -> str:
+    """A text that cannot command a terminal: what it holds of control characters is written out."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)

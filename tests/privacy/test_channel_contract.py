@@ -47,13 +47,13 @@ def grouped_responses(epsilon, bits):
         ResponseChannel.at(3, 0.8 * epsilon, bits),
         ResponseChannel.at(3, math.nextafter(epsilon / 2, 0.0), bits),
     )
-    return GroupedChannel(3, channels, (1, 2), np.array([1, 0, 0, 1, 1]))
+    return GroupedChannel(3, channels, (1, 2), np.array([1, 0, 0, 1, 1]), bits=bits)
 
 
 def grouped_subsets(epsilon, bits):
     """Groups whose laws need different numbers of words."""
     channels = (SubsetChannel.at(6, 1, epsilon, bits), SubsetChannel.at(6, 4, math.nextafter(epsilon / 3, 0.0), bits))
-    return GroupedChannel(6, channels, (1, 3), np.array([1, 0, 1]))
+    return GroupedChannel(6, channels, (1, 3), np.array([1, 0, 1]), bits=bits)
 
 
 CASES = {

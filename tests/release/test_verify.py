@@ -12,7 +12,9 @@ import pytest
 from labeldp import BitResponse, Curator, RandomizedResponse, SubsetResponse, TopKResponse, verify
 from labeldp.release import UNKNOWN, release_table
 
-WORDS, LAW, FILES, SCHEMA, VALUES = "secure", "integers of its law", "listed files", "listed columns", "outcome"
+CERTIFICATE, WORDS, LAW = "can be read", "secure", "integers of its law"
+FILES, SCHEMA, VALUES = "listed files", "listed columns", "outcome"
+_NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
 
 
 @pytest.fixture
@@ -247,12 +249,15 @@ def test_a_group_that_does_not_exist_fails(space, labels, tmp_path, group):
 
 
 def test_not_private_fails_first(folder):
-    """A release by test words fails before anything else is looked at."""
+    """A release by test words fails before its files are looked at, whatever sentence it shows."""
     body = json.loads((folder / "certificate.json").read_text())
+    promise = body["guarantee"]["sentence"]
     body["private"] = False
-    (folder / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     (folder / "data.parquet").unlink()
-    assert WORDS in failing(folder)
+    for sentence, check in ((promise, CERTIFICATE), (_NOT_PRIVATE, WORDS)):
+        body["guarantee"]["sentence"] = sentence
+        (folder / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+        assert check in failing(folder)
 
 
 def test_several_files_are_each_checked(write_table, columns, space, tables):

@@ -95,10 +95,10 @@ def test_a_hostile_certificate_does_not_act_on_the_terminal(tmp_path, capsys, te
 
 @pytest.mark.parametrize("name", [*CONTROL[:2], "[red]x[/red]"])
 def test_errors_show_names_as_they_are(tmp_path, capsys, name):
-    """A message that lists the columns of a file shows their names and obeys nothing in them."""
+    """A message that lists the columns of a table shows their names and obeys nothing in them."""
     source = tmp_path / "t.csv"
     source.write_text(f'"{name}",y\n1,a\n', encoding="utf-8")
-    arguments = ["--label", "z", "--classes", "a,b", "--epsilon", "1", "--keep", "all", "--output", str(tmp_path / "o")]
+    arguments = ["--label", "y", "--classes", "a,b", "--epsilon", "1", "--keep", "z", "--output", str(tmp_path / "o")]
     assert main(["release", str(source), *arguments]) == 1
     shown = capsys.readouterr().err
     assert "\x1b" not in shown

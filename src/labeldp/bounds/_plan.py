@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from labeldp import _checks
 from labeldp.errors import EpsilonError
-from labeldp.mechanisms import BitResponse, RandomizedResponse, Randomizer, SubsetResponse, best_response, expectation
-from labeldp.privacy import Classes, LabelSpace, estimation_size, total_variance
+from labeldp.mechanisms import BitResponse, RandomizedResponse, Randomizer, SubsetResponse, best_response
+from labeldp.privacy import Classes, LabelSpace, estimation_size, law_of, total_variance
 
 #: The epsilons of a sweep.
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -76,17 +76,19 @@ def plan(classes: int, rows: int, epsilon: float, epsilons: Sequence[float] = EP
     _checks.whole(rows, "rows", 1, 1 << 62)
     asked = _checks.epsilon(epsilon)
     space = Classes(range(classes))
-    return Plan(classes, rows, asked, _options(space, rows, asked), tuple(_sweep(space, rows, epsilons)))
-
-
-def _sweep(space: LabelSpace, rows: int, epsilons: Sequence[float]) -> list[tuple[Option, ...]]:
-    return [_options(space, rows, epsilon) for epsilon in epsilons]
+    options = _options(space, rows, asked)
+    if not options:
+        raise EpsilonError(f"expected an epsilon that some mechanism can express, found {asked!r}; ask for another")
+    return Plan(classes, rows, asked, options, tuple(_options(space, rows, each) for each in epsilons))
 
 
 def _options(space: LabelSpace, rows: int, epsilon: float) -> tuple[Option, ...]:
     """The mechanisms that can express the epsilon."""
     k = space.size
-    chosen = best_response(space, epsilon)
+    try:
+        chosen = best_response(space, epsilon)
+    except EpsilonError:
+        chosen = None
     makers: list[tuple[str, Callable[[], Randomizer]]] = [
         ("one class", lambda: RandomizedResponse(space, epsilon)),
         ("a set of classes", lambda: SubsetResponse(space, epsilon)),
@@ -94,17 +96,18 @@ def _options(space: LabelSpace, rows: int, epsilon: float) -> tuple[Option, ...]
         ("independent bits", lambda: BitResponse(space, epsilon)),
         ("symmetric bits", lambda: BitResponse(space, epsilon, "symmetric")),
     ]
-    options = []
+    options: list[Option] = []
     for detail, make in makers:
         try:
             randomizer = make()
         except EpsilonError:
             continue
-        options.append(_option(randomizer, detail, rows, chosen))
+        best = chosen is not None and law_of(randomizer.channel()) == law_of(chosen.channel())
+        options.append(_option(randomizer, detail, rows, best and not any(option.best for option in options)))
     return tuple(options)
 
 
-def _option(randomizer: Randomizer, detail: str, rows: int, chosen: Randomizer) -> Option:
+def _option(randomizer: Randomizer, detail: str, rows: int, best: bool) -> Option:
     channel, kept = randomizer.channel(), randomizer.expectation
     if isinstance(randomizer, SubsetResponse):
         detail = f"{randomizer.channel().size} of {channel.classes} classes" + detail.removeprefix("a set of classes")
@@ -117,5 +120,5 @@ def _option(randomizer: Randomizer, detail: str, rows: int, chosen: Randomizer) 
         clean_share=kept.clean_share,
         clean_rows=math.floor(rows * kept.clean_share),
         total_variance=total_variance(channel.membership, channel.classes),
-        best=type(randomizer) is type(chosen) and expectation(chosen.channel(), chosen.mass) == kept,
+        best=best,
     )

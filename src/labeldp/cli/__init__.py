@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -17,6 +18,7 @@ from labeldp.errors import LabelDPError
 __all__ = ["main"]
 
 _INTERRUPTED = 130
+_WHOLE = "an output that stands is whole, and nothing else was released or charged"
 
 app = typer.Typer(
     help="Label differential privacy: release a table whose label is sensitive, and defend the epsilon.",
@@ -30,20 +32,21 @@ for _command in (release, verify, plan, ledger):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code. No error shows a traceback, since one may show a label."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
     except LabelDPError as problem:
-        complain(str(problem))
+        complain(f"error: {problem}")
     except KeyboardInterrupt:
-        complain("stopped; nothing was released and nothing was charged")
+        complain(f"error: stopped; {_WHOLE}")
         return _INTERRUPTED
     except OSError as problem:
-        complain(
-            f"expected to read and write files, found: {problem.strerror or type(problem).__name__}; "
-            "nothing was released"
-        )
+        why = problem.strerror or type(problem).__name__
+        complain(f"error: expected to read and write files, found: {why}; {_WHOLE}")
     except Exception as problem:  # noqa: BLE001 (its text may hold a label, so only its type is shown)
-        complain(f"an unexpected {type(problem).__name__}; nothing was released, please report how to repeat it")
+        complain(f"error: an unexpected {type(problem).__name__}; {_WHOLE}. Please report how to repeat it")
     return 1
 
 

@@ -21,6 +21,7 @@ def plan(
     from labeldp.report import plan_text, save_plan_figure  # noqa: PLC0415
 
     found = made(classes, rows, epsilon)
+    drawn = None if figure is None else save_plan_figure(found, figure)
     show(*plan_text(found))
-    if figure is not None:
-        show(f"figure: {save_plan_figure(found, figure)}")
+    if drawn is not None:
+        show(f"figure: {drawn}")

@@ -48,7 +48,8 @@ def release(
     if (classes is None) == (interval is None):
         found = "neither" if classes is None else "both"
         raise InputError(f"expected either --classes or --interval to declare the label space, found {found}")
-    _checks.delta(delta)
+    if _checks.delta(delta) and budget is None:
+        raise InputError("expected --delta as part of a budget, found no --budget; give both, or leave delta out")
     table = open_table(source, label)
     space: LabelSpace
     if classes is not None:

@@ -10,7 +10,9 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-_WIDTH_OF_FILES = 140
+from labeldp._checks import printable
+
+_WIDTH_OF_FILES = 1000
 _TITLES = {"check": "checking every row", "release": "randomizing and writing"}
 
 
@@ -21,19 +23,20 @@ def show(*parts: RenderableType) -> None:
     for part in parts:
         text = isinstance(part, str | Text)
         out = console if console.is_terminal else wide
-        out.print(Text(part) if isinstance(part, str) else part, soft_wrap=text and not console.is_terminal)
+        said = Text(printable(part)) if isinstance(part, str) else part
+        out.print(said, soft_wrap=text and not console.is_terminal)
 
 
-def complain(message: str) -> None:
+def complain(message: str, style: str = "red") -> None:
     """Print an error on standard error."""
-    Console(stderr=True, highlight=False).print(Text(f"error: {message}", "red"), soft_wrap=True)
+    Console(stderr=True, highlight=False).print(Text(printable(message), style), soft_wrap=True)
 
 
 def notes_on_terminal(notes: Sequence[str]) -> None:
     """Show notes for the curator, which may depend on labels, where nobody records them: on a terminal only."""
     if sys.stderr.isatty():
         for note in notes:
-            Console(stderr=True, highlight=False).print(Text(f"for you alone: {note}", "yellow"), soft_wrap=True)
+            complain(f"for you alone: {note}", "yellow")
 
 
 @contextmanager

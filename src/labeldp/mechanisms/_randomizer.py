@@ -72,4 +72,5 @@ class Expectation:
 def expectation(channel: Channel, mass: np.ndarray) -> Expectation:
     """What rows keep, each counted for the prior probability ``mass`` that its true class can be released."""
     chance = channel.membership
-    return Expectation(float(np.mean(chance.true * mass)), float(np.mean(pair_share(chance) * mass)))
+    kept, share = chance.true * mass, pair_share(chance) * mass
+    return Expectation(float(np.mean(kept)), float(np.mean(share))) if np.size(kept) else Expectation(0.0, 0.0)

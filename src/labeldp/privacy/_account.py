@@ -39,6 +39,11 @@ class Rows:
         """One more than the last row."""
         return self.ranges[-1][1] if self.ranges else 0
 
+    def may_be(self, count: int) -> bool:
+        """Whether these are the ranges of so many rows: exactly, or one range that covers very scattered ones."""
+        covered = sum(stop - start for start, stop in self.ranges)
+        return covered == count or (len(self.ranges) == 1 and covered > count > _MOST_RANGES)
+
     @classmethod
     def of(cls, indices: np.ndarray) -> Rows:
         """The rows of an integer array without repeats; covered by one range where they are too scattered."""

@@ -36,7 +36,7 @@ class GroupedChannel(Channel):
     def __post_init__(self) -> None:
         if any(row_arrays(channel) for channel in self.channels):
             raise ValueError("expected groups whose laws are the same for all their rows")
-        if {channel.classes for channel in self.channels} != {self.classes} or len(
+        if {(channel.classes, channel.bits) for channel in self.channels} != {(self.classes, self.bits)} or len(
             {c.form for c in self.channels}
         ) != 1:
             raise ValueError("expected groups of the same classes whose released labels have one form")

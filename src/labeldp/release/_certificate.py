@@ -11,14 +11,17 @@ from importlib.metadata import version
 from typing import Any
 
 from labeldp.errors import VerificationError
+from labeldp.mechanisms import Expectation
 from labeldp.privacy import Channel, Charge, Guarantee, LabelSpace, Rows, compose, law_of, space_from
 
 SCHEMA = "labeldp/certificate/1"
 
+_NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
+
 #: What no certificate can show.
 UNKNOWN = (
     "that the labels were drawn honestly, with this law and with secure random words",
-    "that the kept columns, the row order and the row set are public and do not give the label away",
+    "that the kept columns, the row order, the row set and the split into files do not give the label away",
     "that these labels were not released elsewhere, outside the ledger; such releases add up",
     "that the declared unit is the right one",
 )
@@ -60,9 +63,9 @@ class Certificate:
         space: The declared label space.
         rows: Number of rows.
         draws: The charges, in order.
+        expects: What the released rows keep of their labels, from parameters alone.
         columns: Names and Arrow types of the released columns, in order.
         files: The released files.
-        expects: Figures computed from parameters, such as the probability that the true class was kept.
         assumptions: What was declared and not checked.
         private: False if the words came from a test source; then nothing is promised.
         parent: The hash of the release that this one is part of.
@@ -73,9 +76,9 @@ class Certificate:
     space: LabelSpace
     rows: int
     draws: tuple[Draw, ...]
+    expects: Expectation
     columns: tuple[tuple[str, str], ...] = ()
     files: tuple[File, ...] = ()
-    expects: Mapping[str, float] = dataclasses.field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
     private: bool = True
     parent: str | None = None
@@ -86,6 +89,11 @@ class Certificate:
         first = self.draws[0].guarantee
         epsilon, delta = compose(Charge(draw.guarantee, draw.rows) for draw in self.draws)
         return dataclasses.replace(first, epsilon=epsilon, delta=delta)
+
+    @property
+    def sentence(self) -> str:
+        """The guarantee in one plain sentence; where the words were a test's, that nothing is promised."""
+        return self.guarantee.sentence() if self.private else _NOT_PRIVATE
 
     def to_json(self) -> str:
         """The certificate as text, with sorted keys."""
@@ -102,8 +110,8 @@ class Certificate:
                 "files": [dataclasses.asdict(file) for file in self.files],
             },
             "charges": [_draw_to_plain(draw) for draw in self.draws],
-            "guarantee": {**_guarantee_to_plain(guarantee), "sentence": guarantee.sentence()},
-            "expects": dict(self.expects),
+            "guarantee": {**_guarantee_to_plain(guarantee), "sentence": self.sentence},
+            "expects": dataclasses.asdict(self.expects),
             "assumptions": list(self.assumptions),
             "cannot_know": list(UNKNOWN),
             "parent": self.parent,
@@ -120,7 +128,7 @@ class Certificate:
         try:
             body = json.loads(text)
             schema = body.get("schema")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             raise VerificationError("expected a certificate in JSON, found something else") from None
         if schema != SCHEMA:
             raise VerificationError(f"expected a certificate of schema {SCHEMA!r}, found {schema!r}; upgrade labeldp")
@@ -133,7 +141,7 @@ class Certificate:
         if not certificate.draws:
             raise VerificationError("expected at least one charge, found none")
         found = certificate.guarantee
-        if claimed != _guarantee_to_plain(found) or sentence != found.sentence():
+        if claimed != _guarantee_to_plain(found) or sentence != certificate.sentence:
             raise VerificationError("expected a guarantee that follows from the charges, found another")
         if {**json.loads(certificate.to_json()), "made_with": body.get("made_with")} != body:
             raise VerificationError("expected the parts of a certificate and no others, found more, or another form")
@@ -155,7 +163,7 @@ def _from_plain(cls: type[Certificate], body: Mapping[str, Any]) -> Certificate:
         draws=tuple(_draw_from_plain(draw) for draw in body["charges"]),
         columns=tuple((column["name"], column["type"]) for column in table["columns"]),
         files=tuple(File(**file) for file in table["files"]),
-        expects=dict(body["expects"]),
+        expects=Expectation(**body["expects"]),
         assumptions=tuple(body["assumptions"]),
         private=body["private"] is True,
         parent=body["parent"],

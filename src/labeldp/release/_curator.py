@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,13 @@ import numpy as np
 from jaxtyping import Int
 
 from labeldp._words import SecureWords, Words, identifier
-from labeldp.errors import InputError, LabelError, RowsError
+from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms import Randomizer, draw, expectation, grouped, per_unit, unit_sizes
 from labeldp.privacy import Budget, Channel, Guarantee, LabelSpace, Rows, compose, row_arrays
 from labeldp.release._certificate import Certificate, Draw
 from labeldp.release._ledger import Entry, Ledger
 from labeldp.release._release import Release
+from labeldp.release._rows import row_numbers
 
 
 class Curator:
@@ -107,7 +107,7 @@ class Curator:
             raise InputError(f"expected a randomizer such as RandomizedResponse, found {type(randomizer).__name__}")
         if randomizer.space != self.space:
             raise InputError("expected a randomizer for the curator's label space, found one for another")
-        index = _row_numbers(rows, self._codes.size)
+        index = row_numbers(rows, self._codes.size)
         channel = self._channel(randomizer, index)
         unit = "row" if self._unit is None else "unit"
         guarantee = Guarantee(channel.epsilon, unit=unit)
@@ -129,7 +129,7 @@ class Curator:
             self.space,
             index.size,
             (charge,),
-            expects=dataclasses.asdict(expectation(channel, randomizer.mass)),
+            expectation(channel, randomizer.mass),
             private=words.private,
         )
         return Release(codes, channel, self.space, certificate)
@@ -153,25 +153,6 @@ def budget_of(budget: float | tuple[float, float] | None) -> Budget | None:
     if budget is None or isinstance(budget, Budget):
         return budget
     return Budget(*budget) if isinstance(budget, tuple) else Budget(budget)
-
-
-def _row_numbers(rows: object, count: int) -> Int[np.ndarray, "n"]:
-    """Row numbers of a slice, of row numbers or of a mask; each at most once."""
-    if rows is None:
-        return np.arange(count)
-    if isinstance(rows, slice):
-        return np.arange(count)[rows]
-    given = np.asarray(rows)
-    if given.dtype == np.bool_:
-        if given.shape != (count,):
-            raise RowsError(f"expected a mask of {count} rows, found shape {given.shape}")
-        return np.flatnonzero(given)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise RowsError(f"expected row numbers in one dimension, found {given.dtype} of shape {given.shape}")
-    numbers = given.astype(np.int64)
-    if numbers.size and not (-count <= numbers.min() and numbers.max() < count):
-        raise RowsError(f"expected row numbers between 0 and {count - 1}, found others")
-    return numbers % count
 
 
 def _unit_numbers(units: object, count: int) -> Int[np.ndarray, "n"]:

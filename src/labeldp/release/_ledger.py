@@ -29,16 +29,21 @@ from labeldp.release._output import fate_of
 
 State = Literal["charged", "released", "void"]
 
+_STATES: dict[str, State] = {"released": "released", "void": "void"}
 _SCHEMA_VERSION = 1
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS events (
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE events (
     number INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, charge TEXT NOT NULL, event TEXT NOT NULL,
     body TEXT NOT NULL
 );
-CREATE TRIGGER IF NOT EXISTS events_stay BEFORE UPDATE ON events
+CREATE TRIGGER events_stay BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER events_remain BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER events_are_new BEFORE INSERT ON events WHEN EXISTS (SELECT 1 FROM events WHERE number = NEW.number)
     BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
-CREATE TRIGGER IF NOT EXISTS events_remain BEFORE DELETE ON events
+CREATE TRIGGER about_stays BEFORE UPDATE ON about BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER about_remains BEFORE DELETE ON about BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER about_is_new BEFORE INSERT ON about WHEN EXISTS (SELECT 1 FROM about WHERE name = NEW.name)
     BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
 """
 
@@ -90,7 +95,7 @@ class Ledger:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = path
+        self.path = path.absolute() if path else None
         self._process = os.getpid()
         self._thread = threading.RLock()
         self._memory = None if path else sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
@@ -98,7 +103,7 @@ class Ledger:
     def mark(self, *parts: str) -> str:
         """A keyed fingerprint of public facts; of no use to anyone without this ledger."""
         with self._open() as database:
-            ((key,),) = database.execute("SELECT value FROM about WHERE name = 'key'").fetchall()
+            key = dict(database.execute("SELECT name, value FROM about").fetchall())["key"]
         return hmac.new(bytes.fromhex(key), json.dumps(parts).encode(), hashlib.sha256).hexdigest()
 
     def entries(self) -> list[Entry]:
@@ -108,11 +113,17 @@ class Ledger:
         found: dict[str, Entry] = {}
         with self._open() as database:
             rows = database.execute("SELECT time, charge, event, body FROM events ORDER BY number").fetchall()
-        for time, name, event, body in rows:
-            if event == "charged":
-                found[name] = _entry(name, time, json.loads(body))
-            else:
-                found[name] = dataclasses.replace(found[name], state=event)
+        try:
+            for time, name, event, body in rows:
+                if event == "charged":
+                    found[name] = _entry(name, time, dict(json.loads(body)))
+                else:
+                    found[name] = dataclasses.replace(found[name], state=_STATES[event])
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise LedgerError(
+                f"expected charges and what became of them in the ledger {self.path}, found a "
+                f"{type(problem).__name__}; restore a copy"
+            ) from None
         return list(found.values())
 
     @contextmanager
@@ -125,12 +136,13 @@ class Ledger:
         """
         with self._alone():
             self._settle_the_dead()
-            self._admit(entry, budget)
             try:
+                self._admit(entry, budget)
                 yield
             except BaseException:
-                fate = fate_of(Path(entry.output), entry.identifier) if entry.output else "never left"
-                self._append(entry.identifier, "released" if fate == "left" else "void")
+                if any(known.identifier == entry.identifier for known in self.entries()):
+                    fate = fate_of(Path(entry.output), entry.identifier) if entry.output else "never left"
+                    self._append(entry.identifier, "released" if fate == "left" else "void")
                 raise
             self._append(entry.identifier, "released")
 
@@ -196,7 +208,11 @@ class Ledger:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """The database, with its tables and its key."""
+        """The database, with its tables and its key; one thread at a time."""
+        with self._thread:
+            yield from self._opened()
+
+    def _opened(self) -> Iterator[sqlite3.Connection]:
         database = self._memory
         try:
             if database is None:
@@ -206,7 +222,7 @@ class Ledger:
                 database.execute("PRAGMA synchronous = FULL")
             _prepare(database)
             yield database
-        except sqlite3.DatabaseError as problem:
+        except (sqlite3.DatabaseError, KeyError) as problem:
             raise LedgerError(f"expected a labeldp ledger at {self.path}, found: {problem}; restore a copy") from None
         except OSError as problem:
             raise LedgerError(f"expected to write the ledger {self.path}, found: {problem.strerror}") from None
@@ -228,11 +244,13 @@ def _prepare(database: sqlite3.Connection) -> None:
         for statement in _statements(_SCHEMA):
             database.execute(statement)
         rows = [("version", str(_SCHEMA_VERSION)), ("key", identifier())]
-        database.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", rows)
+        database.executemany("INSERT INTO about VALUES (?, ?)", rows)
         database.execute("COMMIT")
     elif not {"about", "events"} <= tables:
         raise sqlite3.DatabaseError("a database of something else")
-    ((version,),) = database.execute("SELECT value FROM about WHERE name = 'version'").fetchall()
+    if database.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
+        raise sqlite3.DatabaseError("a damaged database")
+    version = dict(database.execute("SELECT name, value FROM about").fetchall())["version"]
     if version != str(_SCHEMA_VERSION):
         raise sqlite3.DatabaseError(f"a ledger of version {version}, and this program knows {_SCHEMA_VERSION}")
 

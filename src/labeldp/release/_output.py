@@ -48,7 +48,10 @@ def staged(target: Path, identifier: str) -> Iterator[Path]:
         with suppress(OSError):  # an empty one is left by a job that was killed before its charge
             old.rmdir()
     staging = staging_of(target, identifier)
-    staging.mkdir(mode=0o700)
+    try:
+        staging.mkdir(mode=0o700)
+    except OSError as problem:
+        raise OutputError(f"expected to make a folder beside {target}, found: {problem.strerror}") from None
     try:
         yield staging
     finally:

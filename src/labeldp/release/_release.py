@@ -15,7 +15,8 @@ from jaxtyping import Float
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
 from labeldp.privacy import Channel, Guarantee, LabelSpace, row_arrays
 from labeldp.release._certificate import Certificate, digest
-from labeldp.release._columns import column_name, to_columns
+from labeldp.release._columns import to_columns
+from labeldp.release._rows import row_numbers
 
 _ENTRIES_PER_PIECE = 1 << 30
 
@@ -109,11 +110,15 @@ class Release:
 
     def __getitem__(self, rows: Any) -> Any:
         """Some of the rows, as a release that names this one as its parent; a single row is opaque."""
-        if isinstance(rows, int | np.integer):
+        if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
+            rows = rows[0]  # as arrays are asked for all that lies behind a row
+        if rows is None or isinstance(rows, tuple):
+            raise RowsError("expected rows in one dimension, found something else")
+        if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
             if not -len(self) <= rows < len(self):
                 raise RowsError(f"expected a row between 0 and {len(self) - 1}, found {rows}")
             return _LABEL
-        index = rows if isinstance(rows, slice) else np.asarray(rows)
+        index = rows if isinstance(rows, slice) else row_numbers(rows, len(self))
         codes, channel = self.codes[index], self.channel.take(index)
         parent = self.certificate.parent or self.hash
         certificate = dataclasses.replace(self.certificate, rows=len(codes), files=(), columns=(), parent=parent)
@@ -150,14 +155,18 @@ class Release:
             InputError: The table has another number of rows, or a column with the name of a released one.
             OutputError: The folder exists.
         """
-        from labeldp.release._writing import write_release  # noqa: PLC0415 (the writer knows releases)
+        from labeldp.release._writing import without_index, write_release  # noqa: PLC0415 (the writer knows releases)
 
-        public = pa.table({}) if table is None else pa.table(table)
+        public = pa.table({}) if table is None else without_index(pa.table(table))
         if table is not None and public.num_rows != len(self):
             raise InputError(f"expected a table of {len(self)} rows like the release, found {public.num_rows}")
         added = self._table(label)
-        if shared := set(public.column_names) & set(added.column_names):
-            raise InputError(f"expected no column named {sorted(shared)[0]!r} in the table; rename it")
+        names = [*public.column_names, *added.column_names, label]
+        if len(set(names)) != len(names):
+            name = next(name for name in names if names.count(name) > 1)
+            raise InputError(
+                f"expected other names beside the released label, found a column {name!r}; rename or drop it"
+            )
         columns = {**{name: public[name] for name in public.column_names}, **{n: added[n] for n in added.column_names}}
         return write_release(Path(directory), pa.table(columns), dataclasses.replace(self.certificate, label=label))
 
@@ -171,6 +180,10 @@ class Release:
         from labeldp.release._verifying import load_release  # noqa: PLC0415 (the reader knows releases)
 
         return load_release(Path(directory))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies are made anew, so that their arrays are read-only too."""
+        return Release, (self.codes, self.channel, self.space, self.certificate)
 
     def _table(self, label: str) -> pa.Table:
         """The released columns, in pieces that fit in 32-bit offsets."""
@@ -186,6 +199,3 @@ class Release:
         mechanisms = ", ".join(draw.mechanism for draw in self.certificate.draws)
         public = "" if self.certificate.private else ", NOT PRIVATE (test words)"
         return f"<Release of {len(self)} rows by {mechanisms}, epsilon {self.guarantee.epsilon:.6g}{public}>"
-
-
-__all__ = ["Release", "ReleasedLabel", "column_name"]

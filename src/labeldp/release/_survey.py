@@ -17,7 +17,8 @@ from labeldp.privacy import LabelSpace
 from labeldp.release._tables import Table, ahead
 
 _HEAD = 1 << 16
-_FINGERPRINT_ROWS = 1 << 12
+#: Rows of a fingerprint: few, so that a table is known again after rows were appended.
+_FINGERPRINT_ROWS = 32
 _FEW_VALUES = 0.5
 _FEWEST_TO_SORT = 1 << 21
 
@@ -129,6 +130,8 @@ def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_ro
             raise LabelError(
                 "expected numbers in the label column, found other text; declare classes instead"
             ) from None
+    if pa.types.is_boolean(space.arrow_type()):
+        column = pc.utf8_lower(column)
     texts = pa.array([str(value).lower() if isinstance(value, bool) else str(value) for value in space.points])
     places = pc.index_in(column, value_set=texts).cast(pa.int64())
     known = pa.array(space.points, space.arrow_type()).take(places)
@@ -156,10 +159,20 @@ def unit_keys(column: pa.Array) -> Int[np.ndarray, "n"]:
         column = column.dictionary_decode()
     if pa.types.is_integer(column.type):
         return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
+    if pa.types.is_nested(column.type):
+        raise TableError(f"expected a unit column of plain values, found {column.type}; name another")
     coded = column.dictionary_encode()
-    values = [hashlib.blake2b(repr(v).encode(), digest_size=8).digest() for v in coded.dictionary.to_pylist()]
+    values = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in _texts(coded.dictionary)]
     keys = np.frombuffer(b"".join(values), dtype=np.int64)
     return np.asarray(keys[coded.indices.to_numpy(zero_copy_only=False)])
+
+
+def _texts(column: pa.Array) -> list[str]:
+    """Values as text, by Arrow where it can: Python cannot hold every date and time."""
+    try:
+        return [str(text) for text in column.cast(pa.string()).to_pylist()]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return [str(value) for value in column.to_pylist()]
 
 
 def _numbers(column: pa.Array) -> pa.Array | None:
@@ -174,9 +187,17 @@ def heads(table: Table) -> dict[str, str]:
     """The first values of each column but the label, as text, where they tell data sets apart."""
     others = [name for name in table.schema.names if name != table.label]
     for batch in table.batches(others, _FINGERPRINT_ROWS) if others else ():
-        texts = {name: list(map(str, column.to_pylist())) for name, column in zip(others, batch.columns, strict=True)}
+        texts = {name: list(map(_one_form, _texts(column))) for name, column in zip(others, batch.columns, strict=True)}
         return {name: "\n".join(found) for name, found in texts.items() if len(set(found)) > 1}
     return {}
+
+
+def _one_form(text: str) -> str:
+    """A number as Python writes it, whatever file it was in; other text as it is."""
+    try:
+        return repr(float(text))
+    except ValueError:
+        return text
 
 
 def _column_notes(table: Table, space: LabelSpace, kept: list[str]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._words import SecureWords, Words, identifier
-from labeldp.errors import InputError
+from labeldp.errors import InputError, TableError
 from labeldp.mechanisms import (
     BitResponse,
     Expectation,
@@ -54,7 +55,7 @@ MECHANISMS: Mapping[str, Callable[[LabelSpace, float], Randomizer]] = MappingPro
 
 _ROWS_PER_BATCH = 1 << 18
 _ENTRIES_PER_BATCH = 1 << 24
-_DECLARED_PUBLIC = "the kept columns, the row order and the row set are public and were declared so"
+_DECLARED_PUBLIC = "the kept columns, the row order, the row set and the split into files are public"
 
 Progress = Callable[[str, int, int], None]
 
@@ -125,10 +126,13 @@ def release_table(
     """
     report = progress or (lambda *_: None)
     allowance = budget_of(budget)
-    raw = table = open_table(Path(source), label)
+    table = open_table(Path(source), label)
+    stamp, known_by = table.stamp, heads(table)
     kept = kept_columns(table.schema, label, keep, drop)
     likely = _prior_columns(table, space, mechanism, prior)
     _public(table, [unit] if unit else [], "unit")
+    if unit and mechanism == PRIOR:
+        raise InputError(f"expected a mechanism without a prior for units of several rows, found {mechanism!r}")
     target, path = Path(output).absolute(), ledger_path(table.path, ledger)
     check_target(target)
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // space.size))
@@ -142,7 +146,7 @@ def release_table(
     entry = Entry(
         identifier(),
         label,
-        _marks(record, raw),
+        _marks(record, table.path, known_by),
         law.name,
         guarantee,
         Rows.all(found.rows),
@@ -150,7 +154,9 @@ def release_table(
         output=str(target),
     )
     with staged(target, entry.identifier) as staging, record.charged(entry, allowance):
+        _unchanged(table, stamp)
         certificate = job.write(staging, entry, SecureWords())
+        _unchanged(table, stamp)
         finish(staging, target, certificate)
     return TableRelease(certificate, target, path, found.notes, _write_notes(path, found.notes))
 
@@ -177,7 +183,7 @@ def kept_columns(schema: pa.Schema, label: str, keep: Sequence[str] | None, drop
 
 def ledger_path(source: Path, ledger: str | Path | None = None) -> Path:
     """Where the charges for a table are kept: beside it, unless another place was named."""
-    source = source.absolute()
+    source = source.resolve()
     return Path(ledger).absolute() if ledger else source.with_name(f"{source.name}.labeldp-ledger")
 
 
@@ -216,7 +222,7 @@ class _Job:
                     self.report("release", done, self.rows)
                 files.append(writer.close())
         if done != self.rows:
-            raise InputError(f"expected a table that stays as it is, found {done} rows after {self.rows}; try again")
+            raise TableError(f"expected a table that stays as it is, found {done} rows after {self.rows}; try again")
         expects = Expectation(*(totals / self.rows).tolist())
         return self._certificate(entry, tuple(files), columns_of(staging / files[0].name), expects, words)
 
@@ -265,7 +271,7 @@ class _Job:
             draws=(Draw.of(self.law.name, self.law.channel, entry.rows, entry.guarantee),),
             columns=columns,
             files=files,
-            expects=dataclasses.asdict(expects),
+            expects=expects,
             assumptions=tuple(declared),
             private=words.private,
         )
@@ -328,17 +334,26 @@ def _known(schema: pa.Schema, names: Sequence[str], what: str) -> None:
             raise InputError(f"expected the {what} column {name!r} in the table, found {', '.join(schema.names[:20])}")
 
 
-def _marks(ledger: Ledger, table: Table) -> tuple[str, ...]:
+def _unchanged(table: Table, stamp: object) -> None:
+    """What was checked is what is released: units and priors of another table would not be paid for."""
+    if table.stamp != stamp:
+        raise TableError(f"expected a table that stays as it is, found {table.path} changed meanwhile; try again")
+
+
+def _marks(ledger: Ledger, path: Path, known_by: Mapping[str, str]) -> tuple[str, ...]:
     """Fingerprints of the data: its path, and the head of each column but the label."""
-    path = ledger.mark("path", str(table.path.resolve()))
-    return (path, *(ledger.mark("column", name, head) for name, head in sorted(heads(table).items())))
+    columns = (ledger.mark("column", name, head) for name, head in sorted(known_by.items()))
+    return (ledger.mark("path", str(path.resolve())), *columns)
 
 
 def _write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
     """Keep the notes for the curator beside the ledger, readable by nobody else."""
     path = ledger.with_name(f"{ledger.name}.notes")
-    if notes:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with suppress(OSError):  # whether a release fails must not depend on whether there are notes
+        if not notes:
+            return path
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o600)
             file.writelines(f"{note}\n" for note in notes)
     return path

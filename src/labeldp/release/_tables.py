@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from labeldp.errors import TableError
 
 _ENDINGS = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".pq": "parquet"}
+_OURS = ".labeldp-"
 _CSV_BLOCK = 1 << 24
 _ROWS_LOOKED_AT = 1 << 16
 
@@ -55,11 +56,21 @@ class Table:
         wanted = list(dict.fromkeys(columns))
         for path in self.files if file is None else (file,):
             parts = _partition(self.path, path)
-            stored = [name for name in wanted if name not in parts]
+            stored = [name for name in wanted if name not in parts] or [self.label]  # one at least, to count rows by
             for batch in _even(_quiet(path, self._read(path, stored, rows)), rows):
                 constants = {name: pa.repeat(value, batch.num_rows) for name, value in parts.items()}
                 found = dict(zip(batch.schema.names, batch.columns, strict=True)) | constants
+                if not set(wanted) <= set(found):
+                    raise TableError(
+                        f"expected the columns of {path.name} to stay as they are, found one gone; try again"
+                    )
                 yield pa.record_batch([found[name] for name in wanted], names=wanted)
+
+    @property
+    def stamp(self) -> tuple[tuple[int, ...], ...]:
+        """What changes when a file is written: its size, its time and its place on the disk."""
+        found = [file.stat() for file in self.files if file.exists()]
+        return tuple((state.st_size, state.st_mtime_ns, state.st_ino) for state in found)
 
     def _read(self, path: Path, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         if self.kind == "parquet":
@@ -90,7 +101,9 @@ def open_table(path: Path, label: str) -> Table:
     if len(set(names)) != len(names):
         raise TableError("expected different column names, found one twice; rename it")
     if label not in names:
-        raise TableError(f"expected a label column {label!r}, found the columns {', '.join(names[:20])}")
+        raise TableError(
+            f"expected a label column {label!r}, found {len(names)} others; does the first line name them?"
+        )
     if any(label in _partition(path, file) for file in files):
         raise TableError(f"expected {label!r} inside the files, found it in their paths, which give labels away")
     return Table(path, kind, tuple(files), schemas[0], label)
@@ -124,13 +137,18 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        found = sorted(f for f in path.rglob("*") if f.is_file() and not f.name.startswith((".", "_")))
+        found = sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path)))
         if not found:
             raise TableError(f"expected CSV or Parquet files in the folder {path}, found none")
         return found
     if not path.is_file():
         raise TableError(f"expected a table, found no file or folder {path}")
     return [path]
+
+
+def _is_hidden(file: Path) -> bool:
+    """Whether a file in a folder is none of its tables: hidden, or kept here by this package."""
+    return any(part.startswith((".", "_")) for part in file.parts) or _OURS in file.name
 
 
 def _kind(file: Path) -> Literal["csv", "parquet"]:

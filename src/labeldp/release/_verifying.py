@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
-from labeldp.privacy import Rows, channel_of
+from labeldp.mechanisms import Expectation, expectation
+from labeldp.privacy import GroupedChannel, channel_of
 from labeldp.release._certificate import UNKNOWN, Certificate, File
 from labeldp.release._columns import CODES, column_name, column_types, from_column
 from labeldp.release._output import CERTIFICATE
@@ -22,6 +25,7 @@ from labeldp.release._writing import file_digest
 
 _ROWS_PER_BATCH = 1 << 16
 _ENTRIES_PER_BATCH = 1 << 24
+_HASH = re.compile("[0-9a-f]{64}")
 _ALLOWED_METADATA = {b"ARROW:schema"}
 
 
@@ -116,9 +120,24 @@ def _laws(_: Path, certificate: Certificate) -> str:
             raise VerificationError(f"expected epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")
         if channel.classes != certificate.space.size:
             raise VerificationError(f"expected a law of {certificate.space.size} classes, found {channel.classes}")
-        if certificate.parent is None and draw.rows != Rows.all(certificate.rows):
-            raise VerificationError("expected a charge for every row of the table, found other rows")
+        if (draw.guarantee.unit != "row") != isinstance(channel, GroupedChannel):
+            raise VerificationError(f"expected a law for the unit {draw.guarantee.unit!r}, found another")
+        if certificate.parent is not None and not _HASH.fullmatch(str(certificate.parent)):
+            raise VerificationError("expected the SHA-256 of the release that this is part of, found something else")
+        if certificate.parent is None and not draw.rows.may_be(certificate.rows):
+            raise VerificationError(f"expected a charge for {certificate.rows} rows, found other rows")
+        expected = expectation(channel, np.ones(())) if not draw.law["by_row"] else None
+        if expected is not None and not _close(expected, certificate.expects):
+            raise VerificationError("expected what the law keeps of a label, found other figures")
     return f"epsilon {certificate.guarantee.epsilon:.6g}, rounded up"
+
+
+def _close(one: Expectation, other: Expectation) -> bool:
+    """Whether two expectations are the same up to the rounding of a mean."""
+    return all(
+        math.isclose(a, b, rel_tol=1e-9)
+        for a, b in ((one.truth_probability, other.truth_probability), (one.clean_share, other.clean_share))
+    )
 
 
 def _files(folder: Path, certificate: Certificate) -> str:
@@ -139,7 +158,7 @@ def _schemas(folder: Path, certificate: Certificate) -> str:
         with pq.ParquetFile(folder / file.name) as opened:
             schema = opened.schema_arrow
             columns = tuple((field.name, str(field.type)) for field in schema)
-            fields = [field.name for field in schema if field.metadata]
+            fields = [field.name for field in schema if _has_metadata(field)]
             extra = set(opened.metadata.metadata or {}) - _ALLOWED_METADATA
             if columns != certificate.columns:
                 raise VerificationError(f"expected the listed columns in {file.name}, found {[n for n, _ in columns]}")
@@ -158,6 +177,14 @@ def _schemas(folder: Path, certificate: Certificate) -> str:
         if dict(certificate.columns).get(name) != str(kind):
             raise VerificationError(f"expected a column {name!r} of type {kind}")
     return f"{len(certificate.columns)} columns, {certificate.rows} rows"
+
+
+def _has_metadata(field: pa.Field) -> bool:
+    """Whether a field says more than its name and type, at any depth."""
+    kind = field.type
+    inner = [kind.field(i) for i in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+    allowed = {b"PARQUET:field_id"}
+    return bool(set(field.metadata or {}) - allowed) or any(_has_metadata(part) for part in inner)
 
 
 def _values(folder: Path, certificate: Certificate) -> str:
@@ -188,5 +215,9 @@ def _fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File, dict
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // certificate.space.size))
     for file in certificate.files:
         with pq.ParquetFile(folder / file.name) as opened:
-            for batch in ahead(opened.iter_batches(batch_size=rows, columns=list(columns.values()))):
+            batches = ahead(opened.iter_batches(batch_size=rows, columns=list(columns.values())))
+            empty = pa.record_batch(
+                [pa.array([], field.type) for field in opened.schema_arrow], schema=opened.schema_arrow
+            )
+            for batch in batches if file.rows else [empty]:
                 yield file, {name: from_column(batch[column], certificate.space) for name, column in columns.items()}

@@ -52,10 +52,31 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values themselves."""
+    """The type of the values themselves, all the way down."""
     if pa.types.is_dictionary(kind):
         return plain_type(kind.value_type)
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain_field(kind.field(i)) for i in range(kind.num_fields)])
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_plain_field(kind.value_field))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_plain_field(kind.value_field), kind.list_size)
+    return pa.list_(_plain_field(kind.value_field)) if pa.types.is_list(kind) else kind
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, plain_type(field.type), field.nullable)
+
+
+def without_index(table: pa.Table) -> pa.Table:
+    """A table without the columns that a pandas index became: an index is public only as a column."""
+    try:
+        index = (table.schema.pandas_metadata or {}).get("index_columns", [])
+    except ValueError:
+        index = []
+    return table.drop_columns([name for name in index if isinstance(name, str) and name in table.column_names])
 
 
 def plain_column(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

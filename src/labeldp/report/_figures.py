@@ -10,11 +10,12 @@ from labeldp.bounds import Option, Plan
 from labeldp.errors import MissingExtraError, OutputError
 
 _MARKERS = "osD^v"
+_ENDINGS = (".png", ".svg", ".pdf")
 
 
 def save_plan_figure(found: Plan, path: Path) -> Path:
     """What each mechanism keeps over epsilon, as a PNG, SVG or PDF by the file's ending."""
-    figure, axes = _figure()
+    figure, axes = _figure(path)
     for marker, (name, points) in zip(_MARKERS, curves(found).items(), strict=False):
         axes.plot(*zip(*points, strict=True), marker=marker, label=name)
     axes.axvline(found.epsilon, color="0.6", linestyle=":", label=f"epsilon {found.epsilon:g}")
@@ -41,7 +42,7 @@ def save_lines(
     lines: dict[str, Sequence[tuple[float, float]]], path: Path, title: str, x_label: str, y_label: str
 ) -> Path:
     """Named lines over a logarithmic axis."""
-    figure, axes = _figure()
+    figure, axes = _figure(path)
     for marker, (name, points) in zip(_MARKERS * len(lines), lines.items(), strict=False):
         axes.plot(*zip(*points, strict=True), marker=marker, label=name)
     axes.set(xscale="log", xlabel=x_label, ylabel=y_label, title=title)
@@ -54,7 +55,9 @@ def _curve(option: Option) -> str:
     return "subset, for counting" if "counting" in option.detail else option.mechanism
 
 
-def _figure() -> tuple[Any, Any]:
+def _figure(path: Path) -> tuple[Any, Any]:
+    if path.suffix.lower() not in _ENDINGS:
+        raise OutputError(f"expected a figure that ends in {', '.join(_ENDINGS)}, found {path.name}")
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
     except ImportError:
@@ -70,8 +73,6 @@ def _saved(figure: Any, axes: Any, path: Path) -> Path:
     axes.legend(frameon=False, fontsize="small")
     try:
         figure.savefig(path, dpi=150)
-    except ValueError:
-        raise OutputError(f"expected a figure that ends in .png, .svg or .pdf, found {path.name}") from None
     except OSError as problem:
         raise OutputError(f"expected to write the figure {path}, found: {problem.strerror}") from None
     return path

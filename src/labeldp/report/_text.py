@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from labeldp._checks import printable
 from labeldp.bounds import Plan
 from labeldp.release import Entry, TableRelease, Verdict
 
@@ -21,34 +22,36 @@ def release_text(done: TableRelease) -> Parts:
     """What was released, what it promises and what it keeps. Nothing in it depends on a true label."""
     certificate = done.certificate
     expects, law = certificate.expects, certificate.draws[0].law
-    share = expects["clean_share"]
+    share = expects.clean_share
     lines = _pairs()
-    lines.add_row("mechanism", _mechanism(certificate.draws[0].mechanism, law))
-    lines.add_row(
-        "truth kept", f"{expects['truth_probability']:.1%} of rows, expected: what is released contains the true class"
+    _row(lines, "mechanism", _mechanism(certificate.draws[0].mechanism, law))
+    _row(
+        lines,
+        "truth kept",
+        f"{expects.truth_probability:.1%} of rows, expected: what is released contains the true class",
     )
-    lines.add_row(
-        "worth", f"{int(certificate.rows * share):,} clean rows of {certificate.rows:,} ({share:.1%}), expected"
+    _row(
+        lines, "worth", f"{int(certificate.rows * share):,} clean rows of {certificate.rows:,} ({share:.1%}), expected"
     )
-    lines.add_row("columns", _listed([name for name, _ in certificate.columns]))
-    lines.add_row("output", str(done.output))
-    lines.add_row("ledger", str(done.ledger))
-    lines.add_row("your notes", f"{done.notes_file} (if there are any; for the curator alone)")
-    return [Text(certificate.guarantee.sentence()), Text(), lines]
+    _row(lines, "columns", _listed([name for name, _ in certificate.columns]))
+    _row(lines, "output", str(done.output))
+    _row(lines, "ledger", str(done.ledger))
+    _row(lines, "your notes", f"{done.notes_file} (if there are any; for the curator alone)")
+    return [_said(certificate.sentence), Text(), lines]
 
 
 def verdict_text(verdict: Verdict) -> Parts:
     """What was checked, what was found, and what cannot be known."""
     lines = Table.grid(padding=(0, 2))
     for check in verdict.checks:
-        lines.add_row(Text("ok" if check.holds else "FAILED", "green" if check.holds else "bold red"), Text(check.what))
+        _row(lines, Text("ok" if check.holds else "FAILED", "green" if check.holds else "bold red"), check.what)
         if not check.holds:
-            lines.add_row("", Text(check.found))
+            _row(lines, "", check.found)
     parts: Parts = [lines, Text()]
     if verdict.holds and verdict.certificate is not None:
-        parts += [Text(verdict.certificate.guarantee.sentence()), Text()]
-        parts += [Text(f"declared, not checked: {what}") for what in verdict.certificate.assumptions]
-    parts += [Text("This cannot show:"), *(Text(f"  - {what}") for what in verdict.unknown)]
+        parts += [_said(verdict.certificate.sentence), Text()]
+        parts += [_said(f"declared, not checked: {what}") for what in verdict.certificate.assumptions]
+    parts += [Text("This cannot show:"), *(_said(f"  - {what}") for what in verdict.unknown)]
     return parts
 
 
@@ -57,7 +60,8 @@ def plan_text(found: Plan) -> Parts:
     title = f"{found.rows:,} rows, {found.classes} classes, epsilon {found.epsilon:g}"
     now = _table(title, ["mechanism", "releases", "truth kept", "clean rows", "share", "variance", ""])
     for option in found.options:
-        now.add_row(
+        _row(
+            now,
             option.mechanism,
             option.detail,
             f"{option.truth_probability:.1%}",
@@ -72,7 +76,7 @@ def plan_text(found: Plan) -> Parts:
     )
     for name in names:
         shares = [{_name(o.mechanism, o.detail): o.clean_share for o in row} for row in found.sweep if row]
-        over.add_row(name, *(f"{share[name]:.2%}" if name in share else "-" for share in shares))
+        _row(over, name, *(f"{share[name]:.2%}" if name in share else "-" for share in shares))
     told = Text(
         "A clean row is what one true label is worth for telling two likely classes apart; variance is that of "
         "one row's unbiased vector. From parameters alone."
@@ -85,19 +89,20 @@ def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, flo
     charges = _table("charges", ["time (UTC)", "label", "mechanism", "epsilon", "unit", "rows", "state", "output"])
     for entry in entries:
         rows = sum(stop - start for start, stop in entry.rows.ranges)
-        charges.add_row(
+        _row(
+            charges,
             entry.time[:19],
-            Text(entry.label),
+            entry.label,
             entry.mechanism,
             f"{entry.guarantee.epsilon:.6g}",
-            Text(entry.guarantee.unit),
+            entry.guarantee.unit,
             f"{rows:,}",
             entry.state,
-            Text(entry.output or "in memory"),
+            entry.output or "in memory",
         )
     spent = _table("spent", ["label", "epsilon", "of budget", "delta", "of budget"])
     for label, epsilon, most, delta, most_delta in totals:
-        spent.add_row(Text(label), f"{epsilon:.6g}", f"{most:.6g}", f"{delta:g}", f"{most_delta:g}")
+        _row(spent, label, f"{epsilon:.6g}", f"{most:.6g}", f"{delta:g}", f"{most_delta:g}")
     told = Text(
         "'charged' is not settled: a release is at work, or was killed and its output can't be told apart. "
         "'void' never left and costs nothing."
@@ -125,6 +130,16 @@ def _listed(names: list[str]) -> str:
     return (
         ", ".join(names) if more <= 0 else f"{', '.join(names[: _SHOWN_COLUMNS // 2])} ... {names[-1]} ({len(names)})"
     )
+
+
+def _said(text: str, style: str = "") -> Text:
+    """A text as it is: nothing in it is markup, and nothing in it commands the terminal."""
+    return Text(printable(text), style)
+
+
+def _row(table: Table, *cells: str | Text) -> None:
+    """Add a row of texts as they are."""
+    table.add_row(*(cell if isinstance(cell, Text) else _said(cell) for cell in cells))
 
 
 def _pairs() -> Table:
