@@ -64,6 +64,11 @@ def main(folder: Path) -> None:
     console = Console(width=120)
     console.print(table)
     console.print(done.certificate.guarantee.sentence(), soft_wrap=True)
+    console.print(
+        f"So it is for each release alone. The four releases of each table together cost epsilon {sum(EPSILONS):g}, as "
+        "its ledger knows: in earnest you release once.",
+        soft_wrap=True,
+    )
     console.print(f"files: {folder}    figure: {figure}", soft_wrap=True, highlight=False)
 
 

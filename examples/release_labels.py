@@ -16,7 +16,7 @@ curator = Curator(labels, space, budget=1.0)
 release = curator.randomize(SubsetResponse(space, epsilon=1.0))
 print(release.guarantee)
 
-folder = release.save(Path(tempfile.mkdtemp()) / "shared", table=data.data, label="diagnosis")
+folder = release.save(Path(tempfile.mkdtemp()) / "shared", table=data.data, label="diagnosis", keep="all")
 print("verified:", verify(folder).holds)
 
 again = Release.load(folder)

@@ -51,9 +51,9 @@ def number(value: object, name: str) -> float:
     try:
         found = float(value)
     except OverflowError:
-        found = math.nan
+        found = math.inf
     if math.isnan(found):
-        raise EpsilonError(f"expected {name} to be a number that a float can hold, found another; give a finite value")
+        raise EpsilonError(f"expected {name} to be a number, found nan; give a finite value")
     return found
 
 

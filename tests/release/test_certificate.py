@@ -23,7 +23,7 @@ mpmath.mp.dps = 60
 def folder(space, labels, randomizer_for, tmp_path):
     """A saved release by each mechanism."""
     release = Curator(labels, space).randomize(randomizer_for(space, 1.0, len(labels)))
-    return release.save(tmp_path / "out", pa.table({"x": range(60)}))
+    return release.save(tmp_path / "out", pa.table({"x": range(60)}), keep="all")
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ CHANGES = {
 def test_no_part_can_be_changed(space, labels, tmp_path, path, value):
     """A certificate with another value anywhere fails, with a verdict and not with an exception."""
     release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
-    folder = release.save(tmp_path / "out", pa.table({"x": range(60)}))
+    folder = release.save(tmp_path / "out", pa.table({"x": range(60)}), keep="all")
     body = changed(read(folder), path, value)
     assert not verdict_of(folder, body).holds
 

@@ -276,7 +276,7 @@ def _hash(release):
 
 def test_every_mechanism_comes_back(release, tmp_path):
     """Saved and loaded, a release is the same, and the folder verifies."""
-    folder = release.save(tmp_path / "out", pa.table({"x": range(60)}))
+    folder = release.save(tmp_path / "out", pa.table({"x": range(60)}), keep="all")
     assert verify(folder).holds
     back = Release.load(folder)
     assert same(back, release)
@@ -335,7 +335,7 @@ class PolarsLike:
 def test_public_columns_of_every_kind(plain, tmp_path, make):
     """Frames and tables are written with their values, types and order."""
     public = {"n": list(range(60)), "x": [0.5] * 60, "t": ["ü,\n"] * 60}
-    folder = plain.save(tmp_path / "out", make(public), label="colour")
+    folder = plain.save(tmp_path / "out", make(public), label="colour", keep="all")
     written = pq.read_table(folder / "data.parquet")
     assert written.drop(["colour_released"]).to_pydict() == public
     assert written.column_names == ["n", "x", "t", "colour_released"]
@@ -345,7 +345,7 @@ def test_public_columns_of_every_kind(plain, tmp_path, make):
 def test_an_index_is_no_public_column(plain, tmp_path):
     """A frame's index, which often holds the order of labels, is not written unless it is made a column."""
     frame = pd.DataFrame({"x": range(60)}, index=np.random.default_rng(0).permutation(60))
-    folder = plain.save(tmp_path / "out", frame)
+    folder = plain.save(tmp_path / "out", frame, keep="all")
     assert pq.read_schema(folder / "data.parquet").names == ["x", "label_released"]
 
 
@@ -353,7 +353,7 @@ def test_a_table_of_another_length_is_refused(plain, tmp_path):
     """Too few and too many rows are refused, and nothing is written."""
     for rows in (59, 61, 0):
         with pytest.raises(InputError):
-            plain.save(tmp_path / "out", pa.table({"x": np.arange(rows)}))
+            plain.save(tmp_path / "out", pa.table({"x": np.arange(rows)}), keep="all")
     assert not any(tmp_path.iterdir())
 
 
@@ -361,7 +361,7 @@ def test_a_table_of_another_length_is_refused(plain, tmp_path):
 def test_name_collisions_are_refused(plain, labels, tmp_path, name):
     """Neither the true label's column nor one named like the released labels may stand beside them."""
     with pytest.raises(InputError):
-        plain.save(tmp_path / "out", pa.table({"x": range(60), name: labels}), label="colour")
+        plain.save(tmp_path / "out", pa.table({"x": range(60), name: labels}), label="colour", keep="all")
     assert not any(tmp_path.iterdir())
 
 
@@ -369,14 +369,14 @@ def test_columns_that_differ_by_row_collide_too(space, labels, tmp_path):
     """A public column may not be named like the groups of units."""
     release = Curator(labels, space, units=np.arange(60) // 2).randomize(RandomizedResponse(space, 1.0))
     with pytest.raises(InputError):
-        release.save(tmp_path / "out", pa.table({"label_groups": range(60)}))
+        release.save(tmp_path / "out", pa.table({"label_groups": range(60)}), keep="all")
 
 
 def test_a_public_column_twice_is_refused(plain, tmp_path):
     """Two columns of one name raise an error of this library."""
     twice = pa.Table.from_arrays([pa.array(range(60))] * 2, names=["x", "x"])
     with pytest.raises(LabelDPError):
-        plain.save(tmp_path / "out", twice)
+        plain.save(tmp_path / "out", twice, keep="all")
 
 
 def test_an_existing_output_is_refused(plain, tmp_path):
@@ -405,7 +405,7 @@ def test_hidden_content_does_not_travel(plain, tmp_path):
             metadata={"pandas": "secrettable"},
         ),
     )
-    folder = plain.save(tmp_path / "out", table)
+    folder = plain.save(tmp_path / "out", table, keep="all")
     data = (folder / "data.parquet").read_bytes()
     assert not [word for word in (b"unusedsecret", b"secretfield", b"secrettable") if word in data]
     schema = pq.read_schema(folder / "data.parquet")

@@ -360,7 +360,7 @@ def test_neighbours_of_a_curator_leave_the_same_bytes(labels, space, randomizer_
     found = []
     for i, given in enumerate((labels, *neighbours(labels, space.values))):
         release = Curator(given, space).randomize(randomizer_for(space, 1.0, 60))
-        folder = release.save(tmp_path / str(i), pd.DataFrame({"x": range(60)}))
+        folder = release.save(tmp_path / str(i), pd.DataFrame({"x": range(60)}), keep="all")
         found.append((files(folder), release.hash, repr(release), release.certificate.to_json()))
     assert all(one == found[0] for one in found)
 

@@ -21,7 +21,7 @@ _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, a
 def folder(space, labels, tmp_path):
     """A good release with a public column."""
     release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
-    return release.save(tmp_path / "out", pa.table({"x": range(60)}), label="colour")
+    return release.save(tmp_path / "out", pa.table({"x": range(60)}), label="colour", keep="all")
 
 
 def failing(folder):

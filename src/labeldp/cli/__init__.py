@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
@@ -26,6 +28,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
+
+@app.callback(invoke_without_command=True)
+def _about(
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"labeldp {metadata.version('labeldp')}")
+
+
 for _command in (release, verify, plan, ledger):
     app.command()(_command)
 

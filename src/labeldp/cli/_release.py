@@ -19,7 +19,9 @@ def release(
     epsilon: Annotated[float, typer.Option(help="What each label, or all labels of one unit, may cost.")],
     output: Annotated[Path, typer.Option(help="A folder that does not exist yet.")],
     classes: Annotated[str | None, typer.Option(help="Declared classes: a,b,c or @FILE with one on each line.")] = None,
-    interval: Annotated[str | None, typer.Option(help="Declared range and grid of a real label: LO,HI,STEP.")] = None,
+    interval: Annotated[
+        str | None, typer.Option(help="A real label's range and grid, LO,HI,STEP; others are clipped.")
+    ] = None,
     keep: Annotated[list[str] | None, typer.Option(help="Public columns, a,b,c, or 'all' but the label.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Columns that are not public; all others are.")] = None,
     mechanism: Annotated[str, typer.Option(help="auto, randomized-response, subset, bits or prior.")] = "auto",

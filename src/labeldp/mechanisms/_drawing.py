@@ -9,8 +9,8 @@ from labeldp._chunks import over_chunks
 from labeldp._words import Words
 from labeldp.privacy import Channel, row_arrays
 
-#: Words that a thread holds at a time; they fit in its cache.
-_WORDS_PER_CHUNK = 1 << 16
+#: Words that a thread holds at a time: two megabytes, so that the interpreter's part in a chunk is small.
+_WORDS_PER_CHUNK = 1 << 18
 
 
 def draw(channel: Channel, codes: Int[np.ndarray, "n"], words: Words, first_row: int = 0) -> np.ndarray:

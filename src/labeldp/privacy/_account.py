@@ -77,8 +77,8 @@ class Budget:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        _checks.epsilon(self.epsilon, "budget")
-        _checks.delta(self.delta)
+        object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon, "budget"))
+        object.__setattr__(self, "delta", _checks.delta(self.delta))
 
 
 def compose(charges: Iterable[Charge]) -> tuple[float, float]:
@@ -124,11 +124,12 @@ class Account:
         epsilon, delta = _exact([*self.charges, charge])
         most = self.budget
         if epsilon > Decimal(repr(most.epsilon)) or delta > Decimal(repr(most.delta)):
+            spent, asked = shown_above(self.spent[0], 7), shown_above(charge.guarantee.epsilon, 7)
             raise BudgetError(
                 f"expected a total within the budget (epsilon {most.epsilon:g}, delta {most.delta:g}), found epsilon "
-                f"{shown_above(epsilon, 6)} and delta {shown_above(delta, 3)}: epsilon {self.spent[0]:.6g} is spent "
-                f"and {charge.guarantee.epsilon:.6g} was asked for; use the release that exists, or decide on a "
-                "larger budget and state it"
+                f"{shown_above(epsilon, 7)} and delta {shown_above(delta, 3)}: epsilon {spent} is spent and "
+                f"{asked} was asked for; use the release that exists, or "
+                "decide on a larger budget and state it (budget=, --budget)"
             )
         return Account(most, (*self.charges, charge))
 

@@ -40,6 +40,11 @@ class ResponseChannel(Channel):
         accept(Fraction(keep, other) if other else Fraction(1), epsilon, bits)
         return cls(classes, keep, other, bits=bits)
 
+    @classmethod
+    def nearly_certain(cls, classes: int) -> Self:
+        """The channel that changes a label in ``classes - 1`` of ``2**64`` words: for labels that are public."""
+        return cls(classes, (1 << 64) - (classes - 1), 1)
+
     @property
     def odds(self) -> Fraction:
         """``keep / other``."""

@@ -152,8 +152,8 @@ class Classes(LabelSpace):
         elif array.null_count:
             row = first_row + pc.index(missing, True).as_py()
             raise LabelError(
-                f"expected a label in every row, found none in row {row}; "
-                "declare a class for missing labels, or leave such rows out"
+                f"expected a label in every row, found none in row {row}; declare a class and give it to "
+                "missing labels (missing=, --missing), or leave such rows out"
             )
         if codes.null_count:
             row = first_row + pc.index(pc.or_(known, missing), False).as_py()
@@ -207,6 +207,8 @@ class Interval(LabelSpace):
         low, high, step = (Decimal(str(x)) for x in numbers)
         if not (low < high and step > 0):
             raise LabelError(f"expected low < high and step > 0, found {low}, {high} and {step}")
+        if not math.isfinite(self.high - self.low):
+            raise LabelError(f"expected a range that a float can hold, found {low} to {high}")
         if (high - low) / step >= _MOST_CLASSES:
             raise LabelError(f"expected fewer than {_MOST_CLASSES} steps, found a step of {step} for {low} to {high}")
         count, rest = divmod(high - low, step)
@@ -239,7 +241,10 @@ class Interval(LabelSpace):
         """Codes of the nearest grid points; see ``LabelSpace.encode``."""
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
-        array = _arrow(labels)
+        exact = _quietly(lambda: _arrow(labels))
+        array = _quietly(lambda: _arrow(np.asarray(labels, dtype=np.float64))) if exact is None else exact
+        if array is None:
+            raise LabelError("expected numbers as labels, in one dimension, found something else")
         if pa.types.is_null(array.type):
             array = pa.nulls(len(array), pa.float64())
         if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type) or pa.types.is_decimal(array.type)):
@@ -250,7 +255,10 @@ class Interval(LabelSpace):
             values[missing] = float(self.missing)
         elif missing.any():
             row = first_row + int(np.argmax(missing))
-            raise LabelError(f"expected a label in every row, found none in row {row}; say what missing labels are")
+            raise LabelError(
+                f"expected a label in every row, found none in row {row}; give missing labels a number "
+                "(missing=, --missing), or leave such rows out"
+            )
         places = np.floor((np.clip(values, self.low, self.high) - self.low) / self.step + 0.5)
         return np.clip(places, 0, self.size - 1).astype(np.int32)
 
@@ -315,7 +323,10 @@ def _strange(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     if pa.types.is_uint64(array.type):
         return pc.greater(array, pa.scalar((1 << 63) - 1, pa.uint64()))
     values = array.cast(pa.float64())
-    return pc.or_(pc.not_equal(values, pc.floor(values)), pc.greater_equal(pc.abs(values), float(1 << 63)))
+    return pc.or_(
+        pc.not_equal(values, pc.floor(values)),
+        pc.invert(pc.and_(pc.greater_equal(values, -float(1 << 63)), pc.less(values, float(1 << 63)))),
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -22,7 +22,8 @@ _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, a
 UNKNOWN = (
     "that the labels were drawn honestly, with this law and with secure random words",
     "that the kept columns, the row order, the row set and the split into files do not give the label away",
-    "that these labels were not released elsewhere, outside the ledger; such releases add up",
+    "that these labels were not released elsewhere or at another time: releases add up, as the ledger knows",
+    "who made it: a certificate is no signature",
     "that the declared unit is the right one",
 )
 
@@ -126,7 +127,7 @@ class Certificate:
             VerificationError: The text is no certificate of this schema, or its parts contradict each other.
         """
         try:
-            body = json.loads(text)
+            body = json.loads(text, object_pairs_hook=_once)
             schema = body.get("schema")
         except (ValueError, AttributeError, RecursionError):
             raise VerificationError("expected a certificate in JSON, found something else") from None
@@ -146,6 +147,14 @@ class Certificate:
         if {**json.loads(certificate.to_json()), "made_with": body.get("made_with")} != body:
             raise VerificationError("expected the parts of a certificate and no others, found more, or another form")
         return certificate
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose keys occur once: of two, readers would not agree which counts."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
 
 
 def digest(text: bytes) -> str:

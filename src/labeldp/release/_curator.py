@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Int
 
 from labeldp._words import SecureWords, Words, identifier
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms import Randomizer, draw, expectation, grouped, per_unit, unit_sizes
-from labeldp.privacy import Budget, Channel, Guarantee, LabelSpace, Rows, compose, row_arrays
-from labeldp.release._certificate import Certificate, Draw
-from labeldp.release._ledger import Entry, Ledger
+from labeldp.privacy import Budget, CandidateChannel, Channel, Guarantee, LabelSpace, Rows, row_arrays, shown_above
+from labeldp.release._certificate import Certificate, Draw, digest
+from labeldp.release._ledger import Entry, Ledger, spent_on
 from labeldp.release._release import Release
 from labeldp.release._rows import row_numbers
+from labeldp.release._units import unit_keys
 
 
 class Curator:
@@ -31,7 +33,8 @@ class Curator:
         units: What tells units of protection apart, one entry for each row, public; by default each row is one.
         ledger: A file that remembers charges; by default this object does, and two curators know nothing of each
             other.
-        name: The name under which a ledger knows these labels.
+        name: The name under which a ledger knows these labels; by default that of a pandas series, or ``"label"``.
+            Labels of one name in one ledger are taken for the same.
 
     Guarantee:
         * Every draw from a label was charged before it was made; a request beyond the budget draws nothing.
@@ -57,7 +60,7 @@ class Curator:
         budget: float | tuple[float, float] | None = None,
         units: object = None,
         ledger: str | Path | None = None,
-        name: str = "labels",
+        name: str | None = None,
     ) -> None:
         if not isinstance(space, LabelSpace):
             raise LabelError(f"expected a declared label space, found {type(space).__name__}; write Classes([...])")
@@ -67,7 +70,8 @@ class Curator:
         self._unit = None if units is None else _unit_numbers(units, self._codes.size)
         self._ledger = Ledger(Path(ledger) if ledger is not None else None)
         self._budget = budget_of(budget)
-        self._name = name
+        self._name = str(name or getattr(labels, "name", None) or "label")
+        self._session = identifier()
         self.space = space
 
     def randomize(self, randomizer: Randomizer, rows: object = None) -> Release:
@@ -89,14 +93,13 @@ class Curator:
     @property
     def spent(self) -> tuple[float, float]:
         """The (epsilon, delta) charged so far."""
-        mine = self._mark()
-        return compose(e.charge for e in self._ledger.entries() if e.state != "void" and mine in e.marks)
+        return spent_on(self._ledger.entries(), self._name, (), self._session)
 
     def __len__(self) -> int:
         return int(self._codes.size)
 
     def __repr__(self) -> str:
-        return f"<Curator of {len(self)} labels in {self.space!r}, epsilon {self.spent[0]:.6g} spent>"
+        return f"<Curator of {len(self)} labels in {self.space!r}, epsilon {shown_above(self.spent[0], 7)} spent>"
 
     def __reduce__(self) -> Any:
         raise TypeError("a curator holds true labels and is not copied; pass its releases around")
@@ -114,11 +117,13 @@ class Curator:
         entry = Entry(
             identifier(),
             self._name,
-            (self._mark(),),
+            (),
             randomizer.name,
             guarantee,
             Rows.of(index),
             asked=randomizer.epsilon,
+            session=self._session,
+            units=self._unit_mark(),
         )
         with self._ledger.charged(entry, self._budget):
             codes = draw(channel, self._codes[index], words)
@@ -130,6 +135,7 @@ class Curator:
             index.size,
             (charge,),
             expectation(channel, randomizer.mass),
+            assumptions=_assumptions(channel, self._unit is not None),
             private=words.private,
         )
         return Release(codes, channel, self.space, certificate)
@@ -144,8 +150,19 @@ class Curator:
                 raise InputError(f"expected a prior for each of the {index.size} rows, found {len(values)} rows of it")
         return channel
 
-    def _mark(self) -> str:
-        return self._ledger.mark("name", self._name)
+    def _unit_mark(self) -> str:
+        """A fingerprint of who is one unit with whom: other units cannot be added up with these."""
+        return "" if self._unit is None else self._ledger.mark("units", digest(self._unit.tobytes()))
+
+
+def _assumptions(channel: Channel, units: bool) -> tuple[str, ...]:
+    """What a curator is told and cannot check."""
+    declared = ["columns kept beside the released labels, the row order and the row set are public"]
+    if units:
+        declared.append("the units were declared, and who is one unit with whom is public")
+    if channel.kind == CandidateChannel.kind:
+        declared.append("the prior is public and was not computed from these labels")
+    return tuple(declared)
 
 
 def budget_of(budget: float | tuple[float, float] | None) -> Budget | None:
@@ -157,7 +174,13 @@ def budget_of(budget: float | tuple[float, float] | None) -> Budget | None:
 
 def _unit_numbers(units: object, count: int) -> Int[np.ndarray, "n"]:
     """Units as numbers."""
-    _, numbers = np.unique(np.asarray(units), return_inverse=True)
-    if numbers.shape != (count,):
-        raise InputError(f"expected a unit for each of the {count} labels, found shape {numbers.shape}")
+    try:
+        column = pa.array(units, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        raise InputError("expected units that are all numbers, all texts or all dates, found something else") from None
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if len(column) != count:
+        raise InputError(f"expected a unit for each of the {count} labels, found {len(column)}")
+    _, numbers = np.unique(unit_keys(column), return_inverse=True)
     return np.asarray(numbers, dtype=np.int64)

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from labeldp.errors import LabelError
 from labeldp.privacy import REFUSE, Classes
+from labeldp.release._plain import plain_type
 from labeldp.release._tables import Table
-from labeldp.release._writing import plain_type
 
 
 def declared_classes(table: Table, texts: Sequence[str], missing: str = REFUSE) -> Classes:
@@ -22,7 +22,7 @@ def declared_classes(table: Table, texts: Sequence[str], missing: str = REFUSE) 
         LabelError: The texts do not fit the column's type, or are no space.
     """
     kind = plain_type(table.schema.field(table.label).type)
-    if table.kind == "csv":
+    if table.kind == "csv" or pa.types.is_null(kind):
         whole = all(_is_whole(text) for text in texts)
         return _classes(texts, {text: int(text) for text in texts} if whole else {}, missing)
     if pa.types.is_boolean(kind):

@@ -25,10 +25,11 @@ from filelock import FileLock, Timeout
 from labeldp._words import identifier
 from labeldp.errors import BudgetError, LedgerError
 from labeldp.privacy import Account, Budget, Charge, Guarantee, Rows, compose
-from labeldp.release._output import fate_of
+from labeldp.release._output import Fate, fate_of
 
 State = Literal["charged", "released", "void"]
 
+_ANY_ROWS = Rows.all(1 << 62)
 _STATES: dict[str, State] = {"released": "released", "void": "void"}
 _SCHEMA_VERSION = 1
 _SCHEMA = """
@@ -55,10 +56,13 @@ class Entry:
     Attributes:
         identifier: The name of the release that was paid for.
         label: The label column, or the name that a curator was given.
-        marks: Keyed fingerprints of the data; data sets that share one are taken for the same.
+        marks: Keyed fingerprints of the data; data sets that share one are taken for the same, and data without any
+            for the same as every other.
         mechanism: What was drawn with.
         guarantee: What was promised.
         rows: Which rows.
+        session: Within one session rows have one meaning; rows of another session may be any rows.
+        units: A keyed fingerprint of who is one unit with whom, where that is no column.
         output: The folder it goes to, or None if it stays in memory.
         asked: The epsilon that was asked for; without any other budget it is the budget.
         budget: The budget in force, after this charge.
@@ -73,15 +77,17 @@ class Entry:
     guarantee: Guarantee
     rows: Rows
     asked: float
+    session: str = ""
+    units: str = ""
     output: str | None = None
     budget: Budget | None = None
     state: State = "charged"
     time: str = ""
 
-    @property
-    def charge(self) -> Charge:
-        """What the account counts."""
-        return Charge(self.guarantee, self.rows)
+    def charge(self, session: str) -> Charge:
+        """What the account of a session counts: rows of another session may be any rows."""
+        guarantee = dataclasses.replace(self.guarantee, unit=f"{self.guarantee.unit} {self.units}".strip())
+        return Charge(guarantee, self.rows if self.session == session else _ANY_ROWS)
 
 
 class Ledger:
@@ -95,7 +101,7 @@ class Ledger:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = path.absolute() if path else None
+        self.path = path.resolve() if path else None
         self._process = os.getpid()
         self._thread = threading.RLock()
         self._memory = None if path else sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
@@ -140,9 +146,9 @@ class Ledger:
                 self._admit(entry, budget)
                 yield
             except BaseException:
-                if any(known.identifier == entry.identifier for known in self.entries()):
+                if os.getpid() == self._process and any(e.identifier == entry.identifier for e in self.entries()):
                     fate = fate_of(Path(entry.output), entry.identifier) if entry.output else "never left"
-                    self._append(entry.identifier, "released" if fate == "left" else "void")
+                    self._settled(entry, fate)
                 raise
             self._append(entry.identifier, "released")
 
@@ -154,11 +160,11 @@ class Ledger:
 
     def _admit(self, entry: Entry, budget: Budget | None) -> None:
         """Ask the account and record the charge."""
-        known = [e for e in self.entries() if e.state != "void" and same_data(e, entry)]
+        known = related(self.entries(), entry.label, entry.marks)
         first = Budget(entry.asked, entry.guarantee.delta)
         in_force = budget or next((e.budget for e in reversed(known) if e.budget), first)
         try:
-            Account(in_force, tuple(e.charge for e in known)).admit(entry.charge)
+            Account(in_force, tuple(e.charge(entry.session) for e in known)).admit(entry.charge(entry.session))
         except BudgetError as refusal:
             where = f" (ledger {self.path})" if self.path else ""
             raise BudgetError(f"{refusal}{where}") from None
@@ -171,9 +177,12 @@ class Ledger:
         """
         for entry in self.entries():
             if entry.state == "charged" and entry.output:
-                fate = fate_of(Path(entry.output), entry.identifier)
-                if fate != "unknown":
-                    self._append(entry.identifier, "released" if fate == "left" else "void")
+                self._settled(entry, fate_of(Path(entry.output), entry.identifier))
+
+    def _settled(self, entry: Entry, fate: Fate) -> None:
+        """Record what became of a charge; one that can't be told stays."""
+        if fate != "unknown":
+            self._append(entry.identifier, "released" if fate == "left" else "void")
 
     def _append(self, name: str, event: State, body: dict[str, Any] | None = None) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -231,9 +240,24 @@ class Ledger:
                 database.close()
 
 
-def same_data(one: Entry, other: Entry) -> bool:
-    """Whether two charges are of the same label of the same data; doubt says yes."""
-    return one.label == other.label and not set(one.marks).isdisjoint(other.marks)
+def related(entries: Sequence[Entry], label: str, marks: Sequence[str]) -> list[Entry]:
+    """The charges for the same label of the same data, oldest first; doubt says it is the same.
+
+    Data that shares a mark is the same, and so is what shares one with that; data without marks is any data.
+    """
+    rest = [entry for entry in entries if entry.state != "void" and entry.label == label]
+    known, anything = set(marks), not marks
+    while True:
+        more = [e for e in rest if anything or not e.marks or not known.isdisjoint(e.marks)]
+        marked = known.union(*(e.marks for e in more))
+        if marked == known and anything == (anything or any(not e.marks for e in more)):
+            return more
+        known, anything = marked, anything or any(not e.marks for e in more)
+
+
+def spent_on(entries: Sequence[Entry], label: str, marks: Sequence[str], session: str = "") -> tuple[float, float]:
+    """The (epsilon, delta) charged for a label of some data, as a session sees it."""
+    return compose(entry.charge(session) for entry in related(entries, label, marks))
 
 
 def _prepare(database: sqlite3.Connection) -> None:
@@ -283,6 +307,8 @@ def _entry(name: str, time: str, body: dict[str, Any]) -> Entry:
         guarantee=Guarantee(**guarantee),
         rows=Rows(tuple((a, b) for a, b in body["rows"]["ranges"])),
         asked=body["asked"],
+        session=body["session"],
+        units=body["units"],
         output=body["output"],
         budget=Budget(**body["budget"]),
     )
@@ -294,9 +320,10 @@ def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, flo
     totals = []
     while rest:
         last = rest[-1]
-        mine = [entry for entry in rest if same_data(entry, last)]
-        rest = [entry for entry in rest if not same_data(entry, last)]
-        epsilon, delta = compose(entry.charge for entry in mine)
+        mine = related(rest, last.label, last.marks)
+        names = {entry.identifier for entry in mine}
+        rest = [entry for entry in rest if entry.identifier not in names]
+        epsilon, delta = compose(entry.charge(last.session) for entry in mine)
         budget = last.budget or Budget(epsilon, delta)
         totals.append((last.label, epsilon, budget.epsilon, delta, budget.delta))
     return totals[::-1]

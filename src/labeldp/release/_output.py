@@ -52,10 +52,12 @@ def staged(target: Path, identifier: str) -> Iterator[Path]:
         staging.mkdir(mode=0o700)
     except OSError as problem:
         raise OutputError(f"expected to make a folder beside {target}, found: {problem.strerror}") from None
+    process = os.getpid()
     try:
         yield staging
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        if os.getpid() == process:  # a forked child is not who made it
+            shutil.rmtree(staging, ignore_errors=True)
 
 
 def publish(staging: Path, target: Path) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
-from labeldp.privacy import Channel, Guarantee, LabelSpace, row_arrays
+from labeldp.privacy import Channel, Guarantee, LabelSpace, ResponseChannel, row_arrays, shown_above
 from labeldp.release._certificate import Certificate, digest
 from labeldp.release._columns import to_columns
 from labeldp.release._rows import row_numbers
@@ -53,7 +53,7 @@ class Release:
         codes: Released labels: class codes of shape (n,), or sets as packed bits of shape (n, ceil(k / 8)).
         channel: The law of these rows.
         space: The declared label space.
-        certificate: What was charged for, and the guarantee.
+        certificate: What was charged for, and the guarantee; None where the labels were declared public.
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse
@@ -66,17 +66,43 @@ class Release:
     codes: np.ndarray
     channel: Channel
     space: LabelSpace
-    certificate: Certificate
+    certificate: Certificate | None
 
     def __post_init__(self) -> None:
         codes = np.array(self.codes)
         codes.flags.writeable = False
         object.__setattr__(self, "codes", codes)
 
+    @classmethod
+    def public(cls, labels: object, space: LabelSpace) -> Release:
+        """Labels that are declared public, in the form of a release, without any guarantee.
+
+        For baselines without privacy, and for held-out labels that may be seen.
+
+        Args:
+            labels: Public labels: a list, NumPy array, pandas series or Arrow array.
+            space: The declared label space.
+        """
+        return cls(space.encode(labels), ResponseChannel.nearly_certain(space.size), space, None)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether these labels were declared public, and nothing is promised of them."""
+        return self.certificate is None
+
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised of all that was charged for this release and those it came from."""
-        return self.certificate.guarantee
+        """What is promised of all that was charged for this release and those it came from.
+
+        Raises:
+            InputError: The labels were declared public.
+        """
+        return self._certified().guarantee
+
+    def _certified(self) -> Certificate:
+        if self.certificate is None:
+            raise InputError("expected a release with a guarantee, found labels that were declared public")
+        return self.certificate
 
     @property
     def shape(self) -> tuple[int]:
@@ -120,6 +146,8 @@ class Release:
             return _LABEL
         index = rows if isinstance(rows, slice) else row_numbers(rows, len(self))
         codes, channel = self.codes[index], self.channel.take(index)
+        if self.certificate is None:
+            return Release(codes, channel, self.space, None)
         parent = self.certificate.parent or self.hash
         certificate = dataclasses.replace(self.certificate, rows=len(codes), files=(), columns=(), parent=parent)
         return Release(codes, channel, self.space, certificate)
@@ -135,40 +163,52 @@ class Release:
         return self.channel.likelihood(self.codes)
 
     def unbiased(self) -> Float[np.ndarray, "n k"]:
-        """Vectors whose expectation given the true class is its one-hot vector."""
+        """Vectors whose expectation given the true class is its one-hot vector.
+
+        Where rows have candidates (``PriorResponse``, ``TopKResponse``), that holds for true classes among a row's
+        candidates alone, and nothing can be unbiased for the others: use ``likelihood`` there.
+        """
         return self.channel.unbiased(self.codes)
 
     def to_arrow(self) -> pa.ChunkedArray:
         """The released values: classes, or lists of classes in declared order."""
         return self._table("label")["label_released"]
 
-    def save(self, directory: str | Path, table: object = None, label: str = "label") -> Path:
+    def save(
+        self,
+        directory: str | Path,
+        table: object = None,
+        *,
+        keep: Sequence[str] | Literal["all"] | None = None,
+        label: str | None = None,
+    ) -> Path:
         """Write the release with its certificate into a new folder, beside public columns.
 
         Args:
             directory: A folder that does not exist yet; it appears at once, complete.
-            table: Public columns, one row for each label: a pandas or polars frame, or an Arrow table. None
-                writes the released labels alone.
-            label: The name that the released columns begin with.
+            table: One row for each label: a pandas or polars frame, or an Arrow table. None writes the released
+                labels alone.
+            keep: The columns of the table that you declare public, or ``"all"``. The true label must not be one.
+            label: The name that the released columns begin with, by default the curator's name of the labels.
 
         Raises:
-            InputError: The table has another number of rows, or a column with the name of a released one.
+            InputError: No column was declared public, the table has another number of rows, or a column has the
+                name of the label or of a released column.
             OutputError: The folder exists.
         """
-        from labeldp.release._writing import without_index, write_release  # noqa: PLC0415 (the writer knows releases)
+        from labeldp.release._writing import declared_public, write_release  # noqa: PLC0415 (the writer knows releases)
 
-        public = pa.table({}) if table is None else without_index(pa.table(table))
+        name = label or self._certified().label
+        public = pa.table({}) if table is None else declared_public(pa.table(table), keep)
         if table is not None and public.num_rows != len(self):
             raise InputError(f"expected a table of {len(self)} rows like the release, found {public.num_rows}")
-        added = self._table(label)
-        names = [*public.column_names, *added.column_names, label]
+        added = self._table(name)
+        names = [*public.column_names, *added.column_names, name]
         if len(set(names)) != len(names):
-            name = next(name for name in names if names.count(name) > 1)
-            raise InputError(
-                f"expected other names beside the released label, found a column {name!r}; rename or drop it"
-            )
-        columns = {**{name: public[name] for name in public.column_names}, **{n: added[n] for n in added.column_names}}
-        return write_release(Path(directory), pa.table(columns), dataclasses.replace(self.certificate, label=label))
+            twice = next(each for each in names if names.count(each) > 1)
+            raise InputError(f"expected other names beside the released label, found a column {twice!r}; leave it out")
+        columns = {each: source[each] for source in (public, added) for each in source.column_names}
+        return write_release(Path(directory), pa.table(columns), dataclasses.replace(self._certified(), label=name))
 
     @classmethod
     def load(cls, directory: str | Path) -> Release:
@@ -196,6 +236,10 @@ class Release:
         return pa.concat_tables(pieces)
 
     def __repr__(self) -> str:
+        if self.certificate is None:
+            return f"<Release of {len(self)} labels declared public>"
         mechanisms = ", ".join(draw.mechanism for draw in self.certificate.draws)
         public = "" if self.certificate.private else ", NOT PRIVATE (test words)"
-        return f"<Release of {len(self)} rows by {mechanisms}, epsilon {self.guarantee.epsilon:.6g}{public}>"
+        return (
+            f"<Release of {len(self)} rows by {mechanisms}, epsilon {shown_above(self.guarantee.epsilon, 7)}{public}>"
+        )

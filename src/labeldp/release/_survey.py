@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,44 +14,12 @@ from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms import checked_prior
 from labeldp.privacy import LabelSpace
 from labeldp.release._tables import Table, ahead
+from labeldp.release._units import Units
 
 _HEAD = 1 << 16
 #: Rows of a fingerprint: few, so that a table is known again after rows were appended.
 _FINGERPRINT_ROWS = 32
 _FEW_VALUES = 0.5
-_FEWEST_TO_SORT = 1 << 21
-
-
-@dataclass
-class Units:
-    """How many rows each unit has, by a 64-bit number for each unit.
-
-    Whole numbers stand for themselves and other values for a hash of their text. Two units with one hash would be
-    taken for one larger unit, which gets less epsilon for each row, not more.
-    """
-
-    keys: Int[np.ndarray, "u"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    counts: Int[np.ndarray, "u"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    _waiting: list[np.ndarray] = field(default_factory=list)
-
-    def add(self, column: pa.Array) -> None:
-        """Count the rows of a batch; batches wait until they are worth a sort of all units."""
-        self._waiting.append(unit_keys(column))
-        if sum(map(len, self._waiting)) > max(self.keys.size, _FEWEST_TO_SORT):
-            self.settle()
-
-    def settle(self) -> None:
-        """Count the batches that wait."""
-        keys, inverse = np.unique(np.concatenate([self.keys, *self._waiting]), return_inverse=True)
-        weights = np.ones(inverse.size, dtype=np.int64)
-        weights[: self.counts.size] = self.counts
-        counts = np.zeros(keys.size, dtype=np.int64)
-        np.add.at(counts, inverse, weights)
-        self.keys, self.counts, self._waiting = keys, counts, []
-
-    def rows_per_unit(self, column: pa.Array) -> Int[np.ndarray, "n"]:
-        """For each row of a batch, how many rows its unit has in the whole table."""
-        return np.asarray(self.counts[np.searchsorted(self.keys, unit_keys(column))])
 
 
 @dataclass(frozen=True)
@@ -93,8 +60,6 @@ def survey(
     for batch in ahead(table.batches([table.label, *([unit] if unit else []), *prior], rows_per_batch)):
         codes = label_codes(table, batch, space, rows)
         if units is not None and unit is not None:
-            if batch[unit].null_count:
-                raise TableError(f"expected a unit in every row of {unit!r}, found none in some; fill it in")
             units.add(batch[unit])
         if prior:
             prior_of(batch, prior, rows)
@@ -151,20 +116,6 @@ def prior_of(batch: pa.RecordBatch, columns: list[str], first_row: int) -> np.nd
     if any(column is None for column in numbers):
         raise TableError(f"expected numbers in the prior columns {columns[0]!r} ..., found something else")
     return checked_prior(np.stack([np.asarray(column) for column in numbers], axis=1), len(columns), first_row)
-
-
-def unit_keys(column: pa.Array) -> Int[np.ndarray, "n"]:
-    """A 64-bit number for each row's unit."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_integer(column.type):
-        return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
-    if pa.types.is_nested(column.type):
-        raise TableError(f"expected a unit column of plain values, found {column.type}; name another")
-    coded = column.dictionary_encode()
-    values = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in _texts(coded.dictionary)]
-    keys = np.frombuffer(b"".join(values), dtype=np.int64)
-    return np.asarray(keys[coded.indices.to_numpy(zero_copy_only=False)])
 
 
 def _texts(column: pa.Array) -> list[str]:

@@ -6,7 +6,8 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._words import SecureWords, Words, identifier
-from labeldp.errors import InputError, TableError
+from labeldp.errors import InputError, LabelError, LedgerError, TableError
 from labeldp.mechanisms import (
     BitResponse,
     Expectation,
@@ -31,15 +32,16 @@ from labeldp.mechanisms import (
     per_unit,
     unit_sizes,
 )
-from labeldp.privacy import Channel, Guarantee, LabelSpace, Rows
+from labeldp.privacy import Budget, Channel, Guarantee, LabelSpace, Rows, compose
 from labeldp.release._certificate import Certificate, Draw, File
 from labeldp.release._columns import column_types, to_columns
 from labeldp.release._curator import budget_of
-from labeldp.release._ledger import Entry, Ledger
+from labeldp.release._ledger import Entry, Ledger, related
 from labeldp.release._output import check_target, staged
+from labeldp.release._plain import plain_column, plain_schema
 from labeldp.release._survey import Survey, heads, label_codes, prior_of, survey
 from labeldp.release._tables import Table, ahead, open_table, typed
-from labeldp.release._writing import FileWriter, columns_of, finish, plain_column, plain_schema
+from labeldp.release._writing import FileWriter, columns_of, finish
 
 AUTO, PRIOR = "auto", "prior"
 
@@ -53,9 +55,13 @@ MECHANISMS: Mapping[str, Callable[[LabelSpace, float], Randomizer]] = MappingPro
     }
 )
 
+_ENDING = ".labeldp-ledger"
 _ROWS_PER_BATCH = 1 << 18
 _ENTRIES_PER_BATCH = 1 << 24
-_DECLARED_PUBLIC = "the kept columns, the row order, the row set and the split into files are public"
+_DECLARED_PUBLIC = (
+    "the kept columns, the row order, the row set and the split into files are public",
+    "the type in which the table stores its label column is public",
+)
 
 Progress = Callable[[str, int, int], None]
 
@@ -69,14 +75,18 @@ class TableRelease:
         output: The folder.
         ledger: The ledger that was charged.
         notes: For the curator alone, since they may depend on labels; also in ``notes_file``.
-        notes_file: Where notes are kept, beside the ledger; made when there is one.
+        notes_file: Where notes are kept, beside the ledger.
+        spent: The (epsilon, delta) charged for this label so far.
+        budget: The most that may be.
     """
 
     certificate: Certificate
     output: Path
     ledger: Path
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = field(repr=False)
     notes_file: Path
+    spent: tuple[float, float]
+    budget: Budget
 
 
 def release_table(
@@ -131,9 +141,13 @@ def release_table(
     kept = kept_columns(table.schema, label, keep, drop)
     likely = _prior_columns(table, space, mechanism, prior)
     _public(table, [unit] if unit else [], "unit")
+    if unit == "row":
+        raise InputError("expected a unit column of another name, found 'row', which means each row; rename it")
+    if table.kind == "csv" and "" in space.points:
+        raise LabelError("expected classes with text, found an empty one, which is a missing label in CSV; rename it")
     if unit and mechanism == PRIOR:
         raise InputError(f"expected a mechanism without a prior for units of several rows, found {mechanism!r}")
-    target, path = Path(output).absolute(), ledger_path(table.path, ledger)
+    target = Path(output).absolute()
     check_target(target)
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // space.size))
     _randomizer(space, epsilon, mechanism)  # refuses a bad epsilon before the table is read
@@ -142,7 +156,8 @@ def release_table(
     law = _law(space, epsilon, mechanism, likely, unit, found)
     job = _Job(table, space, tuple(kept), law, rows, found.rows, report)
     guarantee = Guarantee(law.channel.epsilon, unit=unit or "row")
-    record = Ledger(path)
+    record = _ledger_of(table.path, ledger, label, known_by)
+    record.settle()
     entry = Entry(
         identifier(),
         label,
@@ -158,7 +173,11 @@ def release_table(
         certificate = job.write(staging, entry, SecureWords())
         _unchanged(table, stamp)
         finish(staging, target, certificate)
-    return TableRelease(certificate, target, path, found.notes, _write_notes(path, found.notes))
+    path = ledger_path(table.path, record.path)
+    mine = related(record.entries(), label, entry.marks)
+    spent = compose(each.charge("") for each in mine)
+    most = next((each.budget for each in reversed(mine) if each.budget), Budget(entry.asked))
+    return TableRelease(certificate, target, path, found.notes, _write_notes(path, found.notes), spent, most)
 
 
 def kept_columns(schema: pa.Schema, label: str, keep: Sequence[str] | None, drop: Sequence[str] | None) -> list[str]:
@@ -184,7 +203,22 @@ def kept_columns(schema: pa.Schema, label: str, keep: Sequence[str] | None, drop
 def ledger_path(source: Path, ledger: str | Path | None = None) -> Path:
     """Where the charges for a table are kept: beside it, unless another place was named."""
     source = source.resolve()
-    return Path(ledger).absolute() if ledger else source.with_name(f"{source.name}.labeldp-ledger")
+    return Path(ledger).absolute() if ledger else source.with_name(f"{source.name}{_ENDING}")
+
+
+def _ledger_of(source: Path, ledger: str | Path | None, label: str, known_by: Mapping[str, str]) -> Ledger:
+    """The ledger of a table: the one that was named, or one beside it that knows the data, or its own.
+
+    So a table that was renamed, or written in another format, meets the ledger of the first release.
+    """
+    own = ledger_path(source, ledger)
+    if ledger is None and not own.exists():
+        for path in sorted(own.parent.glob(f"*{_ENDING}")):
+            with suppress(LedgerError):
+                other = Ledger(path)
+                if related(other.entries(), label, _marks(other, source, known_by)):
+                    return other
+    return Ledger(own)
 
 
 @dataclass(frozen=True)
@@ -256,7 +290,7 @@ class _Job:
         words: Words,
     ) -> Certificate:
         unit = entry.guarantee.unit
-        declared = [_DECLARED_PUBLIC]
+        declared = [*_DECLARED_PUBLIC]
         if unit != "row":
             declared.append(f"the column {unit!r} tells units of protection apart, is public, and was declared so")
         if self.law.columns and self.law.name == PRIOR:
@@ -316,7 +350,8 @@ def _randomizer(space: LabelSpace, epsilon: float, mechanism: str) -> Randomizer
 def _prior_columns(table: Table, space: LabelSpace, mechanism: str, prefix: str | None) -> list[str]:
     """The prior's columns in declared class order."""
     if (mechanism == PRIOR) != (prefix is not None):
-        raise InputError(f"expected a prior's column prefix with the mechanism 'prior' alone, found {mechanism!r}")
+        found = f"a prefix with {mechanism!r}" if prefix is not None else "no prefix"
+        raise InputError(f"expected the mechanism 'prior' with the prefix of its columns (--prior), found {found}")
     columns = [f"{prefix}{point}" for point in space.points] if prefix is not None else []
     _public(table, columns, "prior")
     return columns
@@ -349,11 +384,10 @@ def _marks(ledger: Ledger, path: Path, known_by: Mapping[str, str]) -> tuple[str
 def _write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
     """Keep the notes for the curator beside the ledger, readable by nobody else."""
     path = ledger.with_name(f"{ledger.name}.notes")
-    with suppress(OSError):  # whether a release fails must not depend on whether there are notes
-        if not notes:
-            return path
+    lines = notes or ("nothing was found in the kept columns or in the order of rows that gives labels away",)
+    with suppress(OSError):  # whether a release fails must not depend on what is noted
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
             os.fchmod(descriptor, 0o600)
-            file.writelines(f"{note}\n" for note in notes)
+            file.writelines(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {note}\n" for note in lines)
     return path

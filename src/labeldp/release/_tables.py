@@ -20,6 +20,7 @@ import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from labeldp.errors import TableError
+from labeldp.release._plain import plain_column
 
 _ENDINGS = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _OURS = ".labeldp-"
@@ -74,8 +75,9 @@ class Table:
 
     def _read(self, path: Path, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         if self.kind == "parquet":
-            with pq.ParquetFile(path) as file:
-                yield from file.iter_batches(batch_size=rows, columns=columns)
+            with pq.ParquetFile(path, pre_buffer=False) as file:
+                for batch in file.iter_batches(batch_size=rows, columns=columns):
+                    yield pa.record_batch([plain_column(column) for column in batch.columns], names=batch.schema.names)
             return
         for batch in _open_csv(path, self.schema.names, columns):
             found = [_read_as(batch[name], self.schema.field(name).type) for name in columns]
@@ -95,7 +97,7 @@ def open_table(path: Path, label: str) -> Table:
     kind = kinds.pop()
     schemas = [_schema(path, file, kind) for file in files]
     for file, schema in zip(files, schemas, strict=True):
-        if schema != schemas[0]:
+        if _but(schema, label) != _but(schemas[0], label):
             raise TableError(f"expected the same columns in every file of {path}, found others in {file.name}")
     names = schemas[0].names
     if len(set(names)) != len(names):
@@ -151,6 +153,11 @@ def _is_hidden(file: Path) -> bool:
     return any(part.startswith((".", "_")) for part in file.parts) or _OURS in file.name
 
 
+def _but(schema: pa.Schema, label: str) -> list[tuple[str, pa.DataType]]:
+    """The columns of a schema. Of the label only where it stands: missing labels may change how a file stores it."""
+    return [(field.name, pa.null() if field.name == label else field.type) for field in schema]
+
+
 def _kind(file: Path) -> Literal["csv", "parquet"]:
     for ending, kind in _ENDINGS.items():
         if file.name.lower().endswith(ending):
@@ -179,7 +186,8 @@ def _open_csv(path: Path, names: Sequence[str] = (), columns: list[str] | None =
     return pc_csv.open_csv(
         pa.input_stream(path, compression="detect"),
         read_options=pc_csv.ReadOptions(block_size=_CSV_BLOCK),
-        parse_options=pc_csv.ParseOptions(newlines_in_values=True),
+        # in a table of one column an empty line is a row whose value is missing
+        parse_options=pc_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) != 1),
         convert_options=pc_csv.ConvertOptions(
             column_types={name: pa.string() for name in names}, include_columns=columns or []
         ),

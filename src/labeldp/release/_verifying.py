@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
 from labeldp.mechanisms import Expectation, expectation
-from labeldp.privacy import GroupedChannel, channel_of
+from labeldp.privacy import GroupedChannel, channel_of, shown_above
 from labeldp.release._certificate import UNKNOWN, Certificate, File
 from labeldp.release._columns import CODES, column_name, column_types, from_column
 from labeldp.release._output import CERTIFICATE
@@ -114,6 +114,8 @@ def _words(_: Path, certificate: Certificate) -> str:
 
 def _laws(_: Path, certificate: Certificate) -> str:
     """Each charge's epsilon follows from the integers of its law."""
+    if len(certificate.draws) != 1:
+        raise VerificationError(f"expected one charge, found {len(certificate.draws)}")
     for draw in certificate.draws:
         channel = channel_of(draw.law)
         if (draw.guarantee.epsilon, draw.guarantee.delta) != (channel.epsilon, 0.0):
@@ -129,7 +131,7 @@ def _laws(_: Path, certificate: Certificate) -> str:
         expected = expectation(channel, np.ones(())) if not draw.law["by_row"] else None
         if expected is not None and not _close(expected, certificate.expects):
             raise VerificationError("expected what the law keeps of a label, found other figures")
-    return f"epsilon {certificate.guarantee.epsilon:.6g}, rounded up"
+    return f"epsilon {shown_above(certificate.guarantee.epsilon, 7)}, rounded up"
 
 
 def _close(one: Expectation, other: Expectation) -> bool:
@@ -200,7 +202,7 @@ def _values(folder: Path, certificate: Certificate) -> str:
 
 
 _CHECKS: dict[str, Callable[[Path, Certificate], str]] = {
-    "the words were secure": _words,
+    "it states that the words were secure": _words,
     "each epsilon follows from the integers of its law": _laws,
     "the folder holds the listed files, unchanged, and nothing else": _files,
     "the files have the listed columns and no other content": _schemas,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from labeldp.errors import InputError
 from labeldp.release._certificate import Certificate, File
 from labeldp.release._output import CERTIFICATE, publish, staged
+from labeldp.release._plain import plain_column, plain_schema
 
 
 class FileWriter:
@@ -46,28 +49,23 @@ class FileWriter:
         self._writer.close()
 
 
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema without metadata, and with plain values in place of dictionaries and extension types."""
-    return pa.schema([pa.field(field.name, plain_type(field.type)) for field in schema])
+def declared_public(table: pa.Table, keep: Sequence[str] | str | None) -> pa.Table:
+    """The columns of a table that were declared public.
 
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values themselves, all the way down."""
-    if pa.types.is_dictionary(kind):
-        return plain_type(kind.value_type)
-    if isinstance(kind, pa.BaseExtensionType):
-        return plain_type(kind.storage_type)
-    if pa.types.is_struct(kind):
-        return pa.struct([_plain_field(kind.field(i)) for i in range(kind.num_fields)])
-    if pa.types.is_large_list(kind):
-        return pa.large_list(_plain_field(kind.value_field))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_plain_field(kind.value_field), kind.list_size)
-    return pa.list_(_plain_field(kind.value_field)) if pa.types.is_list(kind) else kind
-
-
-def _plain_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, plain_type(field.type), field.nullable)
+    Raises:
+        InputError: None were declared, or one does not exist.
+    """
+    table = without_index(table)
+    names = table.column_names
+    if keep is None:
+        raise InputError(
+            f"expected the public columns of the table, found no declaration; write keep=[...] or keep='all' for "
+            f"{', '.join(map(str, names[:20]))}, without the true label"
+        )
+    chosen = names if isinstance(keep, str) and keep == "all" else list(keep)
+    if missing := [name for name in chosen if name not in names]:
+        raise InputError(f"expected public columns of the table, found {missing[0]!r}, which is none")
+    return table if chosen is names else table.select(chosen)
 
 
 def without_index(table: pa.Table) -> pa.Table:
@@ -77,11 +75,6 @@ def without_index(table: pa.Table) -> pa.Table:
     except ValueError:
         index = []
     return table.drop_columns([name for name in index if isinstance(name, str) and name in table.column_names])
-
-
-def plain_column(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """A column's values themselves, without a dictionary that may list values that do not occur."""
-    return column.cast(plain_type(column.type)) if plain_type(column.type) != column.type else column
 
 
 def columns_of(file: Path) -> tuple[tuple[str, str], ...]:

@@ -70,6 +70,8 @@ def _saved(figure: Any, axes: Any, path: Path) -> Path:
     axes.grid(alpha=0.3)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")
+    axes.set_xticks(sorted({float(x) for line in axes.lines for x in line.get_xdata() if len(line.get_xdata()) > 2}))
+    axes.minorticks_off()
     axes.legend(frameon=False, fontsize="small")
     try:
         figure.savefig(path, dpi=150)

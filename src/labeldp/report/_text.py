@@ -10,7 +10,8 @@ from rich.text import Text
 
 from labeldp._checks import printable
 from labeldp.bounds import Plan
-from labeldp.release import Entry, TableRelease, Verdict
+from labeldp.privacy import shown_above
+from labeldp.release import Certificate, Entry, TableRelease, Verdict
 
 _SHOWN_COLUMNS = 12
 
@@ -36,7 +37,10 @@ def release_text(done: TableRelease) -> Parts:
     _row(lines, "columns", _listed([name for name, _ in certificate.columns]))
     _row(lines, "output", str(done.output))
     _row(lines, "ledger", str(done.ledger))
-    _row(lines, "your notes", f"{done.notes_file} (if there are any; for the curator alone)")
+    most = done.budget
+    told = f"epsilon {shown_above(done.spent[0], 7)} of {shown_above(most.epsilon, 7)} for this label so far"
+    _row(lines, "spent", f"{told}, by all releases that the ledger knows")
+    _row(lines, "your notes", f"{done.notes_file} says what kept columns tell of labels: read it before you share")
     return [_said(certificate.sentence), Text(), lines]
 
 
@@ -49,10 +53,21 @@ def verdict_text(verdict: Verdict) -> Parts:
             _row(lines, "", check.found)
     parts: Parts = [lines, Text()]
     if verdict.holds and verdict.certificate is not None:
+        parts += [_contents(verdict.certificate), Text()]
         parts += [_said(verdict.certificate.sentence), Text()]
         parts += [_said(f"declared, not checked: {what}") for what in verdict.certificate.assumptions]
     parts += [Text("This cannot show:"), *(_said(f"  - {what}") for what in verdict.unknown)]
     return parts
+
+
+def _contents(certificate: Certificate) -> Table:
+    """What a release holds."""
+    lines = _pairs()
+    _row(lines, "mechanism", _mechanism(certificate.draws[0].mechanism, certificate.draws[0].law))
+    _row(lines, "label", f"{certificate.label}, of {certificate.space.size} points")
+    _row(lines, "rows", f"{certificate.rows:,}")
+    _row(lines, "columns", _listed([name for name, _ in certificate.columns]))
+    return lines
 
 
 def plan_text(found: Plan) -> Parts:
@@ -94,7 +109,7 @@ def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, flo
             entry.time[:19],
             entry.label,
             entry.mechanism,
-            f"{entry.guarantee.epsilon:.6g}",
+            shown_above(entry.guarantee.epsilon, 7),
             entry.guarantee.unit,
             f"{rows:,}",
             entry.state,
@@ -102,7 +117,7 @@ def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, flo
         )
     spent = _table("spent", ["label", "epsilon", "of budget", "delta", "of budget"])
     for label, epsilon, most, delta, most_delta in totals:
-        _row(spent, label, f"{epsilon:.6g}", f"{most:.6g}", f"{delta:g}", f"{most_delta:g}")
+        _row(spent, label, shown_above(epsilon, 7), shown_above(most, 7), f"{delta:g}", f"{most_delta:g}")
     told = Text(
         "'charged' is not settled: a release is at work, or was killed and its output can't be told apart. "
         "'void' never left and costs nothing."

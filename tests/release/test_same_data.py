@@ -1,0 +1,146 @@
+"""Accidents by which the same labels could be charged for as if they were others."""
+
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp import Classes, Curator, RandomizedResponse, release_table
+from labeldp.errors import BudgetError, LabelError
+from labeldp.release import Ledger
+from labeldp.release import _table_release as module
+
+SPACE = Classes(["a", "b"])
+TABLE = pa.table({"id": range(100, 140), "age": [i * 7 % 40 for i in range(40)], "y": ["a", "b"] * 20})
+
+
+def release(source, output, **options):
+    """A release of the table's label at epsilon 1."""
+    return release_table(source, "y", SPACE, 1.0, source.parent / output, drop=[], **options)
+
+
+def test_a_renamed_or_converted_table_meets_its_ledger(tmp_path):
+    """Moved to another name or written in another format in the same folder, the labels are known again."""
+    pq.write_table(TABLE, tmp_path / "t.parquet")
+    release(tmp_path / "t.parquet", "o1")
+    (tmp_path / "t.parquet").rename(tmp_path / "u.parquet")
+    pc.write_csv(TABLE, tmp_path / "t.csv")
+    for name in ("u.parquet", "t.csv"):
+        with pytest.raises(BudgetError):
+            release(tmp_path / name, "o2")
+    pq.write_table(TABLE.set_column(0, "id", [list(range(40))[::-1]]).drop_columns(["age"]), tmp_path / "other.parquet")
+    release(tmp_path / "other.parquet", "o3")
+
+
+def test_same_data_is_transitive(tmp_path):
+    """What shares a column with what shares another column is the same data."""
+    ledger = tmp_path / "l"
+    for i, columns in enumerate((["id", "y"], ["id", "age", "y"])):
+        pq.write_table(TABLE.select(columns), tmp_path / f"{i}.parquet")
+        release(tmp_path / f"{i}.parquet", f"o{i}", ledger=ledger, budget=2.0)
+    pq.write_table(TABLE.select(["age", "y"]), tmp_path / "2.parquet")
+    with pytest.raises(BudgetError):
+        release(tmp_path / "2.parquet", "o2", ledger=ledger)
+
+
+def test_rows_of_another_session_may_be_any_rows(tmp_path):
+    """Halves of an array count as disjoint within one curator, not across curators, who may have shuffled it."""
+    labels = ["a", "b"] * 20
+    first = Curator(labels, SPACE, ledger=tmp_path / "l", budget=1.0)
+    first.randomize(RandomizedResponse(SPACE, 1.0), slice(0, 20))
+    first.randomize(RandomizedResponse(SPACE, 1.0), slice(20, 40))
+    assert first.spent == (1.0, 0.0)
+    second = Curator(labels[::-1], SPACE, ledger=tmp_path / "l", budget=1.0)
+    assert second.spent == (2.0, 0.0)
+    with pytest.raises(BudgetError):
+        second.randomize(RandomizedResponse(SPACE, 1.0), slice(0, 20))
+
+
+def test_a_curator_and_a_table_of_one_label_add_up(tmp_path):
+    """On a table's ledger, a curator of the same name has spent what the table has."""
+    pq.write_table(TABLE, tmp_path / "t.parquet")
+    done = release(tmp_path / "t.parquet", "o")
+    curator = Curator(TABLE["y"], SPACE, ledger=done.ledger, name="y")
+    assert curator.spent == (1.0, 0.0)
+    with pytest.raises(BudgetError):
+        curator.randomize(RandomizedResponse(SPACE, 1.0))
+    assert Curator(TABLE["y"], SPACE, ledger=done.ledger, name="z").spent == (0.0, 0.0)
+
+
+def test_a_link_to_a_ledger_is_that_ledger(tmp_path):
+    """Through a symbolic link, the ledger and its lock are the same."""
+    (tmp_path / "link").symlink_to(tmp_path / "l")
+    Curator(["a", "b"], SPACE, ledger=tmp_path / "l").randomize(RandomizedResponse(SPACE, 1.0))
+    with pytest.raises(BudgetError):
+        Curator(["a", "b"], SPACE, ledger=tmp_path / "link").randomize(RandomizedResponse(SPACE, 1.0))
+
+
+def test_an_output_that_cannot_be_found_stays_charged(tmp_path, monkeypatch):
+    """Moved on after it was published, before an error: nobody can say it never left, so the charge stays."""
+    pq.write_table(TABLE, tmp_path / "t.parquet")
+    finish = module.finish
+
+    def moved(staging, target, certificate):
+        finish(staging, target, certificate)
+        os.rename(target, tmp_path / "elsewhere")
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(module, "finish", moved)
+    with pytest.raises(OSError, match="gone"):
+        release(tmp_path / "t.parquet", "o")
+    (entry,) = Ledger(tmp_path / "t.parquet.labeldp-ledger").entries()
+    assert entry.state == "charged"
+    monkeypatch.undo()
+    with pytest.raises(BudgetError):
+        release(tmp_path / "t.parquet", "o2")
+
+
+def test_an_empty_line_of_one_column_is_a_row(tmp_path):
+    """In a CSV of labels alone a missing label is a row: it is refused or given its class, never left out."""
+    for i, text in enumerate(("y\na\nb\nb\n", "y\na\n\nb\n")):
+        (tmp_path / f"{i}.csv").write_text(text)
+        done = release_table(tmp_path / f"{i}.csv", "y", Classes(["a", "b"], "a"), 1.0, tmp_path / f"o{i}", drop=[])
+        assert done.certificate.rows == 3
+    with pytest.raises(LabelError, match="row 1"):
+        release_table(tmp_path / "1.csv", "y", SPACE, 1.0, tmp_path / "o2", drop=[])
+
+
+def test_dictionaries_of_labels_do_not_decide_whether_it_works(tmp_path):
+    """Row groups whose dictionaries cannot be joined are read as plain values, whatever their labels."""
+    space = Classes([f"c{i}" for i in range(200)])
+    kind = pa.dictionary(pa.int8(), pa.string())
+    for last in ("c0", "c127"):
+        path = tmp_path / f"{last}.parquet"
+        groups = [[f"c{i}" for i in range(127)], ["c126", last]]
+        with pq.ParquetWriter(path, pa.schema([("y", kind)])) as writer:
+            for group in groups:
+                writer.write_table(pa.table({"y": pa.array(group).dictionary_encode().cast(kind)}))
+        assert release_table(path, "y", space, 1.0, tmp_path / f"o{last}", drop=[]).certificate.rows == 129
+
+
+@pytest.mark.parametrize("labels", [[1, 0, 1], [1, None, 1], [None, None, None]], ids=str)
+def test_missing_labels_do_not_decide_whether_a_folder_works(tmp_path, labels):
+    """A file whose missing labels made it store another type is read like the others."""
+    (tmp_path / "t").mkdir()
+    pq.write_table(pa.table({"x": [1, 2, 3], "y": [0, 1, 0]}), tmp_path / "t" / "0.parquet")
+    stored = pa.array([float("nan") if v is None else float(v) for v in labels]) if None in labels else pa.array(labels)
+    pq.write_table(pa.table({"x": [1, 2, 3], "y": stored}), tmp_path / "t" / "1.parquet")
+    done = release_table(tmp_path / "t", "y", Classes([0, 1], 0), 1.0, tmp_path / "o", drop=[])
+    assert done.certificate.rows == 6
+
+
+def test_an_empty_class_in_csv_is_refused(tmp_path):
+    """An empty text is a missing label in CSV and cannot be a class too."""
+    (tmp_path / "t.csv").write_text("x,y\n1,a\n2,a\n")
+    with pytest.raises(LabelError, match="empty"):
+        release_table(tmp_path / "t.csv", "y", Classes(["a", ""]), 1.0, tmp_path / "o", drop=[])
+
+
+def test_numpy_budgets_are_numbers():
+    """A budget may be a NumPy number."""
+    curator = Curator(["a", "b"], SPACE, budget=np.float64(2))
+    curator.randomize(RandomizedResponse(SPACE, 1.0))
+    assert curator.spent == (1.0, 0.0)
