@@ -42,8 +42,8 @@ def make(path: Path, rows: int) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """The plain copy: read batches, write batches, with the writer's options that a release uses."""
-    with pq.ParquetFile(source) as file:
+    """The plain copy: read batches, write batches, with the options of reader and writer that a release uses."""
+    with pq.ParquetFile(source, pre_buffer=False) as file:
         texts = [field.name for field in file.schema_arrow if not pa.types.is_floating(field.type)]
         with pq.ParquetWriter(target, file.schema_arrow, use_dictionary=texts) as writer:
             for batch in file.iter_batches(batch_size=1 << 18):

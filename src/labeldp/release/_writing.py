@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
@@ -31,21 +32,32 @@ class FileWriter:
         self._rows = 0
         texts = [field.name for field in schema if not pa.types.is_floating(field.type)]
         self._writer = pq.ParquetWriter(self._path, schema, use_dictionary=texts, compression="snappy")
+        self._thread = ThreadPoolExecutor(1)
+        self._last: Future[None] | None = None
 
     def write(self, table: pa.Table) -> None:
-        """Append rows."""
-        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        """Append rows, in a thread; it waits for the rows before, so that at most two pieces are held."""
+        self._wait()
+        self._last = self._thread.submit(self._writer.write_table, table, row_group_size=max(table.num_rows, 1))
         self._rows += table.num_rows
 
     def close(self) -> File:
         """Finish the file and describe it."""
+        self._wait()
         self._writer.close()
         return File(self._path.name, self._rows, file_digest(self._path))
+
+    def _wait(self) -> None:
+        """Wait for the rows before, and raise what befell them."""
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._thread.shutdown(wait=True)
         self._writer.close()
 
 
