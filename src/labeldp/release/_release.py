@@ -17,6 +17,8 @@ from labeldp.privacy import Channel, Guarantee, LabelSpace, ResponseChannel, row
 from labeldp.release._certificate import Certificate, digest
 from labeldp.release._columns import to_columns
 from labeldp.release._rows import row_numbers
+from labeldp.release._verifying import verified
+from labeldp.release._writing import declared_public, write_release
 
 _ENTRIES_PER_PIECE = 1 << 30
 
@@ -196,8 +198,6 @@ class Release:
                 name of the label or of a released column.
             OutputError: The folder exists.
         """
-        from labeldp.release._writing import declared_public, write_release  # noqa: PLC0415 (the writer knows releases)
-
         name = label or self._certified().label
         public = pa.table({}) if table is None else declared_public(pa.table(table), keep)
         if table is not None and public.num_rows != len(self):
@@ -217,9 +217,8 @@ class Release:
         Raises:
             VerificationError: The folder and its certificate do not agree.
         """
-        from labeldp.release._verifying import load_release  # noqa: PLC0415 (the reader knows releases)
-
-        return load_release(Path(directory))
+        certificate, codes, channel = verified(Path(directory))
+        return cls(codes, channel, certificate.space, certificate)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies are made anew, so that their arrays are read-only too."""

@@ -15,11 +15,10 @@ import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
 from labeldp.mechanisms import Expectation, expectation
-from labeldp.privacy import GroupedChannel, channel_of, shown_above
+from labeldp.privacy import Channel, GroupedChannel, channel_of, shown_above
 from labeldp.release._certificate import UNKNOWN, Certificate, File
 from labeldp.release._columns import CODES, column_name, column_types, from_column
 from labeldp.release._output import CERTIFICATE
-from labeldp.release._release import Release
 from labeldp.release._tables import ahead
 from labeldp.release._writing import file_digest
 
@@ -93,17 +92,19 @@ def read_certificate(folder: Path) -> Certificate:
         raise VerificationError(f"expected a release with a {CERTIFICATE} in {folder}, found none") from None
 
 
-def load_release(folder: Path) -> Release:
-    """The release in a folder, in memory, once it is verified."""
+def verified(folder: Path) -> tuple[Certificate, np.ndarray, Channel]:
+    """The certificate, the released labels and the channel in a folder, once they are verified.
+
+    Raises:
+        VerificationError: They do not agree.
+    """
     verdict = verify(folder)
     if not verdict.holds or verdict.certificate is None:
         failed = next(check for check in verdict.checks if not check.holds)
         raise VerificationError(f"expected a release whose files agree with it: {failed.what}: {failed.found}")
-    certificate = verdict.certificate
-    parts = [part for _, part in _fields(folder, certificate)]
+    parts = [part for _, part in _fields(folder, verdict.certificate)]
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    codes = joined.pop(CODES)
-    return Release(codes, channel_of(certificate.draws[-1].law, joined), certificate.space, certificate)
+    return verdict.certificate, joined.pop(CODES), channel_of(verdict.certificate.draws[-1].law, joined)
 
 
 def _words(_: Path, certificate: Certificate) -> str:
