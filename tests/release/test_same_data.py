@@ -1,6 +1,7 @@
 """Accidents by which the same labels could be charged for as if they were others."""
 
 import os
+import traceback
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Curator, RandomizedResponse, release_table
+from labeldp import Classes, Curator, Interval, RandomizedResponse, release_table
 from labeldp.errors import BudgetError, LabelError
 from labeldp.release import Ledger
 from labeldp.release import _table_release as module
@@ -137,6 +138,16 @@ def test_an_empty_class_in_csv_is_refused(tmp_path):
     (tmp_path / "t.csv").write_text("x,y\n1,a\n2,a\n")
     with pytest.raises(LabelError, match="empty"):
         release_table(tmp_path / "t.csv", "y", Classes(["a", ""]), 1.0, tmp_path / "o", drop=[])
+
+
+@pytest.mark.parametrize("space", [Interval(0, 1, 0.5), Classes([0, 1]), Classes([True, False])], ids=str)
+def test_no_complaint_about_a_label_hangs_on_an_error(tmp_path, space):
+    """What a reader said of a text that is no label is not even the context of the error."""
+    (tmp_path / "t.csv").write_text("x,y\n1,zq-secret-7\n2,0\n")
+    with pytest.raises(LabelError) as found:
+        release_table(tmp_path / "t.csv", "y", space, 1.0, tmp_path / "o", drop=[])
+    assert found.value.__context__ is None
+    assert "zq-secret-7" not in "".join(traceback.format_exception(found.value))
 
 
 def test_numpy_budgets_are_numbers():

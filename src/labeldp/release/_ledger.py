@@ -86,7 +86,7 @@ class Entry:
 
     def charge(self, session: str) -> Charge:
         """What the account of a session counts: rows of another session may be any rows."""
-        guarantee = dataclasses.replace(self.guarantee, unit=f"{self.guarantee.unit} {self.units}".strip())
+        guarantee = dataclasses.replace(self.guarantee, unit=f"{self.guarantee.unit} {self.units[:16]}".strip())
         return Charge(guarantee, self.rows if self.session == session else _ANY_ROWS)
 
 

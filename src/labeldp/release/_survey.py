@@ -89,12 +89,10 @@ def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_ro
     if pa.types.is_string(space.arrow_type()):
         return space.encode(column, first_row)
     if pa.types.is_floating(space.arrow_type()):
-        try:
-            return space.encode(column.cast(pa.float64()), first_row)
-        except pa.ArrowInvalid:
-            raise LabelError(
-                "expected numbers in the label column, found other text; declare classes instead"
-            ) from None
+        numbers = _numbers(column)
+        if numbers is None:
+            raise LabelError("expected numbers in the label column, found other text; declare classes instead")
+        return space.encode(numbers, first_row)
     if pa.types.is_boolean(space.arrow_type()):
         column = pc.utf8_lower(column)
     texts = pa.array([str(value).lower() if isinstance(value, bool) else str(value) for value in space.points])
