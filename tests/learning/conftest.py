@@ -1,0 +1,83 @@
+"""Releases of every kind of channel, made from chosen outcomes or from a chosen tape of words."""
+
+import jaxtyping
+import numpy as np
+import pytest
+
+from labeldp import Classes, Curator, RandomizedResponse, Release
+from labeldp._words import TapeWords
+from labeldp.mechanisms import draw
+from labeldp.privacy import BitChannel, CandidateChannel, GroupedChannel, ResponseChannel, SubsetChannel, pack
+
+#: Every kind of channel; the one with candidates is last.
+KINDS = ("response", "independent", "symmetric", "subset", "grouped", "grouped sets", "candidates")
+
+
+def channel_of_kind(kind, classes, rows, epsilon=1.0):
+    """A channel of that many rows."""
+    half = np.arange(rows, dtype=np.int32) % 2
+    if kind == "response":
+        return ResponseChannel.at(classes, epsilon)
+    if kind in ("independent", "symmetric"):
+        return getattr(BitChannel, kind)(classes, epsilon)
+    if kind == "subset":
+        return SubsetChannel.at(classes, max(1, classes // 2), epsilon)
+    if kind == "grouped":
+        laws = tuple(ResponseChannel.at(classes, epsilon / m) for m in (1, 2))
+        return GroupedChannel(classes, laws, (1, 2), half)
+    if kind == "grouped sets":
+        laws = tuple(SubsetChannel.at(classes, m, epsilon / m) for m in (1, 2))
+        return GroupedChannel(classes, laws, (1, 2), half)
+    size = 1 + np.arange(rows) % classes
+    return CandidateChannel.at(classes, epsilon, pack(np.arange(classes)[::-1] < size[:, None]))
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def kind(request):
+    """Each kind of channel."""
+    return request.param
+
+
+@pytest.fixture(scope="session", params=KINDS[:-1])
+def full_kind(request):
+    """Each kind of channel that identifies true labels."""
+    return request.param
+
+
+@pytest.fixture
+def as_users_call():
+    """Annotations are not executed, as for a user: what is given wrongly reaches the function's own check."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="session")
+def make_channel():
+    """The function that makes a channel of a kind."""
+    return channel_of_kind
+
+
+@pytest.fixture(scope="session")
+def make_release():
+    """The function that makes a release of given released labels, which counts as randomized."""
+    space = Classes(["no", "yes"])
+    certificate = Curator(["no"], space).randomize(RandomizedResponse(space, 1.0)).certificate
+
+    def make(codes, channel, classes=None):
+        return Release(codes, channel, classes or Classes(range(channel.classes)), certificate)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def randomized(make_release):
+    """The function that draws a release with words of a seed: the same in every run, and not private."""
+
+    def make(codes, channel, seed):
+        words = np.random.default_rng(seed).integers(0, 2**64, 1 << 16, dtype=np.uint64)
+        if len(codes) * channel.words_per_row > words.size:
+            words = np.random.default_rng(seed).integers(0, 2**64, len(codes) * channel.words_per_row, dtype=np.uint64)
+        return make_release(draw(channel, np.asarray(codes, dtype=np.int32), TapeWords(words)), channel)
+
+    return make

@@ -1,0 +1,182 @@
+import mpmath
+import numpy as np
+import pytest
+
+from labeldp import Classes, Release
+from labeldp.learning._losses import METHODS, row_loss
+from labeldp.learning._posterior import class_shares, posterior
+
+CLASSES = 4
+ROWS = 24
+
+
+@pytest.fixture
+def release(kind, make_channel, randomized):
+    """Released labels of one kind of channel."""
+    codes = np.random.default_rng(0).integers(0, CLASSES, ROWS)
+    return randomized(codes, make_channel(kind, CLASSES, ROWS), 1)
+
+
+@pytest.fixture
+def logits():
+    """Logits of each row."""
+    return np.random.default_rng(2).normal(scale=2.0, size=(ROWS, CLASSES))
+
+
+def softmax(logits):
+    """Probabilities of moderate logits."""
+    raised = np.exp(logits)
+    return raised / raised.sum(axis=1, keepdims=True)
+
+
+def targets_of(release, method):
+    """The targets of a linear loss, from the release's unbiased vectors or its released labels."""
+    if method == "unbiased":
+        vectors = release.unbiased()
+        if release.channel.kind == "candidates":
+            return vectors
+        return vectors + (1 - vectors.sum(axis=1, keepdims=True)) / CLASSES
+    mask = release.channel.levels(release.codes).mask
+    return np.array([row / row.sum() if row.any() else np.full(CLASSES, 1 / CLASSES) for row in mask])
+
+
+def naive(release, method, logits, weights):
+    """The weighted sum of the loss, as it is written."""
+    chance = softmax(logits)
+    if method == "likelihood":
+        rows = -np.log((release.likelihood() * chance).sum(axis=1))
+    else:
+        rows = -(targets_of(release, method) * np.log(chance)).sum(axis=1)
+    return float(weights @ rows)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_loss_is_what_its_formula_says(release, method, logits):
+    """For every kind of channel and method the packed loss equals the dense formula."""
+    weights = np.random.default_rng(3).uniform(0.0, 2.0, ROWS)
+    expected = naive(release, method, logits, weights)
+    assert row_loss(release, method)(logits.copy(), weights) == pytest.approx(expected, rel=1e-11, abs=1e-11)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gradient_is_that_of_the_loss(release, method, logits):
+    """For every kind of channel and method the gradient agrees with finite differences of the dense formula."""
+    weights = np.random.default_rng(3).uniform(0.0, 2.0, ROWS)
+    gradient = logits.copy()
+    row_loss(release, method)(gradient, weights)
+    step = 1e-5
+    for i, j in np.ndindex(ROWS, CLASSES):
+        ends = []
+        for sign in (1, -1):
+            moved = logits.copy()
+            moved[i, j] += sign * step
+            ends.append(naive(release, method, moved, weights))
+        assert gradient[i, j] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_gradient_of_a_row_sums_to_zero(release, method, logits):
+    """Targets and posteriors sum to one, so a shift of all logits changes nothing."""
+    gradient = logits.copy()
+    row_loss(release, method)(gradient, np.ones(ROWS))
+    np.testing.assert_allclose(gradient.sum(axis=1), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["unbiased", "plain"])
+def test_targets_sum_to_one(release, method):
+    """The targets of linear losses, which the gradient at equal logits shows, sum to one and are the formula's."""
+    gradient = np.zeros((ROWS, CLASSES))
+    row_loss(release, method)(gradient, np.ones(ROWS))
+    targets = 1 / CLASSES - gradient
+    np.testing.assert_allclose(targets.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(targets, targets_of(release, method), atol=1e-12)
+
+
+def test_the_gradient_of_the_likelihood_is_the_posterior(release, logits):
+    """Fisher's identity: the gradient is the model's probabilities minus the posterior of the true class."""
+    gradient = logits.copy()
+    row_loss(release, "likelihood")(gradient, np.ones(ROWS))
+    chance = softmax(logits)
+    np.testing.assert_allclose(gradient, chance - posterior(release, chance), atol=1e-12)
+
+
+@pytest.mark.parametrize("row", range(CLASSES))
+def test_the_unbiased_loss_expects_the_cross_entropy(kind, make_channel, make_release, logits, row):
+    """Over all outcomes of a row's law the unbiased loss has the cross entropy of the true class as its mean.
+
+    Where the row has candidates that holds for true classes among them.
+    """
+    channel = make_channel(kind, CLASSES, ROWS)
+    table = channel.table(row)
+    outcomes = len(table.outcomes)
+    release = make_release(table.outcomes, channel.take(np.full(outcomes, row)))
+    gradient = np.tile(logits[row], (outcomes, 1))
+    loss = row_loss(release, "unbiased")
+    rows = np.array([loss.take(slice(i, i + 1))(gradient[i : i + 1], np.ones(1)) for i in range(outcomes)])
+    within = table.outcomes if kind == "candidates" else range(CLASSES)
+    chance = softmax(logits[row : row + 1])[0]
+    for true in within:
+        assert table.matrix[true] @ rows == pytest.approx(-np.log(chance[true]), rel=1e-10)
+        np.testing.assert_allclose(table.matrix[true] @ gradient, chance - np.eye(CLASSES)[true], atol=1e-10)
+
+
+def exact(release, method, logits):
+    """The loss of each row in 400 digits."""
+    found = []
+    with mpmath.workdps(400):
+        for i, row in enumerate(logits):
+            raised = [mpmath.exp(mpmath.mpf(float(value))) for value in row]
+            total = mpmath.fsum(raised)
+            if method == "likelihood":
+                hit = mpmath.fsum(v * e for v, e in zip(release.likelihood()[i].tolist(), raised, strict=True))
+                found.append(float(mpmath.log(total) - mpmath.log(hit)))
+            else:
+                aimed = zip(targets_of(release, method)[i].tolist(), row.tolist(), strict=True)
+                found.append(float(mpmath.log(total) - mpmath.fsum(mpmath.mpf(t) * v for t, v in aimed)))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("size", [40.0, 800.0, 1e5])
+def test_extreme_logits_lose_nothing(release, method, size):
+    """Logits that overflow when raised give the loss in 400 digits, and finite gradients."""
+    rng = np.random.default_rng(4)
+    logits = size * rng.choice([-1.0, 0.0, 1.0], size=(ROWS, CLASSES)) + rng.normal(size=(ROWS, CLASSES))
+    expected = exact(release, method, logits)
+    loss = row_loss(release, method)
+    for i in range(ROWS):
+        gradient = logits[i : i + 1].copy()
+        value = loss.take(slice(i, i + 1))(gradient, np.ones(1))
+        assert value == pytest.approx(expected[i], rel=1e-12, abs=1e-11 + 1e-14 * size)
+        assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_public_labels_give_the_cross_entropy(method, logits):
+    """Every method on labels declared public is plain cross entropy, and its gradient."""
+    codes = np.random.default_rng(5).integers(0, CLASSES, ROWS)
+    release = Release.public(codes, Classes(range(CLASSES)))
+    gradient = logits.copy()
+    value = row_loss(release, method)(gradient, np.ones(ROWS))
+    assert value == pytest.approx(-np.log(softmax(logits)[np.arange(ROWS), codes]).sum(), rel=1e-12)
+    np.testing.assert_allclose(gradient, softmax(logits) - np.eye(CLASSES)[codes], atol=1e-12)
+
+
+def test_more_than_eight_classes_are_read_from_their_own_bytes(make_channel, randomized):
+    """With 19 classes, in three bytes, the packed loss still equals the dense formula."""
+    rng = np.random.default_rng(6)
+    release = randomized(rng.integers(0, 19, ROWS), make_channel("subset", 19, ROWS), 7)
+    logits = rng.normal(size=(ROWS, 19))
+    hit = (release.likelihood() * softmax(logits)).sum(axis=1)
+    found = row_loss(release, "likelihood")(logits.copy(), np.ones(ROWS))
+    assert found == pytest.approx(-np.log(hit).sum(), rel=1e-12)
+
+
+def test_class_shares_maximise_the_likelihood(full_kind, make_channel, randomized):
+    """No step towards a class raises the mean log likelihood of released labels at the class shares that are found."""
+    codes = np.random.default_rng(8).choice(CLASSES, size=4000, p=[0.4, 0.3, 0.2, 0.1])
+    release = randomized(codes, make_channel(full_kind, CLASSES, 4000, 2.0), 9)
+    shares, likelihood = class_shares(release), release.likelihood()
+    assert shares.sum() == pytest.approx(1.0)
+    slopes = (likelihood / (likelihood @ shares)[:, None]).mean(axis=0)
+    assert slopes.max() < 1 + 1e-4
