@@ -1,0 +1,94 @@
+"""Cross entropy under a channel: what each row asks of a model's logits, in packed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from labeldp.errors import InputError
+from labeldp.privacy import pack
+from labeldp.release import Release
+
+Method = Literal["likelihood", "unbiased", "plain"]
+METHODS: tuple[Method, ...] = ("likelihood", "unbiased", "plain")
+
+
+@dataclass(frozen=True, eq=False)
+class RowLoss:
+    """A loss of logits for each row: one value on a mask of classes, one off it, one outside a support.
+
+    With ``likelihood``: ``-log sum_j v_j p_j``, the values are the likelihoods ``high``, 1 and ``outside``; it is
+    bounded below and statistically efficient. Otherwise: ``sum_j t_j (-log p_j)``, the values are targets that sum to
+    one over the classes, so it is convex in the logits, and unbounded below where a target is negative.
+
+    Attributes:
+        mask: Classes at the first value, packed.
+        support: Classes that are not at the third value, packed; no columns where all classes are.
+        inside: The first value of each row.
+        other: The second.
+        outside: The third.
+        likelihood: Which of the two losses.
+    """
+
+    mask: UInt8[np.ndarray, "n b"]
+    support: UInt8[np.ndarray, "n c"]
+    inside: Float[np.ndarray, "n"]
+    other: Float[np.ndarray, "n"]
+    outside: Float[np.ndarray, "n"]
+    likelihood: bool
+
+    def __call__(self, logits: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]) -> float:
+        """The weighted sum over rows; ``logits`` are overwritten with its gradient."""
+        from labeldp.learning._kernels import forward, linear  # noqa: PLC0415 (the compiler loads at the first fit)
+
+        if self.likelihood:
+            return float(forward(logits, self.mask, self.inside, self.support, self.outside, weights))
+        return float(linear(logits, self.mask, self.inside, self.other, self.support, self.outside, weights))
+
+    def take(self, rows: slice) -> RowLoss:
+        """The loss of some of the rows."""
+        return RowLoss(
+            self.mask[rows],
+            self.support[rows],
+            self.inside[rows],
+            self.other[rows],
+            self.outside[rows],
+            self.likelihood,
+        )
+
+
+def row_loss(release: Release, method: Method) -> RowLoss:
+    """The loss of a release.
+
+    Args:
+        release: Released labels; where they were declared public, every method is plain cross entropy.
+        method: ``"likelihood"`` (forward correction, Patrini et al. 2017), ``"unbiased"`` (backward correction,
+            Natarajan et al. 2013; where the entries of the unbiased vector do not sum to one they are projected:
+            ``w + (1 - sum_j w_j) / k`` is unbiased too and has ``1 - 1/k`` times the variance), or ``"plain"``, which
+            takes released labels for true ones, a set of them in equal shares.
+    """
+    if method not in METHODS:
+        raise InputError(f"expected a method among {', '.join(METHODS)}, found {method!r}")
+    if release.is_public:
+        method = "plain"
+    levels, n, k = release.channel.levels(release.codes), len(release), release.channel.classes
+    supported = levels.support is not None
+    support = pack(levels.support) if levels.support is not None else np.empty((n, 0), dtype=np.uint8)
+    size = np.count_nonzero(levels.mask, axis=1)
+    zero, one = np.zeros(n), np.ones(n)
+    if method == "likelihood":
+        outside = levels.outside if levels.outside is not None else one
+        values = (np.broadcast_to(levels.high, n), one, np.broadcast_to(outside, n))
+    elif method == "plain":
+        values = (1.0 / np.maximum(size, 1), np.where(size == 0, 1.0 / k, 0.0), zero)
+    else:
+        chance = release.channel.membership
+        inside = np.broadcast_to((1 - chance.other) / (chance.true - chance.other), n)
+        other = np.broadcast_to(-chance.other / (chance.true - chance.other), n)
+        spare = np.zeros(n) if supported else (1.0 - size * inside - (k - size) * other) / k
+        values = (inside + spare, other + spare, zero)
+    inside, other, outside = (np.array(value, dtype=np.float64) for value in values)
+    return RowLoss(pack(levels.mask), support, inside, other, outside, method == "likelihood")

@@ -1,0 +1,357 @@
+"""Learners for released labels, in scikit-learn's form.
+
+They take a ``Release`` where scikit-learn takes labels, and refuse anything else: a bare array could hold true labels,
+or released ones that would be learned as if they were true.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+
+from labeldp.errors import InputError
+from labeldp.learning._fitting import Fit, fit_softmax
+from labeldp.learning._losses import METHODS, Method, row_loss
+from labeldp.learning._posterior import posterior
+from labeldp.learning._selection import best_penalty, gain, released
+from labeldp.privacy import pair_share
+from labeldp.release import Release
+
+__all__ = ["ReleasedLabelClassifier", "SoftmaxRegression"]
+
+#: Penalties relative to what a row is worth, from the largest to the smallest.
+_PATIENCE = 2
+_PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5)
+
+#: The first guess leaves every class this share of what a class has on average.
+_LEAST_GUESS = 0.1
+
+
+class SoftmaxRegression(ClassifierMixin, BaseEstimator):
+    """Multinomial logistic regression on released labels, by L-BFGS.
+
+    Args:
+        method: ``"likelihood"``: maximum likelihood under the channel (forward correction); ``"unbiased"``: an
+            unbiased estimate of the cross entropy on true labels (backward correction); ``"plain"``: released
+            labels as if they were true, as a baseline.
+        l2: Weight of half the squared coefficients beside the mean loss of a row, or ``"auto"``: chosen by the log
+            likelihood of held-out released labels, over a range scaled to what a released row is worth.
+        fit_intercept: Whether to fit intercepts, which are not penalised.
+        tol: Largest entry of the gradient at which it stops.
+        max_iter: Most iterations.
+        folds: Parts of the rows for ``l2="auto"``; with 20 000 rows or more one of them is held out, once.
+
+    Attributes:
+        classes_: The declared classes.
+        coef_: Coefficients, shape (k, d).
+        intercept_: Intercepts, shape (k,).
+        l2_: The penalty that was used.
+        n_iter_: Iterations of the last fit.
+
+    Guarantee:
+        Whatever is learned from a release is covered by the release's guarantee, at no further cost; so is
+        choosing ``l2``.
+
+    References:
+        Patrini et al. 2017 (forward), Natarajan et al. 2013 (backward), Ghazi et al. 2021, equations (7) and (17).
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Classes, Curator, RandomizedResponse
+        >>> from labeldp.learning.sklearn import SoftmaxRegression
+        >>> features = np.repeat([[0.0], [1.0]], 500, axis=0)
+        >>> space = Classes(["no", "yes"])
+        >>> curator = Curator(["no"] * 500 + ["yes"] * 500, space)
+        >>> release = curator.randomize(RandomizedResponse(space, epsilon=2.0))
+        >>> SoftmaxRegression().fit(features, release).predict([[0.0], [1.0]]).tolist()
+        ['no', 'yes']
+    """
+
+    def __init__(
+        self,
+        *,
+        method: Method = "likelihood",
+        l2: float | Literal["auto"] = "auto",
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 500,
+        folds: int = 5,
+    ) -> None:
+        self.method = method
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.folds = folds
+
+    def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+        """Fit on features of shape (n, d), dense or sparse, and a release of n rows."""
+        release = released(y)
+        features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
+        matching(features, release)
+        if self.method not in METHODS:
+            raise InputError(f"expected a method among {', '.join(METHODS)}, found {self.method!r}")
+        weights = row_weights(sample_weight, len(release))
+        self.classes_ = classes_of(release)
+        self.l2_ = self._penalty(features, release, weights) if self.l2 == "auto" else float(self.l2)
+        fit = self._fit(features, release, weights, self.l2_, None)
+        self.coef_, self.intercept_ = fit.coefficients.T, fit.intercepts
+        self.n_iter_ = fit.iterations
+        return self
+
+    def decision_function(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
+        """Logits of shape (n, k); with two classes that of the second over the first, of shape (n,)."""
+        logits = self._logits(X)
+        return np.asarray(logits[:, 1] - logits[:, 0]) if logits.shape[1] == 2 else logits
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
+        """Probabilities of the true classes, shape (n, k)."""
+        return softmax(self._logits(X))
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The most likely true class of each row."""
+        most = np.argmax(self._logits(X), axis=1)  # before the classes are asked for: an unfitted learner says so
+        return np.asarray(self.classes_[most])
+
+    def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803
+        """The mean log likelihood of released labels, in nats over a model that knows nothing; more is better."""
+        release = released(y)
+        gains = gain(release, self.predict_proba(X))
+        return float(np.average(gains, weights=sample_weight))
+
+    def _logits(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
+        check_is_fitted(self)
+        features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        return np.asarray(features @ self.coef_.T + self.intercept_)
+
+    def _penalty(self, features: Any, release: Release, weights: np.ndarray) -> float:
+        """The penalty with the best log likelihood on held-out released labels, each fit starting from the last."""
+        worth = float(np.mean(pair_share(release.channel.membership)))
+        penalties = [worth * share for share in _PENALTIES]
+
+        def judge(fit_on: np.ndarray, held: np.ndarray) -> list[float]:
+            part, rest = release[fit_on], release[held]
+            scores: list[float] = []
+            model = None
+            for penalty in penalties:
+                if len(scores) > _PATIENCE and max(scores[-_PATIENCE:]) < max(scores):
+                    scores.append(-np.inf)  # it has been getting worse for a while
+                    continue
+                model = self._fit(features[fit_on], part, weights[fit_on], penalty, model)
+                logits = np.asarray(features[held] @ model.coefficients + model.intercepts)
+                scores.append(float(np.average(gain(rest, softmax(logits)), weights=weights[held])))
+            return scores
+
+        return best_penalty(penalties, len(release), min(self.folds, len(release)), judge)[0]
+
+    def _fit(self, features: Any, release: Release, weights: np.ndarray, l2: float, start: Fit | None) -> Fit:
+        return fit_softmax(
+            features,
+            row_loss(release, self.method),
+            weights,
+            len(self.classes_),
+            l2,
+            intercept=self.fit_intercept,
+            start=start,
+            tolerance=self.tol,
+            iterations=self.max_iter,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        """It takes sparse features."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class ReleasedLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Any scikit-learn classifier on released labels, by expectation maximisation.
+
+    Each round asks the classifier, fitted on the other folds, how likely each class is in each row, combines that
+    with what the channel says of the released label, and fits on the resulting soft labels: every row stands once for
+    each class, weighted by its posterior. Folds keep a flexible learner from believing what it has memorised.
+
+    Args:
+        estimator: A classifier with ``predict_proba`` that takes ``sample_weight``, or a pipeline that ends in one;
+            by default logistic regression.
+        method: ``"em"``, or ``"plain"``: released labels as if they were true, as a baseline.
+        max_iter: Rounds of expectation maximisation.
+        folds: Folds of the rows for the expectation; 1 uses the classifier on the rows it was fitted on.
+        smallest_weight: Shares of a row below this are left out.
+
+    Attributes:
+        classes_: The declared classes.
+        estimator_: The classifier after the last round, fitted on all rows.
+
+    Guarantee:
+        Whatever is learned from a release is covered by the release's guarantee, at no further cost.
+
+    References:
+        Dempster et al. 1977; the posterior is that of ALIBI (Malek et al. 2021, section 3.2).
+
+    Example:
+        >>> import numpy as np
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from labeldp import Classes, Curator, RandomizedResponse
+        >>> from labeldp.learning.sklearn import ReleasedLabelClassifier
+        >>> features = np.repeat([[0.0], [1.0]], 500, axis=0)
+        >>> space = Classes(["no", "yes"])
+        >>> curator = Curator(["no"] * 500 + ["yes"] * 500, space)
+        >>> release = curator.randomize(RandomizedResponse(space, epsilon=2.0))
+        >>> model = ReleasedLabelClassifier(DecisionTreeClassifier(max_depth=2)).fit(features, release)
+        >>> model.predict([[0.0], [1.0]]).tolist()
+        ['no', 'yes']
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        method: Literal["em", "plain"] = "em",
+        max_iter: int = 5,
+        folds: int = 3,
+        smallest_weight: float = 1e-3,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.max_iter = max_iter
+        self.folds = folds
+        self.smallest_weight = smallest_weight
+
+    def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+        """Fit on features of n rows, in any form that the classifier takes, and a release of n rows."""
+        release = released(y)
+        if self.method not in ("em", "plain"):
+            raise InputError(f"expected a method among em, plain, found {self.method!r}")
+        features = indexable_rows(X)
+        matching(features, release)
+        weights = row_weights(sample_weight, len(release))
+        self.classes_ = classes_of(release)
+        if self.method == "plain" or release.is_public:
+            soft = plain_labels(release)
+        else:
+            soft = posterior(release, self._first_guess(features, release, weights))
+            for _ in range(self.max_iter):
+                soft = posterior(release, self._expected(features, soft, weights))
+        self.estimator_ = self._fitted(features, soft, weights)
+        if hasattr(self.estimator_, "n_features_in_"):
+            self.n_features_in_ = self.estimator_.n_features_in_
+        return self
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
+        """Probabilities of the true classes, shape (n, k)."""
+        check_is_fitted(self)
+        return self._probabilities(self.estimator_, X)
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The most likely true class of each row."""
+        most = np.argmax(self.predict_proba(X), axis=1)
+        return np.asarray(self.classes_[most])
+
+    def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803
+        """The mean log likelihood of released labels, in nats over a model that knows nothing; more is better."""
+        release = released(y)
+        return float(np.average(gain(release, self.predict_proba(X)), weights=sample_weight))
+
+    def _first_guess(self, features: Any, release: Release, weights: np.ndarray) -> Float[np.ndarray, "n k"]:
+        """P(true class | features) where expectation maximisation starts; it decides only how soon it arrives.
+
+        A classifier fitted on released labels as if they were true predicts about ``floor + (1 - k floor) p``, where
+        the floor is the share of a released label that goes to a given class which is not the true one: it is taken
+        off. A start from posteriors without features needs many more rounds, since each undoes the noise by a part.
+        """
+        chance, k = release.channel.membership, len(self.classes_)
+        floor = float(np.mean(chance.other / (chance.true + (k - 1) * chance.other)))
+        found = self._expected(features, plain_labels(release), weights)
+        guess = np.maximum(found - floor, _LEAST_GUESS * (1 - k * floor) / k)
+        return np.asarray(guess / guess.sum(axis=1, keepdims=True))
+
+    def _expected(self, features: Any, soft: np.ndarray, weights: np.ndarray) -> Float[np.ndarray, "n k"]:
+        """P(true class | features) of each row, by a classifier that did not see the row."""
+        if self.folds == 1:
+            return self._probabilities(self._fitted(features, soft, weights), features)
+        found = np.empty(soft.shape)
+        for fit_on, held in KFold(self.folds, shuffle=True, random_state=0).split(soft):
+            model = self._fitted(take_rows(features, fit_on), soft[fit_on], weights[fit_on])
+            found[held] = self._probabilities(model, take_rows(features, held))
+        return found
+
+    def _fitted(self, features: Any, soft: np.ndarray, weights: np.ndarray) -> Any:
+        """The classifier, fitted on every row once for each class that is likely enough."""
+        model = LogisticRegression(max_iter=1000) if self.estimator is None else clone(self.estimator)
+        rows, codes = np.nonzero(soft >= self.smallest_weight)
+        keyword = weight_keyword(model)
+        return model.fit(take_rows(features, rows), codes, **{keyword: soft[rows, codes] * weights[rows]})
+
+    def _probabilities(self, model: Any, features: Any) -> Float[np.ndarray, "n k"]:
+        """Probabilities of all declared classes, also those that no row was fitted on."""
+        found = np.asarray(model.predict_proba(features))
+        spread = np.zeros((len(found), len(self.classes_)))
+        spread[:, np.asarray(model.classes_, dtype=np.int64)] = found
+        return spread
+
+
+def matching(features: Any, release: Release) -> None:
+    """Refuse features and a release of different length."""
+    rows = features.shape[0] if hasattr(features, "shape") else len(features)
+    if rows != len(release):
+        raise InputError(f"expected a released label for each of {rows} rows of features, found {len(release)}")
+    if rows == 0:
+        raise InputError("expected at least one row, found none")
+
+
+def classes_of(release: Release) -> np.ndarray:
+    """The declared classes as an array, in declared order."""
+    return np.array(release.space.points)
+
+
+def row_weights(sample_weight: Any, rows: int) -> Float[np.ndarray, "n"]:
+    """Weights of rows, one for each."""
+    if sample_weight is None:
+        return np.ones(rows)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise InputError(f"expected {rows} finite weights of at least 0 that are not all zero, found others")
+    return weights
+
+
+def plain_labels(release: Release) -> Float[np.ndarray, "n k"]:
+    """Released labels as if they were true: a class, or a set of classes in equal shares."""
+    mask = release.channel.levels(release.codes).mask.astype(np.float64)
+    size = mask.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(size > 0, mask / np.maximum(size, 1), 1.0 / mask.shape[1]))
+
+
+def softmax(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+    """Probabilities of logits."""
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+
+
+def indexable_rows(features: Any) -> Any:
+    """Features whose rows can be taken: an array, a sparse matrix or a frame; a list becomes an array."""
+    return features if hasattr(features, "shape") else np.asarray(features)
+
+
+def take_rows(features: Any, rows: np.ndarray) -> Any:
+    """Some rows of features, of a frame too."""
+    return features.iloc[rows] if hasattr(features, "iloc") else features[rows]
+
+
+def weight_keyword(model: Any) -> str:
+    """What a classifier, or the last step of a pipeline, calls its weights of rows."""
+    if isinstance(model, Pipeline):
+        name, last = model.steps[-1]
+        model, prefix = last, f"{name}__"
+    else:
+        prefix = ""
+    if not has_fit_parameter(model, "sample_weight"):
+        raise InputError(f"expected a classifier that takes sample_weight, found {type(model).__name__}")
+    return f"{prefix}sample_weight"
