@@ -291,6 +291,22 @@ def test_bounds_meet_where_all_classes_are_candidates(full_kind, make_channel, r
     assert (found.lower, found.upper) == (pytest.approx(value), pytest.approx(value))
 
 
+def test_a_single_candidate_says_nothing(make_channel, randomized):
+    """Rows with one candidate have bounds of 0 and 1, whatever is predicted."""
+    release = randomized(np.full(40, 3), make_channel("candidates", 4, 40), 19)[np.arange(40) % 4 == 0]
+    for predicted in (0, 3):
+        found = metrics.accuracy_bounds(release, np.full(10, predicted))
+        assert (found.lower, found.upper) == (0.0, 1.0)
+
+
+def test_more_than_eight_classes_are_read_from_their_own_bytes(make_channel, randomized):
+    """With 19 classes, in three bytes, accuracy is the mean of the unbiased vectors' entries."""
+    codes = np.random.default_rng(20).integers(0, 19, 200)
+    release = randomized(codes, make_channel("subset", 19, 200), 21)
+    expected = release.unbiased()[np.arange(200), codes].mean()
+    assert metrics.accuracy(release, codes).value == pytest.approx(expected, rel=1e-10)
+
+
 def test_rows_with_all_candidates_are_identified(make_channel, randomized):
     """Rows whose candidates are all classes have the metrics of randomized response."""
     codes = np.random.default_rng(13).integers(0, 4, 4000)
