@@ -4,7 +4,7 @@ import pytest
 
 from labeldp import Classes, Release
 from labeldp.learning._losses import METHODS, row_loss
-from labeldp.learning._posterior import class_shares, posterior
+from labeldp.learning._posterior import posterior
 
 CLASSES = 4
 ROWS = 24
@@ -170,13 +170,3 @@ def test_more_than_eight_classes_are_read_from_their_own_bytes(make_channel, ran
     hit = (release.likelihood() * softmax(logits)).sum(axis=1)
     found = row_loss(release, "likelihood")(logits.copy(), np.ones(ROWS))
     assert found == pytest.approx(-np.log(hit).sum(), rel=1e-12)
-
-
-def test_class_shares_maximise_the_likelihood(full_kind, make_channel, randomized):
-    """No step towards a class raises the mean log likelihood of released labels at the class shares that are found."""
-    codes = np.random.default_rng(8).choice(CLASSES, size=4000, p=[0.4, 0.3, 0.2, 0.1])
-    release = randomized(codes, make_channel(full_kind, CLASSES, 4000, 2.0), 9)
-    shares, likelihood = class_shares(release), release.likelihood()
-    assert shares.sum() == pytest.approx(1.0)
-    slopes = (likelihood / (likelihood @ shares)[:, None]).mean(axis=0)
-    assert slopes.max() < 1 + 1e-4
