@@ -1,0 +1,98 @@
+"""What released labels say of classes, row by row and summed over rows: the sums that metrics are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import csr_array
+
+from labeldp.errors import InputError
+from labeldp.learning._estimates import Estimates, clopper_pearson, normal_estimates
+from labeldp.learning._selection import released
+from labeldp.privacy import CandidateChannel
+from labeldp.release import Release
+
+_ENTRIES_PER_BLOCK = 1 << 22
+
+
+def require_identified(release: Release) -> None:
+    """Refuse rows whose true class may lie outside their candidates."""
+    channel = released(release).channel
+    if isinstance(channel, CandidateChannel) and (channel.sizes < channel.classes).any():
+        raise InputError(
+            "expected a channel that identifies true labels, found rows with candidates; use log_likelihood, or "
+            "accuracy_bounds"
+        )
+
+
+def candidates_of(release: Release, codes: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Bool[np.ndarray, "n"]]:
+    """How many candidates each row has, and whether a class is one of several."""
+    channel = release.channel
+    if not isinstance(channel, CandidateChannel):
+        return np.full(len(codes), channel.classes), np.ones(len(codes), dtype=np.bool_)
+    return channel.sizes, channel.possible(codes) & (channel.sizes > 1)
+
+
+def holds_class(release: Release, codes: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+    """Whether each released label is, or holds, a class."""
+    if release.channel.form == "class":
+        return np.asarray(release.codes == codes)
+    byte = release.codes[np.arange(len(codes)), codes >> 3]
+    return np.asarray(byte >> (codes & 7).astype(np.uint8) & 1 == 1)
+
+
+def membership_of(release: Release) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
+    """Chances that a released label holds the true class, and another; one entry where all rows share a law."""
+    chance = release.channel.membership
+    true, other = np.asarray(chance.true), np.asarray(chance.other)
+    alike = true.size > 0 and bool((true == true.flat[0]).all() and (other == other.flat[0]).all())
+    return (np.array(true.flat[0]), np.array(other.flat[0])) if alike else (true, other)
+
+
+def blocks_of(release: Release) -> list[slice]:
+    """Parts of the rows whose dense vectors fit in memory."""
+    step = max(1, _ENTRIES_PER_BLOCK // release.space.size)
+    return [slice(low, min(low + step, len(release))) for low in range(0, len(release), step)]
+
+
+def unbiased_rows(release: Release, rows: slice) -> Float[np.ndarray, "m k"]:
+    """The unbiased vectors of some rows."""
+    return release.channel.take(rows).unbiased(release.codes[rows])
+
+
+def moments_by_prediction(release: Release, predicted: Int[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of the unbiased vectors and of their squares, by entry and predicted class; shape (k, k)."""
+    k = release.space.size
+    sums, squares = np.zeros((k, k)), np.zeros((k, k))
+    for rows in blocks_of(release):
+        vectors, codes = unbiased_rows(release, rows), predicted[rows]
+        choose = csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=(k, len(codes)))
+        sums += (choose @ vectors).T
+        squares += (choose @ vectors**2).T
+    return sums, squares
+
+
+def ranked_below(scores: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    """The weight of other rows with a lower score, and half that of other rows with the same score."""
+    _, place = np.unique(scores, return_inverse=True)
+    level = np.bincount(place, weights=weights)
+    return np.asarray((np.cumsum(level) - level)[place] + 0.5 * (level[place] - weights))
+
+
+def shares_of_groups(
+    release: Release, holds: Bool[np.ndarray, "n"], place: Int[np.ndarray, "n"], groups: int, level: float
+) -> Estimates:
+    """In each group of rows, the share whose true class is the one that ``holds`` was asked for."""
+    true, other = membership_of(release)
+    rows = np.bincount(place, minlength=groups)
+    weight = (holds - other) / (true - other)
+    value = np.bincount(place, weights=weight, minlength=groups) / rows
+    spread = np.bincount(place, weights=(weight - value[place]) ** 2, minlength=groups)
+    error = np.sqrt(spread / np.maximum(rows - 1, 1) / rows)
+    error[rows < 2] = np.inf
+    if true.ndim:
+        return normal_estimates(value, error, level, 0.0, 1.0)
+    # the released labels that hold the class are Bernoulli with probability other + (true - other) * share
+    ends = clopper_pearson(np.bincount(place, weights=holds, minlength=groups), rows, level)
+    low, high = (np.clip((end - other) / (true - other), 0.0, 1.0) for end in ends)
+    return Estimates(value, error, low, high)
