@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 from labeldp import Classes, Release
 from labeldp.errors import InputError, LabelError, NotTrueLabelsError
 from labeldp.learning import _sums, metrics
+from labeldp.learning._estimates import quotient_estimates
 
 CLASSES = 3
 DISTRIBUTION = np.array([0.2, 0.5, 0.3])
@@ -221,6 +222,65 @@ def test_intervals_cover_what_they_say(kind, make_channel, randomized):
         assert 0.84 <= count / samples <= most, name
 
 
+def test_intervals_of_quotients_cover_rare_classes_in_noise(make_channel, randomized):
+    """Over 1000 samples of 400 rows, a tenth of them of the class, at an epsilon of 1/2, 93 to 98.5 of 100 hold.
+
+    The divisor is then about two errors from zero, and intervals of the quotient plus and minus 1.96 errors hold the
+    recall in 89 and the area in 91 of 100. Words and rows have seeds. With others, an interval that holds the truth
+    in 95 to 97.7 of 100 would leave the range with a probability below 1 in 30 to either side, one that holds it in 91
+    or in 99.5 of 100 with one above 97 in 100.
+    """
+    n, samples = 400, 1000
+    rng = np.random.default_rng(22)
+    channel = make_channel("response", 2, n, 0.5)
+    held, symmetric = np.zeros(2), np.zeros(2)
+    truth = np.array([0.9, ndtr(2 / np.sqrt(2))])
+    for seed in range(samples):
+        codes = (rng.random(n) < 0.1).astype(np.int32)
+        predicted = (rng.random(n) < np.where(codes == 1, truth[0], 0.2)).astype(np.int32)
+        release = randomized(codes, channel, 50_000 + seed)
+        found = metrics.recall(release, predicted)[1], metrics.auc(release, rng.normal(size=n) + 2 * codes, 1)
+        for i, each in enumerate(found):
+            held[i] += each.low <= truth[i] <= each.high
+            symmetric[i] += np.isnan(each.value) or abs(each.value - truth[i]) <= 1.96 * each.error
+    assert (held / samples >= 0.93).all()
+    assert (held / samples <= 0.985).all()
+    assert (symmetric / samples < 0.93).all()
+
+
+def test_the_interval_of_a_quotient_is_that_of_a_search():
+    """It is the hull of the quotients on a grid that sums with such variances allow; without any, see below.
+
+    Then it is the nearest end where the divisor is clearly positive, and else everything.
+    """
+    rng, forms = np.random.default_rng(23), set()
+    grid, factors = np.linspace(0.0, 1.0, 4001), rng.normal(size=(2000, 2, 2))
+    spread = factors @ factors.transpose(0, 2, 1)
+    top, bottom = rng.normal(scale=4.0, size=2000), np.abs(rng.normal(scale=3.0, size=2000))
+    parts = (spread[:, 0, 0], spread[:, 0, 1], spread[:, 1, 1])
+    found = quotient_estimates(top, bottom, parts, np.ones(2000, dtype=np.bool_), 0.95)
+    for i in range(2000):
+        variance = spread[i, 0, 0] - 2 * grid * spread[i, 0, 1] + grid**2 * spread[i, 1, 1]
+        within = (top[i] - grid * bottom[i]) ** 2 <= 1.959964**2 * variance
+        if within.any():
+            expected = grid[within].min(), grid[within].max()
+        elif bottom[i] ** 2 > 1.959964**2 * spread[i, 1, 1]:
+            if 0 <= found.value[i] <= 1:
+                continue  # the interval lies between two places of the grid
+            expected = (np.clip(found.value[i], 0, 1),) * 2
+        else:
+            expected = (0.0, 1.0)
+        assert (found.low[i], found.high[i]) == (
+            pytest.approx(expected[0], abs=1e-3),
+            pytest.approx(expected[1], abs=1e-3),
+        )
+        forms.add((bottom[i] > 1.959964 * spread[i, 1, 1] ** 0.5, within.any(), within.all(), within[0], within[-1]))
+    assert len(forms) >= 9
+    unknown = quotient_estimates(top, bottom, parts, np.zeros(2000, dtype=np.bool_), 0.95)
+    assert np.isnan(unknown.value).all()
+    assert (unknown.low.max(), unknown.high.min(), unknown.error.min()) == (0.0, 1.0, np.inf)
+
+
 def test_more_rows_narrow_the_error(make_channel, randomized):
     """Four times the rows halve the standard errors, within a tenth."""
     rng = np.random.default_rng(4)
@@ -361,6 +421,9 @@ def test_one_row_has_an_infinite_error(make_channel, randomized):
     assert metrics.confusion_matrix(release, [1]).error.min() == np.inf
     assert metrics.log_likelihood(release, [DISTRIBUTION]).error == np.inf
     assert metrics.calibration(release, [DISTRIBUTION], 1).frequency.error.tolist() == [np.inf]
+    assert metrics.recall(release, [1]).error.tolist() == [np.inf] * CLASSES
+    area = metrics.auc(release, [1.0], 1)
+    assert (area.error, area.low, area.high) == (np.inf, 0.0, 1.0)
 
 
 def test_many_rows_are_taken_in_blocks(public, monkeypatch):

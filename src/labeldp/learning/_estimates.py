@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import betaincinv, ndtri
 
 from labeldp.errors import InputError
@@ -119,6 +119,45 @@ def normal_estimates(value: np.ndarray, error: np.ndarray, level: float, least: 
     low, high = np.clip(value - half, least, most), np.clip(value + half, least, most)
     open_ = np.isnan(value)
     return Estimates(value, error, np.where(open_, least, low), np.where(open_, most, high))
+
+
+def quotient_estimates(
+    top: Float[np.ndarray, "*shape"],
+    bottom: Float[np.ndarray, "*shape"],
+    spread: tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]],
+    known: Bool[np.ndarray, "*shape"],
+    level: float,
+) -> Estimates:
+    """Quotients of two sums with means of which the quotient is between 0 and 1; NaN where it is not known.
+
+    The interval is the hull of the quotients t in it for which ``top - t bottom`` is within its error of zero, that is
+    ``a t^2 - 2 b t + c <= 0`` (Fieller 1954). Where the divisor is few errors away from zero, it holds the truth as
+    often as it says, while ``value`` plus and minus multiples of ``error`` would hold it too seldom.
+
+    Args:
+        top: The dividends.
+        bottom: The divisors.
+        spread: Variances of the dividends, covariances with the divisors, and variances of the divisors.
+        known: Where the divisor is positive and there is a spread.
+        level: Chance that an interval holds its quotient of means.
+    """
+    bottom = np.where(known, bottom, 1.0)
+    tops, both, bottoms = (np.where(known, each, 0.0) for each in spread)
+    value = top / bottom
+    error = np.sqrt(np.maximum(tops - 2 * value * both + value**2 * bottoms, 0.0)) / bottom
+    bar = ndtri((1 + checked_level(level)) / 2) ** 2
+    a, b, c = bottom**2 - bar * bottoms, top * bottom - bar * both, top**2 - bar * tops
+    far = b + np.copysign(np.sqrt(np.maximum(b**2 - a * c, 0.0)), b)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        roots = np.stack([far / a, c / far])
+    # the hull ends at a root or at an end of [0, 1]; if neither is in it, so is nothing or nothing is known
+    ends = np.stack([np.zeros_like(a), np.ones_like(a), *roots])
+    held = np.stack([c <= 0, a - 2 * b + c <= 0, *((roots >= 0) & (roots <= 1))])
+    nearest = np.clip(value, 0.0, 1.0)
+    low = np.where(held.any(axis=0), np.where(held, ends, 1.0).min(axis=0), np.where(a > 0, nearest, 0.0))
+    high = np.where(held.any(axis=0), np.where(held, ends, 0.0).max(axis=0), np.where(a > 0, nearest, 1.0))
+    value, error = np.where(known, value, np.nan), np.where(known, error, np.inf)
+    return Estimates(value, error, np.where(known, low, 0.0), np.where(known, high, 1.0))
 
 
 def checked_level(level: float) -> float:

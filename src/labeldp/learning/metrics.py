@@ -21,8 +21,8 @@ from labeldp.learning._estimates import (
     Estimate,
     Estimates,
     mean_of_rows,
-    normal_estimate,
     normal_estimates,
+    quotient_estimates,
 )
 from labeldp.learning._selection import gain, released
 from labeldp.learning._sums import (
@@ -225,15 +225,19 @@ def recall(release: Release, predicted: object, *, level: float = 0.95) -> Estim
     """Estimate of the share of each true class that is predicted, shape (k,).
 
     It is a quotient of unbiased estimates, so its bias is of the order of its squared error. Where the released labels
-    leave it open whether the class occurs at all, it is NaN.
+    leave it open whether the class occurs at all, it is NaN. The interval is not symmetric, and tells more than the
+    error where the class is rare.
 
     Args:
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
-        level: Chance that the interval of one class holds its recall, by the delta method.
+        level: Chance that the interval of one class holds its recall, by a normal approximation for its parts.
 
     Guarantee:
         It is computed from a release, so the release's guarantee covers it at no further cost.
+
+    References:
+        Fieller 1954, for the interval of a quotient.
 
     Example:
         >>> from labeldp import Classes, Release
@@ -248,13 +252,14 @@ def recall(release: Release, predicted: object, *, level: float = 0.95) -> Estim
     require_identified(release)
     sums, squares = moments_by_prediction(release, _encoded(release, predicted))
     total, hit, n = sums.sum(axis=1), np.diag(sums), len(release)
-    known = (total > _TOLERANCE) & (n > 1)
-    value = np.divide(hit, total, out=np.full(len(total), np.nan), where=known)
-    # sum_i w_i^2 (1[hit] - value)^2: the delta method for a quotient of sums, whose residuals have mean zero
-    rest = (1 - value) ** 2 * np.diag(squares) + value**2 * (squares.sum(axis=1) - np.diag(squares))
-    spread = np.sqrt(rest * n / max(n - 1, 1))
-    error = np.divide(spread, total, out=np.full(len(total), np.inf), where=known)
-    return normal_estimates(value, error, level, 0.0, 1.0)
+    # of the sums of w_i 1[hit] and of w_i, whose product in a row is the square of the first
+    scale, inside, everything = n / max(n - 1, 1), np.diag(squares), squares.sum(axis=1)
+    spread = (
+        scale * (inside - hit**2 / n),
+        scale * (inside - hit * total / n),
+        scale * (everything - total**2 / n),
+    )
+    return quotient_estimates(hit, total, spread, (total > _TOLERANCE) & (n > 1), level)
 
 
 def auc(release: Release, scores: object, positive: object, *, level: float = 0.95) -> Estimate:
@@ -268,13 +273,14 @@ def auc(release: Release, scores: object, positive: object, *, level: float = 0.
         release: Released labels of n rows.
         scores: A score of each row, shape (n,), larger for the positive class.
         positive: The positive class.
-        level: Chance that the interval holds the area, by Hajek's projection and a normal approximation.
+        level: Chance that the interval holds the area, by a normal approximation for its parts.
 
     Guarantee:
         It is computed from a release, so the release's guarantee covers it at no further cost.
 
     References:
-        Menon et al. 2015, section 5, for two classes; Hoeffding 1948, for the projection.
+        Menon et al. 2015, section 5, for two classes; Hoeffding 1948, for the projection; Fieller 1954, for the
+        interval of a quotient.
 
     Example:
         >>> from labeldp import Classes, Release
@@ -291,13 +297,15 @@ def auc(release: Release, scores: object, positive: object, *, level: float = 0.
     true, other = membership_of(release)
     weight = (holds_class(release, np.full(len(release), _code(release, positive))) - other) / (true - other)
     rest = 1.0 - weight
-    pairs = float(weight.sum() * rest.sum() - weight @ rest)
-    if len(release) < 2 or pairs <= _TOLERANCE:
-        return normal_estimate(np.nan, np.inf, level, 0.0, 1.0)
     below, above = ranked_below(checked, rest), weight.sum() - weight - ranked_below(checked, weight)
-    value = float(weight @ below) / pairs
-    residual = weight * (below - value * (rest.sum() - rest)) + rest * (above - value * (weight.sum() - weight))
-    return normal_estimate(value, np.sqrt(len(release)) * float(np.std(residual, ddof=1)) / pairs, level, 0.0, 1.0)
+    # The pairs that each row is in, those in order and all: Hajek's projection of a sum over pairs. The variance of
+    # such sums counts what the projection leaves out, the degenerate part, twice and not once, since each pair is in
+    # two of them (Efron and Stein 1981); with few clean rows the error is rather too large than too small.
+    ordered, pairs = weight * below + rest * above, weight * (rest.sum() - rest) + rest * (weight.sum() - weight)
+    n, top, bottom = len(release), np.array([ordered.sum() / 2]), np.array([pairs.sum() / 2])
+    spread = n * np.cov(ordered, pairs) if n > 1 else np.zeros((2, 2))
+    parts = (spread[:1, 0], spread[:1, 1], spread[1:, 1])
+    return quotient_estimates(top, bottom, parts, (bottom > _TOLERANCE) & (n > 1), level)[0]
 
 
 def calibration(
