@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,6 +12,8 @@ from labeldp.release import Release
 
 #: From so many rows on one held-out fifth is precise enough, and cross-validation is not worth its time.
 _ENOUGH_ROWS = 20_000
+
+Judge = Callable[[np.ndarray, np.ndarray], Float[np.ndarray, "penalties held"]]
 
 
 def released(y: object) -> Release:
@@ -46,16 +47,22 @@ def splits(rows: int, folds: int) -> Iterator[tuple[Int[np.ndarray, "a"], Int[np
         yield np.flatnonzero(rest), np.sort(held)
 
 
-def best_penalty(
-    penalties: Sequence[float], rows: int, folds: int, judge: Callable[[np.ndarray, np.ndarray], list[float]]
-) -> tuple[float, Any]:
-    """The penalty with the best mean score over folds, and all mean scores.
+def best_penalty(penalties: Sequence[float], usual: float, rows: int, folds: int, judge: Judge) -> float:
+    """The penalty with the best mean gain on held-out rows, if it is clearly better than the usual one.
+
+    Few clean rows say little of which penalty is best, and the best of many noisy means is often a bad one. So the
+    usual penalty stays unless the gain over it exceeds its standard error.
 
     Args:
-        penalties: From the largest to the smallest.
+        penalties: From the largest to the smallest, the usual one among them.
+        usual: The penalty to keep in doubt.
         rows: Number of rows.
         folds: Number of folds.
-        judge: The score of each penalty, for rows to fit on and rows to judge by.
+        judge: The gain of each held-out row under each penalty, shape (penalties, held-out rows), for rows to fit on
+            and rows to judge by; minus infinity under penalties that were given up.
     """
-    scores = np.mean([judge(fit, held) for fit, held in splits(rows, folds)], axis=0)
-    return penalties[int(np.argmax(scores))], scores
+    gains = np.concatenate([judge(fit, held) for fit, held in splits(rows, folds)], axis=1)
+    best = int(np.argmax(gains.mean(axis=1)))
+    over = gains[best] - gains[penalties.index(usual)]
+    error = float(np.std(over)) / np.sqrt(len(over))
+    return penalties[best] if float(np.mean(over)) > error else usual

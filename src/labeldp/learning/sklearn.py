@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from jaxtyping import Float
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
@@ -26,9 +27,13 @@ from labeldp.release import Release
 
 __all__ = ["ReleasedLabelClassifier", "SoftmaxRegression"]
 
-#: Penalties relative to what a row is worth, from the largest to the smallest.
+#: The usual penalty is a prior under which all features together give a logit this variance. It was best, or close to
+#: it, for digits, breast cancer, Adult and MNIST at epsilons from 0.25 to 4.
+_LOGIT_VARIANCE = 4.0
+
+#: Penalties relative to the usual one, from the largest to the smallest.
+_PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
 _PATIENCE = 2
-_PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5)
 
 #: The first guess leaves every class this share of what a class has on average.
 _LEAST_GUESS = 0.1
@@ -42,7 +47,8 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
             unbiased estimate of the cross entropy on true labels (backward correction); ``"plain"``: released
             labels as if they were true, as a baseline.
         l2: Weight of half the squared coefficients beside the mean loss of a row, or ``"auto"``: chosen by the log
-            likelihood of held-out released labels, over a range scaled to what a released row is worth.
+            likelihood of held-out released labels (with ``"plain"`` as if they were true), over a range scaled to
+            the features, the rows and the channel.
         fit_intercept: Whether to fit intercepts, which are not penalised.
         tol: Largest entry of the gradient at which it stops.
         max_iter: Most iterations.
@@ -132,24 +138,27 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         return np.asarray(features @ self.coef_.T + self.intercept_)
 
     def _penalty(self, features: Any, release: Release, weights: np.ndarray) -> float:
-        """The penalty with the best log likelihood on held-out released labels, each fit starting from the last."""
-        worth = float(np.mean(pair_share(release.channel.membership)))
-        penalties = [worth * share for share in _PENALTIES]
+        """The penalty for which held-out released labels are likeliest, each fit starting from the last."""
+        usual = total_variance(features) / (_LOGIT_VARIANCE * len(release))
+        if self.method != "likelihood":  # its curvature is what a row is worth; that of the others is one
+            usual /= float(np.mean(pair_share(release.channel.membership)))
+        penalties = [usual * share for share in _PENALTIES]
+        score = plain_gain if self.method == "plain" else gain
 
-        def judge(fit_on: np.ndarray, held: np.ndarray) -> list[float]:
+        def judge(fit_on: np.ndarray, held: np.ndarray) -> np.ndarray:
             part, rest = release[fit_on], release[held]
-            scores: list[float] = []
+            gains = np.full((len(penalties), len(held)), -np.inf)
             model = None
-            for penalty in penalties:
-                if len(scores) > _PATIENCE and max(scores[-_PATIENCE:]) < max(scores):
-                    scores.append(-np.inf)  # it has been getting worse for a while
-                    continue
+            for i, penalty in enumerate(penalties):
                 model = self._fit(features[fit_on], part, weights[fit_on], penalty, model)
-                logits = np.asarray(features[held] @ model.coefficients + model.intercepts)
-                scores.append(float(np.average(gain(rest, softmax(logits)), weights=weights[held])))
-            return scores
+                probabilities = softmax(np.asarray(features[held] @ model.coefficients + model.intercepts))
+                gains[i] = score(rest, probabilities) * (weights[held] / weights.mean())
+                means = gains[: i + 1].mean(axis=1)
+                if penalty < usual and max(means[-_PATIENCE:]) < max(means):
+                    break  # it has been getting worse for a while
+            return gains
 
-        return best_penalty(penalties, len(release), min(self.folds, len(release)), judge)[0]
+        return best_penalty(penalties, usual, len(release), min(self.folds, len(release)), judge)
 
     def _fit(self, features: Any, release: Release, weights: np.ndarray, l2: float, start: Fit | None) -> Fit:
         return fit_softmax(
@@ -329,10 +338,27 @@ def plain_labels(release: Release) -> Float[np.ndarray, "n k"]:
     return np.asarray(np.where(size > 0, mask / np.maximum(size, 1), 1.0 / mask.shape[1]))
 
 
+def plain_gain(release: Release, probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
+    """The log likelihood of released labels taken for true ones, for who ignores the noise in tuning too."""
+    logarithms = np.log(np.maximum(probabilities, np.finfo(float).tiny))
+    return np.asarray((plain_labels(release) * logarithms).sum(axis=1))
+
+
 def softmax(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
     """Probabilities of logits."""
     shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+
+
+def total_variance(features: Any) -> float:
+    """The sum of the variances of all features; 1 if none varies."""
+    if issparse(features):
+        mean = np.asarray(features.mean(axis=0), np.float64)
+        variance = np.asarray(features.multiply(features).mean(axis=0), np.float64) - mean**2
+    else:
+        variance = features.var(axis=0, dtype=np.float64)
+    total = float(np.sum(variance))
+    return total if total > 0 else 1.0
 
 
 def indexable_rows(features: Any) -> Any:

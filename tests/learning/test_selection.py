@@ -1,0 +1,72 @@
+"""Choosing a penalty by released labels: in doubt the usual one, and none that depends on the scale of features."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from labeldp.learning._selection import best_penalty, splits
+from labeldp.learning.sklearn import SoftmaxRegression
+
+PENALTIES = (10.0, 1.0, 0.1)
+
+
+def choose(gains):
+    """The choice for given gains of 100 rows under each penalty."""
+    return best_penalty(PENALTIES, 1.0, gains.shape[1], 5, lambda _, held: gains[:, held])
+
+
+def test_a_penalty_that_is_clearly_better_is_taken():
+    """Its gain over the usual one is more than the error of that gain."""
+    noise = np.random.default_rng(0).normal(size=100)
+    assert choose(np.stack([noise - 1, noise, noise + 0.5 + 0.1 * noise[::-1]])) == 0.1
+    assert choose(np.stack([noise + 1, noise, noise])) == 10.0
+
+
+def test_in_doubt_the_usual_penalty_stays():
+    """A better mean within its own error changes nothing."""
+    noise = np.random.default_rng(0).normal(size=(3, 100))
+    noise -= noise.mean(axis=1, keepdims=True)
+    assert choose(noise + np.array([[-1.0], [0.0], [0.05]])) == 1.0
+
+
+def test_a_penalty_that_was_given_up_is_not_taken():
+    """Minus infinity stands for penalties that were not tried, in one fold or in all."""
+    gains = np.zeros((3, 100))
+    gains[2, :20] = -np.inf
+    gains[2, 20:] = 5.0
+    assert choose(gains) == 1.0
+
+
+@pytest.mark.parametrize("rows", [1000, 20_000])
+def test_no_row_judges_a_model_that_was_fitted_on_it(rows):
+    """All folds of a few rows, one of many; together the held-out folds of a few rows are all rows."""
+    parts = list(splits(rows, 5))
+    assert len(parts) == (5 if rows < 20_000 else 1)
+    for fit, held in parts:
+        assert sorted([*fit, *held]) == list(range(rows))
+        assert len(held) == rows // 5
+
+
+@pytest.mark.parametrize("method", ["likelihood", "unbiased", "plain"])
+def test_the_scale_of_features_does_not_change_what_is_learned(method, make_channel, randomized):
+    """The range of penalties follows the variance of features, so their unit does not matter."""
+    random = np.random.default_rng(3)
+    features = random.normal([0.0, 3.0, 0.0], size=(300, 3))
+    labels = (features[:, 0] > 0).astype(np.int32)
+    release = randomized(labels, make_channel("subset", 2, 300, 1.0), seed=1)
+    one = SoftmaxRegression(method=method, tol=1e-6).fit(features, release)
+    other = SoftmaxRegression(method=method, tol=1e-6).fit(features / 64, release)
+    sparse = SoftmaxRegression(method=method, tol=1e-6).fit(csr_array(features), release)
+    assert other.l2_ == pytest.approx(one.l2_ / 64**2, rel=1e-6, abs=0)
+    assert sparse.l2_ == pytest.approx(one.l2_, rel=1e-6, abs=0)
+    assert (one.predict(features) == other.predict(features / 64)).mean() > 0.99
+
+
+def test_few_clean_rows_are_penalised_more_by_methods_with_more_noise(make_channel, randomized):
+    """The usual penalty of the unbiased loss is that of the likelihood over what a row is worth."""
+    features = np.zeros((50, 2))  # nothing can be learned, so the usual penalty stays
+    channel = make_channel("subset", 8, 50, 0.5)
+    release = randomized(np.arange(50) % 8, channel, seed=1)
+    found = {m: SoftmaxRegression(method=m).fit(features, release).l2_ for m in ("likelihood", "unbiased", "plain")}
+    assert found["likelihood"] == pytest.approx(1 / (4 * 50))
+    assert found["unbiased"] == found["plain"] > 5 * found["likelihood"]
