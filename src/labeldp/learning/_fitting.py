@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,8 @@ from scipy.optimize import minimize
 
 from labeldp.learning._losses import RowLoss
 
-_ENTRIES_PER_BLOCK = 1 << 24
+#: Features and logits of a block: few enough that the second product finds them in the cache.
+_ENTRIES_PER_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,38 @@ class Fit:
     intercepts: Float[np.ndarray, "k"]
     iterations: int
     converged: bool
+
+
+def softmax_objective(
+    features: Any, loss: RowLoss, weights: Float[np.ndarray, "n"], classes: int, l2: float, *, intercept: bool = True
+) -> Callable[[Float[np.ndarray, "p"]], tuple[float, Float[np.ndarray, "p"]]]:
+    """What ``fit_softmax`` minimises: value and gradient at coefficients and intercepts, stacked and flat."""
+    n, d = features.shape
+    scale = 1.0 / weights.sum()
+    # A block is never smaller than the coefficients, to which each block adds its gradient.
+    block = max(1, max(_ENTRIES_PER_BLOCK, d * classes) // (features.size // n + classes))
+    parts = [slice(low, min(low + block, n)) for low in range(0, n, block)]
+    blocks = [(features[rows], loss.take(rows), weights[rows]) for rows in parts]
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        parameters = flat.reshape(d + 1, classes)
+        precise = parameters.astype(features.dtype, copy=False)  # else all features would be copied to wider floats
+        gradient = np.zeros_like(parameters)
+        value = 0.0
+        for rows, row_losses, row_weights in blocks:
+            logits = np.asarray(rows @ precise[:d], dtype=np.float64)
+            logits += parameters[d]
+            value += row_losses(logits, row_weights)
+            gradient[:d] += rows.T @ logits.astype(features.dtype, copy=False)
+            gradient[d] += logits.sum(axis=0)
+        gradient *= scale
+        gradient[:d] += l2 * parameters[:d]
+        if not intercept:
+            gradient[d] = 0.0
+        penalty = 0.5 * l2 * float(np.vdot(parameters[:d], parameters[:d]))
+        return value * scale + penalty, gradient.ravel()
+
+    return objective
 
 
 def fit_softmax(
@@ -39,7 +73,7 @@ def fit_softmax(
     """Minimise the weighted mean of a row loss plus ``l2 / 2`` times the squared coefficients.
 
     Args:
-        features: Array or sparse matrix of shape (n, d).
+        features: Array or sparse matrix of floats, of shape (n, d); they are multiplied in their own precision.
         loss: The loss of each row.
         weights: Weight of each row.
         classes: Number of classes, k.
@@ -49,27 +83,8 @@ def fit_softmax(
         tolerance: Largest entry of the gradient at which it stops.
         iterations: Most iterations.
     """
-    n, d = features.shape
-    scale = 1.0 / weights.sum()
-    block = max(1, _ENTRIES_PER_BLOCK // classes)
-
-    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        parameters = flat.reshape(d + 1, classes)
-        gradient = np.zeros_like(parameters)
-        value = 0.0
-        for low in range(0, n, block):
-            rows = slice(low, min(low + block, n))
-            logits = np.asarray(features[rows] @ parameters[:d] + parameters[d], dtype=np.float64)
-            value += loss.take(rows)(logits, weights[rows])
-            gradient[:d] += features[rows].T @ logits
-            gradient[d] += logits.sum(axis=0)
-        gradient *= scale
-        gradient[:d] += l2 * parameters[:d]
-        if not intercept:
-            gradient[d] = 0.0
-        penalty = 0.5 * l2 * float(np.vdot(parameters[:d], parameters[:d]))
-        return value * scale + penalty, gradient.ravel()
-
+    d = features.shape[1]
+    objective = softmax_objective(features, loss, weights, classes, l2, intercept=intercept)
     first = np.zeros((d + 1, classes)) if start is None else np.vstack([start.coefficients, start.intercepts])
     options = {"maxiter": iterations, "gtol": tolerance, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
     found = minimize(objective, first.ravel(), method="L-BFGS-B", jac=True, options=options)
