@@ -10,16 +10,30 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def forward(logits, mask, high, support, outside, weights):
+def _spread(values, i, mask, inside, other, support, outside):
+    """Write the values of all classes in row ``i``, by selection and not by branches, which random bits mislead."""
+    high, middle, low = inside[i], other[i], outside[i]
+    supported = support.shape[1] > 0
+    for j in range(values.size):
+        byte, bit = j >> 3, np.uint8(j & 7)
+        value = middle
+        if supported:
+            value = middle if support[i, byte] >> bit & 1 else low
+        values[j] = high if mask[i, byte] >> bit & 1 else value
+
+
+@njit(cache=True, nogil=True)
+def forward(logits, mask, inside, other, support, outside, weights):
     """Sum of ``-log sum_j v_j p_j`` over rows; logits become its gradient, ``p - posterior``.
 
     The logits are taken relative to their largest, so neither sum can overflow, and the largest class keeps both
     away from zero: this is ``logaddexp`` over all classes at once.
     """
     n, k = logits.shape
-    supported = support.shape[1] > 0
+    values = np.empty(k)
     loss = 0.0
     for i in range(n):
+        _spread(values, i, mask, inside, other, support, outside)
         top = logits[i, 0]
         for j in range(1, k):
             top = max(top, logits[i, j])
@@ -28,20 +42,10 @@ def forward(logits, mask, high, support, outside, weights):
             e = np.exp(logits[i, j] - top)
             logits[i, j] = e
             total += e
-            value = 1.0
-            if mask[i, j >> 3] >> np.uint8(j & 7) & 1:
-                value = high[i]
-            elif supported and not support[i, j >> 3] >> np.uint8(j & 7) & 1:
-                value = outside[i]
-            hit += e * value
+            hit += e * values[j]
         loss += weights[i] * (np.log(total) - np.log(hit))
         for j in range(k):
-            value = 1.0
-            if mask[i, j >> 3] >> np.uint8(j & 7) & 1:
-                value = high[i]
-            elif supported and not support[i, j >> 3] >> np.uint8(j & 7) & 1:
-                value = outside[i]
-            logits[i, j] *= weights[i] * (1.0 / total - value / hit)
+            logits[i, j] *= weights[i] * (1.0 / total - values[j] / hit)
     return loss
 
 
@@ -49,28 +53,19 @@ def forward(logits, mask, high, support, outside, weights):
 def linear(logits, mask, inside, other, support, outside, weights):
     """Sum of ``sum_j t_j (-log p_j)`` for targets that sum to one; logits become its gradient, ``p - t``."""
     n, k = logits.shape
-    supported = support.shape[1] > 0
+    targets = np.empty(k)
     loss = 0.0
     for i in range(n):
+        _spread(targets, i, mask, inside, other, support, outside)
         top = logits[i, 0]
         for j in range(1, k):
             top = max(top, logits[i, j])
         total, aimed = 0.0, 0.0
         for j in range(k):
-            target = other[i]
-            if mask[i, j >> 3] >> np.uint8(j & 7) & 1:
-                target = inside[i]
-            elif supported and not support[i, j >> 3] >> np.uint8(j & 7) & 1:
-                target = outside[i]
-            aimed += target * (logits[i, j] - top)
+            aimed += targets[j] * (logits[i, j] - top)
             logits[i, j] = np.exp(logits[i, j] - top)
             total += logits[i, j]
         loss += weights[i] * (np.log(total) - aimed)
         for j in range(k):
-            target = other[i]
-            if mask[i, j >> 3] >> np.uint8(j & 7) & 1:
-                target = inside[i]
-            elif supported and not support[i, j >> 3] >> np.uint8(j & 7) & 1:
-                target = outside[i]
-            logits[i, j] = weights[i] * (logits[i, j] / total - target)
+            logits[i, j] = weights[i] * (logits[i, j] / total - targets[j])
     return loss

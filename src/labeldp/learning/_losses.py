@@ -8,12 +8,16 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from labeldp._chunks import over_chunks
 from labeldp.errors import InputError
 from labeldp.privacy import pack
 from labeldp.release import Release
 
 Method = Literal["likelihood", "unbiased", "plain"]
 METHODS: tuple[Method, ...] = ("likelihood", "unbiased", "plain")
+
+#: Logits that a thread takes at a time: about a millisecond, so that starting threads is little beside it.
+_ENTRIES_PER_CHUNK = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +48,18 @@ class RowLoss:
         """The weighted sum over rows; ``logits`` are overwritten with its gradient."""
         from labeldp.learning._kernels import forward, linear  # noqa: PLC0415 (the compiler loads at the first fit)
 
-        if self.likelihood:
-            return float(forward(logits, self.mask, self.inside, self.support, self.outside, weights))
-        return float(linear(logits, self.mask, self.inside, self.other, self.support, self.outside, weights))
+        kernel = forward if self.likelihood else linear
+        step = max(1, _ENTRIES_PER_CHUNK // logits.shape[1])
+        sums = np.zeros(len(logits) // step + 1)
+
+        def add(rows: slice) -> None:
+            part = self.take(rows)
+            sums[rows.start // step] = kernel(
+                logits[rows], part.mask, part.inside, part.other, part.support, part.outside, weights[rows]
+            )
+
+        over_chunks(add, len(logits), step)
+        return float(sums.sum())
 
     def take(self, rows: slice) -> RowLoss:
         """The loss of some of the rows."""
