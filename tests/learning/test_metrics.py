@@ -56,6 +56,13 @@ def test_log_loss_is_unbiased(full_kind, make_channel, make_release):
     np.testing.assert_allclose(mean, -np.log(DISTRIBUTION), rtol=1e-10)
 
 
+def test_equal_probabilities_have_a_log_loss_without_error(full_kind, make_channel, randomized):
+    """A model that knows nothing has the log loss log k, whatever was released."""
+    release = randomized(np.arange(30) % CLASSES, make_channel(full_kind, CLASSES, 30), 24)
+    found = metrics.log_loss(release, np.full((30, CLASSES), 1 / CLASSES))
+    assert (found.value, found.error) == (pytest.approx(np.log(CLASSES)), pytest.approx(0.0, abs=1e-12))
+
+
 def test_the_confusion_matrix_is_unbiased(full_kind, make_channel, make_release):
     """Over all outcomes of two rows, the entries have the true counts as their means, for all true classes."""
     mean = np.zeros((CLASSES, CLASSES, CLASSES, CLASSES))
@@ -153,6 +160,26 @@ def test_errors_match_the_spread_of_rows(public):
     assert metrics.recall(release, predicted)[2].error == pytest.approx(
         inside.std() / np.sqrt(len(inside)) * np.sqrt(300 / 299)
     )
+
+
+def test_errors_of_counts_are_those_of_the_unbiased_vectors(full_kind, make_channel, randomized):
+    """The errors of counts, recall, accuracy and log loss are the spread of what rows add to them, noise included."""
+    rng, n = np.random.default_rng(25), 200
+    codes, predicted = rng.integers(0, CLASSES, n), rng.integers(0, CLASSES, n)
+    chance = rng.dirichlet(np.ones(CLASSES), n)
+    release = randomized(codes, make_channel(full_kind, CLASSES, n, 3.0), 26)
+    vectors = release.unbiased()
+    counts, shares = metrics.confusion_matrix(release, predicted), metrics.recall(release, predicted)
+    for i, j in np.ndindex(CLASSES, CLASSES):
+        assert counts.error[i, j] == pytest.approx(np.sqrt(n) * np.std(vectors[:, i] * (predicted == j), ddof=1))
+    for i in range(CLASSES):
+        residual = vectors[:, i] * ((predicted == i) - shares.value[i]) / vectors[:, i].sum()
+        assert shares.error[i] == pytest.approx(np.sqrt(n) * residual.std(ddof=1))
+    hit = vectors[np.arange(n), predicted]
+    assert metrics.accuracy(release, predicted).error == pytest.approx(hit.std(ddof=1) / np.sqrt(n))
+    targets = vectors + (1 - vectors.sum(axis=1, keepdims=True)) / CLASSES
+    losses = -(targets * np.log(chance)).sum(axis=1)
+    assert metrics.log_loss(release, chance).error == pytest.approx(losses.std(ddof=1) / np.sqrt(n))
 
 
 #: P(true class, predicted class), the scores' shift for class 2, and a model's probabilities by its prediction.

@@ -235,7 +235,10 @@ def test_expectation_maximisation_improves_on_plain(name, make_channel, randomiz
 
 
 def test_expectation_maximisation_starts_close(kind, make_channel, randomized):
-    """Before any round, for every kind of channel, the log loss is below that of released labels taken for true."""
+    """Before any round, for every kind of channel, the log loss is below that of released labels taken for true.
+
+    Where rows have no candidates it is below 0.62 of it, and would be above 0.69 if the noise were not taken off.
+    """
     features, codes = problem(4000, seed=14, apart=3.0)
     release = randomized(codes, make_channel(kind, 3, 4000, 2.0), 15)
     tree = DecisionTreeClassifier(min_samples_leaf=40, random_state=0)
@@ -244,7 +247,7 @@ def test_expectation_maximisation_starts_close(kind, make_channel, randomized):
         model = ReleasedLabelClassifier(tree, method=method, max_iter=0).fit(features, release)
         chance = np.clip(model.predict_proba(features), 1e-3, 1.0)
         loss[method] = -np.log(chance[np.arange(4000), codes]).mean()
-    assert loss["em"] < loss["plain"]
+    assert loss["em"] < (1.0 if kind == "candidates" else 0.62) * loss["plain"]
 
 
 def test_two_classes_have_one_decision():

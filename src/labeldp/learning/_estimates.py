@@ -114,11 +114,9 @@ def normal_estimate(value: float, error: float, level: float, least: float, most
 
 
 def normal_estimates(value: np.ndarray, error: np.ndarray, level: float, least: float, most: float) -> Estimates:
-    """Estimates with normal intervals, cut to the range of the metric; all of it where nothing is known."""
+    """Estimates with normal intervals, cut to the range of the metric."""
     half = ndtri((1 + checked_level(level)) / 2) * error
-    low, high = np.clip(value - half, least, most), np.clip(value + half, least, most)
-    open_ = np.isnan(value)
-    return Estimates(value, error, np.where(open_, least, low), np.where(open_, most, high))
+    return Estimates(value, error, np.clip(value - half, least, most), np.clip(value + half, least, most))
 
 
 def quotient_estimates(
@@ -128,9 +126,9 @@ def quotient_estimates(
     known: Bool[np.ndarray, "*shape"],
     level: float,
 ) -> Estimates:
-    """Quotients of two sums with means of which the quotient is between 0 and 1; NaN where it is not known.
+    """Quotients of two sums, for a quotient of means between 0 and 1; NaN where it is not known.
 
-    The interval is the hull of the quotients t in it for which ``top - t bottom`` is within its error of zero, that is
+    The interval is the hull of all t between 0 and 1 for which ``top - t bottom`` is within its error of zero, that is
     ``a t^2 - 2 b t + c <= 0`` (Fieller 1954). Where the divisor is few errors away from zero, it holds the truth as
     often as it says, while ``value`` plus and minus multiples of ``error`` would hold it too seldom.
 
@@ -150,7 +148,8 @@ def quotient_estimates(
     far = b + np.copysign(np.sqrt(np.maximum(b**2 - a * c, 0.0)), b)
     with np.errstate(divide="ignore", invalid="ignore"):
         roots = np.stack([far / a, c / far])
-    # the hull ends at a root or at an end of [0, 1]; if neither is in it, so is nothing or nothing is known
+    # The hull ends at roots, or at 0 or 1 where they are allowed. Without any of these, all that is allowed lies on
+    # one side of [0, 1], or, if the divisor may be zero, on both.
     ends = np.stack([np.zeros_like(a), np.ones_like(a), *roots])
     held = np.stack([c <= 0, a - 2 * b + c <= 0, *((roots >= 0) & (roots <= 1))])
     nearest = np.clip(value, 0.0, 1.0)
