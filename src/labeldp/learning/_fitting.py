@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from labeldp.learning._losses import RowLoss
 
 #: Features and logits of a block: few enough that the second product finds them in the cache.
-_ENTRIES_PER_BLOCK = 1 << 20
+_ENTRIES_PER_BLOCK = 1 << 19
 
 
 @dataclass(frozen=True)
