@@ -1,0 +1,62 @@
+"""True labels reach what is learned through the draw and in no other way."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
+from sklearn.tree import DecisionTreeClassifier
+
+import labeldp.release._curator
+from labeldp import Classes, Curator, PriorResponse, RandomizedResponse
+from labeldp.learning import metrics
+from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
+
+SPACE = Classes(["ham", "jam", "spam"])
+ROWS = 240
+
+
+def learned(labels, features):
+    """Everything that splitting, choosing, weighting, fitting and judging make of the labels."""
+    release = Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 2.0))
+    rows = np.arange(ROWS)
+    found = [train_test_split(rows, release, test_size=60, random_state=0)[0]]
+    for fit, held in StratifiedKFold(3).split(features, release.codes):
+        found += [fit, held]
+    model = SoftmaxRegression().fit(features, release)
+    found += [model.coef_, model.intercept_, model.l2_, model.classes_]
+    search = GridSearchCV(SoftmaxRegression(), {"l2": [1e-3, 1.0]}, scoring=metrics.accuracy_scorer, cv=3)
+    found.append(search.fit(features, release).cv_results_["mean_test_score"])
+    tree = DecisionTreeClassifier(max_depth=3, class_weight="balanced", random_state=0)
+    chance = ReleasedLabelClassifier(tree, max_iter=2).fit(features, release).predict_proba(features)
+    found += [chance, metrics.recall(release, model.predict(features)).high, metrics.log_loss(release, chance).error]
+    return [np.asarray(each) for each in found]
+
+
+def test_what_is_learned_depends_on_the_draw_alone(monkeypatch):
+    """Where the draw is the same, so is all that is learned, though no label is, and one class has no row at all."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(ROWS, 3))
+    drawn = (features[:, 0] > 0).astype(np.int32) + (features[:, 1] > 0)
+    monkeypatch.setattr(labeldp.release._curator, "draw", lambda _channel, codes, _words: drawn[: len(codes)].copy())
+    labels = rng.integers(0, 3, ROWS)
+    one = learned(np.array(SPACE.points)[labels], features)
+    two = learned(np.array(SPACE.points)[np.where(labels == 0, 1, 0)], features)
+    for each, other in zip(one, two, strict=True):
+        np.testing.assert_array_equal(each, other)
+
+
+def test_a_prior_is_learned_from_an_earlier_release_and_both_are_paid_for():
+    """A model of released labels gives a prior for the same rows: their costs add up, and the prior is declared.
+
+    The model takes no labels but released ones (``test_bare_labels_are_refused``), so the prior holds no others.
+    """
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 3, ROWS)
+    features = rng.normal(size=(ROWS, 3)) + 2 * np.eye(3)[codes]
+    curator = Curator(np.array(SPACE.points)[codes], SPACE, budget=2.0)
+    first = curator.randomize(RandomizedResponse(SPACE, 1.0))
+    prior = SoftmaxRegression().fit(features, first).predict_proba(features)
+    second = curator.randomize(PriorResponse(SPACE, 1.0, prior=prior))
+    assert curator.spent[0] == pytest.approx(2.0)
+    assert curator.spent[0] >= first.guarantee.epsilon + second.guarantee.epsilon
+    assert "the prior is public and was not computed from these labels" in second.certificate.assumptions
+    assert not any("prior" in each for each in first.certificate.assumptions)
