@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from labeldp.cli._evaluate import evaluate
+from labeldp.cli._learn import learn
 from labeldp.cli._ledger import ledger
 from labeldp.cli._plan import plan
 from labeldp.cli._release import release
@@ -38,7 +40,7 @@ def _about(
         typer.echo(f"labeldp {metadata.version('labeldp')}")
 
 
-for _command in (release, verify, plan, ledger):
+for _command in (release, verify, learn, evaluate, plan, ledger):
     app.command()(_command)
 
 

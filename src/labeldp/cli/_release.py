@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from labeldp.cli._terminal import notes_on_terminal, progress, show
+from labeldp.cli._terminal import names, notes_on_terminal, progress, show
 from labeldp.errors import InputError
 
 _EVERYTHING = "all"
@@ -59,7 +59,7 @@ def release(
     else:
         low, high, step = _three_numbers(interval or "")
         space = Interval(low, high, step, missing if missing == "refuse" else _number(missing))
-    kept = _names(keep)
+    kept = names(keep)
     if kept == [_EVERYTHING]:
         kept, drop = None, drop or []
     with progress() as report:
@@ -70,7 +70,7 @@ def release(
             epsilon,
             output,
             keep=kept,
-            drop=_names(drop),
+            drop=names(drop),
             mechanism=mechanism,
             prior=prior,
             unit=unit,
@@ -91,10 +91,6 @@ def _class_texts(classes: str) -> list[str]:
     except (OSError, UnicodeError):
         raise InputError(f"expected a text file with one class on each line, found none at {classes[1:]}") from None
     return [line for line in lines if line]
-
-
-def _names(given: list[str] | None) -> list[str] | None:
-    return None if given is None else [name.strip() for text in given for name in text.split(",") if name.strip()]
 
 
 def _three_numbers(text: str) -> tuple[float, ...]:

@@ -13,7 +13,7 @@ from rich.text import Text
 from labeldp._checks import printable
 
 _WIDTH_OF_FILES = 1000
-_TITLES = {"check": "checking every row", "release": "randomizing and writing"}
+_TITLES = {"check": "checking every row", "release": "randomizing and writing", "learn": "fitting models"}
 
 
 def show(*parts: RenderableType) -> None:
@@ -37,6 +37,11 @@ def notes_on_terminal(notes: Sequence[str]) -> None:
     if sys.stderr.isatty():
         for note in notes:
             complain(f"for you alone: {note}", "yellow")
+
+
+def names(given: Sequence[str] | None) -> list[str] | None:
+    """Names that were typed, each option holding several with commas."""
+    return None if given is None else [name.strip() for text in given for name in text.split(",") if name.strip()]
 
 
 @contextmanager

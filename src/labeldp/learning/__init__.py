@@ -1,6 +1,6 @@
 """What is learned: losses, learners and metrics for released labels. No true label comes here.
 
-The doors are modules: ``labeldp.learning.sklearn`` and ``labeldp.learning.metrics``.
+The doors are modules: ``labeldp.learning.sklearn``, ``labeldp.learning.metrics`` and ``labeldp.learning.tables``.
 """
 
 __all__: list[str] = []

@@ -224,7 +224,7 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         estimator: Any = None,
         *,
         method: Literal["em", "plain"] = "em",
-        max_iter: int = 5,
+        max_iter: int = 2,
         folds: int = 3,
         smallest_weight: float = 1e-3,
     ) -> None:

@@ -4,6 +4,7 @@ from labeldp.release._certificate import UNKNOWN, Certificate, Draw, File
 from labeldp.release._curator import Curator
 from labeldp.release._declaring import declared_classes
 from labeldp.release._ledger import Entry, Ledger, spent_by_data
+from labeldp.release._public import public_columns, public_table
 from labeldp.release._release import Release
 from labeldp.release._table_release import (
     AUTO,
@@ -37,6 +38,8 @@ __all__ = [
     "kept_columns",
     "ledger_path",
     "open_table",
+    "public_columns",
+    "public_table",
     "release_table",
     "spent_by_data",
     "verify",

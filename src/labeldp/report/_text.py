@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -10,10 +12,15 @@ from rich.text import Text
 
 from labeldp._checks import printable
 from labeldp.bounds import Plan
+from labeldp.learning.metrics import Bounds, Estimate
 from labeldp.privacy import shown_above
 from labeldp.release import Certificate, Entry, TableRelease, Verdict
 
+if TYPE_CHECKING:  # the learners are an extra
+    from labeldp.learning.tables import Learned, Scores
+
 _SHOWN_COLUMNS = 12
+_SHOWN_CLASSES = 12
 
 #: What is printed, one below the other: sentences, and tables of them.
 Parts = list[RenderableType]
@@ -123,6 +130,54 @@ def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, flo
         "'void' never left and costs nothing."
     )
     return [charges, Text(), spent, Text(), told]
+
+
+def learned_text(learned: Learned, output: str) -> Parts:
+    """What was learned from a release, how good it is on rows it did not see, and where it is."""
+    model = learned.model
+    lines = _pairs()
+    _row(lines, "model", f"{model.model}, method {model.method}, {learned.setting}, chosen on released labels")
+    _row(lines, "features", _listed(list(model.columns)))
+    for name, why in learned.left_out.items():
+        _row(lines, "left out", f"{name}: {why}")
+    _row(lines, "output", output)
+    told = _said(f"Learned from a release, at no further cost: {model.certificate.sentence}")
+    by = "five-fold cross-validation on released labels"
+    return [told, Text(), lines, Text(), *scores_text(learned.scores, model.certificate.space.points, by)]
+
+
+def scores_text(scores: Scores, points: Sequence[object], judged_by: str) -> Parts:
+    """How good predictions are, each figure with its 95 % interval."""
+    table = _table(f"{scores.rows:,} rows, by {judged_by}", ["", "estimate", "95 % interval"])
+    _row(table, "log likelihood, nats above no model", *_estimate(scores.log_likelihood))
+    accuracy = scores.accuracy
+    if isinstance(accuracy, Bounds):
+        _row(table, "accuracy lies between", f"{accuracy.lower:.1%} and {accuracy.upper:.1%}", _range(accuracy))
+    else:
+        _row(table, "accuracy", *_share(accuracy))
+    for name, share in (("accuracy of the most common class", scores.majority), ("area under the ROC", scores.auc)):
+        if share is not None:
+            _row(table, name, *_share(share))
+    if scores.log_loss is not None:
+        _row(table, "log loss, nats", *_estimate(scores.log_loss))
+    if scores.recall is not None:
+        for place, point in list(enumerate(points))[:_SHOWN_CLASSES]:
+            _row(table, f"recall of {point}", *_share(scores.recall[place]))
+    return [table]
+
+
+def _share(estimate: Estimate) -> tuple[str, str]:
+    """A share and its interval, in per cent."""
+    return ("unknown" if math.isnan(estimate.value) else f"{estimate.value:.1%}", _range(estimate))
+
+
+def _estimate(estimate: Estimate) -> tuple[str, str]:
+    """A number and its interval."""
+    return f"{estimate.value:.4f}", f"{estimate.low:.4f} to {estimate.high:.4f}"
+
+
+def _range(estimate: Estimate | Bounds) -> str:
+    return f"{estimate.low:.1%} to {estimate.high:.1%}"
 
 
 def _mechanism(name: str, law: object) -> str:

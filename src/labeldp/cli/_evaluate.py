@@ -1,0 +1,39 @@
+"""``labeldp evaluate``: how good a model is on another table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labeldp.cli._terminal import show
+from labeldp.errors import InputError
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that 'labeldp learn' wrote.")],
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="A CSV or Parquet file or a folder of either; or a release.")
+    ],
+    label: Annotated[str, typer.Option(help="The label column.")],
+    labels_are_public: Annotated[
+        bool, typer.Option("--labels-are-public", help="You declare that the labels of this table may be seen.")
+    ] = False,
+    released: Annotated[bool, typer.Option("--released", help="TABLE is the folder of a release.")] = False,
+) -> None:
+    """Judge a model on labels that are public, or on released ones."""
+    from labeldp.learning.tables import TableModel  # noqa: PLC0415 (commands load what they need)
+    from labeldp.learning.tables import evaluate as judged  # noqa: PLC0415
+    from labeldp.report import scores_text  # noqa: PLC0415
+
+    if labels_are_public == released:
+        found = "both" if released else "neither"
+        raise InputError(
+            f"expected either --labels-are-public or --released to say what the labels of {table} are, found {found}; "
+            "true labels that are not public must not be read here: release them first"
+        )
+    loaded = TableModel.load(model)
+    found_scores = judged(loaded, table, label, public=labels_are_public)
+    by = "labels that you declared public" if labels_are_public else "released labels"
+    show(*scores_text(found_scores, loaded.space.points, by))

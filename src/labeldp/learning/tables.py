@@ -1,0 +1,349 @@
+"""From the folder of a release to a model of its label: choose columns, fit, judge, keep and use.
+
+Needs ``pip install 'labeldp[learn]'``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float
+
+from labeldp.errors import InputError, MissingExtraError, OutputError, VerificationError
+from labeldp.learning._scores import Scores, scores
+from labeldp.learning._selection import gain
+from labeldp.privacy import LabelSpace
+from labeldp.release import Certificate, Release, public_columns, public_table
+
+try:
+    import skops.io
+    from sklearn.base import clone
+    from sklearn.compose import ColumnTransformer
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.impute import SimpleImputer
+    from sklearn.model_selection import GroupKFold, KFold
+    from sklearn.pipeline import Pipeline, make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+    from skops.io.exceptions import UntrustedTypesFoundException
+
+    from labeldp.learning._frames import KINDS, columns_of, frame_of
+    from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
+except ModuleNotFoundError as missing:
+    raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[learn]'") from None
+
+__all__ = ["METHODS", "Learned", "Scores", "TableModel", "evaluate", "learn", "scores"]
+
+#: The methods of each model; the first is the default.
+METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"softmax": ("likelihood", "unbiased", "plain"), "boosting": ("em", "plain")}
+)
+
+SCHEMA = "labeldp/model/1"
+
+#: What a file of a model may hold besides what skops trusts by itself.
+_TRUSTED = [
+    "functools.partial",
+    "labeldp.learning.sklearn.ReleasedLabelClassifier",
+    "labeldp.learning.sklearn.SoftmaxRegression",
+    "numpy.dtype",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.utils.validation.check_array",
+]
+
+_FOLDS = 5
+_MOST_CATEGORIES = 200
+_TREES = 50
+_LEAVES = (8, 31)
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A classifier of the rows of a table, and what it was learned from.
+
+    Attributes:
+        estimator: A fitted scikit-learn pipeline; its classes are the declared ones.
+        columns: The columns that it takes, each with its kind: number, flag, date, time or category.
+        model: ``"softmax"`` or ``"boosting"``.
+        method: How it was learned.
+        certificate: That of the release it was learned from, whose guarantee covers the model.
+    """
+
+    estimator: Any
+    columns: Mapping[str, str]
+    model: str
+    method: str
+    certificate: Certificate
+
+    @property
+    def space(self) -> LabelSpace:
+        """The declared label space."""
+        return self.certificate.space
+
+    def predict_proba(self, table: object) -> Float[np.ndarray, "n k"]:
+        """Probabilities of the true classes, shape (n, k), for an Arrow table or a pandas or polars frame.
+
+        Raises:
+            InputError: A column is missing, or is not of its kind.
+        """
+        return np.asarray(self.estimator.predict_proba(frame_of(pa.table(table), self.columns)))
+
+    def predict(self, table: object) -> np.ndarray:
+        """The most likely true class of each row of an Arrow table or a frame."""
+        return np.asarray(np.asarray(self.space.points)[np.argmax(self.predict_proba(table), axis=1)])
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model to a file that does not exist yet, with skops: opening it runs no code.
+
+        Raises:
+            OutputError: The file exists, or there is no folder to put it in.
+        """
+        target = check_model_path(Path(path))
+        about = {
+            "schema": SCHEMA,
+            "made_with": {name: version(name) for name in ("labeldp", "scikit-learn")},
+            "model": self.model,
+            "method": self.method,
+            "columns": [{"name": name, "kind": kind} for name, kind in self.columns.items()],
+            "certificate": json.loads(self.certificate.to_json()),
+        }
+        staged = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            skops.io.dump({"about": json.dumps(about), "estimator": self.estimator}, staged)
+            staged.replace(check_model_path(target))
+        finally:
+            staged.unlink(missing_ok=True)
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> TableModel:
+        """A model that was saved.
+
+        Args:
+            path: A file that ``save`` wrote. Only types that such a file needs are loaded.
+
+        Raises:
+            InputError: There is no such file, or it holds something else.
+        """
+        file = Path(path)
+        if not file.is_file():
+            raise InputError(f"expected a model, found no file {file}; make one with 'labeldp learn'")
+        try:
+            held = skops.io.load(file, trusted=_TRUSTED)
+            about = json.loads(held["about"])
+            if about["schema"] != SCHEMA:
+                raise InputError(f"expected a model of schema {SCHEMA}, found {about['schema']!r}; learn it anew")
+            _check_version(about["made_with"]["scikit-learn"])
+            columns = {column["name"]: column["kind"] for column in about["columns"]}
+            certificate = Certificate.from_json(json.dumps(about["certificate"]))
+            return cls(held["estimator"], MappingProxyType(columns), about["model"], about["method"], certificate)
+        except UntrustedTypesFoundException:
+            raise InputError(f"expected a model made by 'labeldp learn' in {file}, found other types in it") from None
+        except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError) as problem:
+            if isinstance(problem, InputError):
+                raise
+            why = str(problem) if isinstance(problem, VerificationError) else "something else"
+            raise InputError(f"expected a model made by 'labeldp learn' in {file}, found {why}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What came of learning from a release.
+
+    Attributes:
+        model: The model, fitted on all rows.
+        scores: How good such a model is on rows it was not fitted on, by cross-validation on released labels.
+        left_out: Public columns that were not used, and why.
+        setting: What was chosen on released labels.
+    """
+
+    model: TableModel
+    scores: Scores
+    left_out: Mapping[str, str]
+    setting: str
+
+
+def learn(
+    directory: str | Path,
+    *,
+    model: str = "softmax",
+    method: str | None = None,
+    features: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> Learned:
+    """Learn to predict the label of a release from its public columns, and say how well that works.
+
+    Args:
+        directory: The folder of a release.
+        model: ``"softmax"`` (multinomial logistic regression) or ``"boosting"`` (histogram gradient boosting).
+        method: See ``METHODS``; by default the first of the model.
+        features: The columns to predict from; by default all public ones that can be of use.
+        progress: Called with the name of the work, the fits done, and the fits in all.
+
+    Returns:
+        The model fitted on all rows, and its cross-validated scores. What was tuned was tuned on released labels; no
+        row was judged by a model that was fitted on it, nor, where the unit's column was kept, on its unit.
+
+    Guarantee:
+        Whatever is learned from a release is covered by the release's guarantee, at no further cost.
+
+    Raises:
+        VerificationError: The folder and its certificate do not agree.
+        InputError: There is no such model, method or column.
+    """
+    if model not in METHODS:
+        raise InputError(f"expected a model among {', '.join(METHODS)}, found {model!r}")
+    method = method or METHODS[model][0]
+    if method not in METHODS[model]:
+        raise InputError(f"expected a method of {model} among {', '.join(METHODS[model])}, found {method!r}")
+    release, table = Release.load(directory), public_columns(directory)
+    certificate = release.certificate
+    if certificate is None or len(release) < 2 * _FOLDS:
+        raise InputError(f"expected at least {2 * _FOLDS} rows to learn from, found {len(release)}")
+    unit = certificate.guarantee.unit
+    columns, left_out = columns_of(table, features, unit)
+    frame = frame_of(table, columns)
+    estimators = _estimators(columns, model, method)
+    parts = list(_parts(len(release), table[unit] if unit in table.column_names else None))
+    probabilities, best = _judged(estimators, frame, release, parts, progress or (lambda *_: None))
+    fitted = estimators[best].fit(frame, release)
+    last = fitted.steps[-1][1]
+    setting = f"l2 {last.l2_:.3g}" if model == "softmax" else f"{_TREES} trees of {_LEAVES[best]} leaves"
+    return Learned(
+        TableModel(fitted, MappingProxyType(columns), model, method, certificate),
+        scores(release, probabilities),
+        MappingProxyType(left_out),
+        setting,
+    )
+
+
+def evaluate(model: TableModel, source: str | Path, label: str, *, public: bool) -> Scores:
+    """Judge a model on a table.
+
+    Args:
+        model: The model.
+        source: With ``public`` a CSV or Parquet file or a folder of either, else the folder of a release.
+        label: The label column.
+        public: Whether you declare the labels of this table public. Otherwise they are the labels of a release.
+
+    Guarantee:
+        On a release it costs nothing. On labels that were declared public nothing is promised of them.
+
+    Raises:
+        InputError: The table lacks a column, or has another label space.
+        VerificationError: The folder of the release and its certificate do not agree.
+    """
+    if label in model.columns:
+        raise InputError(f"expected a label column, found {label!r}, which the model predicts from")
+    if public:
+        types = {name: KINDS[kind] for name, kind in model.columns.items()}
+        table, labels = public_table(source, label, model.space, types)
+    else:
+        labels, table = Release.load(source), public_columns(source)
+        _check_other(model.certificate, labels.certificate, label)
+    return scores(labels, model.predict_proba(table))
+
+
+def _check_version(kept_with: str) -> None:
+    """Refuse a model of another scikit-learn, which may read its parts differently without a word."""
+    installed = version("scikit-learn")
+    if kept_with.split(".")[:2] != installed.split(".")[:2]:
+        raise InputError(
+            f"expected a model kept with scikit-learn {installed}, found {kept_with}; install that version, or learn "
+            "the model anew, which costs nothing"
+        )
+
+
+def _check_other(learned_from: Certificate, certificate: Certificate | None, label: str) -> None:
+    """Refuse a release of something else than a model knows, and the release that it was fitted on."""
+    if certificate is None or certificate.label != label:
+        found = certificate.label if certificate else "public labels"
+        raise InputError(f"expected a release of the label {label!r}, found {found!r}")
+    if certificate.space != learned_from.space:
+        raise InputError("expected a release of the classes that the model knows, found other classes")
+    if certificate.files == learned_from.files:
+        raise InputError(
+            "expected rows that the model was not fitted on, found the release that it was learned from; "
+            "'labeldp learn' printed how good it is, by cross-validation"
+        )
+
+
+def check_model_path(path: Path) -> Path:
+    """Refuse a file that exists, or that has no folder to be in."""
+    if os.path.lexists(path):
+        raise OutputError(f"expected an output file that does not exist yet, found {path}; choose another name")
+    if not path.parent.is_dir():
+        raise OutputError(f"expected an existing folder to put the model in, found none at {path.parent}")
+    return path
+
+
+def _estimators(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
+    """What is to be chosen among, by released labels."""
+    numbers = [name for name, kind in columns.items() if kind != "category"]
+    categories = [name for name, kind in columns.items() if kind == "category"]
+    if model == "softmax":
+        scaled = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
+        encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=_MOST_CATEGORIES)
+        learners: list[Any] = [SoftmaxRegression(method=method)]  # type: ignore[arg-type]
+    else:
+        scaled = "passthrough"
+        encoder = OrdinalEncoder(
+            handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=_MOST_CATEGORIES
+        )
+        places = list(range(len(numbers), len(columns)))
+        fixed = {"max_iter": _TREES, "early_stopping": False, "random_state": 0, "categorical_features": places}
+        boosting = [HistGradientBoostingClassifier(max_leaf_nodes=leaves, **fixed) for leaves in _LEAVES]
+        learners = [ReleasedLabelClassifier(each, method=method) for each in boosting]  # type: ignore[arg-type]
+    encoded = ColumnTransformer([("numbers", scaled, numbers), ("categories", encoder, categories)])
+    return [Pipeline([("columns", clone(encoded)), ("model", learner)]) for learner in learners]
+
+
+def _parts(rows: int, units: pa.ChunkedArray | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows to fit on and rows to judge by: every row is judged once, and a unit is never on both sides."""
+    if units is None:
+        yield from KFold(_FOLDS, shuffle=True, random_state=0).split(np.zeros(rows))
+        return
+    groups = pc.rank(units, tiebreaker="dense").to_numpy()
+    if len(np.unique(groups)) < _FOLDS:
+        raise InputError(f"expected at least {_FOLDS} units to learn from, found {len(np.unique(groups))}")
+    yield from GroupKFold(_FOLDS, shuffle=True, random_state=0).split(np.zeros(rows), groups=groups)
+
+
+def _judged(
+    estimators: Sequence[Pipeline],
+    frame: Any,
+    release: Release,
+    parts: Sequence[tuple[np.ndarray, np.ndarray]],
+    report: Progress,
+) -> tuple[Float[np.ndarray, "n k"], int]:
+    """Probabilities of each row by a model fitted on other rows, and which estimator is best on all rows.
+
+    For each fold, the estimator is the one that is best on the other folds, so that its choice owes little to the
+    rows that judge it.
+    """
+    found = np.empty((len(estimators), len(release), release.space.size))
+    fits = 0
+    for place, estimator in enumerate(estimators):
+        for fit, held in parts:
+            report("learn", fits, len(estimators) * len(parts) + 1)
+            fitted = clone(estimator).fit(frame.iloc[fit], release[fit])
+            found[place, held] = fitted.predict_proba(frame.iloc[held])
+            fits += 1
+    report("learn", fits, fits + 1)
+    gains = np.stack([gain(release, probabilities) for probabilities in found])
+    chosen = np.empty(found.shape[1:])
+    for fit, held in parts:
+        chosen[held] = found[np.argmax(gains[:, fit].mean(axis=1)), held]
+    return chosen, int(np.argmax(gains.mean(axis=1)))

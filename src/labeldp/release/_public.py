@@ -1,0 +1,86 @@
+"""What may be seen of tables: the public columns of a release, and tables whose labels were declared public."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from labeldp.errors import TableError
+from labeldp.privacy import LabelSpace, ResponseChannel, channel_of
+from labeldp.release._columns import column_types
+from labeldp.release._release import Release
+from labeldp.release._survey import label_codes
+from labeldp.release._tables import open_table
+from labeldp.release._verifying import read_certificate
+
+_ROWS_PER_BATCH = 1 << 18
+
+
+def public_columns(directory: str | Path) -> pa.Table:
+    """The columns that were kept beside the released labels, in the order of ``Release.load``.
+
+    Args:
+        directory: The folder of a release.
+
+    Raises:
+        VerificationError: It holds no certificate.
+        TableError: A file of it can't be read.
+
+    Example:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from labeldp import Classes, Curator, RandomizedResponse
+        >>> space = Classes(["no", "yes"])
+        >>> release = Curator(["no", "yes"], space).randomize(RandomizedResponse(space, epsilon=1.0))
+        >>> folder = tempfile.mkdtemp() + "/shared"
+        >>> _ = release.save(folder, pd.DataFrame({"age": [44, 51]}), keep="all")
+        >>> public_columns(folder).column_names
+        ['age']
+    """
+    folder = Path(directory)
+    certificate = read_certificate(folder)
+    added = column_types(certificate.label, certificate.space, channel_of(certificate.draws[-1].law))
+    names = [name for name, _ in certificate.columns if name not in added]
+    try:
+        parts = [pq.read_table(folder / file.name, columns=names, partitioning=None) for file in certificate.files]
+    except (pa.ArrowException, OSError):
+        raise TableError(f"expected the files that the certificate in {folder} lists, found others") from None
+    return pa.concat_tables(parts)
+
+
+def public_table(
+    source: str | Path, label: str, space: LabelSpace, columns: Mapping[str, pa.DataType]
+) -> tuple[pa.Table, Release]:
+    """A table on disk whose labels are declared public: some of its columns, and its labels.
+
+    Args:
+        source: A CSV or Parquet file, or a folder of either.
+        label: The label column.
+        space: The declared label space.
+        columns: The columns to read. Text in CSV is read in the given types.
+
+    Raises:
+        TableError: There is no such table, it lacks a column, or a value does not fit its type.
+        LabelError: A label is missing or not in the space.
+    """
+    table = open_table(Path(source), label)
+    lacking = [repr(name) for name in columns if name not in table.schema.names]
+    if lacking:
+        raise TableError(f"expected the columns {', '.join(map(repr, columns))}, found no {', '.join(lacking)}")
+    if table.kind == "csv":
+        fields = [pa.field(field.name, columns.get(field.name, field.type)) for field in table.schema]
+        table = dataclasses.replace(table, schema=pa.schema(fields))
+    batches, codes, rows = [], [np.empty(0, dtype=np.int32)], 0
+    for batch in table.batches([label, *columns], _ROWS_PER_BATCH):
+        codes.append(label_codes(table, batch, space, rows))
+        batches.append(batch.select(list(columns)))
+        rows += batch.num_rows
+    if rows == 0:
+        raise TableError(f"expected at least one row in {table.path}, found none")
+    labels = Release(np.concatenate(codes), ResponseChannel.nearly_certain(space.size), space, None)
+    return pa.Table.from_batches(batches), labels

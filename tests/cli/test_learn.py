@@ -1,0 +1,345 @@
+"""Learning from a release on the command line, and judging what came of it."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import skops.io
+
+from labeldp import Classes, Release, release_table
+from labeldp.learning.metrics import accuracy
+from labeldp.learning.tables import TableModel, learn
+
+ROWS = 400
+
+
+def patients(rows, seed):
+    """A table of numbers, flags, dates, times and text with gaps, and a label that two of its columns tell."""
+    random = np.random.default_rng(seed)
+    age, town = random.integers(20, 80, rows), random.choice(np.array(["north", "south", "east"]), rows)
+    ill = (age + 20 * (town == "north") + random.normal(0, 6, rows)) > 60
+    frame = pd.DataFrame(
+        {
+            "id": [f"p{seed}-{i:05d}" for i in range(rows)],
+            "person": random.permutation(rows) // 2,
+            "age": age.astype(float),
+            "town": town,
+            "smokes": random.random(rows) < 0.3,
+            "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(random.integers(0, 300, rows), unit="D"),
+            "same": 1,
+            "ill": np.where(ill, "yes", "no"),
+        }
+    )
+    frame.loc[random.random(rows) < 0.1, "age"] = np.nan
+    frame.loc[random.random(rows) < 0.1, "town"] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table as CSV and Parquet, one to test on, and a release of each at a large epsilon."""
+    folder = tmp_path_factory.mktemp("patients")
+    for name, seed in (("train", 1), ("test", 2)):
+        patients(ROWS, seed).to_csv(folder / f"{name}.csv", index=False)
+        pq.write_table(pa.Table.from_pandas(patients(ROWS, seed)), folder / f"{name}.parquet")
+        space = Classes(["no", "yes"])
+        release_table(folder / f"{name}.parquet", "ill", space, 3.0, folder / f"{name}-shared", drop=[])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def learned(folder):
+    """A softmax model of the release, and where it was kept."""
+    found = learn(folder / "train-shared")
+    found.model.save(folder / "model.skops")
+    return found
+
+
+def rows_of(text):
+    """The figures of a printed table by their names."""
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if "│" in line]
+    return {name: value for name, value, _ in cells}
+
+
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [("softmax", None), ("softmax", "unbiased"), ("softmax", "plain"), ("boosting", "em"), ("boosting", "plain")],
+)
+def test_a_release_alone_gives_a_model_and_how_good_it_is(model, method, folder, run, tmp_path):
+    """What is printed from released labels is near what true labels of another table say."""
+    chosen = [] if method is None else ["--method", method]
+    kept = tmp_path / "model.skops"
+    done = run("learn", folder / "train-shared", "--model", model, *chosen, "--features", "age,town", "--output", kept)
+    assert done.code == 0, done.err
+    assert "epsilon 3" in done.out
+    found = rows_of(done.out)
+    judged = run("evaluate", kept, folder / "test.csv", "--label", "ill", "--labels-are-public")
+    assert judged.code == 0, judged.err
+    true = rows_of(judged.out)
+    assert set(true) == set(found)
+    percent = {name: float(value.rstrip("%")) for name, value in true.items() if value.endswith("%")}
+    assert percent["accuracy"] > percent["accuracy of the most common class"] + 15
+    assert abs(float(found["accuracy"].rstrip("%")) - percent["accuracy"]) < 12
+
+
+def test_columns_that_say_nothing_are_left_out_and_said_to_be(learned, folder, run, tmp_path):
+    """Names, and columns with one value; what is used has its kind."""
+    assert dict(learned.model.columns) == {
+        "person": "number", "age": "number", "town": "category", "smokes": "flag", "seen": "time"
+    }  # fmt: skip
+    assert set(learned.left_out) == {"id", "same"}
+    done = run("learn", folder / "train-shared", "--features", "age,smokes", "--output", tmp_path / "m")
+    assert "left out" not in done.out
+    assert TableModel.load(tmp_path / "m").columns == {"age": "number", "smokes": "flag"}
+
+
+def test_a_model_that_was_kept_predicts_the_same(learned, folder):
+    """From frames, Arrow tables and files, which hold dates and flags in other types."""
+    kept = TableModel.load(folder / "model.skops")
+    frame = patients(ROWS, 2)
+    found = learned.model.predict_proba(frame)
+    assert np.array_equal(kept.predict_proba(frame), found)
+    assert np.array_equal(kept.predict_proba(pq.read_table(folder / "test.parquet")), found)
+    assert set(kept.predict(frame)) == {"no", "yes"}
+    assert kept.certificate == learned.model.certificate
+    truth = Release.public(frame["ill"], Classes(["no", "yes"]))
+    assert accuracy(truth, kept.predict(frame)).value > 0.8
+
+
+def test_text_and_typed_files_are_judged_alike(learned, folder, run):
+    """The same table as CSV and as Parquet."""
+    model = learned and folder / "model.skops"
+    texts = [
+        run("evaluate", model, folder / f"test.{ending}", "--label", "ill", "--labels-are-public").out
+        for ending in ("csv", "parquet")
+    ]
+    assert texts[0] == texts[1]
+    assert f"{ROWS} rows, by labels that you declared public" in texts[0]
+
+
+def test_released_labels_judge_too(learned, folder, run):
+    """On the release of another table, with the width that its noise costs."""
+    model = learned and folder / "model.skops"
+    done = run("evaluate", model, folder / "test-shared", "--label", "ill", "--released")
+    assert done.code == 0, done.err
+    assert f"{ROWS} rows, by released labels" in done.out
+    assert float(rows_of(done.out)["accuracy"].rstrip("%")) > 75
+
+
+def test_unknown_and_missing_values_are_predicted(learned):
+    """A town that was never seen, and rows with gaps, get probabilities."""
+    frame = patients(6, 3)
+    frame["town"] = ["west", None, "north", "", "south", "east"]
+    frame["age"] = [np.nan, 30, 50, 70, 20, 41]
+    found = learned.model.predict_proba(frame)
+    assert np.allclose(found.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("model", ["softmax", "boosting"])
+def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monkeypatch):
+    """Rows of one unit do not judge a model that was fitted on others of it, and its column is no feature."""
+    output = tmp_path / "shared"
+    given = {"drop": [], "unit": "person", "ledger": tmp_path / "ledger"}
+    release_table(folder / "train.parquet", "ill", Classes(["no", "yes"]), 6.0, output, **given)
+    from labeldp.learning import tables  # noqa: PLC0415 (its private function is watched)
+
+    seen = []
+    real = tables._parts
+    monkeypatch.setattr(tables, "_parts", lambda *given: seen.extend(real(*given)) or iter(seen))
+    done = run("learn", output, "--model", model, "--output", tmp_path / "m")
+    assert done.code == 0, done.err
+    assert "person: it names the unit" in done.out
+    person = patients(ROWS, 1)["person"].to_numpy()
+    assert sorted(np.concatenate([held for _, held in seen])) == list(range(ROWS))
+    assert all(not set(person[fit]) & set(person[held]) for fit, held in seen)
+
+
+def test_candidates_give_bounds(run, tmp_path):
+    """A release with a prior says between which values the accuracy lies."""
+    frame = patients(ROWS, 1).assign(p_a=0.6, p_b=0.3, p_c=0.1)
+    frame["ill"] = np.where(frame["ill"] == "yes", "a", np.where(frame["smokes"], "b", "c"))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    given = ["--classes", "a,b,c", "--epsilon", "1", "--keep", "age,town,smokes", "--mechanism", "prior"]
+    output = tmp_path / "shared"
+    assert run("release", tmp_path / "t.csv", "--label", "ill", *given, "--prior", "p_", "--output", output).code == 0
+    done = run("learn", output, "--output", tmp_path / "m")
+    assert done.code == 0, done.err
+    assert set(rows_of(done.out)) == {"log likelihood, nats above no model", "accuracy lies between"}
+
+
+BAD = {
+    "neither": (["evaluate", "model.skops", "test.csv", "--label", "ill"], "either --labels-are-public or --released"),
+    "both": (
+        ["evaluate", "model.skops", "test.csv", "--label", "ill", "--labels-are-public", "--released"],
+        "either --labels-are-public or --released",
+    ),
+    "true labels of a table that was said to be released": (
+        ["evaluate", "model.skops", "test.csv", "--label", "ill", "--released"],
+        "expected a release with a certificate.json",
+    ),
+    "its own release": (
+        ["evaluate", "model.skops", "train-shared", "--label", "ill", "--released"],
+        "rows that the model was not fitted on",
+    ),
+    "another label": (
+        ["evaluate", "model.skops", "test-shared", "--label", "town", "--released"],
+        "'town', which the model predicts from",
+    ),
+    "a label that is not the release's": (
+        ["evaluate", "model.skops", "test-shared", "--label", "id", "--released"],
+        "a release of the label 'id', found 'ill'",
+    ),
+    "no label": (
+        ["evaluate", "model.skops", "test.csv", "--label", "sick", "--labels-are-public"],
+        "expected a label column 'sick'",
+    ),
+    "other classes": (
+        ["evaluate", "model.skops", "test.csv", "--label", "id", "--labels-are-public"],
+        "one of the 2 declared classes in every row, found something else in row 0",
+    ),
+    "other released classes": (
+        ["evaluate", "model.skops", "other-shared", "--label", "ill", "--released"],
+        "the classes that the model knows",
+    ),
+    "other columns": (
+        ["evaluate", "model.skops", "few.csv", "--label", "ill", "--labels-are-public"],
+        "found no 'person', 'age', 'smokes', 'seen'",
+    ),
+    "released without its columns": (
+        ["evaluate", "model.skops", "bare-shared", "--label", "ill", "--released"],
+        "found no 'person'",
+    ),
+    "columns of another kind": (
+        ["evaluate", "model.skops", "strange.parquet", "--label", "ill", "--labels-are-public"],
+        "expected a number in every row of the column 'age'",
+    ),
+    "infinity": (
+        ["evaluate", "model.skops", "endless.parquet", "--label", "ill", "--labels-are-public"],
+        "finite numbers in 'age', found infinity in row 3",
+    ),
+    "no model": (["evaluate", "none.skops", "test.csv", "--label", "ill", "--labels-are-public"], "found no file"),
+    "something else": (
+        ["evaluate", "test.csv", "test.csv", "--label", "ill", "--labels-are-public"],
+        "expected a model made by 'labeldp learn'",
+    ),
+    "a foreign model": (
+        ["evaluate", "foreign.skops", "test.csv", "--label", "ill", "--labels-are-public"],
+        "found other types in it",
+    ),
+    "another schema": (
+        ["evaluate", "later.skops", "test.csv", "--label", "ill", "--labels-are-public"],
+        "expected a model of schema labeldp/model/1, found 'labeldp/model/2'",
+    ),
+    "another scikit-learn": (
+        ["evaluate", "old.skops", "test.csv", "--label", "ill", "--labels-are-public"],
+        "found 1.0.2; install that version",
+    ),
+    "a damaged certificate": (
+        ["evaluate", "forged.skops", "test.csv", "--label", "ill", "--labels-are-public"],
+        "expected a model made by 'labeldp learn'",
+    ),
+    "no release": (["learn", "nowhere", "--output", "m"], "expected a release with a certificate.json"),
+    "a release without its certificate": (
+        ["learn", "headless", "--output", "m"],
+        "expected a release with a certificate",
+    ),
+    "a release of another schema": (["learn", "later", "--output", "m"], "expected"),
+    "an unknown model": (["learn", "train-shared", "--model", "tree", "--output", "m"], "among softmax, boosting"),
+    "an unknown method": (
+        ["learn", "train-shared", "--method", "em", "--output", "m"],
+        "a method of softmax among likelihood, unbiased, plain",
+    ),
+    "an unknown feature": (["learn", "train-shared", "--features", "age,agee", "--output", "m"], "found 'agee'"),
+    "a feature that is the label": (["learn", "train-shared", "--features", "ill", "--output", "m"], "found 'ill'"),
+    "a feature that is the released label": (
+        ["learn", "train-shared", "--features", "ill_released", "--output", "m"],
+        "found 'ill_released'",
+    ),
+    "no features": (["learn", "bare-shared", "--output", "m"], "the release kept none"),
+    "features that are all the same": (["learn", "same-shared", "--output", "m"], "same: it is the same in every row"),
+    "too few rows": (["learn", "short-shared", "--output", "m"], "at least 10 rows to learn from, found 4"),
+    "an output that exists": (["learn", "train-shared", "--output", "model.skops"], "does not exist yet"),
+    "no folder for the output": (["learn", "train-shared", "--output", "none/m"], "an existing folder"),
+}
+
+
+@pytest.fixture(scope="module")
+def bad(learned, folder):
+    """Files and folders with something wrong with them."""
+    space, test = Classes(["no", "yes"]), patients(ROWS, 2)
+    test[["town", "ill"]].to_csv(folder / "few.csv", index=False)
+    test.assign(age="old").to_parquet(folder / "strange.parquet")
+    test.assign(age=[*[1.0] * 3, np.inf, *[1.0] * (ROWS - 4)]).to_parquet(folder / "endless.parquet")
+    for name, frame in (("bare", test), ("same", test), ("short", test[:4]), ("other", test)):
+        frame.to_csv(folder / f"{name}.csv", index=False)
+        keep = {"bare": ["id"], "same": ["same"]}.get(name, ["age", "town"])
+        declared = Classes(["no", "yes", "perhaps"]) if name == "other" else space
+        release_table(folder / f"{name}.csv", "ill", declared, 1.0, folder / f"{name}-shared", keep=keep, budget=9.0)
+    from labeldp import Curator, RandomizedResponse  # noqa: PLC0415 (used here alone)
+
+    shutil.rmtree(folder / "bare-shared")
+    Curator(test["ill"], space, name="ill").randomize(RandomizedResponse(space, 1.0)).save(folder / "bare-shared")
+    about = json.loads(skops.io.load(folder / "model.skops", trusted=skops_types(folder))["about"])
+    for name, change in (
+        ("later", {"schema": "labeldp/model/2"}),
+        ("old", {"made_with": {"scikit-learn": "1.0.2"}}),
+        ("forged", {"certificate": about["certificate"] | {"draws": []}}),
+    ):
+        held = {"about": json.dumps(about | change), "estimator": learned.model.estimator}
+        skops.io.dump(held, folder / f"{name}.skops")
+    skops.io.dump({"about": json.dumps(about), "estimator": pd.Timestamp}, folder / "foreign.skops")
+    for name in ("headless", "later"):
+        shutil.copytree(folder / "train-shared", folder / name)
+    (folder / "headless" / "certificate.json").unlink()
+    certificate = folder / "later" / "certificate.json"
+    certificate.write_text(certificate.read_text("utf-8").replace("certificate/1", "certificate/9"), "utf-8")
+    return folder
+
+
+def skops_types(folder):
+    """What a model's file asks to be trusted."""
+    return skops.io.get_untrusted_types(file=folder / "model.skops")
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused(case, bad, run, monkeypatch):
+    """One line that says what was expected, no label, no traceback, and no file."""
+    typed, message = BAD[case]
+    monkeypatch.chdir(bad)
+    before = sorted(path.name for path in bad.iterdir())
+    done = run(*typed)
+    assert done.code == 1
+    assert message in done.err, done.err
+    assert done.err.startswith("error: expected")
+    assert done.err.count("\n") == 1
+    assert not re.search(r"Traceback|'(yes|no)'", done.err)
+    assert sorted(path.name for path in bad.iterdir()) == before
+
+
+def test_a_file_with_code_in_it_is_not_run(bad, run, tmp_path):
+    """A file that names a function of the operating system is refused before anything is called."""
+    import os  # noqa: PLC0415 (only here)
+
+    from sklearn.preprocessing import FunctionTransformer  # noqa: PLC0415
+
+    about = json.loads(skops.io.load(bad / "model.skops", trusted=skops_types(bad))["about"])
+    skops.io.dump({"about": json.dumps(about), "estimator": FunctionTransformer(os.mkdir)}, tmp_path / "evil")
+    done = run("evaluate", tmp_path / "evil", bad / "test.csv", "--label", "ill", "--labels-are-public")
+    assert done.code == 1
+    assert "found other types in it" in done.err
+
+
+def test_without_the_extra_it_says_what_to_install(folder, run, tmp_path, monkeypatch):
+    """A missing library is named with the command that brings it."""
+    import sys  # noqa: PLC0415 (only here)
+
+    monkeypatch.setitem(sys.modules, "skops", None)
+    monkeypatch.delitem(sys.modules, "labeldp.learning.tables")
+    done = run("learn", folder / "train-shared", "--output", tmp_path / "m")
+    assert done.code == 1
+    assert "pip install 'labeldp[learn]'" in done.err
