@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
 
 from labeldp.learning._selection import best_penalty, splits
 from labeldp.learning.sklearn import SoftmaxRegression
@@ -70,3 +71,19 @@ def test_few_clean_rows_are_penalised_more_by_methods_with_more_noise(make_chann
     found = {m: SoftmaxRegression(method=m).fit(features, release).l2_ for m in ("likelihood", "unbiased", "plain")}
     assert found["likelihood"] == pytest.approx(1 / (4 * 50))
     assert found["unbiased"] == found["plain"] > 5 * found["likelihood"]
+
+
+def test_the_unbiased_loss_has_a_minimum(make_channel, randomized):
+    """Where the noise makes the share of a class negative, its intercept stays finite and small enough to use."""
+    release = randomized(np.arange(60) % 2, make_channel("response", 8, 60, 0.5), seed=2)
+    assert (release.unbiased().sum(axis=0) < 0).any()
+    model = SoftmaxRegression(method="unbiased").fit(np.zeros((60, 1)), release)
+    assert np.abs(model.intercept_).max() < 1e4
+    assert model.n_iter_ < model.max_iter
+
+
+def test_a_fit_that_was_cut_off_says_so(make_channel, randomized):
+    """With what to do about it."""
+    release = randomized(np.arange(60) % 2, make_channel("response", 2, 60, 3.0), seed=2)
+    with pytest.warns(ConvergenceWarning, match="scale the features, or raise max_iter"):
+        SoftmaxRegression(l2=1e-6, max_iter=1).fit(np.arange(60.0)[:, None], release)

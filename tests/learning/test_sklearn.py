@@ -37,8 +37,8 @@ def names(codes):
     return np.array(SPACE.points)[codes]
 
 
-class SoftmaxOnPublicLabels(SoftmaxRegression):
-    """The learner in the form that scikit-learn's checks expect: it takes bare labels, and declares them public."""
+class BareLabels:
+    """A learner in the form that scikit-learn's checks expect: it takes bare labels, and declares them public."""
 
     def fit(self, X, y, sample_weight=None):  # noqa: N803
         """Fit on bare labels."""
@@ -56,7 +56,15 @@ class SoftmaxOnPublicLabels(SoftmaxRegression):
         return float(np.average(self.predict(X) == y, weights=sample_weight))
 
 
-@parametrize_with_checks([SoftmaxOnPublicLabels(l2=1e-3)])
+class SoftmaxOnPublicLabels(BareLabels, SoftmaxRegression):
+    """Softmax regression on bare labels."""
+
+
+class AnyOnPublicLabels(BareLabels, ReleasedLabelClassifier):
+    """Any classifier on bare labels."""
+
+
+@parametrize_with_checks([SoftmaxOnPublicLabels(l2=1e-3), AnyOnPublicLabels(LogisticRegression(max_iter=1000))])
 @pytest.mark.usefixtures("as_users_call")
 def test_scikit_learns_own_checks_pass(estimator, check):
     """All of scikit-learn's checks of estimators pass, on labels that are declared public.

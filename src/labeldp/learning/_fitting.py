@@ -27,11 +27,19 @@ class Fit:
 
 
 def softmax_objective(
-    features: Any, loss: RowLoss, weights: Float[np.ndarray, "n"], classes: int, l2: float, *, intercept: bool = True
+    features: Any,
+    loss: RowLoss,
+    weights: Float[np.ndarray, "n"],
+    classes: int,
+    l2: float,
+    *,
+    intercept: bool = True,
+    intercept_l2: float = 0.0,
 ) -> Callable[[Float[np.ndarray, "p"]], tuple[float, Float[np.ndarray, "p"]]]:
     """What ``fit_softmax`` minimises: value and gradient at coefficients and intercepts, stacked and flat."""
     n, d = features.shape
     scale = 1.0 / weights.sum()
+    penalties = np.array([[l2]] * d + [[intercept_l2]])
     # A block is never smaller than the coefficients, to which each block adds its gradient.
     block = max(1, max(_ENTRIES_PER_BLOCK, d * classes) // (features.size // n + classes))
     parts = [slice(low, min(low + block, n)) for low in range(0, n, block)]
@@ -49,11 +57,10 @@ def softmax_objective(
             gradient[:d] += rows.T @ logits.astype(features.dtype, copy=False)
             gradient[d] += logits.sum(axis=0)
         gradient *= scale
-        gradient[:d] += l2 * parameters[:d]
+        gradient += penalties * parameters
         if not intercept:
             gradient[d] = 0.0
-        penalty = 0.5 * l2 * float(np.vdot(parameters[:d], parameters[:d]))
-        return value * scale + penalty, gradient.ravel()
+        return value * scale + 0.5 * float(np.vdot(penalties * parameters, parameters)), gradient.ravel()
 
     return objective
 
@@ -66,25 +73,27 @@ def fit_softmax(
     l2: float,
     *,
     intercept: bool = True,
+    intercept_l2: float = 0.0,
     start: Fit | None = None,
     tolerance: float = 1e-4,
     iterations: int = 500,
 ) -> Fit:
-    """Minimise the weighted mean of a row loss plus ``l2 / 2`` times the squared coefficients.
+    """Minimise the weighted mean of a row loss plus penalties on squares.
 
     Args:
         features: Array or sparse matrix of floats, of shape (n, d); they are multiplied in their own precision.
         loss: The loss of each row.
         weights: Weight of each row.
         classes: Number of classes, k.
-        l2: Weight of the penalty; intercepts are not penalised.
+        l2: Weight of half the squared coefficients.
         intercept: Whether to fit intercepts.
+        intercept_l2: Weight of half the squared intercepts. A loss that is unbounded below needs one.
         start: Where to start; by default at zero.
         tolerance: Largest entry of the gradient at which it stops.
         iterations: Most iterations.
     """
     d = features.shape[1]
-    objective = softmax_objective(features, loss, weights, classes, l2, intercept=intercept)
+    objective = softmax_objective(features, loss, weights, classes, l2, intercept=intercept, intercept_l2=intercept_l2)
     first = np.zeros((d + 1, classes)) if start is None else np.vstack([start.coefficients, start.intercepts])
     options = {"maxiter": iterations, "gtol": tolerance, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
     found = minimize(objective, first.ravel(), method="L-BFGS-B", jac=True, options=options)

@@ -6,15 +6,18 @@ or released ones that would be learned as if they were true.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal, Self
 
 import numpy as np
 from jaxtyping import Float
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from labeldp.errors import InputError
@@ -30,6 +33,9 @@ __all__ = ["ReleasedLabelClassifier", "SoftmaxRegression"]
 #: The usual penalty is a prior under which all features together give a logit this variance. It was best, or close to
 #: it, for digits, breast cancer, Adult and MNIST at epsilons from 0.25 to 4.
 _LOGIT_VARIANCE = 4.0
+
+#: With the unbiased loss intercepts have this variance beforehand: far more than class shares ask for.
+_INTERCEPT_VARIANCE = 100.0
 
 #: Penalties relative to the usual one, from the largest to the smallest.
 _PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
@@ -49,7 +55,8 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         l2: Weight of half the squared coefficients beside the mean loss of a row, or ``"auto"``: chosen by the log
             likelihood of held-out released labels (with ``"plain"`` as if they were true), over a range scaled to
             the features, the rows and the channel.
-        fit_intercept: Whether to fit intercepts, which are not penalised.
+        fit_intercept: Whether to fit intercepts. They are not penalised, but with ``"unbiased"`` ever so little, since
+            that loss has no minimum where the estimated share of a class is negative.
         tol: Largest entry of the gradient at which it stops.
         max_iter: Most iterations.
         folds: Parts of the rows for ``l2="auto"``; with 20 000 rows or more one of them is held out, once.
@@ -108,6 +115,9 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         self.classes_ = classes_of(release)
         self.l2_ = self._penalty(features, release, weights) if self.l2 == "auto" else float(self.l2)
         fit = self._fit(features, release, weights, self.l2_, None)
+        if fit.iterations >= self.max_iter:
+            told = f"expected to converge in {self.max_iter} iterations, found a larger gradient than {self.tol:g}"
+            warnings.warn(f"{told}; scale the features, or raise max_iter or tol", ConvergenceWarning, stacklevel=2)
         self.coef_, self.intercept_ = fit.coefficients.T, fit.intercepts
         self.n_iter_ = fit.iterations
         return self
@@ -160,6 +170,12 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
 
         return best_penalty(penalties, usual, len(release), min(self.folds, len(release)), judge)
 
+    def _intercept_penalty(self, release: Release) -> float:
+        """None but for the unbiased loss, which has no minimum where the estimated share of a class is negative."""
+        if self.method != "unbiased" or release.is_public:
+            return 0.0
+        return 1.0 / (_INTERCEPT_VARIANCE * len(release) * float(np.mean(pair_share(release.channel.membership))))
+
     def _fit(self, features: Any, release: Release, weights: np.ndarray, l2: float, start: Fit | None) -> Fit:
         return fit_softmax(
             features,
@@ -168,6 +184,7 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
             len(self.classes_),
             l2,
             intercept=self.fit_intercept,
+            intercept_l2=self._intercept_penalty(release),
             start=start,
             tolerance=self.tol,
             iterations=self.max_iter,
@@ -198,6 +215,7 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     Attributes:
         classes_: The declared classes.
         estimator_: The classifier after the last round, fitted on all rows.
+        n_iter_: Rounds that were made, the last fit on all rows among them.
 
     Guarantee:
         Whatever is learned from a release is covered by the release's guarantee, at no further cost.
@@ -250,6 +268,7 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
             for _ in range(self.max_iter):
                 soft = posterior(release, self._expected(features, soft, weights))
         self.estimator_ = self._fitted(features, soft, weights)
+        self.n_iter_ = 1 if self.method == "plain" or release.is_public else 1 + self.max_iter
         if hasattr(self.estimator_, "n_features_in_"):
             self.n_features_in_ = self.estimator_.n_features_in_
         return self
@@ -268,6 +287,13 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         """The mean log likelihood of released labels, in nats over a model that knows nothing; more is better."""
         release = released(y)
         return float(np.average(gain(release, self.predict_proba(X)), weights=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        """It takes the features that the classifier takes."""
+        tags = super().__sklearn_tags__()
+        inner = get_tags(LogisticRegression() if self.estimator is None else self.estimator)
+        tags.input_tags = inner.input_tags
+        return tags
 
     def _first_guess(self, features: Any, release: Release, weights: np.ndarray) -> Float[np.ndarray, "n k"]:
         """P(true class | features) where expectation maximisation starts; it decides only how soon it arrives.
