@@ -7,6 +7,7 @@ import types
 from pathlib import Path
 from typing import Annotated, Any
 
+import jaxtyping
 import numpy as np
 import pytest
 from beartype import BeartypeConf, beartype
@@ -58,3 +59,11 @@ def data_folder():
     if not folder or not Path(folder).is_dir():
         pytest.skip("the environment variable LABELDP_DATA names no folder of data sets")
     return Path(folder)
+
+
+@pytest.fixture
+def as_users_call():
+    """Annotations are not executed, as for a user: what is given wrongly reaches the function's own check."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

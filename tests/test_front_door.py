@@ -18,6 +18,7 @@ import labeldp
 HEAVY = {"numpy", "scipy", "pyarrow", "numba", "rich", "typer", "torch", "sklearn", "matplotlib", "pandas"}
 ROOMS = ["privacy", "mechanisms", "release", "bounds", "report", "cli"]
 EXPORTED = [
+    "Answer",
     "BitResponse",
     "Certificate",
     "Channel",
@@ -25,6 +26,9 @@ EXPORTED = [
     "Curator",
     "Guarantee",
     "Interval",
+    "NoisyArgmax",
+    "NoisyHistogram",
+    "NoisyMean",
     "PriorResponse",
     "RandomizedResponse",
     "Randomizer",

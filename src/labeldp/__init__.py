@@ -18,15 +18,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from labeldp.mechanisms import BitResponse, PriorResponse, RandomizedResponse, SubsetResponse, TopKResponse
+    from labeldp.mechanisms import NoisyArgmax as NoisyArgmax
+    from labeldp.mechanisms import NoisyHistogram as NoisyHistogram
+    from labeldp.mechanisms import NoisyMean as NoisyMean
     from labeldp.mechanisms import Randomizer as Randomizer
     from labeldp.privacy import Channel as Channel
     from labeldp.privacy import Classes, Guarantee, Interval
+    from labeldp.release import Answer as Answer
     from labeldp.release import Certificate as Certificate
     from labeldp.release import Curator, Release
     from labeldp.release import release_table as release_table
     from labeldp.release import verify as verify
 
 _ROOMS = {
+    "Answer": "release",
     "BitResponse": "mechanisms",
     "Certificate": "release",
     "Channel": "privacy",
@@ -34,6 +39,9 @@ _ROOMS = {
     "Curator": "release",
     "Guarantee": "privacy",
     "Interval": "privacy",
+    "NoisyArgmax": "mechanisms",
+    "NoisyHistogram": "mechanisms",
+    "NoisyMean": "mechanisms",
     "PriorResponse": "mechanisms",
     "RandomizedResponse": "mechanisms",
     "Randomizer": "mechanisms",
@@ -45,6 +53,7 @@ _ROOMS = {
 }
 
 __all__ = [
+    "Answer",
     "BitResponse",
     "Certificate",
     "Channel",
@@ -52,6 +61,9 @@ __all__ = [
     "Curator",
     "Guarantee",
     "Interval",
+    "NoisyArgmax",
+    "NoisyHistogram",
+    "NoisyMean",
     "PriorResponse",
     "RandomizedResponse",
     "Randomizer",

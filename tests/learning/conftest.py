@@ -1,6 +1,5 @@
 """Releases of every kind of channel, made from chosen outcomes or from a chosen tape of words."""
 
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -42,14 +41,6 @@ def kind(request):
 def full_kind(request):
     """Each kind of channel that identifies true labels."""
     return request.param
-
-
-@pytest.fixture
-def as_users_call():
-    """Annotations are not executed, as for a user: what is given wrongly reaches the function's own check."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="session")

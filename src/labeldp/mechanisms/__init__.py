@@ -1,8 +1,9 @@
-"""How a label leaves: randomizers, and the draw."""
+"""How a label leaves: randomizers, the draw, and queries."""
 
 from labeldp.mechanisms._bits import BitResponse
 from labeldp.mechanisms._drawing import draw
 from labeldp.mechanisms._prior import PriorResponse, TopKResponse, checked_prior
+from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query
 from labeldp.mechanisms._randomizer import Expectation, Randomizer, expectation
 from labeldp.mechanisms._response import RandomizedResponse
 from labeldp.mechanisms._subset import SubsetResponse, best_response
@@ -11,7 +12,11 @@ from labeldp.mechanisms._units import best_unit_response, grouped, per_unit, uni
 __all__ = [
     "BitResponse",
     "Expectation",
+    "NoisyArgmax",
+    "NoisyHistogram",
+    "NoisyMean",
     "PriorResponse",
+    "Query",
     "RandomizedResponse",
     "Randomizer",
     "SubsetResponse",

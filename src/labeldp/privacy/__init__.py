@@ -9,7 +9,7 @@ from labeldp.privacy._grouped import GroupedChannel
 from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._law import CHANNELS, channel_of, law_of
 from labeldp.privacy._response import ResponseChannel
-from labeldp.privacy._rounding import exp_below, log_above, shown_above
+from labeldp.privacy._rounding import exp_below, log_above, printed_above, shown_above
 from labeldp.privacy._sets import pack, unpack
 from labeldp.privacy._spaces import REFUSE, Classes, Interval, LabelSpace, space_from
 from labeldp.privacy._subset import SubsetChannel
@@ -43,6 +43,7 @@ __all__ = [
     "log_above",
     "pack",
     "pair_share",
+    "printed_above",
     "prior_candidates",
     "row_arrays",
     "shown_above",

@@ -1,5 +1,6 @@
 """What leaves: the curator, releases, certificates, the ledger, and tables on disk."""
 
+from labeldp.release._answer import Answer
 from labeldp.release._certificate import UNKNOWN, Certificate, Draw, File
 from labeldp.release._curator import Curator
 from labeldp.release._declaring import declared_classes
@@ -23,6 +24,7 @@ __all__ = [
     "MECHANISMS",
     "PRIOR",
     "UNKNOWN",
+    "Answer",
     "Certificate",
     "Check",
     "Curator",

@@ -11,8 +11,9 @@ from jaxtyping import Int
 
 from labeldp._words import SecureWords, Words, identifier
 from labeldp.errors import InputError, LabelError
-from labeldp.mechanisms import Randomizer, draw, expectation, grouped, per_unit, unit_sizes
+from labeldp.mechanisms import Query, Randomizer, draw, expectation, grouped, per_unit, unit_sizes
 from labeldp.privacy import Budget, CandidateChannel, Channel, Guarantee, LabelSpace, Rows, row_arrays, shown_above
+from labeldp.release._answer import Answer
 from labeldp.release._certificate import Certificate, Draw, digest
 from labeldp.release._ledger import Entry, Ledger, spent_on
 from labeldp.release._release import Release
@@ -21,7 +22,7 @@ from labeldp.release._units import unit_keys
 
 
 class Curator:
-    """Holds true labels, and gives them out only as releases that are charged for.
+    """Holds true labels, and gives them out only as releases and answers that are charged for.
 
     Each request asks the account, records the charge, then draws. The account composes charges over rows:
     disjoint rows cost the maximum, a repeated request costs again.
@@ -90,6 +91,22 @@ class Curator:
         """
         return self._randomize(randomizer, rows, SecureWords())
 
+    def answer(self, query: Query, rows: object = None) -> Answer:
+        """Answer a query about many labels at once, with noise that hides each.
+
+        Args:
+            query: The question; where it has cells, they are those of ``rows``.
+            rows: A slice, row numbers or a boolean mask; by default all rows.
+
+        Returns:
+            The answer, with its guarantee: a trusted curator's.
+
+        Raises:
+            BudgetError: The budget does not allow it; nothing was drawn.
+            InputError: The query is for another label space, or for another number of rows.
+        """
+        return self._answer(query, rows, SecureWords())
+
     @property
     def spent(self) -> tuple[float, float]:
         """The (epsilon, delta) charged so far."""
@@ -112,19 +129,8 @@ class Curator:
             raise InputError("expected a randomizer for the curator's label space, found one for another")
         index = row_numbers(rows, self._codes.size)
         channel = self._channel(randomizer, index)
-        unit = "row" if self._unit is None else "unit"
-        guarantee = Guarantee(channel.epsilon, unit=unit)
-        entry = Entry(
-            identifier(),
-            self._name,
-            (),
-            randomizer.name,
-            guarantee,
-            Rows.of(index),
-            asked=randomizer.epsilon,
-            session=self._session,
-            units=self._unit_mark(),
-        )
+        guarantee = Guarantee(channel.epsilon, unit=self._unit_name)
+        entry = self._entry(randomizer.name, guarantee, randomizer.epsilon, index)
         with self._ledger.charged(entry, self._budget):
             codes = draw(channel, self._codes[index], words)
         charge = Draw.of(randomizer.name, channel, entry.rows, guarantee)
@@ -139,6 +145,41 @@ class Curator:
             private=words.private,
         )
         return Release(codes, channel, self.space, certificate)
+
+    def _answer(self, query: Query, rows: object, words: Words) -> Answer:
+        """``answer`` with given words; those of a test make an answer that is not private."""
+        if not isinstance(query, Query):
+            raise InputError(f"expected a query such as NoisyHistogram, found {type(query).__name__}")
+        if query.space != self.space:
+            raise InputError("expected a query for the curator's label space, found one for another")
+        index = row_numbers(rows, self._codes.size)
+        if query.cells is not None and len(query.cells) != index.size:
+            raise InputError(f"expected a cell for each of the {index.size} rows, found {len(query.cells)}")
+        most = 1 if self._unit is None else int(np.unique(self._unit[index], return_counts=True)[1].max(initial=1))
+        guarantee = Guarantee(
+            query.certified(most), trust="central", unit=self._unit_name, assumptions=_query_assumptions(query)
+        )
+        with self._ledger.charged(self._entry(query.name, guarantee, query.epsilon, index), self._budget):
+            value = query.answer(self._codes[index], most, words)
+        return Answer(value, query.name, query.law(most), guarantee, self.space, index.size, words.private)
+
+    def _entry(self, name: str, guarantee: Guarantee, asked: float, index: Int[np.ndarray, "n"]) -> Entry:
+        """The charge for a request about some rows."""
+        return Entry(
+            identifier(),
+            self._name,
+            (),
+            name,
+            guarantee,
+            Rows.of(index),
+            asked=asked,
+            session=self._session,
+            units=self._unit_mark(),
+        )
+
+    @property
+    def _unit_name(self) -> str:
+        return "row" if self._unit is None else "unit"
 
     def _channel(self, randomizer: Randomizer, index: Int[np.ndarray, "n"]) -> Channel:
         channel = randomizer.channel()
@@ -163,6 +204,12 @@ def _assumptions(channel: Channel, units: bool) -> tuple[str, ...]:
     if channel.kind == CandidateChannel.kind:
         declared.append("the prior is public and was not computed from these labels")
     return tuple(declared)
+
+
+def _query_assumptions(query: Query) -> tuple[str, ...]:
+    """What a curator is told of cells and cannot check."""
+    declared = "which row is in which cell is public and was not computed from these labels"
+    return () if query.cells is None else (declared,)
 
 
 def budget_of(budget: float | tuple[float, float] | None) -> Budget | None:

@@ -1,0 +1,86 @@
+"""Integer noise and choices, exact: rational rates, uniform integers, and no comparison of floats.
+
+Every Bernoulli variable with probability ``exp(-a/b)`` is made of uniform integers alone (Canonne, Kamath and Steinke
+2020, algorithm 1), so the law is the stated one and not close to it. How many words are used differs from draw to
+draw; each draw goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from labeldp._words import Words
+from labeldp.errors import EpsilonError
+from labeldp.privacy import printed_above
+
+#: Rates are whole multiples of one over this.
+PARTS = 1 << 40
+
+_WORDS_FOR_ONE = 64
+
+
+def rate_below(epsilon: float, sensitivity: int) -> int:
+    """The largest rate, in ``PARTS``, at which noise on something of this sensitivity costs at most epsilon.
+
+    Raises:
+        EpsilonError: There is none.
+    """
+    smaller = min(Fraction(epsilon), Fraction(Decimal(repr(epsilon))))
+    rate = int(smaller * PARTS / sensitivity)
+    if rate == 0:
+        raise EpsilonError(
+            f"expected an epsilon that noise for a sensitivity of {sensitivity:,} can express, found {epsilon!r}; ask "
+            "for more, or declare smaller units"
+        )
+    return rate
+
+
+def epsilon_of(rate: int, sensitivity: int) -> float:
+    """What noise of a rate in ``PARTS`` costs for something of this sensitivity, rounded up."""
+    return printed_above(Decimal(rate * sensitivity) / Decimal(PARTS))
+
+
+def discrete_laplace(count: int, rate: int, words: Words) -> Int[np.ndarray, "count"]:
+    """Independent integers with ``P(z)`` proportional to ``exp(-|z| rate / PARTS)``.
+
+    References:
+        Ghosh, Roughgarden and Sundararajan 2009, for the law; Canonne, Kamath and Steinke 2020, algorithm 2, for the
+        draw.
+    """
+    from labeldp.mechanisms._noise_kernels import laplace  # noqa: PLC0415 (the compiler loads at the first draw)
+
+    return _drawn(laplace, count, words, rate, PARTS)
+
+
+def noisy_best(scores: Int[np.ndarray, "cells k"], rate: int, words: Words, *, again: bool) -> Int[np.ndarray, "cells"]:
+    """For each row of scores one of its entries, better ones likelier.
+
+    Entries are visited in random order, and one is taken with probability ``exp(-(best - score) rate / PARTS)``. If an
+    entry may be visited again, that is the exponential mechanism: each is taken with probability proportional to
+    ``exp(score rate / PARTS)``. If not, it is permute-and-flip, which is never worse.
+
+    References:
+        McSherry and Talwar 2007; McKenna and Sheldon 2020, algorithm 1 and proposition 3.
+    """
+    from labeldp.mechanisms._noise_kernels import best  # noqa: PLC0415 (the compiler loads at the first draw)
+
+    return _drawn(best, len(scores), words, rate, PARTS, np.ascontiguousarray(scores, dtype=np.int64), again)
+
+
+def _drawn(kernel: Callable[..., Any], count: int, words: Words, *law: Any) -> Int[np.ndarray, "count"]:
+    """As many draws of a kernel as asked for, from one stream: a draw that ran out of words is begun anew with more."""
+    found = np.empty(count, dtype=np.int64)
+    done = place = 0
+    size = _WORDS_FOR_ONE * (count + 1)
+    while done < count:
+        before = done
+        done, used = kernel(words.block(place, size), found, done, *law)
+        place += used
+        size *= 1 + (done == before)
+    return found

@@ -1,0 +1,236 @@
+"""Queries: what a trusted curator may be asked of many labels at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from labeldp import _checks
+from labeldp._words import Words
+from labeldp.errors import InputError, LabelError
+from labeldp.mechanisms._noise import PARTS, discrete_laplace, epsilon_of, noisy_best, rate_below
+from labeldp.privacy import Interval, LabelSpace
+
+#: Cells are numbered with at most so many gaps.
+_MOST_EMPTY = 1 << 20
+
+Method = Literal["permute-and-flip", "exponential"]
+
+
+@dataclass(frozen=True, eq=False)
+class Query(ABC):
+    """A question about the labels of each cell, answered with exact noise.
+
+    It is asked through ``Curator.answer``, which charges for it. Cells hold different rows, so that the answer for
+    all of them costs what it costs for one.
+
+    Attributes:
+        space: The declared label space.
+        epsilon: The epsilon that was asked for; the certified one is never larger.
+        cells: The number of each row's cell, from 0, computed without these labels; by default all rows are in one.
+    """
+
+    space: LabelSpace
+    epsilon: float
+    cells: Int[np.ndarray, "n"] | None = None
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.space, LabelSpace):
+            found = type(self.space).__name__
+            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {found}")
+        object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
+        if self.cells is not None:
+            object.__setattr__(self, "cells", _cell_numbers(self.cells))
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> int:
+        """How much one replaced label moves what noise is added to, in the steps that the noise counts."""
+
+    @abstractmethod
+    def values(self, counts: Int[np.ndarray, "cells k"], rate: int, words: Words) -> np.ndarray:
+        """The noisy answer for the true counts of each class in each cell; only what noise hides may leave."""
+
+    def rate(self, labels_of_a_unit: int) -> int:
+        """The rate of the noise, in ``PARTS``, where a unit of protection has at most so many labels."""
+        return rate_below(self.epsilon, self.sensitivity * labels_of_a_unit)
+
+    def certified(self, labels_of_a_unit: int) -> float:
+        """What it costs, from the integers of the noise, rounded up."""
+        return epsilon_of(self.rate(labels_of_a_unit), self.sensitivity * labels_of_a_unit)
+
+    def law(self, labels_of_a_unit: int) -> dict[str, Any]:
+        """The integers of the noise: a certificate's words for it."""
+        return {
+            "kind": self.name,
+            "rate": str(self.rate(labels_of_a_unit)),
+            "parts": str(PARTS),
+            "sensitivity": str(self.sensitivity),
+            "labels_of_a_unit": str(labels_of_a_unit),
+        }
+
+    def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> np.ndarray:
+        """The answer for the class codes of the true labels.
+
+        Raises:
+            InputError: There is not one cell for each label.
+        """
+        k, cells = self.space.size, np.zeros(len(codes), dtype=np.int64) if self.cells is None else self.cells
+        if len(cells) != len(codes):
+            raise InputError(f"expected a cell for each of the {len(codes)} rows, found {len(cells)}")
+        size = self.cell_count * k
+        counts = np.bincount(cells * k + codes, minlength=size).reshape(self.cell_count, k)
+        return self.values(counts, self.rate(labels_of_a_unit), words)
+
+    @property
+    def cell_count(self) -> int:
+        """The number of cells, those without rows included."""
+        return 1 if self.cells is None else int(self.cells.max()) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyHistogram(Query):
+    """How many labels of each class are in each cell, with discrete Laplace noise; shape (cells, k).
+
+    Args:
+        space: The declared label space.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        cells: The number of each row's cell, from 0, public; by default all rows are in one.
+
+    Guarantee:
+        epsilon-label-DP: a replaced label moves two counts of its cell by one, so the noise has scale 2 / epsilon.
+
+    References:
+        Dwork et al. 2006; Ghosh et al. 2009 for integer noise; Ghazi et al. 2021, Algorithm 4, for its use as prior.
+
+    Example:
+        >>> from labeldp import Classes, Curator, NoisyHistogram
+        >>> space = Classes(["no", "yes"])
+        >>> curator = Curator(["no"] * 900 + ["yes"] * 100, space)
+        >>> answer = curator.answer(NoisyHistogram(space, epsilon=1.0))
+        >>> answer.value.shape, answer.guarantee.epsilon
+        ((1, 2), 1.0)
+    """
+
+    name: ClassVar[str] = "noisy-histogram"
+
+    @property
+    def sensitivity(self) -> int:
+        """Two counts move by one."""
+        return 2
+
+    def values(self, counts: Int[np.ndarray, "cells k"], rate: int, words: Words) -> Int[np.ndarray, "cells k"]:
+        """Counts with noise on each."""
+        return np.asarray(counts + discrete_laplace(counts.size, rate, words).reshape(counts.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyArgmax(Query):
+    """The most common class of each cell, chosen with noise; class codes, shape (cells,).
+
+    Args:
+        space: The declared label space.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        cells: The number of each row's cell, from 0, public; by default all rows are in one.
+        method: ``"permute-and-flip"``, or ``"exponential"`` for the exponential mechanism, which is never better.
+
+    Guarantee:
+        epsilon-label-DP: a replaced label moves each count by at most one, one up and one down.
+
+    References:
+        McSherry and Talwar 2007; McKenna and Sheldon 2020, theorem 1; Zhao et al. 2025, equation (17).
+
+    Example:
+        >>> from labeldp import Classes, Curator, NoisyArgmax
+        >>> space = Classes(["no", "yes"])
+        >>> curator = Curator(["no"] * 900 + ["yes"] * 100, space)
+        >>> curator.answer(NoisyArgmax(space, epsilon=1.0)).points()
+        ['no']
+    """
+
+    method: Method = "permute-and-flip"
+
+    name: ClassVar[str] = "noisy-argmax"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.method not in get_args(Method):
+            raise InputError(f"expected a method among {', '.join(get_args(Method))}, found {self.method!r}")
+
+    @property
+    def sensitivity(self) -> int:
+        """The best count and another move against each other by two."""
+        return 2
+
+    def law(self, labels_of_a_unit: int) -> dict[str, Any]:
+        """The integers of the noise, and the method."""
+        return super().law(labels_of_a_unit) | {"method": self.method}
+
+    def values(self, counts: Int[np.ndarray, "cells k"], rate: int, words: Words) -> Int[np.ndarray, "cells"]:
+        """One class of each cell."""
+        return noisy_best(counts, rate, words, again=self.method == "exponential")
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyMean(Query):
+    """The mean label of each cell, for labels on an interval, with discrete Laplace noise on sums; shape (cells,).
+
+    Args:
+        space: A declared ``Interval``; labels beyond it are clipped to it.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        cells: The number of each row's cell, from 0, public; by default all rows are in one.
+
+    Guarantee:
+        epsilon-label-DP: sums are counted in steps of the grid, and a replaced label moves that of its cell by at most
+        the number of steps of the interval. How many rows a cell has is public. Means are cut to the interval.
+
+    References:
+        Dwork et al. 2006; Zhao et al. 2025, equation (23) with the scale that its sensitivity asks for.
+
+    Example:
+        >>> from labeldp import Curator, Interval, NoisyMean
+        >>> space = Interval(0.0, 10.0, 0.5)
+        >>> curator = Curator([2.0, 3.0] * 500, space)
+        >>> round(float(curator.answer(NoisyMean(space, epsilon=1.0)).value[0]), 0) in (2.0, 3.0)
+        True
+    """
+
+    name: ClassVar[str] = "noisy-mean"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.space, Interval):
+            raise LabelError(f"expected labels on an Interval for a mean, found {type(self.space).__name__}")
+
+    @property
+    def sensitivity(self) -> int:
+        """From one end of the grid to the other."""
+        return self.space.size - 1
+
+    def values(self, counts: Int[np.ndarray, "cells k"], rate: int, words: Words) -> Float[np.ndarray, "cells"]:
+        """Means of the cells that have rows; NaN for those that have none."""
+        sums = counts @ np.arange(self.space.size) + discrete_laplace(len(counts), rate, words)
+        rows, points = counts.sum(axis=1), np.asarray(self.space.points, dtype=np.float64)
+        steps = np.clip(np.divide(sums, rows, out=np.full(len(rows), np.nan), where=rows > 0), 0, len(points) - 1)
+        return np.asarray(np.interp(steps, np.arange(len(points)), points))
+
+
+def _cell_numbers(cells: object) -> Int[np.ndarray, "n"]:
+    """Cells as numbers from 0."""
+    array = np.asarray(cells)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0:
+        raise InputError(
+            f"expected the number of each row's cell as integers of shape (rows,), found {array.dtype} of shape "
+            f"{array.shape}; number the cells from 0"
+        )
+    if array.min() < 0 or array.max() > array.size + _MOST_EMPTY:
+        raise InputError(f"expected cells numbered from 0 without large gaps, found {array.min()} to {array.max()}")
+    fixed = array.astype(np.int64)
+    fixed.flags.writeable = False
+    return fixed

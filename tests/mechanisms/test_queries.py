@@ -1,0 +1,230 @@
+"""Queries: noise that follows its law exactly, and is as large as what one unit's labels can move.
+
+The statistical tests draw with secure words and compare exact binomial tails with a chance of a false alarm of at
+most 1e-9 each.
+"""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from labeldp import Classes, Interval, NoisyArgmax, NoisyHistogram, NoisyMean
+from labeldp._words import SecureWords, TapeWords
+from labeldp.errors import EpsilonError, InputError, LabelError
+from labeldp.mechanisms import _noise, _queries
+from labeldp.mechanisms._noise import PARTS, discrete_laplace, epsilon_of, noisy_best, rate_below
+
+ALARM = 1e-9
+SPACE = Classes(["a", "b", "c"])
+GRID = Interval(0.0, 2.0, 0.5)
+QUERIES = {
+    "histogram": lambda epsilon, cells: NoisyHistogram(SPACE, epsilon, cells),
+    "argmax": lambda epsilon, cells: NoisyArgmax(SPACE, epsilon, cells),
+    "exponential": lambda epsilon, cells: NoisyArgmax(SPACE, epsilon, cells, method="exponential"),
+    "mean": lambda epsilon, cells: NoisyMean(GRID, epsilon, cells),
+}
+every_query = pytest.mark.parametrize("name", QUERIES)
+
+
+def tape(seed, count=1 << 16):
+    """Words of a seed."""
+    return TapeWords(np.random.default_rng(seed).integers(0, 2**64, count, dtype=np.uint64))
+
+
+def check_counts(counts, chances):
+    """Counts of outcomes are those of chances, by exact tails."""
+    total = sum(counts)
+    for count, chance in zip(counts, chances, strict=True):
+        tail = min(binom.cdf(count, total, chance), binom.sf(count - 1, total, chance))
+        assert tail > ALARM / len(counts), (count / total, chance)
+
+
+@pytest.mark.parametrize("rate", [PARTS // 200, PARTS // 2, PARTS, 3 * PARTS, 2 * PARTS // 3])
+def test_noise_follows_the_discrete_laplace_law(rate):
+    """Each integer near zero, and both tails."""
+    found = discrete_laplace(200_000, rate, SecureWords())
+    q = math.exp(-rate / PARTS)
+    inside = [(1 - q) / (1 + q) * q ** abs(z) for z in range(-3, 4)]
+    tail = q**4 / (1 + q)
+    counts = [np.count_nonzero(found == z) for z in range(-3, 4)]
+    check_counts([np.count_nonzero(found < -3), *counts, np.count_nonzero(found > 3)], [tail, *inside, tail])
+
+
+def permute_and_flip(scores, rate):
+    """The law of permute-and-flip, over all orders in which entries can be visited."""
+    chance = [math.exp(-(max(scores) - score) * rate / PARTS) for score in scores]
+    law = [0.0] * len(scores)
+    for order in itertools.permutations(range(len(scores))):
+        left = 1 / math.factorial(len(scores))
+        for entry in order:
+            law[entry] += left * chance[entry]
+            left *= 1 - chance[entry]
+    return law
+
+
+def exponential(scores, rate):
+    """The law of the exponential mechanism."""
+    weights = [math.exp((score - max(scores)) * rate / PARTS) for score in scores]
+    return [weight / sum(weights) for weight in weights]
+
+
+@pytest.mark.parametrize("scores", [[5, 3, 4], [0, 0, 0, 0], [10, 10, 1], [-2, 7], [1]])
+@pytest.mark.parametrize("law", [permute_and_flip, exponential])
+def test_choices_follow_their_law(scores, law):
+    """Both ways of choosing, also among equal and single entries, and at a rate above one."""
+    for rate in (PARTS // 2, 5 * PARTS // 4):
+        found = noisy_best(np.tile(scores, (100_000, 1)), rate, SecureWords(), again=law is exponential)
+        check_counts(np.bincount(found, minlength=len(scores)).tolist(), law(scores, rate))
+
+
+def test_a_score_far_below_is_refused_at_once():
+    """The work does not grow with the distance."""
+    found = noisy_best(np.array([[0, 10**12, 10**12 - 1]] * 1000), PARTS, SecureWords(), again=True)
+    assert set(found) <= {1, 2}
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_running_out_of_words_changes_nothing(again, monkeypatch):
+    """A draw that is begun anew with more words reads the same words again."""
+    scores = np.random.default_rng(0).integers(0, 9, (50, 4))
+    whole = noisy_best(scores, PARTS // 3, tape(1), again=again), discrete_laplace(50, PARTS // 3, tape(2))
+    monkeypatch.setattr(_noise, "_WORDS_FOR_ONE", 1)
+    parts = noisy_best(scores, PARTS // 3, tape(1), again=again), discrete_laplace(50, PARTS // 3, tape(2))
+    for one, other in zip(whole, parts, strict=True):
+        assert np.array_equal(one, other)
+
+
+def neighbours(codes, classes, unit):
+    """All ways to replace the labels of one unit, here rows that follow one another."""
+    for first in range(0, len(codes), unit):
+        for labels in itertools.product(range(classes), repeat=unit):
+            other = codes.copy()
+            other[first : first + unit] = labels
+            yield other
+
+
+@every_query
+@pytest.mark.parametrize("unit", [1, 2])
+def test_the_sensitivity_is_what_neighbours_show(name, unit, monkeypatch):
+    """Over all replacements of one unit's labels in two cells: what noise is added to moves by so much, and no more."""
+    cells = np.array([0, 1, 1, 1, 0, 0])
+    query = QUERIES[name](1.0, cells)
+    k = query.space.size
+    codes = np.array([0, 0, 2, 0, 1, 1])
+    seen = []
+    monkeypatch.setattr(_queries, "discrete_laplace", lambda count, *_: np.zeros(count, dtype=np.int64))
+    monkeypatch.setattr(_queries, "noisy_best", lambda counts, *_, again: seen.append((counts, again)) or counts[:, 0])
+
+    def moved_by(other):
+        """The largest log-ratio over outcomes, in rates: by the laws of the noise that was asked for."""
+        one, two = (query.answer(each, unit, tape(0)) for each in (codes, other))
+        if name == "histogram":
+            return np.abs(one - two).sum()
+        if name == "mean":  # in steps of the grid
+            rows = np.bincount(cells)
+            return np.abs((one - two) * rows / GRID.step).sum()
+        laws = [[(exponential if again else permute_and_flip)(c, PARTS) for c in counts] for counts, again in seen[-2:]]
+        return sum(max(abs(math.log(p / q)) for p, q in zip(a, b, strict=True)) for a, b in zip(*laws, strict=True))
+
+    moves = [moved_by(other) for other in neighbours(codes, k, unit)]
+    allowed = query.sensitivity * unit
+    assert max(moves) <= allowed * (1 + 1e-9)
+    if name in ("histogram", "mean"):
+        assert max(moves) == pytest.approx(allowed)
+    else:
+        assert max(moves) > 0.5 * allowed
+
+
+@every_query
+@pytest.mark.parametrize("unit", [1, 3])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.7, 12.0])
+def test_the_certified_epsilon_is_that_of_the_noise(name, unit, epsilon):
+    """Never more than was asked for, within one part of a rate, and as the law states it."""
+    query = QUERIES[name](epsilon, None)
+    law = query.law(unit)
+    exact = Fraction(law["rate"]) * Fraction(law["sensitivity"]) * unit / PARTS
+    assert exact <= Fraction(query.certified(unit)) * (1 + Fraction(1, 10**15))
+    assert query.certified(unit) <= epsilon
+    assert query.certified(unit) >= epsilon - query.sensitivity * unit / PARTS - 1e-12
+    assert law["kind"] == query.name
+
+
+def test_theorem_one_of_the_paper_does_not_hold_and_ours_does():
+    """Counts 2:8 against 3:7, and whether the noisy share of the first class is at most a tenth.
+
+    Noise of scale 1 / epsilon on each count, as printed, doubles the log-ratio of a replaced label; the scale here is
+    2 / epsilon, and the log-ratio of any event stays within epsilon.
+    """
+    query = NoisyHistogram(SPACE, 1.0)
+    assert query.rate(1) == PARTS // 2
+    law = discrete_laplace(400_000, query.rate(1), SecureWords()).reshape(2, -1, 2)
+    counts = np.array([[2, 8], [3, 7]])
+    events = [((each + noise) @ [0.9, -0.1] <= 0).mean() for each, noise in zip(counts, law, strict=True)]
+    assert 0.3 < math.log(events[0] / events[1]) < 1.0
+
+
+@pytest.mark.parametrize("scores", [[9, 7, 3], [4, 4, 0], [12, 11, 10]])
+def test_permute_and_flip_is_never_worse(scores):
+    """Its expected shortfall is at most that of the exponential mechanism at the same rate."""
+    short = [max(scores) - score for score in scores]
+    for rate in (PARTS // 10, PARTS // 2, 2 * PARTS):
+        assert np.dot(permute_and_flip(scores, rate), short) <= np.dot(exponential(scores, rate), short) + 1e-12
+
+
+def test_answers_come_close_as_cells_grow():
+    """With many rows the noise is small beside the counts."""
+    codes = np.repeat([0, 1, 1, 2], 25_000)
+    cells = np.tile([0, 1], 50_000)
+    found = NoisyHistogram(SPACE, 1.0, cells).answer(codes, 1, SecureWords())
+    assert np.abs(found - [[12_500, 25_000, 12_500]] * 2).max() < 100
+    assert NoisyArgmax(SPACE, 1.0, cells).answer(codes, 1, SecureWords()).tolist() == [1, 1]
+    means = NoisyMean(GRID, 1.0, cells).answer(np.repeat([0, 4], 50_000), 1, SecureWords())
+    assert np.abs(means - 1.0).max() < 0.01
+
+
+def test_means_are_cut_to_the_interval_and_empty_cells_have_none():
+    """Noise beyond the ends is not passed on; a cell without rows has no mean, and says so."""
+    found = [NoisyMean(GRID, 0.1, np.array([0, 2])).answer(np.array([4, 0]), 1, SecureWords()) for _ in range(200)]
+    assert np.isnan([means[1] for means in found]).all()
+    ends = np.array([means[[0, 2]] for means in found])
+    assert ends.min() == 0.0
+    assert ends.max() == 2.0
+
+
+BAD = {
+    "no space": (lambda: NoisyHistogram(["a"], 1.0), LabelError, "declared label space"),
+    "no epsilon": (lambda: NoisyHistogram(SPACE, 0.0), EpsilonError, "epsilon"),
+    "too small": (lambda: NoisyMean(GRID, 1e-12).rate(1), EpsilonError, "sensitivity of 4"),
+    "classes for a mean": (lambda: NoisyMean(SPACE, 1.0), LabelError, "on an Interval"),
+    "an unknown method": (lambda: NoisyArgmax(SPACE, 1.0, method="laplace"), InputError, "permute-and-flip"),
+    "floats for cells": (lambda: NoisyHistogram(SPACE, 1.0, np.array([0.0])), InputError, "as integers"),
+    "missing cells": (lambda: NoisyHistogram(SPACE, 1.0, np.array([0, -1])), InputError, "numbered from 0"),
+    "names for cells": (lambda: NoisyHistogram(SPACE, 1.0, np.array(["x"])), InputError, "as integers"),
+    "a hash for a cell": (lambda: NoisyHistogram(SPACE, 1.0, np.array([0, 2**40])), InputError, "large gaps"),
+    "no rows": (lambda: NoisyHistogram(SPACE, 1.0, np.array([], dtype=int)), InputError, "as integers"),
+    "other rows": (
+        lambda: NoisyHistogram(SPACE, 1.0, np.array([0])).answer(np.array([0, 1]), 1, tape(0)),
+        InputError,
+        "each of the 2 rows, found 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+@pytest.mark.usefixtures("as_users_call")
+def test_bad_queries_are_refused(case):
+    """By what was expected and found."""
+    ask, error, message = BAD[case]
+    with pytest.raises(error, match=message):
+        ask()
+
+
+def test_rates_round_towards_more_noise():
+    """An epsilon that no rate expresses gets the next smaller one."""
+    assert rate_below(0.3, 2) == int(Fraction(3, 20) * PARTS)
+    assert epsilon_of(rate_below(0.3, 2), 2) <= 0.3
+    assert epsilon_of(PARTS // 2, 2) == 1.0

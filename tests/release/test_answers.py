@@ -1,0 +1,134 @@
+"""What a curator answers: charged before it is drawn, added to what was released, and marked with its law."""
+
+import numpy as np
+import pytest
+
+from labeldp import Answer, Classes, Curator, NoisyArgmax, NoisyHistogram, RandomizedResponse
+from labeldp._words import TapeWords
+from labeldp.errors import BudgetError, InputError
+from labeldp.mechanisms import _queries
+from labeldp.privacy import Guarantee
+from labeldp.release._answer import _nearest_distributions
+
+SPACE = Classes(["no", "yes"])
+LABELS = ["no", "yes", "yes", "no"] * 25
+
+
+def test_an_answer_is_charged_and_says_what_it_promises():
+    """Epsilon, a trusted curator, the law, and what was declared of cells."""
+    curator = Curator(LABELS, SPACE, budget=3.0)
+    answer = curator.answer(NoisyHistogram(SPACE, 1.0, np.arange(100) % 5))
+    assert isinstance(answer, Answer)
+    assert curator.spent == (1.0, 0.0)
+    assert answer.value.shape == (5, 2)
+    assert (answer.guarantee.epsilon, answer.guarantee.trust, answer.rows) == (1.0, "central", 100)
+    assert "not computed from these labels" in answer.guarantee.assumptions[0]
+    assert answer.law["rate"] == str(1 << 39)
+    assert "trusted curator" in answer.guarantee.sentence()
+    assert repr(answer) == "<Answer to noisy-histogram about 100 rows, epsilon 1>"
+
+
+def test_answers_and_releases_add_up_over_rows():
+    """The same rows cost the sum, other rows the maximum."""
+    curator = Curator(LABELS, SPACE, budget=2.5)
+    curator.answer(NoisyHistogram(SPACE, 1.0), rows=slice(0, 50))
+    curator.randomize(RandomizedResponse(SPACE, 1.5), rows=slice(50, 100))
+    assert curator.spent == (1.5, 0.0)
+    curator.answer(NoisyArgmax(SPACE, 1.0), rows=slice(0, 50))
+    assert curator.spent == (2.0, 0.0)
+    with pytest.raises(BudgetError, match="expected a total within the budget"):
+        curator.randomize(RandomizedResponse(SPACE, 1.5), rows=slice(40, 60))
+    assert curator.spent == (2.0, 0.0)
+
+
+def test_nothing_is_drawn_beyond_the_budget(monkeypatch):
+    """The refusal comes before the noise."""
+    curator = Curator(LABELS, SPACE, budget=1.0)
+    monkeypatch.setattr(_queries, "discrete_laplace", lambda *_: pytest.fail("it drew"))
+    with pytest.raises(BudgetError):
+        curator.answer(NoisyHistogram(SPACE, 1.5))
+    assert curator.spent == (0.0, 0.0)
+
+
+def test_a_unit_of_several_rows_has_the_epsilon():
+    """The noise is as large as all labels of the largest unit can move."""
+    curator = Curator(LABELS, SPACE, budget=2.0, units=np.arange(100) // 4)
+    answer = curator.answer(NoisyHistogram(SPACE, 1.0))
+    assert answer.law["labels_of_a_unit"] == "4"
+    assert answer.law["rate"] == str(1 << 37)
+    assert (answer.guarantee.unit, answer.guarantee.epsilon) == ("unit", 1.0)
+    some = curator.answer(NoisyHistogram(SPACE, 1.0), rows=np.arange(0, 100, 2))
+    assert some.law["labels_of_a_unit"] == "2"
+
+
+def test_words_of_a_test_are_marked():
+    """What they make is not private, and says so."""
+    curator = Curator(LABELS, SPACE)
+    words = TapeWords(np.random.default_rng(0).integers(0, 2**64, 4096, dtype=np.uint64))
+    answer = curator._answer(NoisyHistogram(SPACE, 1.0), None, words)
+    assert not answer.private
+    assert "NOT PRIVATE" in repr(answer)
+
+
+def test_noise_on_neighbouring_labels_differs_by_the_labels_alone():
+    """With one tape, answers about neighbouring labels differ by what the label moved."""
+    words = np.random.default_rng(0).integers(0, 2**64, 4096, dtype=np.uint64)
+    one, other = (
+        Curator(labels, SPACE)._answer(NoisyHistogram(SPACE, 1.0), None, TapeWords(words)).value
+        for labels in (LABELS, ["yes", *LABELS[1:]])
+    )
+    assert (other - one).tolist() == [[-1, 1]]
+
+
+def test_a_prior_from_one_part_serves_the_other():
+    """Distributions of cells are what a prior needs; disjoint rows cost the maximum."""
+    from labeldp import PriorResponse  # noqa: PLC0415 (only here)
+
+    cells = np.arange(100) % 2
+    curator = Curator(np.where(cells == 0, "no", "yes"), SPACE, budget=1.0)
+    histogram = curator.answer(NoisyHistogram(SPACE, 1.0, cells[:50]), rows=slice(0, 50)).distributions()
+    release = curator.randomize(PriorResponse(SPACE, 1.0, histogram[cells[50:]]), rows=slice(50, 100))
+    assert curator.spent == (1.0, 0.0)
+    assert len(release) == 50
+
+
+def test_distributions_are_the_nearest():
+    """No point of the simplex is nearer, among many, and proper ones stay."""
+    random = np.random.default_rng(1)
+    vectors = random.normal(size=(30, 4))
+    found = _nearest_distributions(vectors)
+    assert np.allclose(found.sum(axis=1), 1)
+    assert (found >= 0).all()
+    others = random.dirichlet(np.full(4, 0.4), size=2000)
+    distances = ((vectors[:, None] - others) ** 2).sum(axis=2).min(axis=1)
+    assert (((vectors - found) ** 2).sum(axis=1) <= distances).all()
+    assert np.allclose(_nearest_distributions(others), others)
+
+
+def test_counts_that_noise_drowns_still_give_distributions():
+    """Also where all noisy counts are negative, and for cells without rows."""
+    answer = Answer(
+        np.array([[-3, -9], [0, 0], [5, -1]]), "noisy-histogram", {}, Guarantee(1.0, trust="central"), SPACE, 3
+    )
+    found = answer.distributions()
+    assert np.allclose(found.sum(axis=1), 1)
+    assert found[2].tolist() == [1.0, 0.0]
+    with pytest.raises(InputError, match="NoisyArgmax"):
+        answer.points()
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (RandomizedResponse(SPACE, 1.0), "a query such as NoisyHistogram"),
+        (NoisyHistogram(Classes(["a", "b"]), 1.0), "the curator's label space"),
+        (NoisyHistogram(SPACE, 1.0, np.zeros(3, dtype=int)), "each of the 100 rows, found 3"),
+    ],
+)
+def test_what_cannot_be_asked_costs_nothing(query, message):
+    """The refusal says what was expected."""
+    curator = Curator(LABELS, SPACE)
+    with pytest.raises(InputError, match=message):
+        curator.answer(query)
+    assert curator.spent == (0.0, 0.0)
