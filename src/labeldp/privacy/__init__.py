@@ -4,10 +4,13 @@ from labeldp.privacy._account import Account, Budget, Charge, Rows, compose
 from labeldp.privacy._bits import BitChannel
 from labeldp.privacy._candidates import CandidateChannel, bad_prior_row, prior_candidates, top_candidates
 from labeldp.privacy._channel import Channel, Levels, Membership, Table, row_arrays
+from labeldp.privacy._cluster import ClusterChannel
+from labeldp.privacy._composition import Composition
 from labeldp.privacy._efficiency import estimation_size, pair_share, total_variance, training_size
 from labeldp.privacy._grouped import GroupedChannel
 from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._law import CHANNELS, channel_of, law_of
+from labeldp.privacy._losses import PrivacyLoss
 from labeldp.privacy._response import ResponseChannel
 from labeldp.privacy._rounding import exp_below, log_above, printed_above, shown_above
 from labeldp.privacy._sets import pack, unpack
@@ -24,12 +27,15 @@ __all__ = [
     "Channel",
     "Charge",
     "Classes",
+    "ClusterChannel",
+    "Composition",
     "GroupedChannel",
     "Guarantee",
     "Interval",
     "LabelSpace",
     "Levels",
     "Membership",
+    "PrivacyLoss",
     "ResponseChannel",
     "Rows",
     "SubsetChannel",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
@@ -134,8 +134,14 @@ class Account:
         return Account(most, (*self.charges, charge))
 
 
-def _exact(charges: list[Charge]) -> tuple[Decimal, Decimal]:
-    """The composition as exact decimals."""
+def together(charges: Sequence[Charge]) -> list[tuple[int, ...]]:
+    """Which charges meet in one unit, by their places; each such set once.
+
+    Where charges protect a unit of several rows, rows do not tell units apart and all charges meet.
+
+    Raises:
+        BudgetError: The charges protect different units.
+    """
     units = {charge.guarantee.unit for charge in charges}
     if len(units) > 1:
         raise BudgetError(
@@ -143,9 +149,15 @@ def _exact(charges: list[Charge]) -> tuple[Decimal, Decimal]:
             "use the unit of the earlier release"
         )
     if units - {"row"}:
-        return _total(charges)
+        return [tuple(range(len(charges)))]
     edges = sorted({edge for charge in charges for pair in charge.rows.ranges for edge in pair})
-    sums = [_total([charge for charge in charges if _covers(charge.rows, low)]) for low, _ in pairwise(edges)]
+    sets = (tuple(i for i, charge in enumerate(charges) if _covers(charge.rows, low)) for low, _ in pairwise(edges))
+    return list(dict.fromkeys(sets))
+
+
+def _exact(charges: list[Charge]) -> tuple[Decimal, Decimal]:
+    """The composition as exact decimals."""
+    sums = [_total([charges[i] for i in places]) for places in together(charges)]
     zero = Decimal(0)
     return max((e for e, _ in sums), default=zero), max((d for _, d in sums), default=zero)
 
