@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from labeldp import Classes
 
 MNIST_ROWS = 20_000
-PATIENTS, TEST_PATIENTS = 25_000, 10_000
+PATIENTS, TEST_PATIENTS = 15_000, 10_000
 
 _ADULT_NUMBERS = [0, 2, 4, 10, 11, 12]
 _ADULT_WORDS = [1, 3, 5, 6, 7, 8, 9, 13]

@@ -14,7 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,7 @@ from sklearn.metrics import roc_auc_score
 from labeldp import BitResponse, Curator, PriorResponse, RandomizedResponse, Randomizer, Release, SubsetResponse
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
 from labeldp.mechanisms import best_unit_response
+from labeldp.privacy import pair_share
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 FIRST_STAGE = 0.2
@@ -60,10 +61,10 @@ class Job:
     draw: int
     methods: tuple[str, ...]
 
-    @property
-    def keys(self) -> set[tuple[str, float, str, int, str]]:
-        """What tells its rows apart in the file of results."""
-        return {(self.data, self.epsilon, self.randomizer, self.draw, method) for method in self.methods}
+    def missing(self, done: set[tuple[str, float, str, int, str]]) -> tuple[str, ...]:
+        """The methods of which there is no row yet."""
+        key = (self.data, self.epsilon, self.randomizer, self.draw)
+        return tuple(method for method in self.methods if (*key, method) not in done)
 
 
 def jobs(name: str, data: Data, epsilons: list[float], draws: int, *, trees: bool) -> Iterator[Job]:
@@ -77,8 +78,10 @@ def jobs(name: str, data: Data, epsilons: list[float], draws: int, *, trees: boo
                 continue
             for randomizer in dict.fromkeys(("response", best(data, epsilon)[0], "independent bits", "symmetric bits")):
                 yield Job(name, epsilon, randomizer, draw, METHODS)
-            if data.units is None:  # candidates for each row and shares of a unit's epsilon do not go together
-                yield Job(name, epsilon, "prior", draw, ("likelihood",))
+            if data.units is None:
+                yield Job(name, epsilon, "prior", draw, ("likelihood", "plain"))  # unbiased for candidates alone
+            else:  # candidates for each row and shares of a unit's epsilon do not go together
+                yield Job(name, epsilon, "response", draw, ("evened likelihood",))
 
 
 def best(data: Data, epsilon: float) -> tuple[str, Randomizer]:
@@ -93,33 +96,32 @@ def released(data: Data, job: Job) -> tuple[np.ndarray, Release]:
     rows = np.arange(len(data.labels))
     if job.randomizer == "none":
         return rows, Release.public(data.labels, data.space)
-    curator = Curator(data.labels, data.space, budget=job.epsilon, units=data.units)
     if job.randomizer == "prior":
-        rows, release = two_stages(data, curator, job)
-    else:
-        randomizer = {
-            "response": RandomizedResponse(data.space, job.epsilon),
-            "subset": best(data, job.epsilon)[1],
-            "independent bits": BitResponse(data.space, job.epsilon, form="independent"),
-            "symmetric bits": BitResponse(data.space, job.epsilon, form="symmetric"),
-        }[job.randomizer]
-        release = curator.randomize(randomizer)
-    return rows, release
+        return two_stages(data, job)
+    randomizer = {
+        "response": RandomizedResponse(data.space, job.epsilon),
+        "subset": best(data, job.epsilon)[1],
+        "independent bits": BitResponse(data.space, job.epsilon, form="independent"),
+        "symmetric bits": BitResponse(data.space, job.epsilon, form="symmetric"),
+    }[job.randomizer]
+    return rows, Curator(data.labels, data.space, budget=job.epsilon, units=data.units).randomize(randomizer)
 
 
-def two_stages(data: Data, curator: Curator, job: Job) -> tuple[np.ndarray, Release]:
+def two_stages(data: Data, job: Job) -> tuple[np.ndarray, Release]:
     """A prior for each cluster of features from a release of some rows, and with it a release of the others.
 
-    The rows of the two releases are disjoint, so that each label is charged for once.
+    The rows of the two releases are disjoint, so that each label is charged for once. Rows are put in random order
+    first: an account tells ranges of rows apart, and takes very scattered rows for all rows between them.
     """
     order = np.random.default_rng(job.draw).permutation(len(data.labels))
-    first, second = np.split(order, [int(FIRST_STAGE * len(order))])
-    cluster = KMeans(data.clusters, n_init=1, random_state=job.draw).fit_predict(data.features)
+    curator = Curator(data.labels[order], data.space, budget=job.epsilon)
+    first, second = slice(0, int(FIRST_STAGE * len(order))), slice(int(FIRST_STAGE * len(order)), len(order))
+    cluster = KMeans(data.clusters, n_init=1, random_state=job.draw).fit_predict(data.features)[order]
     vectors = curator.randomize(SubsetResponse(data.space, job.epsilon), first).unbiased()
-    overall = vectors.mean(axis=0)
     members = (vectors[cluster[first] == each] for each in range(data.clusters))
-    means = np.stack([part.mean(axis=0) if len(part) else overall for part in members])
-    return second, curator.randomize(PriorResponse(data.space, job.epsilon, on_simplex(means)[cluster[second]]), second)
+    means = np.stack([(part if len(part) else vectors).mean(axis=0) for part in members])
+    informed = PriorResponse(data.space, job.epsilon, on_simplex(means)[cluster[second]])
+    return order[second], curator.randomize(informed, second)
 
 
 def on_simplex(points: np.ndarray) -> np.ndarray:
@@ -158,8 +160,10 @@ def predicted(data: Data, rows: np.ndarray, release: Release, method: str) -> np
         trees = HistGradientBoostingClassifier(max_iter=50, random_state=0)
         model = ReleasedLabelClassifier(trees, method=method.removeprefix("trees "))
         return model.fit(data.columns[0][rows], release).predict_proba(data.columns[1])
-    model = SoftmaxRegression(method=method)
-    return model.fit(data.features[rows], release).predict_proba(data.test_features)
+    model, weights = SoftmaxRegression(method=method.removeprefix("evened ")), None
+    if method.startswith("evened"):  # all rows count alike, whatever share of epsilon they have
+        weights = 1.0 / pair_share(release.channel.membership)
+    return model.fit(data.features[rows], release, weights).predict_proba(data.test_features)
 
 
 def scores(data: Data, probabilities: np.ndarray) -> dict[str, float]:
@@ -185,7 +189,7 @@ def run(names: list[str], folder: Path, epsilons: list[float], draws: int, outpu
     for name in names:
         if loaded[name].columns is not None:
             asked += jobs(name, loaded[name], epsilons, draws, trees=True)
-    asked = [job for job in asked if not job.keys <= done]
+    asked = [replace(job, methods=missing) for job in asked if (missing := job.missing(done))]
     with output.open("a", newline="") as file, Progress() as progress:
         writer = csv.DictWriter(file, COLUMNS)
         if not file.tell():
@@ -249,6 +253,7 @@ def differences(results: pd.DataFrame) -> list[str]:
         ("subset likelihood - subset plain", ("subset", "likelihood"), ("subset", "plain")),
         ("response likelihood - response plain", ("response", "likelihood"), ("response", "plain")),
         ("subset likelihood - prior likelihood", ("subset", "likelihood"), ("prior", "likelihood")),
+        ("subset likelihood - prior plain", ("subset", "likelihood"), ("prior", "plain")),
     )
     groups = results.groupby(["data", "epsilon", "randomizer", "method"])["accuracy"]
     cells = groups.agg(["mean", "sem"]) * 100
@@ -267,7 +272,7 @@ def differences(results: pd.DataFrame) -> list[str]:
                     continue
                 one, other = (cells.loc[key] for key in keys)
                 error = np.hypot(one["sem"], other["sem"])
-                found.append(f"{one['mean'] - other['mean']:+.1f} ({error:.1f})")
+                found.append(f"{one['mean'] - other['mean']:+.1f}" + (f" ({error:.1f})" if error >= 0 else ""))
             if any(found):
                 text.append(f"| {title} | {name} | {' | '.join(found)} |")
     return text
@@ -281,13 +286,22 @@ def figure(results: pd.DataFrame, path: Path) -> None:
     for row, measure, title in zip(axes, ("accuracy", "auc"), ("accuracy", "area under the curve"), strict=True):
         for place, name in zip(row, names, strict=True):
             part = results[results["data"] == name]
-            for (randomizer, method), line in part.groupby(["randomizer", "method"], sort=False):
-                means = line.groupby("epsilon")[measure].mean()
+            found = part.groupby(["randomizer", "method", "epsilon"])[measure].mean()
+            for randomizer, method in dict.fromkeys((key[0], key[1]) for key in found.index):
+                means = found[randomizer, method]
+                if randomizer == "subset":  # where the best sets have one class, it goes on as randomized response
+                    means = means.combine_first(found["response", method])
                 if randomizer == "none":
                     if method == "likelihood":
                         place.axhline(means.iloc[0], color="0.5", linewidth=1)
                 elif method in LINES:
-                    place.plot(means, color=COLOURS[randomizer], linestyle=LINES[method], marker=".", linewidth=1.2)
+                    place.plot(
+                        means.sort_index(),
+                        color=COLOURS[randomizer],
+                        linestyle=LINES[method],
+                        marker=".",
+                        linewidth=1.2,
+                    )
             place.set_xscale("log", base=2)
             place.xaxis.set_major_formatter("{x:g}")
             place.grid(alpha=0.3)
@@ -323,7 +337,9 @@ def main() -> None:
     output = asked.results / "local.csv"
     if not asked.report_only:
         run(names, Path(folder or "."), [float(each) for each in asked.epsilons.split(",")], asked.draws, output)
-    report(pd.read_csv(output), asked.results)
+    rows = pd.read_csv(output)
+    places = rows["data"].map(list(TABLES).index) + 0.5 * rows["method"].isin(TREE_METHODS)  # whatever came first
+    report(rows.iloc[np.argsort(places, kind="stable")], asked.results)
     print(f"tables, figure and rows: {asked.results}")
 
 
