@@ -23,6 +23,7 @@ EXPORTED = [
     "Certificate",
     "Channel",
     "Classes",
+    "ClusterResponse",
     "Curator",
     "Guarantee",
     "Interval",

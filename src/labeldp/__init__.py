@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from labeldp.mechanisms import BitResponse, PriorResponse, RandomizedResponse, SubsetResponse, TopKResponse
+    from labeldp.mechanisms import ClusterResponse as ClusterResponse
     from labeldp.mechanisms import NoisyArgmax as NoisyArgmax
     from labeldp.mechanisms import NoisyHistogram as NoisyHistogram
     from labeldp.mechanisms import NoisyMean as NoisyMean
@@ -36,6 +37,7 @@ _ROOMS = {
     "Certificate": "release",
     "Channel": "privacy",
     "Classes": "privacy",
+    "ClusterResponse": "mechanisms",
     "Curator": "release",
     "Guarantee": "privacy",
     "Interval": "privacy",
@@ -58,6 +60,7 @@ __all__ = [
     "Certificate",
     "Channel",
     "Classes",
+    "ClusterResponse",
     "Curator",
     "Guarantee",
     "Interval",

@@ -6,27 +6,40 @@ import pytest
 from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp._words import TapeWords
 from labeldp.mechanisms import draw
-from labeldp.privacy import BitChannel, CandidateChannel, GroupedChannel, ResponseChannel, SubsetChannel, pack
+from labeldp.privacy import (
+    BitChannel,
+    CandidateChannel,
+    ClusterChannel,
+    GroupedChannel,
+    ResponseChannel,
+    SubsetChannel,
+    pack,
+)
 
 #: Every kind of channel; the one with candidates is last.
-KINDS = ("response", "independent", "symmetric", "subset", "grouped", "grouped sets", "candidates")
+KINDS = ("response", "independent", "symmetric", "subset", "grouped", "grouped sets", "cluster", "candidates")
 
 
 def channel_of_kind(kind, classes, rows, epsilon=1.0):
     """A channel of that many rows."""
     half = np.arange(rows, dtype=np.int32) % 2
-    if kind == "response":
-        return ResponseChannel.at(classes, epsilon)
-    if kind in ("independent", "symmetric"):
-        return getattr(BitChannel, kind)(classes, epsilon)
-    if kind == "subset":
-        return SubsetChannel.at(classes, max(1, classes // 2), epsilon)
+    if kind in ("response", "independent", "symmetric", "subset"):
+        return {
+            "response": lambda: ResponseChannel.at(classes, epsilon),
+            "independent": lambda: BitChannel.independent(classes, epsilon),
+            "symmetric": lambda: BitChannel.symmetric(classes, epsilon),
+            "subset": lambda: SubsetChannel.at(classes, max(1, classes // 2), epsilon),
+        }[kind]()
     if kind == "grouped":
         laws = tuple(ResponseChannel.at(classes, epsilon / m) for m in (1, 2))
         return GroupedChannel(classes, laws, (1, 2), half)
     if kind == "grouped sets":
         laws = tuple(SubsetChannel.at(classes, m, epsilon / m) for m in (1, 2))
         return GroupedChannel(classes, laws, (1, 2), half)
+    if kind == "cluster":
+        distributions = np.array([np.arange(1, classes + 1), np.ones(classes)]) / classes
+        distributions /= distributions.sum(axis=1, keepdims=True)
+        return ClusterChannel.at(distributions, epsilon, half)
     size = 1 + np.arange(rows) % classes
     return CandidateChannel.at(classes, epsilon, pack(np.arange(classes)[::-1] < size[:, None]))
 

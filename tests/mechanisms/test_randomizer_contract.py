@@ -22,6 +22,7 @@ from labeldp._words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms import (
     BitResponse,
+    ClusterResponse,
     PriorResponse,
     RandomizedResponse,
     Randomizer,
@@ -31,7 +32,7 @@ from labeldp.mechanisms import (
     best_response,
     draw,
 )
-from labeldp.privacy import Classes, ResponseChannel, unpack
+from labeldp.privacy import Classes, ResponseChannel, row_arrays, unpack
 
 ALARM = 1e-9
 SPACE = Classes(["a", "b", "c", "d", "e"])
@@ -44,6 +45,7 @@ CASES = {
     "bits": (BitResponse, lambda e, _: BitResponse(SPACE, e)),
     "symmetric": (BitResponse, lambda e, _: BitResponse(SPACE, e, form="symmetric")),
     "top-k": (TopKResponse, lambda e, n: TopKResponse(SPACE, e, priors(n), k=3)),
+    "cluster": (ClusterResponse, lambda e, n: ClusterResponse(SPACE, e, PRIOR, np.arange(n) % 3)),
     "prior": (PriorResponse, lambda e, n: PriorResponse(SPACE, e, priors(n))),
 }
 every_case = pytest.mark.parametrize("case", CASES)
@@ -256,7 +258,7 @@ def test_every_position_is_randomized_at_the_right_rate(case):
     for _ in range(repeats):
         released = draw(channel, codes, SecureWords())[watched]
         kept += contains(part, released, labels)
-    truth = np.broadcast_to(part.membership.true, kept.shape)
+    truth = np.broadcast_to(part.holding(labels)[0], kept.shape)
     says_nothing = truth == 1.0  # one candidate
     assert (kept[says_nothing] == repeats).all()
     open_rows = ~says_nothing
@@ -292,7 +294,7 @@ def clopper_pearson(hits, draws, alarm):
 def sampled(case, epsilon, draws):
     """For two true classes that a row may release, how often each outcome of the table came out of a real draw."""
     channel = build(case, epsilon).channel().take(np.array([1]))
-    many = channel.take(np.zeros(draws, dtype=np.int64)) if hasattr(channel, "candidates") else channel
+    many = channel.take(np.zeros(draws, dtype=np.int64)) if row_arrays(channel) else channel
     table = channel.table()
     support = np.flatnonzero(table.matrix.max(axis=1) > table.matrix.min(axis=1))[:2]
     counts = []
@@ -480,6 +482,12 @@ def test_what_is_expected_follows_from_the_matrix(case):
     for row in range(3):
         table = channel.table(row)
         held = unpack(table.outcomes, 5) if channel.form == "set" else table.outcomes[:, None] == np.arange(5)
+        if not channel.even:  # averages over true classes that are distributed as what is drawn
+            kept = table.matrix[0, 0] - table.matrix[1, 0]
+            match = (table.matrix[1, 0] ** 2 + ((table.matrix[0, 1:]) ** 2).sum()) / (1 - kept)
+            truths.append(kept + match)
+            shares.append(kept**2 / (kept + 2 * match))
+            continue
         support = np.flatnonzero(held.any(axis=0))
         mass = prior[row, support].sum() if hasattr(channel, "candidates") else 1.0
         truths.append(mass * float(table.matrix[support[0]] @ held[:, support[0]]))

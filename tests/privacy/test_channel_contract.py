@@ -16,6 +16,7 @@ from labeldp.privacy import (
     BitChannel,
     CandidateChannel,
     Channel,
+    ClusterChannel,
     GroupedChannel,
     ResponseChannel,
     SubsetChannel,
@@ -56,7 +57,14 @@ def grouped_subsets(epsilon, bits):
     return GroupedChannel(6, channels, (1, 3), np.array([1, 0, 1]), bits=bits)
 
 
+def cluster_responses(epsilon, bits):
+    """Clusters of different distributions, one of them even, and classes of very different chances."""
+    distributions = np.array([[0.25] * 4, [0.7, 0.1, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4]])
+    return ClusterChannel.at(distributions, epsilon, np.array([2, 0, 1, 1], dtype=np.int32), bits)
+
+
 CASES = {
+    "cluster": (ClusterChannel, cluster_responses),
     "response-2": (ResponseChannel, lambda e, bits: ResponseChannel.at(2, e, bits)),
     "response-3": (ResponseChannel, lambda e, bits: ResponseChannel.at(3, e, bits)),
     "response-10": (ResponseChannel, lambda e, bits: ResponseChannel.at(10, e, bits)),
@@ -169,6 +177,7 @@ def law_of_picks(channel, row):
 COUNTING = {
     ResponseChannel: law_of_words,
     CandidateChannel: law_of_words,
+    ClusterChannel: law_of_words,
     SubsetChannel: law_of_picks,
     BitChannel: law_of_bits,
 }
@@ -314,15 +323,23 @@ def test_membership_is_the_tables(case, epsilon):
     """The three stated probabilities of membership are those of the table."""
     channel = build(case, epsilon, 64)
     for row in rows_of(channel):
-        stated = [float(np.broadcast_to(getattr(channel.take(np.array([row])).membership, name), (1,))[0])
-                  for name in ("true", "other", "apart")]  # fmt: skip
+        one = channel.take(np.array([row]))
         held, law = masks(channel, row), channel.matrix(row)
         classes = np.flatnonzero(support(channel, row))
-        for true, other in itertools.product(classes, classes):
-            assert law[true] @ held[:, true] == pytest.approx(stated[0], rel=1e-12)
-            if true != other:
-                assert law[true] @ held[:, other] == pytest.approx(stated[1], rel=1e-12)
-                assert law[true] @ (held[:, true] != held[:, other]) == pytest.approx(stated[2], rel=1e-12)
+        chance = {name: float(np.broadcast_to(getattr(one.membership, name), (1,))[0])
+                  for name in ("true", "other", "apart")}  # fmt: skip
+        for asked in classes:
+            inside, outside = (float(np.broadcast_to(p, (1,))[0]) for p in one.holding(np.array([asked])))
+            for true in classes:
+                assert law[true] @ held[:, asked] == pytest.approx(inside if true == asked else outside, rel=1e-12)
+                if channel.even and true != asked:
+                    apart = law[true] @ (held[:, true] != held[:, asked])
+                    assert (inside, outside, apart) == pytest.approx(tuple(chance.values()), rel=1e-12)
+        if not channel.even:  # averages over true classes that are distributed as what is drawn
+            drawn_from = np.array(channel.weights[int(channel.clusters[row])], dtype=float)
+            drawn_from /= drawn_from.sum()
+            assert chance["true"] == pytest.approx(drawn_from @ np.diag(law), rel=1e-12)
+            assert chance["true"] - chance["other"] == pytest.approx(law[0, 0] - law[1, 0], rel=1e-9)
 
 
 def many_rows(channel, count):
@@ -388,6 +405,12 @@ def test_the_label_does_not_change_what_a_word_decides(case):
     rng = np.random.default_rng(3)
     words = rng.integers(0, 2**64, (300, channel.words_per_row), dtype=np.uint64)
     for row in rows_of(channel):
+        if isinstance(channel, ClusterChannel):  # a label that is not kept plays no part in what is drawn
+            drawn_ones = [drawn(channel, row, code, words) for code in range(channel.classes)]
+            kept = words[:, 0] < np.uint64(channel.keep[int(channel.clusters[row])])
+            assert all((found[kept] == code).all() for code, found in enumerate(drawn_ones))
+            assert all((found[~kept] == drawn_ones[0][~kept]).all() for found in drawn_ones)
+            continue
         shared = np.repeat(words[:, :1], words.shape[1], axis=1) if isinstance(channel, BitChannel) else words
         seen = set()
         for code in np.flatnonzero(support(channel, row)).tolist():

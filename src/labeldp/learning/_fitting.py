@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize
 
-from labeldp.learning._losses import RowLoss
+from labeldp.learning._losses import RowLoss, TargetLoss
 
 #: Features and logits of a block: few enough that the second product finds them in the cache.
 _ENTRIES_PER_BLOCK = 1 << 19
@@ -28,7 +28,7 @@ class Fit:
 
 def softmax_objective(
     features: Any,
-    loss: RowLoss,
+    loss: RowLoss | TargetLoss,
     weights: Float[np.ndarray, "n"],
     classes: int,
     l2: float,
@@ -67,7 +67,7 @@ def softmax_objective(
 
 def fit_softmax(
     features: Any,
-    loss: RowLoss,
+    loss: RowLoss | TargetLoss,
     weights: Float[np.ndarray, "n"],
     classes: int,
     l2: float,

@@ -73,7 +73,33 @@ class RowLoss:
         )
 
 
-def row_loss(release: Release, method: Method) -> RowLoss:
+@dataclass(frozen=True, eq=False)
+class TargetLoss:
+    """The cross entropy on targets that differ from class to class: ``sum_j t_j (-log p_j)``.
+
+    Attributes:
+        targets: They sum to one in each row.
+    """
+
+    targets: Float[np.ndarray, "n k"]
+
+    def __call__(self, logits: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]) -> float:
+        """The weighted sum over rows; ``logits`` are overwritten with its gradient."""
+        logits -= logits.max(axis=1, keepdims=True)
+        aimed = (self.targets * logits).sum(axis=1)
+        np.exp(logits, out=logits)
+        total = logits.sum(axis=1, keepdims=True)
+        logits /= total
+        logits -= self.targets
+        logits *= weights[:, None]
+        return float(weights @ (np.log(total[:, 0]) - aimed))
+
+    def take(self, rows: slice) -> TargetLoss:
+        """The loss of some of the rows."""
+        return TargetLoss(self.targets[rows])
+
+
+def row_loss(release: Release, method: Method) -> RowLoss | TargetLoss:
     """The loss of a release.
 
     Args:
@@ -87,6 +113,8 @@ def row_loss(release: Release, method: Method) -> RowLoss:
         raise InputError(f"expected a method among {', '.join(METHODS)}, found {method!r}")
     if release.is_public:
         method = "plain"
+    if method == "unbiased" and not release.channel.even:
+        return TargetLoss(release.unbiased())
     levels, n, k = release.channel.levels(release.codes), len(release), release.channel.classes
     supported = levels.support is not None
     support = pack(levels.support) if levels.support is not None else np.empty((n, 0), dtype=np.uint8)

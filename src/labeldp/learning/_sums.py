@@ -41,12 +41,19 @@ def holds_class(release: Release, codes: Int[np.ndarray, "n"]) -> Bool[np.ndarra
     return np.asarray(byte >> (codes & 7).astype(np.uint8) & 1 == 1)
 
 
-def membership_of(release: Release) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
-    """Chances that a released label holds the true class, and another; one entry where all rows share a law."""
-    chance = release.channel.membership
-    true, other = np.asarray(chance.true), np.asarray(chance.other)
+def holding_of(
+    release: Release, codes: Int[np.ndarray, "n"]
+) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
+    """Chances that a released label holds a class if it is the true one, and if not; one entry where all rows agree."""
+    true, other = (np.asarray(chance) for chance in release.channel.holding(codes))
     alike = true.size > 0 and bool((true == true.flat[0]).all() and (other == other.flat[0]).all())
     return (np.array(true.flat[0]), np.array(other.flat[0])) if alike else (true, other)
+
+
+def class_weights(release: Release, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    """For each row an unbiased estimate of whether a class is its true one: that entry of its unbiased vector."""
+    true, other = holding_of(release, codes)
+    return np.asarray((holds_class(release, codes) - other) / (true - other))
 
 
 def blocks_of(release: Release) -> list[slice]:
@@ -80,10 +87,11 @@ def ranked_below(scores: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]
 
 
 def shares_of_groups(
-    release: Release, holds: Bool[np.ndarray, "n"], place: Int[np.ndarray, "n"], groups: int, level: float
+    release: Release, codes: Int[np.ndarray, "n"], place: Int[np.ndarray, "n"], groups: int, level: float
 ) -> Estimates:
-    """In each group of rows, the share whose true class is the one that ``holds`` was asked for."""
-    true, other = membership_of(release)
+    """In each group of rows, the share whose true class is the one that ``codes`` has for it."""
+    true, other = holding_of(release, codes)
+    holds = holds_class(release, codes)
     rows = np.bincount(place, minlength=groups)
     weight = (holds - other) / (true - other)
     value = np.bincount(place, weights=weight, minlength=groups) / rows

@@ -28,8 +28,7 @@ from labeldp.learning._selection import gain, released
 from labeldp.learning._sums import (
     blocks_of,
     candidates_of,
-    holds_class,
-    membership_of,
+    class_weights,
     moments_by_prediction,
     ranked_below,
     require_identified,
@@ -145,8 +144,8 @@ def accuracy(release: Release, predicted: object, *, level: float = 0.95) -> Est
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
-    holds = holds_class(release, _encoded(release, predicted))
-    return shares_of_groups(release, holds, np.zeros(len(release), dtype=np.int64), 1, level)[0]
+    codes = _encoded(release, predicted)
+    return shares_of_groups(release, codes, np.zeros(len(release), dtype=np.int64), 1, level)[0]
 
 
 def accuracy_bounds(release: Release, predicted: object, *, level: float = 0.95) -> Bounds:
@@ -184,8 +183,7 @@ def accuracy_bounds(release: Release, predicted: object, *, level: float = 0.95)
     """
     codes = _encoded(release, predicted)
     size, told = candidates_of(release, codes)
-    true, other = membership_of(release)
-    hit = np.where(told, (holds_class(release, codes) - other) / (true - other), 1.0)
+    hit = np.where(told, class_weights(release, codes), 1.0)
     partial = told & (size < release.space.size)
     least = np.where(partial, (size * hit - 1.0) / np.maximum(size - 1, 1), np.where(told, hit, 0.0))
     below, above = mean_of_rows(least, level, 0.0, 1.0), mean_of_rows(hit, level, 0.0, 1.0)
@@ -294,8 +292,7 @@ def auc(release: Release, scores: object, positive: object, *, level: float = 0.
     """
     require_identified(release)
     checked = _numbers(scores, "scores", (_rows(release),))
-    true, other = membership_of(release)
-    weight = (holds_class(release, np.full(len(release), _code(release, positive))) - other) / (true - other)
+    weight = class_weights(release, np.full(len(release), _code(release, positive)))
     rest = 1.0 - weight
     below, above = ranked_below(checked, rest), weight.sum() - weight - ranked_below(checked, weight)
     # The pairs that each row is in, those in order and all: Hajek's projection of a sum over pairs. The variance of
@@ -341,9 +338,8 @@ def calibration(
     code = _code(release, positive)
     place = np.searchsorted(np.linspace(0.0, 1.0, bins + 1)[1:-1], checked[:, code])
     _, place, rows = np.unique(place, return_inverse=True, return_counts=True)
-    holds = holds_class(release, np.full(len(release), code))
     predicted = np.bincount(place, weights=checked[:, code]) / rows
-    return Calibration(predicted, shares_of_groups(release, holds, place, len(rows), level), rows)
+    return Calibration(predicted, shares_of_groups(release, np.full(len(release), code), place, len(rows), level), rows)
 
 
 def log_likelihood_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: N803 (scikit-learn's name)

@@ -1,6 +1,7 @@
 """How a label leaves: randomizers, the draw, and queries."""
 
 from labeldp.mechanisms._bits import BitResponse
+from labeldp.mechanisms._cluster import ClusterResponse
 from labeldp.mechanisms._drawing import draw
 from labeldp.mechanisms._prior import PriorResponse, TopKResponse, checked_prior
 from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query
@@ -11,6 +12,7 @@ from labeldp.mechanisms._units import best_unit_response, grouped, per_unit, uni
 
 __all__ = [
     "BitResponse",
+    "ClusterResponse",
     "Expectation",
     "NoisyArgmax",
     "NoisyHistogram",

@@ -32,11 +32,13 @@ class Query(ABC):
         space: The declared label space.
         epsilon: The epsilon that was asked for; the certified one is never larger.
         cells: The number of each row's cell, from 0, computed without these labels; by default all rows are in one.
+        cell_count: The number of cells, those without rows included; by default one more than the largest.
     """
 
     space: LabelSpace
     epsilon: float
     cells: Int[np.ndarray, "n"] | None = None
+    cell_count: int = 0
 
     name: ClassVar[str]
 
@@ -46,7 +48,10 @@ class Query(ABC):
             raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {found}")
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
         if self.cells is not None:
-            object.__setattr__(self, "cells", _cell_numbers(self.cells))
+            object.__setattr__(self, "cells", cell_numbers(self.cells))
+        least = 1 if self.cells is None else int(self.cells.max()) + 1
+        count = _checks.whole(self.cell_count or least, "cell_count", least, least + _MOST_EMPTY)
+        object.__setattr__(self, "cell_count", count)
 
     @property
     @abstractmethod
@@ -88,11 +93,6 @@ class Query(ABC):
         counts = np.bincount(cells * k + codes, minlength=size).reshape(self.cell_count, k)
         return self.values(counts, self.rate(labels_of_a_unit), words)
 
-    @property
-    def cell_count(self) -> int:
-        """The number of cells, those without rows included."""
-        return 1 if self.cells is None else int(self.cells.max()) + 1
-
 
 @dataclass(frozen=True, eq=False)
 class NoisyHistogram(Query):
@@ -102,6 +102,7 @@ class NoisyHistogram(Query):
         space: The declared label space.
         epsilon: Natural logarithm of the allowed ratio, above 0.
         cells: The number of each row's cell, from 0, public; by default all rows are in one.
+        cell_count: The number of cells, those without rows included; by default one more than the largest.
 
     Guarantee:
         epsilon-label-DP: a replaced label moves two counts of its cell by one, so the noise has scale 2 / epsilon.
@@ -138,6 +139,7 @@ class NoisyArgmax(Query):
         space: The declared label space.
         epsilon: Natural logarithm of the allowed ratio, above 0.
         cells: The number of each row's cell, from 0, public; by default all rows are in one.
+        cell_count: The number of cells, those without rows included; by default one more than the largest.
         method: ``"permute-and-flip"``, or ``"exponential"`` for the exponential mechanism, which is never better.
 
     Guarantee:
@@ -185,6 +187,7 @@ class NoisyMean(Query):
         space: A declared ``Interval``; labels beyond it are clipped to it.
         epsilon: Natural logarithm of the allowed ratio, above 0.
         cells: The number of each row's cell, from 0, public; by default all rows are in one.
+        cell_count: The number of cells, those without rows included; by default one more than the largest.
 
     Guarantee:
         epsilon-label-DP: sums are counted in steps of the grid, and a replaced label moves that of its cell by at most
@@ -221,7 +224,7 @@ class NoisyMean(Query):
         return np.asarray(np.interp(steps, np.arange(len(points)), points))
 
 
-def _cell_numbers(cells: object) -> Int[np.ndarray, "n"]:
+def cell_numbers(cells: object) -> Int[np.ndarray, "n"]:
     """Cells as numbers from 0."""
     array = np.asarray(cells)
     if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0:

@@ -45,6 +45,21 @@ def bit_weight(epsilon: float, parts: int, bits: int) -> int:
     return math.ceil((1 << bits) / (exp_below(epsilon, parts) + 1))
 
 
+def cluster_weights(distribution: list[float], epsilon: float, bits: int) -> tuple[int, tuple[int, ...]]:
+    """Weights ``(keep, weights)`` of the response towards a distribution ``q`` of classes, using every word once.
+
+    With ``lambda = 1 / (1 + (e - 1) q_min)`` and ``weights = ceil(lambda q W)`` the least weight is at least
+    ``lambda q_min W``, so ``keep = W - sum(weights) <= (1 - lambda) W = (e - 1) lambda q_min W <= (e - 1) least``.
+    """
+    word = 1 << bits
+    exact = [Fraction(chance) / sum(map(Fraction, distribution)) for chance in distribution]
+    drawn = 1 / (1 + (exp_below(epsilon) - 1) * min(exact))
+    weights = tuple(max(1, math.ceil(drawn * chance * word)) for chance in exact)
+    if sum(weights) >= word:
+        accept(Fraction(1), epsilon, bits)
+    return word - sum(weights), weights
+
+
 def accept(odds: Fraction, epsilon: float, bits: int) -> None:
     """Refuse integers that cannot express the epsilon that was asked for."""
     certified = log_above(odds) if odds >= 1 else 0.0

@@ -74,6 +74,8 @@ class Channel(ABC):
 
     kind: ClassVar[str]
     form: ClassVar[Literal["class", "set"]]
+    #: Whether all classes but the true one are released equally often, so that three numbers hold an unbiased vector.
+    even: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -105,6 +107,15 @@ class Channel(ABC):
     @abstractmethod
     def table(self, row: int = 0) -> Table:
         """The law of one row written out, where it is small."""
+
+    def holding(self, codes: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
+        """Chances that a row's released label is, or holds, a given class: if it is the true one, and if another is.
+
+        Args:
+            codes: A class for each row.
+        """
+        del codes  # all classes are alike
+        return self.membership.true, self.membership.other
 
     @property
     def epsilon(self) -> float:

@@ -35,6 +35,22 @@ def draw_response(codes, words, keep, other, out):
 
 
 @njit(cache=True, nogil=True)
+def draw_cluster(codes, words, clusters, keep, limits, out):
+    """The label if ``u < keep``, else the first class of the cluster whose running sum of weights exceeds the rest."""
+    for i in range(codes.size):
+        c = clusters[i]
+        rest = words[i, 0] - keep[c]
+        low, high = 0, limits.shape[1] - 1
+        while low < high:
+            middle = (low + high) >> 1
+            if rest < limits[c, middle]:
+                high = middle
+            else:
+                low = middle + 1
+        out[i] = codes[i] if words[i, 0] < keep[c] else low
+
+
+@njit(cache=True, nogil=True)
 def draw_candidates(codes, words, candidates, sizes, keep, other, uniform, out):
     """RRTop-k: randomized response on a row's candidates; a label outside them gives one of them uniformly.
 

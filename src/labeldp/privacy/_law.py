@@ -16,13 +16,17 @@ import numpy as np
 from labeldp.privacy._bits import BitChannel
 from labeldp.privacy._candidates import CandidateChannel
 from labeldp.privacy._channel import Channel, row_arrays
+from labeldp.privacy._cluster import ClusterChannel
 from labeldp.privacy._grouped import GroupedChannel
 from labeldp.privacy._response import ResponseChannel
 from labeldp.privacy._subset import SubsetChannel
 
 #: Every final kind of channel by its name.
 CHANNELS: Mapping[str, type[Channel]] = types.MappingProxyType(
-    {kind.kind: kind for kind in (ResponseChannel, CandidateChannel, SubsetChannel, BitChannel, GroupedChannel)}
+    {
+        kind.kind: kind
+        for kind in (ResponseChannel, CandidateChannel, ClusterChannel, SubsetChannel, BitChannel, GroupedChannel)
+    }
 )
 
 

@@ -2,6 +2,7 @@
 
 from labeldp.release._answer import Answer
 from labeldp.release._certificate import UNKNOWN, Certificate, Draw, File
+from labeldp.release._cluster_response import ClusterRelease, cluster_response
 from labeldp.release._curator import Curator
 from labeldp.release._declaring import declared_classes
 from labeldp.release._ledger import Entry, Ledger, spent_by_data
@@ -27,6 +28,7 @@ __all__ = [
     "Answer",
     "Certificate",
     "Check",
+    "ClusterRelease",
     "Curator",
     "Draw",
     "Entry",
@@ -36,6 +38,7 @@ __all__ = [
     "Table",
     "TableRelease",
     "Verdict",
+    "cluster_response",
     "declared_classes",
     "kept_columns",
     "ledger_path",

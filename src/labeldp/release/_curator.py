@@ -107,6 +107,18 @@ class Curator:
         """
         return self._answer(query, rows, SecureWords())
 
+    def reserve(self, epsilon: float) -> None:
+        """Make sure that several requests which cost so much in all will be allowed, before the first is made.
+
+        Nothing is charged. Where no budget is in force yet, this epsilon becomes it.
+
+        Raises:
+            BudgetError: The budget does not allow it.
+        """
+        total = Guarantee(budget_of(epsilon).epsilon, unit=self._unit_name)  # type: ignore[union-attr]
+        entry = self._entry("reserve", total, total.epsilon, np.arange(len(self)))
+        self._budget = self._ledger.allows(entry, self._budget)
+
     @property
     def spent(self) -> tuple[float, float]:
         """The (epsilon, delta) charged so far."""

@@ -158,8 +158,12 @@ class Ledger:
             with self._alone():
                 self._settle_the_dead()
 
-    def _admit(self, entry: Entry, budget: Budget | None) -> None:
-        """Ask the account and record the charge."""
+    def allows(self, entry: Entry, budget: Budget | None) -> Budget:
+        """The budget in force, if it allows a charge; nothing is recorded.
+
+        Raises:
+            BudgetError: The charge would exceed the budget.
+        """
         known = related(self.entries(), entry.label, entry.marks)
         first = Budget(entry.asked, entry.guarantee.delta)
         in_force = budget or next((e.budget for e in reversed(known) if e.budget), first)
@@ -168,6 +172,11 @@ class Ledger:
         except BudgetError as refusal:
             where = f" (ledger {self.path})" if self.path else ""
             raise BudgetError(f"{refusal}{where}") from None
+        return in_force
+
+    def _admit(self, entry: Entry, budget: Budget | None) -> None:
+        """Ask the account and record the charge."""
+        in_force = self.allows(entry, budget)
         self._append(entry.identifier, "charged", _body(dataclasses.replace(entry, budget=in_force)))
 
     def _settle_the_dead(self) -> None:
@@ -314,16 +323,24 @@ def _entry(name: str, time: str, body: dict[str, Any]) -> Entry:
     )
 
 
-def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, float, float]]:
-    """For each label of each data set: its name, epsilon spent and allowed, delta spent and allowed."""
+def by_data(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """The charges that stand, one list for each label of each data set, in the order of their last charges."""
     rest = [entry for entry in entries if entry.state != "void"]
-    totals = []
+    found = []
     while rest:
-        last = rest[-1]
-        mine = related(rest, last.label, last.marks)
+        mine = related(rest, rest[-1].label, rest[-1].marks)
         names = {entry.identifier for entry in mine}
         rest = [entry for entry in rest if entry.identifier not in names]
+        found.append(mine)
+    return found[::-1]
+
+
+def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, float, float]]:
+    """For each label of each data set: its name, epsilon spent and allowed, delta spent and allowed."""
+    totals = []
+    for mine in by_data(entries):
+        last = mine[-1]
         epsilon, delta = compose(entry.charge(last.session) for entry in mine)
         budget = last.budget or Budget(epsilon, delta)
         totals.append((last.label, epsilon, budget.epsilon, delta, budget.delta))
-    return totals[::-1]
+    return totals

@@ -1,0 +1,110 @@
+"""Cluster response whole: a noisy class distribution for each cluster, and labels that respond towards it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Int
+
+from labeldp import _checks
+from labeldp.errors import InputError
+from labeldp.mechanisms import ClusterResponse, NoisyHistogram
+from labeldp.release._answer import Answer
+from labeldp.release._curator import Curator
+from labeldp.release._release import Release
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterRelease:
+    """What cluster response gives: class distributions of clusters, and released labels.
+
+    Attributes:
+        histogram: The noisy counts of each class in each cluster.
+        release: The released labels.
+        rows: The rows that they are of.
+        epsilon: What both cost together.
+    """
+
+    histogram: Answer
+    release: Release
+    rows: Int[np.ndarray, "m"]
+    epsilon: float
+
+
+def cluster_response(
+    curator: Curator,
+    clusters: object,
+    epsilon: float,
+    *,
+    split: Literal["epsilon", "rows"] = "epsilon",
+    share: float = 0.5,
+    floor: float | None = None,
+) -> ClusterRelease:
+    """Esfandiari et al.'s centralized mechanism, at the epsilon that was asked for.
+
+    Args:
+        curator: Who holds the labels; both requests are charged there.
+        clusters: The number of each row's cluster, from 0, computed from public features.
+        epsilon: What both cost together.
+        split: ``"epsilon"``: all rows are counted with a share of epsilon, and respond with the rest of it.
+            ``"rows"``: a share of the rows, chosen by public chance, is counted with all of epsilon, and the other rows
+            respond with all of it; each label is used once, so that the cost is the largest and not the sum.
+        share: How much of epsilon, or of the rows, the counts get.
+        floor: As for ``ClusterResponse``.
+
+    Guarantee:
+        epsilon-label-DP. Theorem 1 of the paper promises half of what its histogram costs: a replaced label moves two
+        counts. Here the counts have discrete Laplace noise of scale 2 over their epsilon, and the response costs what
+        its integers say.
+
+    References:
+        Esfandiari et al. 2022, Algorithm 1.
+
+    Example:
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp.release import cluster_response
+        >>> space = Classes(["no", "yes"])
+        >>> curator = Curator(["no"] * 500 + ["yes"] * 500, space)
+        >>> found = cluster_response(curator, [0] * 500 + [1] * 500, epsilon=1.0)
+        >>> curator.spent[0] <= 1.0, len(found.release)
+        (True, 1000)
+
+    Raises:
+        BudgetError: The budget does not allow both; nothing was drawn.
+        InputError: The clusters, the split or the share cannot be used; nothing was charged.
+    """
+    total = _checks.epsilon(epsilon)
+    numbers = NoisyHistogram(curator.space, total, clusters).cells  # type: ignore[arg-type]
+    if numbers is None or len(numbers) != len(curator):
+        raise InputError(f"expected a cluster for each of the {len(curator)} rows, found another number of them")
+    if not 0 < share < 1:
+        raise InputError(f"expected a share between 0 and 1, found {share!r}")
+    if split not in ("epsilon", "rows"):
+        raise InputError(f"expected a split of epsilon or rows, found {split!r}")
+    counted = answered = np.arange(len(curator))
+    first, second = (share * total, _rest(total, share * total)) if split == "epsilon" else (total, total)
+    if split == "rows":
+        order = np.random.default_rng(0).permutation(len(curator))  # public: it depends on nothing
+        cut = min(max(1, round(share * len(order))), len(order) - 1)
+        counted, answered = np.sort(order[:cut]), np.sort(order[cut:])
+    query = NoisyHistogram(curator.space, first, numbers[counted], int(numbers.max()) + 1)
+    even = np.full((query.cell_count, curator.space.size), 1 / curator.space.size)
+    ClusterResponse(curator.space, second, even, numbers[answered], floor)  # what is wrong is found before a charge
+    curator.reserve(total)
+    histogram = curator.answer(query, rows=counted)
+    response = ClusterResponse(curator.space, second, histogram.distributions(), numbers[answered], floor)
+    release = curator.randomize(response, rows=answered)
+    return ClusterRelease(histogram, release, answered, total)
+
+
+def _rest(total: float, part: float) -> float:
+    """What is left of an epsilon, as a float whose printed form and the part's add up to no more."""
+    left = Decimal(repr(total)) - Decimal(repr(part))
+    rest = float(left)
+    while Decimal(repr(rest)) > left:
+        rest = math.nextafter(rest, 0.0)
+    return rest
