@@ -6,8 +6,10 @@ import sys
 import pytest
 
 from labeldp.bounds import EPSILONS, plan
-from labeldp.errors import MissingExtraError, OutputError
-from labeldp.report import save_lines, save_plan_figure
+from labeldp.errors import InputError, MissingExtraError, OutputError
+from labeldp.privacy import Charge, Composition, Guarantee, Rows
+from labeldp.release import Accounted
+from labeldp.report import account_text, save_account_figure, save_lines, save_plan_figure
 from labeldp.report._figures import curves
 
 STARTS = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF-"}
@@ -19,12 +21,24 @@ def save_plan(path):
     return save_plan_figure(plan(5, 100, 1.5), path)
 
 
+def accounts(delta=0.0):
+    """Charges for labels of awkward names, and some that may fail."""
+    charge = Charge(Guarantee(0.5, delta), Rows.all(3))
+    whole = Composition.of([(charge, None)] * 9)
+    return [Accounted(label, "row", ("x",), whole, 3, deltas=(1e-6,)) for label in ("_a", "$b", "[red]c^_{")]
+
+
+def save_account(path):
+    """The figure of what releases cost together."""
+    return save_account_figure(accounts(), path)
+
+
 def save_some(path):
     """A figure of lines."""
     return save_lines(LINES, path, "title", "x", "y")
 
 
-@pytest.mark.parametrize("save", [save_plan, save_some])
+@pytest.mark.parametrize("save", [save_plan, save_account, save_some])
 @pytest.mark.parametrize("ending", STARTS)
 def test_a_figure_is_written(tmp_path, save, ending):
     """PNG, SVG and PDF are what their endings say, and not empty."""
@@ -34,7 +48,7 @@ def test_a_figure_is_written(tmp_path, save, ending):
     assert path.stat().st_size > 2000
 
 
-@pytest.mark.parametrize("save", [save_plan, save_some])
+@pytest.mark.parametrize("save", [save_plan, save_account, save_some])
 @pytest.mark.parametrize("name", ["figure.txt", "figure", "figure.", "none/figure.png"])
 def test_a_figure_that_cannot_be_written(tmp_path, save, name):
     """Any other ending, none at all, or a missing folder is an OutputError, and no file appears."""
@@ -70,13 +84,28 @@ def test_every_curve_is_drawn(tmp_path):
         assert re.search(re.escape(name), text)
 
 
+def test_every_account_is_drawn(tmp_path):
+    """Names that mean something to a plot are shown as they are; what fails has no curve, nothing has no figure."""
+    text = save_account(tmp_path / "figure.svg").read_text(encoding="utf-8")
+    for name in ("_a", "$b", "[red]c^_{"):
+        assert f"fixed beforehand: {name}" in text.replace("\\$", "$")
+        assert f"by sums: {name}" in text.replace("\\$", "$")
+    failing = save_account_figure(accounts(0.1), tmp_path / "failing.svg").read_text(encoding="utf-8")
+    assert "by sums" in failing
+    assert "fixed beforehand" not in failing
+    tables = [part for part in account_text(accounts(0.1)) if hasattr(part, "columns")]
+    assert [[str(cell) for cell in table.columns[1].cells] for table in tables] == [["4.5", "none"]] * 3
+    with pytest.raises(InputError, match="expected charges to draw"):
+        save_account_figure([], tmp_path / "none.svg")
+
+
 def test_more_lines_than_markers(tmp_path):
     """Nine lines are nine lines."""
     text = save_some(tmp_path / "figure.svg").read_text(encoding="utf-8")
     assert all(name in text for name in LINES)
 
 
-@pytest.mark.parametrize("save", [save_plan, save_some])
+@pytest.mark.parametrize("save", [save_plan, save_account, save_some])
 def test_without_matplotlib_there_is_no_figure(tmp_path, monkeypatch, save):
     """A missing matplotlib is an error that says what to install."""
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from labeldp.cli._account import account
 from labeldp.cli._evaluate import evaluate
 from labeldp.cli._learn import learn
 from labeldp.cli._ledger import ledger
@@ -40,7 +41,7 @@ def _about(
         typer.echo(f"labeldp {metadata.version('labeldp')}")
 
 
-for _command in (release, verify, learn, evaluate, plan, ledger):
+for _command in (release, verify, learn, evaluate, plan, account, ledger):
     app.command()(_command)
 
 

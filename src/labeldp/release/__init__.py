@@ -1,5 +1,6 @@
 """What leaves: the curator, releases, certificates, the ledger, and tables on disk."""
 
+from labeldp.release._accounting import Accounted, accounted
 from labeldp.release._answer import Answer
 from labeldp.release._certificate import UNKNOWN, Certificate, Draw, File
 from labeldp.release._cluster_response import ClusterRelease, cluster_response
@@ -25,6 +26,7 @@ __all__ = [
     "MECHANISMS",
     "PRIOR",
     "UNKNOWN",
+    "Accounted",
     "Answer",
     "Certificate",
     "Check",
@@ -38,6 +40,7 @@ __all__ = [
     "Table",
     "TableRelease",
     "Verdict",
+    "accounted",
     "cluster_response",
     "declared_classes",
     "kept_columns",

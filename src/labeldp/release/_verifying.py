@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
 from labeldp.mechanisms import Expectation, expectation
-from labeldp.privacy import Channel, GroupedChannel, channel_of, shown_above
+from labeldp.privacy import CandidateChannel, Channel, GroupedChannel, channel_of, shown_above
 from labeldp.release._certificate import UNKNOWN, Certificate, File
 from labeldp.release._columns import CODES, column_name, column_types, from_column
 from labeldp.release._output import CERTIFICATE
@@ -98,13 +98,56 @@ def verified(folder: Path) -> tuple[Certificate, np.ndarray, Channel]:
     Raises:
         VerificationError: They do not agree.
     """
+    certificate = certified(folder)
+    parts = [part for _, part in _fields(folder, certificate)]
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return certificate, joined.pop(CODES), channel_of(certificate.draws[-1].law, joined)
+
+
+def certified(folder: Path) -> Certificate:
+    """The certificate in a folder, once everything is verified.
+
+    Raises:
+        VerificationError: They do not agree.
+    """
     verdict = verify(folder)
     if not verdict.holds or verdict.certificate is None:
         failed = next(check for check in verdict.checks if not check.holds)
         raise VerificationError(f"expected a release whose files agree with it: {failed.what}: {failed.found}")
-    parts = [part for _, part in _fields(folder, verdict.certificate)]
-    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return verdict.certificate, joined.pop(CODES), channel_of(verdict.certificate.draws[-1].law, joined)
+    return verdict.certificate
+
+
+def read_alone(file: Path) -> Certificate:
+    """A certificate without its folder, once its words, law and guarantee agree.
+
+    Raises:
+        VerificationError: It cannot be read, or they do not agree.
+    """
+    try:
+        certificate = Certificate.from_json(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError):
+        raise VerificationError(f"expected a certificate at {file}, found none") from None
+    try:
+        _words(file, certificate)
+        _laws(file, certificate)
+    except (ValueError, TypeError, KeyError, ArithmeticError) as problem:
+        if isinstance(problem, VerificationError):
+            raise
+        raise VerificationError(f"expected a law that can be read, found {type(problem).__name__}") from None
+    return certificate
+
+
+def law_of_rows(folder: Path, certificate: Certificate) -> Channel:
+    """The channel of a verified folder, with one row for each number of candidates that its rows have."""
+    law = certificate.draws[-1].law
+    if not isinstance(channel_of(law), CandidateChannel):
+        return channel_of(law)
+    found: dict[int, np.ndarray] = {}
+    for _, part in _fields(folder, certificate):
+        packed = part["candidates"]
+        numbers, rows = np.unique(np.bitwise_count(packed).sum(axis=1, dtype=np.int64), return_index=True)
+        found |= {int(m): packed[row] for m, row in zip(numbers, rows, strict=True)}
+    return channel_of(law, {"candidates": np.array(list(found.values()))} if found else None)
 
 
 def _words(_: Path, certificate: Certificate) -> str:

@@ -1,13 +1,23 @@
 """What is said: words, tables and figures from results. It computes nothing."""
 
-from labeldp.report._figures import save_lines, save_plan_figure
-from labeldp.report._text import learned_text, ledger_text, plan_text, release_text, scores_text, verdict_text
+from labeldp.report._figures import save_account_figure, save_lines, save_plan_figure
+from labeldp.report._text import (
+    account_text,
+    learned_text,
+    ledger_text,
+    plan_text,
+    release_text,
+    scores_text,
+    verdict_text,
+)
 
 __all__ = [
+    "account_text",
     "learned_text",
     "ledger_text",
     "plan_text",
     "release_text",
+    "save_account_figure",
     "save_lines",
     "save_plan_figure",
     "scores_text",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from labeldp._checks import printable
 from labeldp.bounds import Option, Plan
-from labeldp.errors import MissingExtraError, OutputError
+from labeldp.errors import InputError, MissingExtraError, OutputError
+from labeldp.release import Accounted
 
 _MARKERS = "osD^v"
 _ENDINGS = (".png", ".svg", ".pdf")
@@ -36,6 +39,25 @@ def curves(found: Plan) -> dict[str, list[tuple[float, float]]]:
         for option in row:
             lines.setdefault(_curve(option), []).append((option.epsilon, option.clean_share))
     return {name: sorted(set(points)) for name, points in lines.items()}
+
+
+def save_account_figure(found: Sequence[Accounted], path: Path) -> Path:
+    """The epsilon of all releases together over delta, if they were fixed beforehand and by sums.
+
+    Raises:
+        InputError: There is nothing to draw.
+    """
+    if not found:
+        raise InputError("expected charges to draw, found none; give a release, or a ledger that has some")
+    lines: dict[str, Sequence[tuple[float, float]]] = {}
+    for each in found:
+        name = printable(each.label).replace("$", r"\$")
+        if points := [point for point in each.curve if math.isfinite(point[1])]:
+            lines[f"fixed beforehand: {name}"] = points
+        lines[f"by sums: {name}"] = [
+            (delta, each.composition.epsilon) for delta in (each.curve[0][0], each.curve[-1][0])
+        ]
+    return save_lines(lines, path, "What all releases cost together", "delta", "epsilon")
 
 
 def save_lines(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -14,13 +15,14 @@ from labeldp._checks import printable
 from labeldp.bounds import Plan
 from labeldp.learning.metrics import Bounds, Estimate
 from labeldp.privacy import shown_above
-from labeldp.release import Certificate, Entry, TableRelease, Verdict
+from labeldp.release import Accounted, Certificate, Entry, TableRelease, Verdict
 
 if TYPE_CHECKING:  # the learners are an extra
     from labeldp.learning.tables import Learned, Scores
 
 _SHOWN_COLUMNS = 12
 _SHOWN_CLASSES = 12
+_USUAL_DELTA = 1e-6
 
 #: What is printed, one below the other: sentences, and tables of them.
 Parts = list[RenderableType]
@@ -130,6 +132,76 @@ def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, flo
         "'void' never left and costs nothing."
     )
     return [charges, Text(), spent, Text(), told]
+
+
+def account_text(found: Sequence[Accounted]) -> Parts:
+    """What the releases of each label promise together, as a table and a sentence, and on what it rests."""
+    parts: Parts = []
+    for each in found:
+        parts += [_account_table(each), Text(), *(_said(line) for line in _account_lines(each)), Text()]
+    if len(found) > 1:
+        parts += [
+            _said(
+                "Labels of other names, and ledgers, are shown apart: where two tell of each other, add their epsilons."
+            )
+        ]
+    return parts or [_said("Nothing was charged.")]
+
+
+def _account_table(each: Accounted) -> Table:
+    """Epsilons and deltas that go together, rounded up."""
+    whole = each.composition
+    title = f"{each.label}: {_releases(each)}, of at most {each.rows:,} rows each"
+    table = _table(title, ["delta", "epsilon", "holds"])
+    _row(table, _delta(whole.delta), shown_above(whole.epsilon, 7), "however they were chosen (by sums)")
+    pairs = [(repr(delta), epsilon) for delta, epsilon in each.at_deltas]
+    pairs += [(_delta(delta), epsilon) for epsilon, delta in each.at_epsilons]
+    for delta, epsilon in pairs:
+        told = "if all were fixed beforehand"
+        _row(table, delta, shown_above(epsilon, 7) if math.isfinite(epsilon) else "none", told)
+    return table
+
+
+def _account_lines(each: Accounted) -> list[str]:
+    """What it means, and what was assumed."""
+    whose = "one row's label" if each.unit == "row" else f"all labels of one {each.unit}"
+    whole, (delta, epsilon) = each.composition, next(pair for pair in each.at_deltas if pair[0] >= _USUAL_DELTA)
+    sums = f"exp({shown_above(whole.epsilon, 7)})" + (f", plus {_delta(whole.delta)}" if whole.delta else "")
+    what = f"these {_releases(each)} together" if len(whole.charges) > 1 else "this one alone"
+    lines = [
+        f"Whatever else someone knows, replacing {whose} changes the probability of anything in {what} by a factor of "
+        f"at most {sums}."
+    ]
+    if math.isfinite(epsilon):
+        lines[0] += (
+            " If it was fixed before the first result was seen how many there would be, of which rows and with which "
+            f"laws, by a factor of at most exp({shown_above(epsilon, 7)}), plus {delta!r}."
+        )
+    if each.ledger:
+        lines.append(
+            "A ledger keeps no law: each charge counts as the worst mechanism with its epsilon. Charges of other "
+            "sessions count for the same rows. What never left costs nothing."
+        )
+    elif each.one_table:
+        lines.append("You declared that row numbers mean the same rows in all: disjoint rows cost the maximum.")
+    else:
+        lines.append(f"All releases of {each.label!r} count as being of the same rows.")
+    if each.unit != "row":
+        lines.append("A unit has several rows: laws are not used, and all count for the same unit.")
+    lines += [f"Without all its rows, {path} counts with the fewest candidates." for path in each.unknown]
+    return lines
+
+
+def _releases(each: Accounted) -> str:
+    count = len(each.composition.charges)
+    return f"{count:,} {'charge' if each.ledger else 'release'}{'' if count == 1 else 's'}"
+
+
+def _delta(value: float) -> str:
+    """A failure probability of three digits, rounded up."""
+    if not value:
+        return "0"
+    return f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(value)))!r}"
 
 
 def learned_text(learned: Learned, output: str) -> Parts:

@@ -1,0 +1,136 @@
+"""``labeldp account``: what releases promise together, printed and drawn."""
+
+import re
+
+import pytest
+
+from labeldp.release import accounted
+
+
+def cells(text):
+    """The cells of every row of every table that was printed."""
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
+
+
+@pytest.fixture
+def three(release, table, tmp_path):
+    """Three releases of one label."""
+    folders = [tmp_path / name for name in ("one", "two", "three")]
+    for folder in folders:
+        assert release(table, folder, epsilon=0.5, budget=5).code == 0
+    return folders
+
+
+def test_what_is_printed_is_the_account(run, three):
+    """Sums first, then every delta and epsilon that goes with it, never below what was found; one plain sentence."""
+    ran = run("account", *three, "--delta", 0.01, "--delta", 0.1, "--epsilon", 1, "--epsilon", 1.25)
+    assert (ran.code, ran.err) == (0, "")
+    (found,) = accounted(three, deltas=[0.01, 0.1], epsilons=[1.0, 1.25])
+    first, *rows = cells(ran.out)
+    assert first == ["0", "1.5", "however they were chosen (by sums)"]
+    assert len(rows) == len(found.at_deltas) + 2 == 7
+    for row, (delta, epsilon) in zip(rows, found.at_deltas, strict=False):
+        assert float(row[0]) == delta
+        assert epsilon <= float(row[1]) <= epsilon * (1 + 1e-6)
+    for row, (epsilon, delta) in zip(rows[5:], found.at_epsilons, strict=True):
+        assert float(row[1]) == epsilon
+        assert delta <= float(row[0]) <= delta * 1.01
+    assert all(row[2] == "if all were fixed beforehand" for row in rows)
+    told = " ".join(ran.out.split())
+    assert "replacing one row's label changes the probability of anything in these 3 releases together" in told
+    assert "at most exp(1.5)." in told
+    assert re.search(r"fixed before the first result was seen .* exp\(1\.4\d+\), plus 1e-06\.", told)
+    assert "All releases of 'y' count as being of the same rows." in told
+
+
+def test_a_ledger_is_said_to_keep_no_law(run, three, table):
+    """A ledger shows the sum that it charged, and says that laws are not known; it is not changed."""
+    ledger = table.with_name("t.csv.labeldp-ledger")
+    before = ledger.read_bytes()
+    ran = run("account", ledger, "--delta", 0.1)
+    assert (ran.code, ran.err) == (0, "")
+    assert ledger.read_bytes() == before
+    assert cells(ran.out)[0] == ["0", "1.5", "however they were chosen (by sums)"]
+    assert "A ledger keeps no law" in ran.out
+    laws, worst = (dict(accounted(paths, deltas=[0.1])[0].at_deltas)[0.1] for paths in (three, [ledger]))
+    assert laws < worst < 1.5
+    both = run("account", *three, ledger)
+    assert "y: 3 releases" in both.out
+    assert "y: 3 charges" in both.out
+    assert "are shown apart" in both.out
+
+
+def test_void_charges_cost_nothing(release, run, table, tmp_path, monkeypatch):
+    """A release that failed is not counted, and a ledger of nothing else has nothing to show."""
+    with monkeypatch.context() as patched:
+        patched.setattr("labeldp.release._table_release.draw", None)
+        assert release(table, tmp_path / "lost", epsilon=0.25, budget=5).code == 1
+    ledger = f"{table}.labeldp-ledger"
+    assert run("account", ledger).out == "Nothing was charged.\n"
+    assert run("account", ledger, "--figure", tmp_path / "a.svg").code == 1
+    assert release(table, tmp_path / "one", epsilon=0.5).code == 0
+    assert cells(run("account", ledger).out)[0][1] == "0.5"
+
+
+def test_units_are_named(release, run, table, tmp_path):
+    """Where a unit has several rows the sentence names it and says that laws are not used."""
+    assert release(table, tmp_path / "one", unit="person").code == 0
+    ran = run("account", tmp_path / "one", "--one-table")
+    assert "replacing all labels of one person changes" in ran.out
+    assert "anything in this one alone by" in ran.out
+    assert "laws are not used" in ran.out
+    assert "disjoint rows cost the maximum" in ran.out
+
+
+def test_unknown_candidates_are_named(release, run, tmp_path, write_csv, columns, secrets):
+    """A certificate of a prior without its rows is counted with the fewest candidates, and that is said."""
+    prior = {f"p_{name}": [0.5, 0.3, 0.2][i : i + 1] * 30 for i, name in enumerate(secrets)}
+    table = write_csv(tmp_path / "p.csv", columns | prior)
+    assert release(table, tmp_path / "one", mechanism="prior", prior="p_").code == 0
+    file = tmp_path / "one" / "certificate.json"
+    assert f"Without all its rows, {file} counts with the fewest" in run("account", file).out
+    assert "Without all" not in run("account", tmp_path / "one").out
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_a_figure_is_written(run, three, tmp_path, ending):
+    """With --figure the curve is drawn too."""
+    path = tmp_path / f"account.{ending}"
+    ran = run("account", *three, "--figure", path)
+    assert (ran.code, ran.err) == (0, "")
+    assert f"figure: {path}" in ran.out
+    assert path.stat().st_size > 2000
+
+
+@pytest.mark.usefixtures("three")
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        (["none"], 1),
+        (["t.csv"], 1),
+        (["one", "--delta", "1"], 1),
+        (["one", "--delta", "nan"], 1),
+        (["one", "--epsilon", "0"], 1),
+        (["one", "--epsilon", "x"], 2),
+        (["one", "--figure", "a.txt"], 1),
+        ([], 2),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_accounted_is_refused(run, tmp_path, monkeypatch, wrong, code):
+    """Other files, nothing, and numbers that are no delta or epsilon end in words, without a table."""
+    monkeypatch.chdir(tmp_path)
+    ran = run("account", *wrong)
+    assert ran.code == code
+    assert cells(ran.out) == []
+    if code == 1:
+        assert ran.err.startswith("error: expected")
+        assert "zq-secret" not in ran.err
+
+
+def test_a_changed_release_is_refused(run, three):
+    """A folder is verified before it is counted."""
+    (three[1] / "data.parquet").write_bytes((three[1] / "data.parquet").read_bytes() + b" ")
+    ran = run("account", *three)
+    assert (ran.code, ran.out) == (1, "")
+    assert str(three[1]) in ran.err

@@ -1,0 +1,212 @@
+"""Accounting: releases, certificates and ledgers, against compositions made by hand."""
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pytest
+
+from labeldp import BitResponse, Classes, Curator, NoisyHistogram, RandomizedResponse, SubsetResponse, TopKResponse
+from labeldp._words import TapeWords
+from labeldp.errors import BudgetError, EpsilonError, InputError, LedgerError, VerificationError
+from labeldp.privacy import Charge, Composition, Rows
+from labeldp.release import accounted
+
+DELTAS = (1e-9, 1e-6, 0.016)
+
+
+@pytest.fixture
+def curator(labels, space):
+    """A curator with much to spend."""
+    return Curator(labels, space, budget=100.0, name="colour")
+
+
+@pytest.fixture
+def save(tmp_path):
+    """A function that saves releases in numbered folders."""
+
+    def saving(*releases, label=None):
+        start = len(list(tmp_path.iterdir()))
+        return [release.save(tmp_path / f"r{start + number}", label=label) for number, release in enumerate(releases)]
+
+    return saving
+
+
+def by_hand(*releases, rows=False):
+    """The composition of releases, on the same rows or on those that were drawn."""
+    draws = [(release.certificate.draws[0], release.channel) for release in releases]
+    return Composition.of((Charge(d.guarantee, d.rows if rows else Rows.all(1)), channel) for d, channel in draws)
+
+
+def test_releases_of_one_label_are_composed(curator, space, save):
+    """Folders, and certificates alone, cost what their channels cost together, at every delta and epsilon."""
+    makers = [RandomizedResponse(space, 0.7), SubsetResponse(space, 0.5, size=2), BitResponse(space, 0.4)] * 3
+    releases = [curator.randomize(each) for each in makers]
+    folders, hand = save(*releases), by_hand(*releases)
+    for paths in (folders, [folder / "certificate.json" for folder in folders], [*map(str, folders[::-1])]):
+        (found,) = accounted(paths, deltas=[0.1], epsilons=[2.0, 4.0])
+        assert (found.label, found.unit, found.rows, found.unknown) == ("colour", "row", 60, ())
+        assert found.composition.epsilon == hand.epsilon
+        assert [delta for delta, _ in found.at_deltas] == [*DELTAS, 0.1]
+        for delta, epsilon in found.at_deltas:
+            assert epsilon == pytest.approx(hand.epsilon_at(delta), rel=1e-9)
+        for epsilon, delta in found.at_epsilons:
+            assert delta == pytest.approx(hand.delta_at(epsilon), rel=1e-9)
+        assert [delta for delta, _ in found.curve] == [10.0**-i for i in range(12, 1, -1)]
+        assert [epsilon for _, epsilon in found.curve] == sorted((e for _, e in found.curve), reverse=True)
+
+
+def test_a_release_counts_once(curator, space, save):
+    """A folder, its certificate, a copy and slices of it are one draw; another draw of the same law is another."""
+    release, again = (
+        curator.randomize(RandomizedResponse(space, 0.7)),
+        curator.randomize(RandomizedResponse(space, 0.7)),
+    )
+    one, part, other, two = save(release, release[:20], release[20:], again)
+    copied = shutil.copytree(one, one.with_name("copy"))
+    (found,) = accounted([one, one / "certificate.json", copied, part, other])
+    assert len(found.composition.charges) == 1
+    assert found.composition.epsilon == release.guarantee.epsilon
+    (found,) = accounted([two, part, other])
+    assert found.composition.epsilon == 2 * release.guarantee.epsilon
+
+
+def test_row_numbers_are_believed_when_that_is_declared(curator, space, save):
+    """Disjoint rows cost the sum, and the maximum where row numbers were declared to mean the same rows."""
+    makers = [(RandomizedResponse(space, 0.7), slice(0, 30)), (RandomizedResponse(space, 0.9), slice(30, 60))]
+    releases = [curator.randomize(each, rows) for each, rows in makers]
+    folders = save(*releases)
+    (apart,), (summed,) = accounted(folders, one_table=True), accounted(folders)
+    first, second = (release.guarantee.epsilon for release in releases)
+    assert apart.composition.epsilon == by_hand(*releases, rows=True).epsilon == second
+    assert summed.composition.epsilon == pytest.approx(first + second)
+    assert dict(apart.at_deltas)[1e-6] == pytest.approx(by_hand(releases[1]).epsilon_at(1e-6), rel=1e-9)
+    assert dict(summed.at_deltas)[1e-6] == pytest.approx(by_hand(*releases).epsilon_at(1e-6), rel=1e-9)
+
+
+def test_other_labels_are_apart(curator, labels, space, save):
+    """Labels of two names are two results, in the order in which they are given."""
+    one = save(curator.randomize(RandomizedResponse(space, 0.7)))
+    two = save(Curator(labels, space, name="eyes").randomize(RandomizedResponse(space, 1.5)))
+    first, second = accounted([*two, *one])
+    assert [first.label, second.label] == ["eyes", "colour"]
+    assert first.composition.epsilon > 1.4
+    assert second.composition.epsilon <= 0.7
+
+
+def test_candidates_count_by_the_rows_that_are_there(curator, space, save):
+    """A folder tells how many candidates its rows have; a certificate alone, or a part, may have had fewer."""
+    prior = np.random.default_rng(3).dirichlet(np.ones(5), 60)
+    releases = [curator.randomize(TopKResponse(space, 1.0, prior, k=3)) for _ in range(4)]
+    folders = save(*releases)
+    (whole,) = accounted(folders)
+    (alone,) = accounted([folder / "certificate.json" for folder in folders])
+    (part,) = accounted(save(releases[0][:7]))
+    hand = by_hand(*releases)
+    assert dict(whole.at_deltas)[0.016] == pytest.approx(hand.epsilon_at(0.016), rel=1e-9)
+    assert dict(alone.at_deltas)[0.016] > dict(whole.at_deltas)[0.016]
+    assert whole.unknown == ()
+    assert alone.unknown == tuple(str(folder / "certificate.json") for folder in folders)
+    assert len(part.unknown) == 1
+    (both,) = accounted([folders[0] / "certificate.json", folders[0]])
+    assert both.unknown == ()
+    assert alone.composition.epsilon == whole.composition.epsilon
+
+
+def test_a_ledger_counts_as_the_worst_of_its_epsilons(labels, space, tmp_path):
+    """Charges that stand are composed by their epsilons alone, with the sums that the ledger shows."""
+    path = tmp_path / "l.ledger"
+    curator = Curator(labels, space, budget=9.0, name="colour", ledger=path)
+    for rows in (slice(0, 30), slice(0, 30), slice(20, 60)):
+        curator.randomize(RandomizedResponse(space, 0.7), rows)
+    curator.answer(NoisyHistogram(space, 0.2))
+    with pytest.raises(BudgetError):
+        curator.randomize(RandomizedResponse(space, 9.0))
+    (found,) = accounted([path], epsilons=[1.0])
+    price, asked = (Curator(labels, space).randomize(RandomizedResponse(space, 0.7)).guarantee, curator.spent[0])
+    assert found.ledger
+    assert found.composition.epsilon == asked
+    worst = Composition.of([(Charge(price, Rows.all(1)), None)] * 3 + [(found.composition.charges[-1], None)])
+    assert found.composition.epsilon_at(1e-3) == pytest.approx(worst.epsilon_at(1e-3), rel=1e-9)
+    Curator(labels, space, name="eyes", ledger=path).randomize(RandomizedResponse(space, 0.3))
+    colour, eyes = accounted([path])
+    assert (colour.label, colour.composition.epsilon, eyes.label) == ("colour", asked, "eyes")
+    assert accounted([path, path]) == [colour, eyes, colour, eyes]
+
+
+def test_units_of_several_rows_meet_everywhere(labels, space, save):
+    """Releases for units cost the sum, whatever rows they are of, and do not add up with releases for rows."""
+    units = [i // 2 for i in range(60)]
+    curator = Curator(labels, space, budget=9.0, units=units, name="colour")
+    folders = save(*(curator.randomize(RandomizedResponse(space, 0.6), slice(30 * i, 30 * i + 30)) for i in (0, 1)))
+    (found,) = accounted(folders, one_table=True)
+    assert found.unit == "unit"
+    assert found.composition.epsilon == curator.spent[0]
+    assert len(found.composition.losses) == 2
+    single = save(Curator(labels, space, name="colour").randomize(RandomizedResponse(space, 0.6)))
+    with pytest.raises(BudgetError, match="expected one unit"):
+        accounted([*folders, *single])[0].composition.epsilon_at(1e-6)
+
+
+def changed(folder, change):
+    """A certificate with something changed, as a file of its own."""
+    body = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
+    change(body)
+    path = folder.with_name("changed.json")
+    path.write_text(json.dumps(body), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda body: body.update(private=False),
+        lambda body: body["guarantee"].update(epsilon=0.1),
+        lambda body: body["charges"][0]["law"].update(keep="9"),
+        lambda body: body["charges"][0]["law"].update(kind="magic"),
+        lambda body: body["charges"][0].pop("law"),
+        lambda body: body.update(charges=[]),
+        lambda body: body.update(charges=2 * body["charges"]),
+    ],
+)
+def test_a_certificate_that_does_not_hold_is_refused(curator, space, save, change):
+    """Whatever does not follow from its own parts is not counted."""
+    (folder,) = save(curator.randomize(RandomizedResponse(space, 0.7)))
+    path = changed(folder, change)
+    with pytest.raises(VerificationError, match=r"changed\.json"):
+        accounted([path])
+
+
+def test_what_is_no_release_is_refused(curator, labels, space, save, tmp_path):
+    """Test words, changed files, other files and nothing at all."""
+    (folder,) = save(curator.randomize(RandomizedResponse(space, 0.7)))
+    tape = TapeWords(np.random.default_rng(1).integers(0, 2**64, 1000, dtype=np.uint64))
+    (tested,) = save(Curator(labels, space)._randomize(RandomizedResponse(space, 0.7), None, tape))
+    for bad in (tested, tested / "certificate.json"):
+        with pytest.raises(VerificationError, match="NOT PRIVATE"):
+            accounted([folder, bad])
+    (folder / "more").write_text("x", encoding="utf-8")
+    empty, text, database = tmp_path / "empty", tmp_path / "text", tmp_path / "database"
+    empty.mkdir()
+    text.write_bytes(b"id,y\n\xff\n")
+    database.write_bytes(b"SQLite format 3\x00" + bytes(100))
+    for bad, error in ((folder, VerificationError), (empty, VerificationError), (text, VerificationError)):
+        with pytest.raises(error, match=str(bad)):
+            accounted([bad])
+    with pytest.raises(LedgerError):
+        accounted([database])
+    with pytest.raises(InputError, match="found nothing at"):
+        accounted([tmp_path / "none"])
+    for wrong in ({"deltas": [1.0]}, {"deltas": [math.nan]}, {"epsilons": [0.0]}, {"epsilons": [math.inf]}):
+        with pytest.raises(EpsilonError):
+            accounted([tmp_path / "r0"], **wrong)
+    assert accounted([]) == []
+
+
+def test_the_delta_of_one_in_the_rows_is_rounded_down(save):
+    """One in so many rows, to two digits and never above; a single row has none."""
+    space = Classes(["a", "b"])
+    for rows, deltas in ((1, (1e-9, 1e-6)), (7, (*DELTAS[:2], 0.14)), (300, (*DELTAS[:2], 0.0033))):
+        folders = save(Curator(["a"] * rows, space).randomize(RandomizedResponse(space, 0.5)))
+        assert accounted(folders)[0].deltas == deltas
