@@ -15,6 +15,7 @@ from labeldp.privacy import (
     BitChannel,
     CandidateChannel,
     Charge,
+    ClusterChannel,
     Composition,
     GroupedChannel,
     Guarantee,
@@ -39,6 +40,11 @@ def candidates(epsilon, classes, *rows, bits=64):
     return CandidateChannel.at(classes, epsilon, pack(mask), bits)
 
 
+def clusters(epsilon, *distributions, bits=64):
+    """Cluster response with one row in each cluster."""
+    return ClusterChannel.at(np.array(distributions), epsilon, np.arange(len(distributions)), bits)
+
+
 SCHEDULES = {
     "one response": [ResponseChannel.at(4, 1.0)],
     "responses": [ResponseChannel.at(4, 0.7)] * 4,
@@ -52,6 +58,7 @@ SCHEDULES = {
     "three candidates": [candidates(0.9, 4, [0, 1, 3])] * 4,
     "all candidates": [candidates(0.9, 4, range(4), bits=16)] * 4,
     "other candidates": [candidates(0.9, 4, [1, 3]), candidates(0.5, 4, [0, 1, 3]), candidates(0.5, 4, [1, 2, 3])],
+    "a cluster": [clusters(0.9, [0.1, 0.5, 0.1, 0.3])] * 4,
     "mixed": [
         ResponseChannel.at(4, 0.7),
         SubsetChannel.at(4, 2, 1.0),
@@ -165,6 +172,17 @@ def test_integers_too_coarse_for_the_proof_take_the_worst_odds():
     assert PrivacyLoss.of(channel) == PrivacyLoss.within(channel.odds)
     for epsilon in (0.0, 0.1, 0.3):
         assert by_hand([channel] * 3, epsilon) <= composed([channel] * 3).delta_at(epsilon) + 1e-15
+
+
+def test_clusters_count_by_their_rarest_class():
+    """No pair of labels in any cluster exceeds the loss, and the pair of the two rarest comes close."""
+    channel = clusters(1.0, [0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.25] * 4, bits=16)
+    found, worst = composed([channel] * 2), Composition.of([(charge(channel.epsilon), None)] * 2)
+    for epsilon in (0.0, 0.3, 0.9, 1.5):
+        hands = [by_hand([channel.take(np.array([row]))] * 2, epsilon) for row in range(3)]
+        assert max(hands) <= found.delta_at(epsilon) + 1e-15
+        assert found.delta_at(epsilon) <= max(hands) * 1.01
+        assert found.delta_at(epsilon) < worst.delta_at(epsilon)
 
 
 def exact_delta(loss, times, epsilon):

@@ -54,8 +54,9 @@ class Composition:
           their sum does.
 
     References:
-        Koskela, Jälkö and Honkela 2020, theorem 3.2 and lemma 3.3, and Gopi, Lee and Wutschitz 2021, theorem 3.2,
-        for delta from sums of losses; Doroshenko et al. 2022, section 4, for the grid.
+        Koskela, Jälkö and Honkela 2020 and Gopi, Lee and Wutschitz 2021, for delta from sums of losses (there by FFT,
+        here by direct sums, whose error is relative); Doroshenko et al. 2022 for the grid; Kairouz, Oh and
+        Viswanath 2015, theorem 3.3, for charges without a channel.
 
     Example:
         >>> from labeldp.privacy import Charge, Composition, Guarantee, ResponseChannel, Rows

@@ -12,6 +12,7 @@ import numpy as np
 from labeldp.privacy._bits import BitChannel
 from labeldp.privacy._candidates import CandidateChannel
 from labeldp.privacy._channel import Channel
+from labeldp.privacy._cluster import ClusterChannel
 from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._response import ResponseChannel
 from labeldp.privacy._rounding import exp_above
@@ -35,12 +36,13 @@ class PrivacyLoss:
         * **Every pair.** A channel with two levels on a mask says ``odds`` to 1 for y where the mask holds y alone,
           the opposite where it holds y' alone, and nothing otherwise. The classes can be permuted without changing
           the law, so all pairs have the same distribution.
-        * **Every order.** A pair (odds, least) gives every pair with smaller odds or a smaller least by randomizing
-          what was released. So in any composition, also an adaptive one, this one bounds those.
+        * **Every order.** At a factor x >= 1 the hockey-stick divergence is ``least * (odds - x)+``, and at x < 1 it
+          follows by exchanging y and y'. It grows with ``odds`` and with ``least``, so a law with more of either
+          bounds one with less in any composition, also an adaptive one.
 
     References:
-        Sommer, Meiser and Mohammadi 2019, definition 2, and Koskela, Jälkö and Honkela 2020, definition 3.1, for the
-        distribution; Zhu, Dong and Wang 2022, theorem 10, for pairs that bound others under composition.
+        Sommer, Meiser and Mohammadi 2019, section 4, for the distribution; Zhu, Dong and Wang 2022, theorem 10, for
+        pairs that bound others at every order, and so under adaptive composition.
 
     Example:
         >>> from labeldp.privacy import PrivacyLoss, ResponseChannel
@@ -75,6 +77,8 @@ class PrivacyLoss:
                 return cls(channel.odds, Fraction((word - channel.true) * channel.false, word**2))
             case CandidateChannel():
                 return cls._of_candidates(channel, word)
+            case ClusterChannel():
+                return cls._of_clusters(channel, word)
             case _:
                 return cls.within(channel.odds)
 
@@ -111,6 +115,18 @@ class PrivacyLoss:
         if any(word - (m - 1) * -(-word // m) < other for m, _, other in found):
             return cls.within(channel.odds)
         return cls._covering((Fraction(keep, other), Fraction(other, word)) for _, keep, other in found)
+
+    @classmethod
+    def _of_clusters(cls, channel: ClusterChannel, word: int) -> Self:
+        """The worst over all clusters that were declared.
+
+        With weight a for the true class and w_z for a class drawn, the hockey-stick divergence of y from y' at a
+        factor x >= 1 is ``(a - (x - 1) w_y)+ / W``, and at x < 1 it follows from that of y' from y. So it is largest
+        for the class of the least weight w, at every order, and there it is that of (``1 + a / w``, ``w / W``).
+        """
+        least = [min(weights) for weights in channel.weights]
+        pairs = zip(channel.keep, least, strict=True)
+        return cls._covering((1 + Fraction(keep, weight), Fraction(weight, word)) for keep, weight in pairs)
 
     @classmethod
     def _covering(cls, pairs: Iterable[tuple[Fraction, Fraction]]) -> Self:
