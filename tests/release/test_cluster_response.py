@@ -52,7 +52,7 @@ def test_released_labels_resemble_their_clusters():
     """At the same epsilon more of them are right than under randomized response, where clusters are good."""
     right = []
     for _ in range(5):
-        found = cluster_response(Curator(LABELS, SPACE), CLUSTERS, 1.0)
+        found = cluster_response(Curator(LABELS, SPACE), CLUSTERS, 1.0, floor=0.02)
         right.append(np.mean(np.array(found.release.to_arrow().to_pylist()) == LABELS))
     plain = math.e / (math.e + 2)
     assert np.mean(right) > plain + 0.05
@@ -127,3 +127,11 @@ def test_distributions_are_checked():
         ClusterResponse(SPACE, 1.0, [[0.2, 0.3, 0.5]], [0, 1])
     with pytest.raises(PriorError, match="sum to 1"):
         ClusterResponse(SPACE, 1.0, [[0.2, 0.3, 0.6]], [0, 0])
+
+
+def test_the_cost_of_an_uneven_cluster_is_that_of_its_rarest_class():
+    """One cluster alone: its odds are the largest ratio in its law."""
+    channel = ClusterResponse(SPACE, 1.0, [[0.9, 0.08, 0.02]], [0]).channel()
+    matrix = channel.matrix()
+    assert float(channel.odds) == pytest.approx((matrix[:, None] / matrix[None]).max(), rel=1e-12)
+    assert channel.epsilon == pytest.approx(1.0, abs=1e-9)

@@ -16,7 +16,7 @@ from labeldp.mechanisms._randomizer import Randomizer
 from labeldp.privacy import ClusterChannel, LabelSpace
 
 #: The least probability of a class in a cluster's distribution, times the number of classes, by default.
-_SHARE_OF_EVEN = 0.1
+_SHARE_OF_EVEN = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +31,9 @@ class ClusterResponse(Randomizer):
         epsilon: Natural logarithm of the allowed ratio, above 0: of the response alone.
         distributions: Public probabilities of the classes in each cluster, shape (clusters, k).
         clusters: The number of each row's cluster, from 0, public.
-        floor: The least probability that a class has in a cluster; the distributions are raised to it. By default a
-            tenth of ``1 / k``. With ``1 / k`` it is randomized response.
+        floor: The least probability that a class has in a cluster; the distributions are raised to it. By default half
+            of ``1 / k``. With ``1 / k`` it is randomized response. With less, more released labels are right where
+            clusters are good, and each says less about its row than its cluster does.
 
     Guarantee:
         * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``: in a cluster whose least
