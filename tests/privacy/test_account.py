@@ -135,11 +135,21 @@ def test_rows_are_the_ranges_of_their_indices(indices):
     assert all(a[1] < b[0] for a, b in zip(rows.ranges, rows.ranges[1:], strict=False))
 
 
-def test_scattered_rows_are_covered():
+def test_scattered_rows_are_covered(monkeypatch):
     """Too many ranges are charged as one that covers them all: never fewer rows than were touched."""
+    monkeypatch.setattr("labeldp.privacy._account._MOST_RANGES", 1001)
     rows = Rows.of(np.arange(0, 5000, 2))
     assert rows.ranges == ((0, 4999),)
     assert len(Rows.of(np.arange(0, 2000, 2)).ranges) == 1000
+
+
+def test_random_halves_cost_the_maximum():
+    """Rows that were parted by chance are told apart, also where they interleave in tens of thousands of ranges."""
+    rows = np.random.default_rng(0).permutation(60_000)
+    one, other = (Charge(Guarantee(1.0), Rows.of(part)) for part in (rows[:30_000], rows[30_000:]))
+    assert len(one.rows.ranges) > 10_000
+    assert compose([one, other]) == (1.0, 0.0)
+    assert compose([one, other, Charge(Guarantee(0.5), Rows.of(rows[29_999:30_001]))]) == (1.5, 0.0)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int16, np.uint16, np.int32, np.uint64])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import pairwise
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._rounding import exact_sum, printed_above, shown_above
 
 #: More ranges than this are charged as one that covers them: more rows charged is less privacy claimed.
-_MOST_RANGES = 1024
+_MOST_RANGES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -150,9 +149,12 @@ def together(charges: Sequence[Charge]) -> list[tuple[int, ...]]:
         )
     if units - {"row"}:
         return [tuple(range(len(charges)))]
-    edges = sorted({edge for charge in charges for pair in charge.rows.ranges for edge in pair})
-    sets = (tuple(i for i, charge in enumerate(charges) if _covers(charge.rows, low)) for low, _ in pairwise(edges))
-    return list(dict.fromkeys(sets))
+    if not charges:
+        return []
+    bounds = [np.array(charge.rows.ranges, dtype=np.int64).reshape(-1, 2) for charge in charges]
+    edges = np.unique(np.concatenate(bounds))
+    inside = np.stack([_covers(ranges, edges[:-1]) for ranges in bounds])
+    return [tuple(np.flatnonzero(meeting).tolist()) for meeting in np.unique(inside, axis=1).T]
 
 
 def _exact(charges: list[Charge]) -> tuple[Decimal, Decimal]:
@@ -169,5 +171,9 @@ def _total(charges: list[Charge]) -> tuple[Decimal, Decimal]:
     )
 
 
-def _covers(rows: Rows, row: int) -> bool:
-    return any(start <= row < stop for start, stop in rows.ranges)
+def _covers(ranges: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Whether each row lies in one of sorted ranges."""
+    if not len(ranges):
+        return np.zeros(len(rows), dtype=np.bool_)
+    place = np.searchsorted(ranges[:, 0], rows, side="right") - 1
+    return np.asarray((place >= 0) & (rows < ranges[place, 1]))
