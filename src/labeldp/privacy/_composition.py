@@ -7,14 +7,13 @@ probability is only ever moved to a larger loss, and the error of floating point
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Self
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from labeldp import _checks
 from labeldp.errors import EpsilonError, InputError
@@ -132,8 +131,10 @@ class Composition:
     @cached_property
     def _laws(self) -> tuple[_Law, ...]:
         """The law of the sum of losses, for each set of charges that meet in a unit."""
-        sets = (Counter(self.losses[i] for i in places) for places in together(self.charges))
-        return tuple(_law(losses) for losses in _largest(list(sets)))
+        kinds = {loss: number for number, loss in enumerate(dict.fromkeys(self.losses))}
+        numbers = np.array([kinds[loss] for loss in self.losses], dtype=np.int64)
+        sets = [np.bincount(numbers[list(places)], minlength=len(kinds)) for places in together(self.charges)]
+        return tuple(_law(dict(zip(kinds, times.tolist(), strict=True))) for times in _largest(sets))
 
     def _delta_at(self, epsilon: float) -> float:
         # a float stands for the decimal that it prints as well, which may be a little less
@@ -173,20 +174,23 @@ def _loss(charge: Charge, channel: Channel | None) -> PrivacyLoss:
     return PrivacyLoss.of(channel)
 
 
-def _largest(sets: Sequence[Counter[PrivacyLoss]]) -> list[Counter[PrivacyLoss]]:
-    """The sets that no other holds: more draws never cost less. Very many count as one that holds all."""
-    unlike = list({frozenset(losses.items()): losses for losses in sets}.values())
+def _largest(sets: Sequence[Int[np.ndarray, "kinds"]]) -> Int[np.ndarray, "sets kinds"]:
+    """The counts of draws that no other holds: more draws never cost less. Very many count as one that holds all."""
+    if not sets:
+        return np.empty((0, 0), dtype=np.int64)
+    unlike = np.unique(np.stack(sets), axis=0)
     if len(unlike) > _MOST_SETS:
-        return [reduce(lambda one, other: one | other, unlike)]
-    return [one for one in unlike if not any(one < other for other in unlike)]
+        return np.asarray(unlike.max(axis=0, keepdims=True))
+    held = (unlike[:, None, :] <= unlike[None, :, :]).all(axis=2).sum(axis=1)
+    return np.asarray(unlike[held == 1])  # each holds itself
 
 
-def _law(losses: Counter[PrivacyLoss]) -> _Law:
-    """The law of the sum of independent losses."""
-    if losses.total() > _MOST_DRAWS:
-        raise InputError(f"expected at most {_MOST_DRAWS} releases of one row, found {losses.total()}; use sums")
-    parts = [_repeated(loss, times) for loss, times in losses.items() if loss.odds > 1 or loss.failure]
-    parts.sort(key=lambda part: part.losses.size)
+def _law(times: Mapping[PrivacyLoss, int]) -> _Law:
+    """The law of the sum of independent losses, each so many times."""
+    if (draws := sum(times.values())) > _MOST_DRAWS:
+        raise InputError(f"expected at most {_MOST_DRAWS} releases of one row, found {draws}; use sums")
+    says = {loss: count for loss, count in times.items() if count and (loss.odds > 1 or loss.failure)}
+    parts = sorted((_repeated(loss, count) for loss, count in says.items()), key=lambda part: part.losses.size)
     width = sum(float(part.losses[-1] - part.losses[0]) for part in parts)
     # a power of two, so that places on the grid are exact
     step = 2.0 ** math.ceil(math.log2(width / _POINTS)) if width else 1.0
