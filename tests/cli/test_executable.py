@@ -45,7 +45,7 @@ def test_a_bad_command_ends_with_a_message(table, tmp_path, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("command", [[], ["release"], ["verify"], ["plan"], ["ledger"]])
+@pytest.mark.parametrize("command", [[], ["release"], ["verify"], ["plan"], ["account"], ["ledger"]])
 def test_help(way, command):
     """Every command explains itself."""
     done = execute(*WAYS[way], *command, "--help")
