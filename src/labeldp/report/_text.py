@@ -187,7 +187,8 @@ def _account_lines(each: Accounted) -> list[str]:
     else:
         lines.append(f"All releases of {each.label!r} count as being of the same rows.")
     if each.unit != "row":
-        lines.append("A unit has several rows: laws are not used, and all count for the same unit.")
+        same = "" if each.ledger else f", and {each.unit!r} is taken to tell the same units apart in all"
+        lines.append(f"A unit may have several rows: laws are not used, all count for each unit{same}.")
     lines += [f"Without all its rows, {path} counts with the fewest candidates." for path in each.unknown]
     return lines
 
