@@ -11,6 +11,7 @@ from labeldp.privacy._grouped import GroupedChannel
 from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._law import CHANNELS, channel_of, law_of
 from labeldp.privacy._losses import PrivacyLoss
+from labeldp.privacy._peers import LARGEST_CLUSTER, PeerLaw
 from labeldp.privacy._response import ResponseChannel
 from labeldp.privacy._rounding import exp_below, log_above, printed_above, shown_above
 from labeldp.privacy._sets import pack, unpack
@@ -19,6 +20,7 @@ from labeldp.privacy._subset import SubsetChannel
 
 __all__ = [
     "CHANNELS",
+    "LARGEST_CLUSTER",
     "REFUSE",
     "Account",
     "BitChannel",
@@ -35,6 +37,7 @@ __all__ = [
     "LabelSpace",
     "Levels",
     "Membership",
+    "PeerLaw",
     "PrivacyLoss",
     "ResponseChannel",
     "Rows",
