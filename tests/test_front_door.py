@@ -30,6 +30,7 @@ EXPORTED = [
     "NoisyArgmax",
     "NoisyHistogram",
     "NoisyMean",
+    "PeerExchange",
     "PriorResponse",
     "RandomizedResponse",
     "Randomizer",

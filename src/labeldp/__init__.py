@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from labeldp.mechanisms import NoisyArgmax as NoisyArgmax
     from labeldp.mechanisms import NoisyHistogram as NoisyHistogram
     from labeldp.mechanisms import NoisyMean as NoisyMean
+    from labeldp.mechanisms import PeerExchange as PeerExchange
     from labeldp.mechanisms import Randomizer as Randomizer
     from labeldp.privacy import Channel as Channel
     from labeldp.privacy import Classes, Guarantee, Interval
@@ -44,6 +45,7 @@ _ROOMS = {
     "NoisyArgmax": "mechanisms",
     "NoisyHistogram": "mechanisms",
     "NoisyMean": "mechanisms",
+    "PeerExchange": "mechanisms",
     "PriorResponse": "mechanisms",
     "RandomizedResponse": "mechanisms",
     "Randomizer": "mechanisms",
@@ -67,6 +69,7 @@ __all__ = [
     "NoisyArgmax",
     "NoisyHistogram",
     "NoisyMean",
+    "PeerExchange",
     "PriorResponse",
     "RandomizedResponse",
     "Randomizer",

@@ -1,8 +1,9 @@
-"""How a label leaves: randomizers, the draw, and queries."""
+"""How a label leaves: randomizers, the draw, queries, and the exchange between peers."""
 
 from labeldp.mechanisms._bits import BitResponse
 from labeldp.mechanisms._cluster import ClusterResponse
 from labeldp.mechanisms._drawing import draw
+from labeldp.mechanisms._peers import DeltaWarning, PeerExchange, exchange
 from labeldp.mechanisms._prior import PriorResponse, TopKResponse, checked_prior
 from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query
 from labeldp.mechanisms._randomizer import Expectation, Randomizer, expectation
@@ -13,10 +14,12 @@ from labeldp.mechanisms._units import best_unit_response, grouped, per_unit, uni
 __all__ = [
     "BitResponse",
     "ClusterResponse",
+    "DeltaWarning",
     "Expectation",
     "NoisyArgmax",
     "NoisyHistogram",
     "NoisyMean",
+    "PeerExchange",
     "PriorResponse",
     "Query",
     "RandomizedResponse",
@@ -27,6 +30,7 @@ __all__ = [
     "best_unit_response",
     "checked_prior",
     "draw",
+    "exchange",
     "expectation",
     "grouped",
     "per_unit",
