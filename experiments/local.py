@@ -191,7 +191,7 @@ def run(names: list[str], folder: Path, epsilons: list[float], draws: int, outpu
             asked += jobs(name, loaded[name], epsilons, draws, trees=True)
     asked = [replace(job, methods=missing) for job in asked if (missing := job.missing(done))]
     with output.open("a", newline="") as file, Progress() as progress:
-        writer = csv.DictWriter(file, COLUMNS)
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         if not file.tell():
             writer.writeheader()
         task = progress.add_task("releases", total=len(asked))
