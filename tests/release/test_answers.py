@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from labeldp import Answer, Classes, Curator, NoisyArgmax, NoisyHistogram, RandomizedResponse
+from labeldp import Answer, Classes, Curator, NoisyArgmax, NoisyHistogram, PeerExchange, RandomizedResponse
 from labeldp._words import TapeWords
-from labeldp.errors import BudgetError, InputError
-from labeldp.mechanisms import _queries
+from labeldp.errors import BudgetError, InputError, LabelError
+from labeldp.mechanisms import ExchangedLabels, _queries
 from labeldp.privacy import Guarantee
 from labeldp.release._answer import _nearest_distributions
 
@@ -132,3 +132,38 @@ def test_what_cannot_be_asked_costs_nothing(query, message):
     with pytest.raises(InputError, match=message):
         curator.answer(query)
     assert curator.spent == (0.0, 0.0)
+
+
+def test_peers_are_asked_through_the_curator_too():
+    """Their guarantee is charged with its delta, and names what is assumed."""
+    clusters = np.arange(100) % 2
+    curator = Curator(LABELS, SPACE, budget=(1.0, 1e-3))
+    asked = ExchangedLabels(SPACE, PeerExchange(flip=0.2), clusters, delta=1e-4)
+    answer = curator.answer(asked)
+    exact = PeerExchange(flip=0.2).guarantee([50, 50], delta=1e-4)
+    assert curator.spent == (exact.epsilon, 1e-4)
+    assert answer.guarantee == exact
+    assert answer.guarantee.trust == "peer"
+    assert set(np.unique(answer.value)) <= {0, 1}
+    with pytest.raises(BudgetError):
+        Curator(LABELS, SPACE, budget=1.0).answer(asked)  # without a delta to spend
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: ExchangedLabels(Classes(["a", "b", "c"]), PeerExchange(flip=0.2), np.arange(3), 1e-4), "two classes"),
+        (lambda: Curator(LABELS, SPACE).answer(peers(np.arange(3))), "each of the 100 rows, found 3"),
+        (lambda: Curator(LABELS, SPACE, units=np.arange(100) // 2).answer(peers(np.arange(100) % 2)), "one of 2 rows"),
+    ],
+)
+def test_peers_that_cannot_exchange_are_refused(ask, message):
+    """More classes, other rows, units of several rows."""
+    with pytest.raises((InputError, LabelError), match=message):
+        ask()
+
+
+def peers(clusters):
+    """An exchange in these clusters."""
+    return ExchangedLabels(SPACE, PeerExchange(flip=0.2), clusters, delta=1e-4)

@@ -3,7 +3,7 @@
 from labeldp.mechanisms._bits import BitResponse
 from labeldp.mechanisms._cluster import ClusterResponse
 from labeldp.mechanisms._drawing import draw
-from labeldp.mechanisms._peers import DeltaWarning, PeerExchange, exchange
+from labeldp.mechanisms._peers import DeltaWarning, ExchangedLabels, PeerExchange, exchange
 from labeldp.mechanisms._prior import PriorResponse, TopKResponse, checked_prior
 from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query
 from labeldp.mechanisms._randomizer import Expectation, Randomizer, expectation
@@ -15,6 +15,7 @@ __all__ = [
     "BitResponse",
     "ClusterResponse",
     "DeltaWarning",
+    "ExchangedLabels",
     "Expectation",
     "NoisyArgmax",
     "NoisyHistogram",

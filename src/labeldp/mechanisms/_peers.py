@@ -15,6 +15,7 @@ from jaxtyping import Bool, Int, Int8, Integer, UInt64
 from labeldp import _checks
 from labeldp._words import Words
 from labeldp.errors import EpsilonError, InputError, LabelError
+from labeldp.mechanisms._queries import Query
 from labeldp.privacy import LARGEST_CLUSTER, Guarantee, LabelSpace, PeerLaw, shown_above
 
 _WORD = 1 << 64
@@ -230,6 +231,87 @@ class PeerExchange:
                 f"expected a label space of two classes, found {space.size}: the exchange between peers and its proof "
                 "are for two classes; use a randomizer, such as SubsetResponse"
             )
+
+
+@dataclass(frozen=True, eq=False)
+class ExchangedLabels(Query):
+    """What peers release of their labels, each row that of a random member of its cluster; a simulation of them all.
+
+    The answer has a class code for each row, shape (n,), and -1 where a row is not released.
+
+    Args:
+        space: A declared label space of two classes.
+        peers: The exchange.
+        clusters: The public cluster of each row, any integers, shape (n,).
+        delta: Failure probability, above 0.
+
+    Guarantee:
+        That of ``peers`` for the sizes of these clusters, at this delta. Units of several rows are refused, since
+        there is no account for them.
+
+    References:
+        Esfandiari et al. 2022, algorithm 2.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Classes, Curator, PeerExchange
+        >>> from labeldp.mechanisms import ExchangedLabels
+        >>> space = Classes(["no", "yes"])
+        >>> curator = Curator(["no"] * 300 + ["yes"] * 300, space)
+        >>> asked = ExchangedLabels(space, PeerExchange(flip=0.1), np.repeat([0, 1], 300), delta=1e-6)
+        >>> answer = curator.answer(asked)
+        >>> answer.value.shape, answer.guarantee.trust, answer.guarantee.epsilon < 1
+        ((600,), 'peer', True)
+
+    Raises:
+        LabelError: There are more than two classes.
+        InputError: Clusters that are no whole numbers, one for each row.
+    """
+
+    peers: PeerExchange
+    clusters: Integer[np.ndarray, "n"]
+    delta: float
+
+    name: ClassVar[str] = "peer-exchange"
+
+    def __post_init__(self) -> None:
+        PeerExchange.check(self.space)
+        clusters = _rows(self.clusters, "clusters").copy()
+        clusters.flags.writeable = False
+        object.__setattr__(self, "clusters", clusters)
+        object.__setattr__(self, "delta", _delta(self.delta))
+
+    @cached_property
+    def _promise(self) -> Guarantee:
+        return self.peers.guarantee(np.unique(self.clusters, return_counts=True)[1].tolist(), self.delta)
+
+    def promise(self, labels_of_a_unit: int) -> Guarantee:
+        """The learner's view."""
+        if labels_of_a_unit > 1:
+            raise InputError(
+                f"expected units of one row for an exchange between peers, found one of {labels_of_a_unit} rows; "
+                "keep one row of each, or use a randomizer"
+            )
+        return self._promise
+
+    def law(self, labels_of_a_unit: int) -> dict[str, Any]:
+        """The integers that users draw with, out of ``2**64``."""
+        del labels_of_a_unit
+        law = self.peers.law
+        return {
+            "kind": self.name, "flip": str(law.flip), "sample": str(law.sample), "fixed": law.fixed,
+            "delta": repr(self.delta),
+        }  # fmt: skip
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse another number of rows than there are clusters for."""
+        if len(self.clusters) != rows:
+            raise InputError(f"expected a cluster for each of the {rows} rows, found {len(self.clusters)}")
+
+    def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> np.ndarray:
+        """What is released of each row, -1 where nothing is."""
+        del labels_of_a_unit
+        return exchange(codes, self.clusters, self.peers, words)[0]
 
 
 def exchange(

@@ -13,7 +13,7 @@ from labeldp import _checks
 from labeldp._words import Words
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms._noise import PARTS, discrete_laplace, epsilon_of, noisy_best, rate_below
-from labeldp.privacy import Interval, LabelSpace
+from labeldp.privacy import Guarantee, Interval, LabelSpace
 
 #: Cells are numbered with at most so many gaps.
 _MOST_EMPTY = 1 << 20
@@ -23,24 +23,56 @@ Method = Literal["permute-and-flip", "exponential"]
 
 @dataclass(frozen=True, eq=False)
 class Query(ABC):
-    """A question about the labels of each cell, answered with exact noise.
-
-    It is asked through ``Curator.answer``, which charges for it. Cells hold different rows, so that the answer for
-    all of them costs what it costs for one.
+    """A question about many labels at once. It is asked through ``Curator.answer``, which charges for it.
 
     Attributes:
         space: The declared label space.
+    """
+
+    space: LabelSpace
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def promise(self, labels_of_a_unit: int) -> Guarantee:
+        """What its answer promises of each row's label, where a unit of protection has at most so many labels."""
+
+    @abstractmethod
+    def law(self, labels_of_a_unit: int) -> dict[str, Any]:
+        """The integers that it draws with: a certificate's words for it."""
+
+    @abstractmethod
+    def check_rows(self, rows: int) -> None:
+        """Refuse another number of rows than it was made for.
+
+        Raises:
+            InputError: It was.
+        """
+
+    @abstractmethod
+    def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> np.ndarray:
+        """The answer for the class codes of the true labels."""
+
+    def asked(self, labels_of_a_unit: int) -> float:
+        """The epsilon that was asked for; without any other budget it is the budget."""
+        return self.promise(labels_of_a_unit).epsilon
+
+
+@dataclass(frozen=True, eq=False)
+class CellQuery(Query):
+    """A question about the labels of each cell, answered from counts with exact noise.
+
+    Cells hold different rows, so that the answer for all of them costs what it costs for one.
+
+    Attributes:
         epsilon: The epsilon that was asked for; the certified one is never larger.
         cells: The number of each row's cell, from 0, computed without these labels; by default all rows are in one.
         cell_count: The number of cells, those without rows included; by default one more than the largest.
     """
 
-    space: LabelSpace
     epsilon: float
     cells: Int[np.ndarray, "n"] | None = None
     cell_count: int = 0
-
-    name: ClassVar[str]
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, LabelSpace):
@@ -80,22 +112,32 @@ class Query(ABC):
             "labels_of_a_unit": str(labels_of_a_unit),
         }
 
-    def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> np.ndarray:
-        """The answer for the class codes of the true labels.
+    def promise(self, labels_of_a_unit: int) -> Guarantee:
+        """A trusted curator's guarantee."""
+        declared = "which row is in which cell is public and was not computed from these labels"
+        assumed = () if self.cells is None else (declared,)
+        return Guarantee(self.certified(labels_of_a_unit), trust="central", assumptions=assumed)
 
-        Raises:
-            InputError: There is not one cell for each label.
-        """
+    def asked(self, labels_of_a_unit: int) -> float:
+        """The epsilon that was asked for."""
+        del labels_of_a_unit
+        return self.epsilon
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse another number of rows than there are cells for."""
+        if self.cells is not None and len(self.cells) != rows:
+            raise InputError(f"expected a cell for each of the {rows} rows, found {len(self.cells)}")
+
+    def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> np.ndarray:
+        """The answer, from the counts of each class in each cell."""
+        self.check_rows(len(codes))
         k, cells = self.space.size, np.zeros(len(codes), dtype=np.int64) if self.cells is None else self.cells
-        if len(cells) != len(codes):
-            raise InputError(f"expected a cell for each of the {len(codes)} rows, found {len(cells)}")
-        size = self.cell_count * k
-        counts = np.bincount(cells * k + codes, minlength=size).reshape(self.cell_count, k)
+        counts = np.bincount(cells * k + codes, minlength=self.cell_count * k).reshape(self.cell_count, k)
         return self.values(counts, self.rate(labels_of_a_unit), words)
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyHistogram(Query):
+class NoisyHistogram(CellQuery):
     """How many labels of each class are in each cell, with discrete Laplace noise; shape (cells, k).
 
     Args:
@@ -132,7 +174,7 @@ class NoisyHistogram(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyArgmax(Query):
+class NoisyArgmax(CellQuery):
     """The most common class of each cell, chosen with noise; class codes, shape (cells,).
 
     Args:
@@ -180,7 +222,7 @@ class NoisyArgmax(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyMean(Query):
+class NoisyMean(CellQuery):
     """The mean label of each cell, for labels on an interval, with discrete Laplace noise on sums; shape (cells,).
 
     Args:

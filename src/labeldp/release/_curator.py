@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -165,13 +166,10 @@ class Curator:
         if query.space != self.space:
             raise InputError("expected a query for the curator's label space, found one for another")
         index = row_numbers(rows, self._codes.size)
-        if query.cells is not None and len(query.cells) != index.size:
-            raise InputError(f"expected a cell for each of the {index.size} rows, found {len(query.cells)}")
+        query.check_rows(index.size)
         most = 1 if self._unit is None else int(np.unique(self._unit[index], return_counts=True)[1].max(initial=1))
-        guarantee = Guarantee(
-            query.certified(most), trust="central", unit=self._unit_name, assumptions=_query_assumptions(query)
-        )
-        with self._ledger.charged(self._entry(query.name, guarantee, query.epsilon, index), self._budget):
+        guarantee = dataclasses.replace(query.promise(most), unit=self._unit_name)
+        with self._ledger.charged(self._entry(query.name, guarantee, query.asked(most), index), self._budget):
             value = query.answer(self._codes[index], most, words)
         return Answer(value, query.name, query.law(most), guarantee, self.space, index.size, words.private)
 
@@ -216,12 +214,6 @@ def _assumptions(channel: Channel, units: bool) -> tuple[str, ...]:
     if channel.kind == CandidateChannel.kind:
         declared.append("the prior is public and was not computed from these labels")
     return tuple(declared)
-
-
-def _query_assumptions(query: Query) -> tuple[str, ...]:
-    """What a curator is told of cells and cannot check."""
-    declared = "which row is in which cell is public and was not computed from these labels"
-    return () if query.cells is None else (declared,)
 
 
 def budget_of(budget: float | tuple[float, float] | None) -> Budget | None:
