@@ -169,7 +169,7 @@ def test_candidates_give_bounds(run, tmp_path):
     assert run("release", tmp_path / "t.csv", "--label", "ill", *given, "--prior", "p_", "--output", output).code == 0
     done = run("learn", output, "--output", tmp_path / "m")
     assert done.code == 0, done.err
-    assert set(rows_of(done.out)) == {"log likelihood, nats above no model", "accuracy lies between"}
+    assert set(rows_of(done.out)) == {"log likelihood, nats over an even guess", "accuracy lies between"}
 
 
 BAD = {
@@ -194,13 +194,17 @@ BAD = {
         ["evaluate", "model.skops", "test-shared", "--label", "id", "--released"],
         "a release of the label 'id', found 'ill'",
     ),
+    "a release that is said to be a table": (
+        ["evaluate", "model.skops", "test-shared", "--label", "ill", "--labels-are-public"],
+        "found the folder of a release; use --released",
+    ),
     "no label": (
         ["evaluate", "model.skops", "test.csv", "--label", "sick", "--labels-are-public"],
         "expected a label column 'sick'",
     ),
     "other classes": (
         ["evaluate", "model.skops", "test.csv", "--label", "id", "--labels-are-public"],
-        "one of the 2 declared classes in every row, found something else in row 0",
+        "a class of the model (no, yes) in every row",
     ),
     "other released classes": (
         ["evaluate", "model.skops", "other-shared", "--label", "ill", "--released"],
@@ -332,6 +336,29 @@ def test_a_file_with_code_in_it_is_not_run(bad, run, tmp_path):
     done = run("evaluate", tmp_path / "evil", bad / "test.csv", "--label", "ill", "--labels-are-public")
     assert done.code == 1
     assert "found other types in it" in done.err
+
+
+def test_another_pipeline_of_trusted_types_is_not_opened(bad, run, tmp_path):
+    """One that reads files whose names are in a column, though scikit-learn's own."""
+    from sklearn.feature_extraction.text import HashingVectorizer  # noqa: PLC0415 (only here)
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+
+    about = json.loads(skops.io.load(bad / "model.skops", trusted=skops_types(bad))["about"])
+    for i, estimator in enumerate((make_pipeline(HashingVectorizer(input="filename")), HashingVectorizer())):
+        skops.io.dump({"about": json.dumps(about), "estimator": estimator}, tmp_path / str(i))
+        done = run("evaluate", tmp_path / str(i), bad / "test.csv", "--label", "ill", "--labels-are-public")
+        assert done.code == 1
+        assert "expected a model made by 'labeldp learn'" in done.err
+
+
+def test_a_column_named_row_is_no_unit(run, tmp_path):
+    """Where each row is protected alone, a column of that name is a feature like any other."""
+    frame = patients(60, 5).assign(row=np.arange(60) % 3)[["row", "age", "ill"]]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    release_table(tmp_path / "t.csv", "ill", Classes(["no", "yes"]), 3.0, tmp_path / "shared", drop=[])
+    done = run("learn", tmp_path / "shared", "--output", tmp_path / "m")
+    assert done.code == 0, done.err
+    assert "row, age" in done.out
 
 
 def test_without_the_extra_it_says_what_to_install(folder, run, tmp_path, monkeypatch):

@@ -58,5 +58,5 @@ def test_a_prior_is_learned_from_an_earlier_release_and_both_are_paid_for():
     second = curator.randomize(PriorResponse(SPACE, 1.0, prior=prior))
     assert curator.spent[0] == pytest.approx(2.0)
     assert curator.spent[0] >= first.guarantee.epsilon + second.guarantee.epsilon
-    assert "the prior is public and was not computed from these labels" in second.certificate.assumptions
+    assert any("the prior is public" in each for each in second.certificate.assumptions)
     assert not any("prior" in each for each in first.certificate.assumptions)

@@ -4,6 +4,7 @@ The statistical tests draw with secure words and compare exact binomial tails wi
 most 1e-9 each.
 """
 
+import decimal
 import itertools
 import math
 from fractions import Fraction
@@ -228,3 +229,17 @@ def test_rates_round_towards_more_noise():
     assert rate_below(0.3, 2) == int(Fraction(3, 20) * PARTS)
     assert epsilon_of(rate_below(0.3, 2), 2) <= 0.3
     assert epsilon_of(PARTS // 2, 2) == 1.0
+
+
+def test_a_wide_gap_at_a_small_rate_follows_its_law():
+    """A gap of millions is not walked label by label, and its product with the rate does not overflow."""
+    for gap, rate in ((3_000_000, PARTS // 3_000_000), (1 << 40, 1), (5, PARTS // 4)):
+        found = noisy_best(np.tile([gap, 0], (20_000, 1)), rate, SecureWords(), again=True)
+        check_counts(np.bincount(found, minlength=2).tolist(), exponential([gap, 0], rate))
+
+
+def test_the_ambient_precision_of_decimals_changes_nothing():
+    """A process that computes with three digits gets the same certificate."""
+    exact = NoisyHistogram(SPACE, 1.2345).certified(1)
+    with decimal.localcontext(prec=3):
+        assert NoisyHistogram(SPACE, 1.2345).certified(1) == exact

@@ -1,14 +1,15 @@
 """Cluster response whole: the epsilon that was asked for, on every split, and nothing charged where it cannot be."""
 
+import dataclasses
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from labeldp import Classes, ClusterResponse, Curator, RandomizedResponse, Release, verify
+from labeldp import Classes, ClusterResponse, Curator, NoisyHistogram, RandomizedResponse, Release, verify
 from labeldp.errors import BudgetError, EpsilonError, InputError, PriorError
-from labeldp.release import cluster_response
+from labeldp.release import accounted, cluster_response
 
 SPACE = Classes(["a", "b", "c"])
 CLUSTERS = np.repeat([0, 1, 2], 400)
@@ -21,7 +22,7 @@ def test_all_of_epsilon_is_spent_and_no_more():
     found = cluster_response(curator, CLUSTERS, 1.0, share=0.3)
     assert 1 - 1e-9 < curator.spent[0] <= 1.0
     assert found.histogram.guarantee.epsilon == pytest.approx(0.3)
-    assert found.release.guarantee.epsilon == pytest.approx(0.7)
+    assert found.release.guarantee.epsilon == curator.spent[0]
     assert (len(found.release), found.epsilon) == (1200, 1.0)
     with pytest.raises(BudgetError):
         curator.randomize(RandomizedResponse(SPACE, 0.1))
@@ -64,6 +65,8 @@ def test_the_release_is_written_and_verified(tmp_path):
     found = cluster_response(Curator(LABELS, SPACE, name="y"), CLUSTERS, 1.0)
     folder = found.release.save(tmp_path / "shared")
     assert verify(folder).holds
+    (account,) = accounted([folder])
+    assert account.composition.epsilon == found.release.guarantee.epsilon
     again = Release.load(folder)
     assert np.array_equal(again.likelihood(), found.release.likelihood())
     assert np.array_equal(again.channel.clusters, CLUSTERS)
@@ -135,3 +138,69 @@ def test_the_cost_of_an_uneven_cluster_is_that_of_its_rarest_class():
     matrix = channel.matrix()
     assert float(channel.odds) == pytest.approx((matrix[:, None] / matrix[None]).max(), rel=1e-12)
     assert channel.epsilon == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("split", ["epsilon", "rows"])
+def test_the_certificate_counts_what_its_law_was_made_from(split, tmp_path):
+    """The weights say what the noisy histogram said, so the release promises what both cost, as a curator's."""
+    curator = Curator(LABELS, SPACE, name="y")
+    found = cluster_response(curator, CLUSTERS, 1.0, split=split, share=0.4)
+    guarantee = found.release.guarantee
+    assert guarantee.epsilon == curator.spent[0] > 0.99
+    assert guarantee.trust == "central"
+    assert [draw.mechanism for draw in found.release.certificate.draws] == ["noisy-histogram", "cluster"]
+    assert verify(found.release.save(tmp_path / "shared")).holds
+
+
+def test_a_histogram_that_claims_less_is_noticed(tmp_path):
+    """Its epsilon is recomputed from the integers of its noise."""
+    release = cluster_response(Curator(LABELS, SPACE, name="y"), CLUSTERS, 1.0).release
+    histogram, response = release.certificate.draws
+    cheap = dataclasses.replace(histogram, guarantee=dataclasses.replace(histogram.guarantee, epsilon=0.1))
+    narrow = dataclasses.replace(histogram, law={**histogram.law, "sensitivity": "1"})
+    for i, forged in enumerate((cheap, narrow)):
+        certificate = dataclasses.replace(release.certificate, draws=(forged, response))
+        folder = dataclasses.replace(release, certificate=certificate).save(tmp_path / str(i))
+        assert not verify(folder).holds
+
+
+def test_bare_distributions_are_an_assumption():
+    """A response towards given distributions says that they are assumed to be public."""
+    response = ClusterResponse(SPACE, 1.0, [[0.5, 0.3, 0.2]] * 3, CLUSTERS)
+    certificate = Curator(LABELS, SPACE).randomize(response).certificate
+    assert any("distribution of classes" in each and "cost extra" in each for each in certificate.assumptions)
+
+
+def test_units_and_tiny_epsilons_are_refused_before_a_charge():
+    """Also what only the second request could not do."""
+    curator = Curator(LABELS, SPACE, units=np.arange(1200) // 2)
+    with pytest.raises(InputError, match="units of several"):
+        cluster_response(curator, CLUSTERS, 1.0)
+    alone = Curator(LABELS, SPACE)
+    with pytest.raises(EpsilonError):
+        cluster_response(alone, CLUSTERS, 1e-11, floor=1e-9)
+    assert curator.spent == alone.spent == (0.0, 0.0)
+
+
+def test_very_many_rows_are_parted_in_runs(monkeypatch):
+    """So that the two parts stay apart in the account."""
+    monkeypatch.setattr("labeldp.release._cluster_response._MOST_RUNS", 50)
+    monkeypatch.setattr("labeldp.privacy._account._MOST_RANGES", 60)
+    curator = Curator(LABELS, SPACE, budget=1.0)
+    found = cluster_response(curator, CLUSTERS, 1.0, split="rows", share=0.5)
+    assert curator.spent == (1.0, 0.0)
+    assert len(found.rows) == 600
+
+
+def test_asking_whether_requests_are_allowed_changes_no_budget(tmp_path):
+    """What another curator decided since then holds."""
+    ledger = tmp_path / "ledger"
+    first = Curator(LABELS, SPACE, budget=1.0, ledger=ledger)
+    first.answer(NoisyHistogram(SPACE, 0.1))
+    second = Curator(LABELS, SPACE, ledger=ledger)
+    second.check([(0.2, None)], 0.2)
+    Curator(LABELS, SPACE, budget=0.3, ledger=ledger).answer(NoisyHistogram(SPACE, 0.1))
+    with pytest.raises(BudgetError):
+        second.answer(NoisyHistogram(SPACE, 0.5))
+    with pytest.raises(BudgetError):
+        second.check([(0.05, None), (0.06, None)], 0.2)

@@ -37,7 +37,9 @@ _TYPES = MappingProxyType(
 _MANY_VALUES = 0.5
 
 
-def columns_of(table: pa.Table, wanted: Sequence[str] | None, unit: str) -> tuple[dict[str, str], dict[str, str]]:
+def columns_of(
+    table: pa.Table, wanted: Sequence[str] | None, unit: str | None
+) -> tuple[dict[str, str], dict[str, str]]:
     """The kind of each column to learn from, and why others are not."""
     names = table.column_names
     for name in wanted or ():

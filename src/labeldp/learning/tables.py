@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
-from labeldp.errors import InputError, MissingExtraError, OutputError, VerificationError
+from labeldp.errors import InputError, LabelError, MissingExtraError, OutputError, VerificationError
 from labeldp.learning._scores import Scores, scores
 from labeldp.learning._selection import gain
 from labeldp.privacy import LabelSpace
@@ -62,6 +62,7 @@ _TRUSTED = [
 ]
 
 _FOLDS = 5
+_SHOWN_CLASSES = 12
 _MOST_CATEGORIES = 200
 _TREES = 50
 _LEAVES = (8, 31)
@@ -105,7 +106,7 @@ class TableModel:
         return np.asarray(np.asarray(self.space.points)[np.argmax(self.predict_proba(table), axis=1)])
 
     def save(self, path: str | Path) -> Path:
-        """Write the model to a file that does not exist yet, with skops: opening it runs no code.
+        """Write the model to a file that does not exist yet, with skops: opening it loads only the types it needs.
 
         Raises:
             OutputError: The file exists, or there is no folder to put it in.
@@ -132,7 +133,9 @@ class TableModel:
         """A model that was saved.
 
         Args:
-            path: A file that ``save`` wrote. Only types that such a file needs are loaded.
+            path: A file that ``save`` wrote. Only types that such a file needs are loaded, and only in the pipeline
+                that ``learn`` makes, so opening it runs no foreign code. A forged tree can still crash the process:
+                take models of boosting from people you trust.
 
         Raises:
             InputError: There is no such file, or it holds something else.
@@ -148,10 +151,12 @@ class TableModel:
             _check_version(about["made_with"]["scikit-learn"])
             columns = {column["name"]: column["kind"] for column in about["columns"]}
             certificate = Certificate.from_json(json.dumps(about["certificate"]))
+            if _types(held["estimator"]) != _types(_estimators(columns, about["model"], about["method"])[0]):
+                raise KeyError("estimator")  # such a pipeline was never written here
             return cls(held["estimator"], MappingProxyType(columns), about["model"], about["method"], certificate)
         except UntrustedTypesFoundException:
             raise InputError(f"expected a model made by 'labeldp learn' in {file}, found other types in it") from None
-        except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError) as problem:
+        except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, RecursionError) as problem:
             if isinstance(problem, InputError):
                 raise
             why = str(problem) if isinstance(problem, VerificationError) else "something else"
@@ -212,11 +217,11 @@ def learn(
     certificate = release.certificate
     if certificate is None or len(release) < 2 * _FOLDS:
         raise InputError(f"expected at least {2 * _FOLDS} rows to learn from, found {len(release)}")
-    unit = certificate.guarantee.unit
+    unit = None if certificate.guarantee.unit == "row" else certificate.guarantee.unit
     columns, left_out = columns_of(table, features, unit)
     frame = frame_of(table, columns)
     estimators = _estimators(columns, model, method)
-    parts = list(_parts(len(release), table[unit] if unit in table.column_names else None))
+    parts = list(_parts(len(release), table[unit] if unit is not None and unit in table.column_names else None))
     probabilities, best = _judged(estimators, frame, release, parts, progress or (lambda *_: None))
     fitted = estimators[best].fit(frame, release)
     last = fitted.steps[-1][1]
@@ -248,12 +253,30 @@ def evaluate(model: TableModel, source: str | Path, label: str, *, public: bool)
     if label in model.columns:
         raise InputError(f"expected a label column, found {label!r}, which the model predicts from")
     if public:
+        if (Path(source) / "certificate.json").exists():
+            raise InputError(
+                f"expected a table with public labels in {source}, found the folder of a release; use --released"
+            )
         types = {name: KINDS[kind] for name, kind in model.columns.items()}
-        table, labels = public_table(source, label, model.space, types)
+        try:
+            table, labels = public_table(source, label, model.space, types)
+        except LabelError:
+            shown = ", ".join(map(str, model.space.points[:_SHOWN_CLASSES]))
+            raise InputError(
+                f"expected a class of the model ({shown}) in every row of {label!r}, found another value or none; "
+                "leave such rows out"
+            ) from None
     else:
         labels, table = Release.load(source), public_columns(source)
         _check_other(model.certificate, labels.certificate, label)
     return scores(labels, model.predict_proba(table))
+
+
+def _types(estimator: Any) -> tuple[Any, ...]:
+    """The types of an estimator and of all that it was made of, in order."""
+    steps = getattr(estimator, "steps", None) or getattr(estimator, "transformers", None)
+    inner = [step[1] for step in steps] if steps else [getattr(estimator, "estimator", None)]
+    return type(estimator), *(_types(each) for each in inner if hasattr(each, "get_params"))
 
 
 def _check_version(kept_with: str) -> None:

@@ -8,7 +8,7 @@ draw; each draw goes on where the last one stopped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +23,7 @@ from labeldp.privacy import printed_above
 PARTS = 1 << 40
 
 _WORDS_FOR_ONE = 64
+_EXACT = Context(prec=800)  # a quotient by a power of two has few digits, whatever the ambient context
 
 
 def rate_below(epsilon: float, sensitivity: int) -> int:
@@ -43,7 +44,7 @@ def rate_below(epsilon: float, sensitivity: int) -> int:
 
 def epsilon_of(rate: int, sensitivity: int) -> float:
     """What noise of a rate in ``PARTS`` costs for something of this sensitivity, rounded up."""
-    return printed_above(Decimal(rate * sensitivity) / Decimal(PARTS))
+    return printed_above(_EXACT.divide(Decimal(rate * sensitivity), Decimal(PARTS)))
 
 
 def discrete_laplace(count: int, rate: int, words: Words) -> Int[np.ndarray, "count"]:

@@ -89,6 +89,23 @@ def laplace(words, found, done, rate, parts):
 
 
 @njit(cache=True, nogil=True)
+def _close_enough(words, at, gap, rate, parts):
+    """1 with probability ``exp(-gap rate / parts)``, else 0; in steps whose products fit into a word."""
+    whole, rest = rate // parts, rate % parts
+    while gap > 0:
+        step = min(gap, np.int64(1 << 20))
+        taken = _survives(words, at, step * rest, parts)
+        for _ in range(step * whole):
+            if taken <= 0:
+                break
+            taken = _part(words, at, parts, parts)
+        if taken <= 0:
+            return taken
+        gap -= step
+    return np.int64(1)
+
+
+@njit(cache=True, nogil=True)
 def _one_best(words, at, rate, parts, scores, again, order):
     """One draw of ``noisy_best``; -1 where words ran out."""
     most, left = scores.max(), scores.size
@@ -99,11 +116,7 @@ def _one_best(words, at, rate, parts, scores, again, order):
         if place < 0:
             return np.int64(_NO_WORDS)
         entry = order[place]
-        taken = np.int64(1)
-        for _ in range(most - scores[entry]):
-            taken = _survives(words, at, rate, parts)
-            if taken <= 0:
-                break
+        taken = _close_enough(words, at, most - scores[entry], rate, parts)
         if taken == 1:
             return entry
         if taken < 0:

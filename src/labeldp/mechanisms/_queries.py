@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
@@ -17,6 +18,9 @@ from labeldp.privacy import Guarantee, Interval, LabelSpace
 
 #: Cells are numbered with at most so many gaps.
 _MOST_EMPTY = 1 << 20
+
+#: Queries in which a replaced label moves counts by two in all.
+_MOVED_BY_TWO = ("noisy-histogram", "noisy-argmax")
 
 Method = Literal["permute-and-flip", "exponential"]
 
@@ -134,6 +138,18 @@ class CellQuery(Query):
         k, cells = self.space.size, np.zeros(len(codes), dtype=np.int64) if self.cells is None else self.cells
         counts = np.bincount(cells * k + codes, minlength=self.cell_count * k).reshape(self.cell_count, k)
         return self.values(counts, self.rate(labels_of_a_unit), words)
+
+
+def epsilon_of_answer(law: Mapping[str, Any]) -> float:
+    """What the answer to a query by cell costs, from the integers of its law, rounded up.
+
+    Raises:
+        ValueError: The law is of no such query.
+    """
+    rate, parts, sensitivity, labels = (int(law[name]) for name in ("rate", "parts", "sensitivity", "labels_of_a_unit"))
+    if law["kind"] not in _MOVED_BY_TWO or (parts, sensitivity) != (PARTS, 2) or rate < 1 or labels < 1:
+        raise ValueError("expected the law of a histogram or of most common classes")
+    return epsilon_of(rate, sensitivity * labels)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from labeldp import _checks
 from labeldp.errors import InputError, VerificationError
-from labeldp.privacy import CandidateChannel, Channel, Charge, Composition, Rows, channel_of
-from labeldp.release._certificate import Certificate
+from labeldp.privacy import CandidateChannel, Channel, Charge, ClusterChannel, Composition, Rows, channel_of
+from labeldp.release._certificate import Certificate, Draw
 from labeldp.release._ledger import Ledger, by_data
 from labeldp.release._verifying import certified, law_of_rows, read_alone
 
@@ -166,23 +166,27 @@ def _released(sources: Sequence[_Source], one_table: bool) -> Accounted:
     """The composition of releases, each once: of two with one name and one law, the one whose rows are known."""
     once: dict[str, _Source] = {}
     for source in sorted(sources, key=lambda source: source.guessed):
-        (draw,) = source.certificate.draws
-        once.setdefault(repr((source.certificate.release, draw)), source)
+        once.setdefault(repr((source.certificate.release, source.certificate.draws)), source)
     kept = list(once.values())
-    charges = [source.certificate.draws[0] for source in kept]
+    draws = [(draw, source) for source in kept for draw in source.certificate.draws]
     pairs = [
-        (Charge(draw.guarantee, draw.rows if one_table else _ANY_ROWS), source.channel)
-        for draw, source in zip(charges, kept, strict=True)
+        (Charge(draw.guarantee, draw.rows if one_table else _ANY_ROWS), _fixed(source, draw)) for draw, source in draws
     ]
     return Accounted(
         label=sources[0].certificate.label,
-        unit=charges[0].guarantee.unit,
+        unit=draws[0][0].guarantee.unit,
         sources=tuple(source.path for source in sources),
         composition=Composition.of(pairs),
         rows=max(source.certificate.rows for source in sources),
         one_table=one_table,
         unknown=tuple(source.path for source in kept if source.guessed),
     )
+
+
+def _fixed(source: _Source, draw: Draw) -> Channel | None:
+    """The channel of a charge whose law was fixed beforehand: not that of an answer, nor one made from an answer."""
+    last = draw is source.certificate.draws[-1] and not isinstance(source.channel, ClusterChannel)
+    return source.channel if last else None
 
 
 def _charged(path: Path) -> list[Accounted]:

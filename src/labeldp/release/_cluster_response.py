@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Literal
 
 import numpy as np
@@ -13,9 +14,14 @@ from jaxtyping import Int
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.mechanisms import ClusterResponse, NoisyHistogram
+from labeldp.privacy import Rows
 from labeldp.release._answer import Answer
+from labeldp.release._certificate import Draw
 from labeldp.release._curator import Curator
 from labeldp.release._release import Release
+
+#: Rows are parted in so many runs at most, fewer than the ranges that a charge holds.
+_MOST_RUNS = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,35 +81,55 @@ def cluster_response(
 
     Raises:
         BudgetError: The budget does not allow both; nothing was drawn.
-        InputError: The clusters, the split or the share cannot be used; nothing was charged.
+        InputError: The clusters, the split or the share cannot be used, or the curator has units of several rows;
+            nothing was charged.
     """
     total = _checks.epsilon(epsilon)
     numbers = NoisyHistogram(curator.space, total, clusters).cells  # type: ignore[arg-type]
     if numbers is None or len(numbers) != len(curator):
         raise InputError(f"expected a cluster for each of the {len(curator)} rows, found another number of them")
-    if not 0 < share < 1:
+    if not 0 < _checks.number(share, "share") < 1:
         raise InputError(f"expected a share between 0 and 1, found {share!r}")
     if split not in ("epsilon", "rows"):
         raise InputError(f"expected a split of epsilon or rows, found {split!r}")
+    if curator.has_units:
+        raise InputError("expected a curator of single rows, found units of several; use a randomizer for them")
     counted = answered = np.arange(len(curator))
     first, second = (share * total, _rest(total, share * total)) if split == "epsilon" else (total, total)
     if split == "rows":
-        order = np.random.default_rng(0).permutation(len(curator))  # public: it depends on nothing
-        cut = min(max(1, round(share * len(order))), len(order) - 1)
-        counted, answered = np.sort(order[:cut]), np.sort(order[cut:])
+        counted, answered = _public_parts(len(curator), share)
     query = NoisyHistogram(curator.space, first, numbers[counted], int(numbers.max()) + 1)
-    even = np.full((query.cell_count, curator.space.size), 1 / curator.space.size)
-    ClusterResponse(curator.space, second, even, numbers[answered], floor)  # what is wrong is found before a charge
-    curator.reserve(total)
-    histogram = curator.answer(query, rows=counted)
+    pure = np.eye(curator.space.size)[np.zeros(query.cell_count, dtype=np.int64)]
+    ClusterResponse(curator.space, second, pure, numbers[answered], floor)  # what is wrong is found before a charge
+    curator.check([(first, counted), (second, answered)], total)
+    histogram = curator.answer(query, rows=counted, whole=total)
     response = ClusterResponse(curator.space, second, histogram.distributions(), numbers[answered], floor)
     release = curator.randomize(response, rows=answered)
-    return ClusterRelease(histogram, release, answered, total)
+    return ClusterRelease(histogram, _with_charge(release, histogram, counted), answered, total)
+
+
+def _with_charge(release: Release, histogram: Answer, counted: Int[np.ndarray, "m"]) -> Release:
+    """The release with a certificate of both charges: its law says what the histogram said."""
+    certificate = release.certificate
+    if certificate is None:
+        raise ValueError("expected a release that was charged for")
+    first = Draw(histogram.query, histogram.law, Rows.of(counted), histogram.guarantee)
+    return dataclasses.replace(release, certificate=dataclasses.replace(certificate, draws=(first, *certificate.draws)))
+
+
+def _public_parts(rows: int, share: float) -> tuple[Int[np.ndarray, "a"], Int[np.ndarray, "b"]]:
+    """Two parts of the rows by public chance: of single rows, or of short runs of rows where there are very many."""
+    run = -(-rows // _MOST_RUNS)
+    order = np.random.default_rng(0).permutation(-(-rows // run))
+    first = np.zeros(order.size, dtype=np.bool_)
+    first[order[: min(max(1, round(share * order.size)), order.size - 1)]] = True
+    chosen = np.repeat(first, run)[:rows]
+    return np.flatnonzero(chosen), np.flatnonzero(~chosen)
 
 
 def _rest(total: float, part: float) -> float:
     """What is left of an epsilon, as a float whose printed form and the part's add up to no more."""
-    left = Decimal(repr(total)) - Decimal(repr(part))
+    left = Context(prec=2000).subtract(Decimal(repr(total)), Decimal(repr(part)))
     rest = float(left)
     while Decimal(repr(rest)) > left:
         rest = math.nextafter(rest, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,25 @@ from jaxtyping import Int
 from labeldp._words import SecureWords, Words, identifier
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms import Query, Randomizer, draw, expectation, grouped, per_unit, unit_sizes
-from labeldp.privacy import Budget, CandidateChannel, Channel, Guarantee, LabelSpace, Rows, row_arrays, shown_above
+from labeldp.privacy import (
+    Budget,
+    CandidateChannel,
+    Channel,
+    ClusterChannel,
+    Guarantee,
+    LabelSpace,
+    Rows,
+    row_arrays,
+    shown_above,
+)
 from labeldp.release._answer import Answer
 from labeldp.release._certificate import Certificate, Draw, digest
 from labeldp.release._ledger import Entry, Ledger, spent_on
 from labeldp.release._release import Release
 from labeldp.release._rows import row_numbers
 from labeldp.release._units import unit_keys
+
+_FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"
 
 
 class Curator:
@@ -92,12 +105,13 @@ class Curator:
         """
         return self._randomize(randomizer, rows, SecureWords())
 
-    def answer(self, query: Query, rows: object = None) -> Answer:
+    def answer(self, query: Query, rows: object = None, *, whole: float | None = None) -> Answer:
         """Answer a query about many labels at once, with noise that hides each.
 
         Args:
             query: The question; where it has cells, they are those of ``rows``.
             rows: A slice, row numbers or a boolean mask; by default all rows.
+            whole: The epsilon of all requests that this is the first of; it becomes the budget if none is in force.
 
         Returns:
             The answer, with its guarantee: a trusted curator's.
@@ -106,19 +120,28 @@ class Curator:
             BudgetError: The budget does not allow it; nothing was drawn.
             InputError: The query is for another label space, or for another number of rows.
         """
-        return self._answer(query, rows, SecureWords())
+        return self._answer(query, rows, SecureWords(), whole)
 
-    def reserve(self, epsilon: float) -> None:
-        """Make sure that several requests which cost so much in all will be allowed, before the first is made.
+    def check(self, requests: Sequence[tuple[float, object]], whole: float) -> None:
+        """Make sure that several requests will be allowed, before the first of them is made. Nothing is charged.
 
-        Nothing is charged. Where no budget is in force yet, this epsilon becomes it.
+        Args:
+            requests: The epsilon and the rows of each.
+            whole: The epsilon that becomes the budget with the first request, if none is in force.
 
         Raises:
-            BudgetError: The budget does not allow it.
+            BudgetError: The budget does not allow them.
         """
-        total = Guarantee(budget_of(epsilon).epsilon, unit=self._unit_name)  # type: ignore[union-attr]
-        entry = self._entry("reserve", total, total.epsilon, np.arange(len(self)))
-        self._budget = self._ledger.allows(entry, self._budget)
+        charges = [
+            self._entry("check", Guarantee(epsilon, unit=self._unit_name), whole, row_numbers(rows, self._codes.size))
+            for epsilon, rows in requests
+        ]
+        self._ledger.allows(charges, self._budget)
+
+    @property
+    def has_units(self) -> bool:
+        """Whether units of several rows were declared."""
+        return self._unit is not None
 
     @property
     def spent(self) -> tuple[float, float]:
@@ -159,7 +182,7 @@ class Curator:
         )
         return Release(codes, channel, self.space, certificate)
 
-    def _answer(self, query: Query, rows: object, words: Words) -> Answer:
+    def _answer(self, query: Query, rows: object, words: Words, whole: float | None = None) -> Answer:
         """``answer`` with given words; those of a test make an answer that is not private."""
         if not isinstance(query, Query):
             raise InputError(f"expected a query such as NoisyHistogram, found {type(query).__name__}")
@@ -169,7 +192,7 @@ class Curator:
         query.check_rows(index.size)
         most = 1 if self._unit is None else int(np.unique(self._unit[index], return_counts=True)[1].max(initial=1))
         guarantee = dataclasses.replace(query.promise(most), unit=self._unit_name)
-        with self._ledger.charged(self._entry(query.name, guarantee, query.asked(most), index), self._budget):
+        with self._ledger.charged(self._entry(query.name, guarantee, whole or query.asked(most), index), self._budget):
             value = query.answer(self._codes[index], most, words)
         return Answer(value, query.name, query.law(most), guarantee, self.space, index.size, words.private)
 
@@ -212,7 +235,9 @@ def _assumptions(channel: Channel, units: bool) -> tuple[str, ...]:
     if units:
         declared.append("the units were declared, and who is one unit with whom is public")
     if channel.kind == CandidateChannel.kind:
-        declared.append("the prior is public and was not computed from these labels")
+        declared.append(f"the prior {_FROM_ELSEWHERE}")
+    if channel.kind == ClusterChannel.kind:
+        declared.append(f"the clusters are public, and the distribution of classes in each {_FROM_ELSEWHERE}")
     return tuple(declared)
 
 

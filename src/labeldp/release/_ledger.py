@@ -86,7 +86,8 @@ class Entry:
 
     def charge(self, session: str) -> Charge:
         """What the account of a session counts: rows of another session may be any rows."""
-        guarantee = dataclasses.replace(self.guarantee, unit=f"{self.guarantee.unit} {self.units[:16]}".strip())
+        unit = f"{self.guarantee.unit} {self.units[:16]}" if self.units else self.guarantee.unit
+        guarantee = dataclasses.replace(self.guarantee, unit=unit)
         return Charge(guarantee, self.rows if self.session == session else _ANY_ROWS)
 
 
@@ -158,17 +159,20 @@ class Ledger:
             with self._alone():
                 self._settle_the_dead()
 
-    def allows(self, entry: Entry, budget: Budget | None) -> Budget:
-        """The budget in force, if it allows a charge; nothing is recorded.
+    def allows(self, entries: Sequence[Entry], budget: Budget | None) -> Budget:
+        """The budget in force, if it allows charges of one session one after another; nothing is recorded.
 
         Raises:
-            BudgetError: The charge would exceed the budget.
+            BudgetError: A charge would exceed the budget.
         """
+        entry = entries[0]
         known = related(self.entries(), entry.label, entry.marks)
         first = Budget(entry.asked, entry.guarantee.delta)
         in_force = budget or next((e.budget for e in reversed(known) if e.budget), first)
         try:
-            Account(in_force, tuple(e.charge(entry.session) for e in known)).admit(entry.charge(entry.session))
+            account = Account(in_force, tuple(e.charge(entry.session) for e in known))
+            for each in entries:
+                account = account.admit(each.charge(entry.session))
         except BudgetError as refusal:
             where = f" (ledger {self.path})" if self.path else ""
             raise BudgetError(f"{refusal}{where}") from None
@@ -176,7 +180,7 @@ class Ledger:
 
     def _admit(self, entry: Entry, budget: Budget | None) -> None:
         """Ask the account and record the charge."""
-        in_force = self.allows(entry, budget)
+        in_force = self.allows([entry], budget)
         self._append(entry.identifier, "charged", _body(dataclasses.replace(entry, budget=in_force)))
 
     def _settle_the_dead(self) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
-from labeldp.mechanisms import Expectation, expectation
+from labeldp.mechanisms import Expectation, epsilon_of_answer, expectation
 from labeldp.privacy import CandidateChannel, Channel, GroupedChannel, channel_of, shown_above
 from labeldp.release._certificate import UNKNOWN, Certificate, File
 from labeldp.release._columns import CODES, column_name, column_types, from_column
@@ -89,7 +89,9 @@ def read_certificate(folder: Path) -> Certificate:
     try:
         return Certificate.from_json((folder / CERTIFICATE).read_text(encoding="utf-8"))
     except (OSError, UnicodeError):
-        raise VerificationError(f"expected a release with a {CERTIFICATE} in {folder}, found none") from None
+        raise VerificationError(
+            f"expected a release with a {CERTIFICATE} in {folder}, found none; 'labeldp release' makes one"
+        ) from None
 
 
 def verified(folder: Path) -> tuple[Certificate, np.ndarray, Channel]:
@@ -113,6 +115,8 @@ def certified(folder: Path) -> Certificate:
     verdict = verify(folder)
     if not verdict.holds or verdict.certificate is None:
         failed = next(check for check in verdict.checks if not check.holds)
+        if verdict.certificate is None:
+            raise VerificationError(failed.found)
         raise VerificationError(f"expected a release whose files agree with it: {failed.what}: {failed.found}")
     return verdict.certificate
 
@@ -158,9 +162,14 @@ def _words(_: Path, certificate: Certificate) -> str:
 
 def _laws(_: Path, certificate: Certificate) -> str:
     """Each charge's epsilon follows from the integers of its law."""
-    if len(certificate.draws) != 1:
-        raise VerificationError(f"expected one charge, found {len(certificate.draws)}")
-    for draw in certificate.draws:
+    *answers, last = certificate.draws
+    for draw in answers:
+        epsilon = epsilon_of_answer(draw.law)
+        if (draw.guarantee.epsilon, draw.guarantee.delta) != (epsilon, 0.0):
+            raise VerificationError(f"expected epsilon {epsilon!r}, found {draw.guarantee.epsilon!r}")
+        if draw.guarantee.unit != last.guarantee.unit:
+            raise VerificationError("expected one unit in all charges, found several")
+    for draw in (last,):
         channel = channel_of(draw.law)
         if (draw.guarantee.epsilon, draw.guarantee.delta) != (channel.epsilon, 0.0):
             raise VerificationError(f"expected epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")

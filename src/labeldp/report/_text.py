@@ -24,6 +24,11 @@ _SHOWN_COLUMNS = 12
 _SHOWN_CLASSES = 12
 _USUAL_DELTA = 1e-6
 
+_UNITS = (
+    "labels of units with many rows have more noise each, so units with few rows count for more in the model; where "
+    "the labels of both differ, predictions lean towards those of the units with few rows"
+)
+
 #: What is printed, one below the other: sentences, and tables of them.
 Parts = list[RenderableType]
 
@@ -31,10 +36,10 @@ Parts = list[RenderableType]
 def release_text(done: TableRelease) -> Parts:
     """What was released, what it promises and what it keeps. Nothing in it depends on a true label."""
     certificate = done.certificate
-    expects, law = certificate.expects, certificate.draws[0].law
+    expects, law = certificate.expects, certificate.draws[-1].law
     share = expects.clean_share
     lines = _pairs()
-    _row(lines, "mechanism", _mechanism(certificate.draws[0].mechanism, law))
+    _row(lines, "mechanism", _mechanism(certificate.draws[-1].mechanism, law))
     _row(
         lines,
         "truth kept",
@@ -72,7 +77,7 @@ def verdict_text(verdict: Verdict) -> Parts:
 def _contents(certificate: Certificate) -> Table:
     """What a release holds."""
     lines = _pairs()
-    _row(lines, "mechanism", _mechanism(certificate.draws[0].mechanism, certificate.draws[0].law))
+    _row(lines, "mechanism", _mechanism(certificate.draws[-1].mechanism, certificate.draws[-1].law))
     _row(lines, "label", f"{certificate.label}, of {certificate.space.size} points")
     _row(lines, "rows", f"{certificate.rows:,}")
     _row(lines, "columns", _listed([name for name, _ in certificate.columns]))
@@ -213,6 +218,8 @@ def learned_text(learned: Learned, output: str) -> Parts:
     _row(lines, "features", _listed(list(model.columns)))
     for name, why in learned.left_out.items():
         _row(lines, "left out", f"{name}: {why}")
+    if model.certificate.guarantee.unit != "row":
+        _row(lines, "mind", _UNITS)
     _row(lines, "output", output)
     told = _said(f"Learned from a release, at no further cost: {model.certificate.sentence}")
     by = "five-fold cross-validation on released labels"
@@ -222,7 +229,6 @@ def learned_text(learned: Learned, output: str) -> Parts:
 def scores_text(scores: Scores, points: Sequence[object], judged_by: str) -> Parts:
     """How good predictions are, each figure with its 95 % interval."""
     table = _table(f"{scores.rows:,} rows, by {judged_by}", ["", "estimate", "95 % interval"])
-    _row(table, "log likelihood, nats above no model", *_estimate(scores.log_likelihood))
     accuracy = scores.accuracy
     if isinstance(accuracy, Bounds):
         _row(table, "accuracy lies between", f"{accuracy.lower:.1%} and {accuracy.upper:.1%}", _range(accuracy))
@@ -236,6 +242,7 @@ def scores_text(scores: Scores, points: Sequence[object], judged_by: str) -> Par
     if scores.recall is not None:
         for place, point in list(enumerate(points))[:_SHOWN_CLASSES]:
             _row(table, f"recall of {point}", *_share(scores.recall[place]))
+    _row(table, "log likelihood, nats over an even guess", *_estimate(scores.log_likelihood))
     return [table]
 
 
