@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MUTANTS = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text(encoding="utf-8"))["mutant"]
 PACKAGE = Path(importlib.util.find_spec("labeldp").submodule_search_locations[0])
+PREFIX = "test_the_mutant_is_killed["
 PASSED, FAILED = 0, 1  # the exit codes of pytest; others are crashes and collection errors, which kill nothing
 
 
@@ -67,17 +69,33 @@ def test_the_package_as_it_is_passes(tmp_path):
     assert result.returncode == PASSED, result.stdout[-3000:] + result.stderr[-1000:]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant["name"])
-def test_the_mutant_is_killed(mutant, tmp_path):
-    """With its edits made, at least one of its tests fails, by an assertion or an error inside the test."""
-    folder = copied(tmp_path)
+def tried(mutant, folder):
+    """What the tests of a mutant say once its edits are made."""
+    copied(folder)
     for edit in mutant["edits"]:
         file = folder / "labeldp" / edit["file"]
         text = file.read_text(encoding="utf-8")
         assert text.count(edit["old"]) == 1, f"the text of {edit['file']} has changed: write the mutant anew"
         file.write_text(text.replace(edit["old"], edit["new"]), encoding="utf-8")
-    result = run(folder, mutant["tests"])
+    return run(folder, mutant["tests"])
+
+
+@pytest.fixture(scope="module")
+def trials(request, tmp_path_factory):
+    """The trials of all mutants that were selected, several at a time."""
+    chosen = [item.callspec.params["mutant"] for item in request.session.items if item.name.startswith(PREFIX)]
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        yield {mutant["name"]: pool.submit(tried, mutant, tmp_path_factory.mktemp("mutant")) for mutant in chosen}
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant["name"])
+def test_the_mutant_is_killed(mutant, trials):
+    """With its edits made, at least one of its tests fails, by an assertion or an error inside the test."""
+    result = trials[mutant["name"]].result()
     assert result.returncode == FAILED, result.stdout[-3000:] + result.stderr[-1000:]
     assert " failed" in result.stdout
     assert "error" not in result.stdout.splitlines()[-1]

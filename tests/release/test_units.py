@@ -98,3 +98,13 @@ def test_curators_of_different_units_cannot_be_added_up(tmp_path):
     again = Curator(labels, space, units=np.arange(8), ledger=tmp_path / "l", budget=9.0)
     again.randomize(RandomizedResponse(space, 1.0))
     assert again.spent == (2.0, 0.0)
+
+
+def test_a_unit_named_like_a_row_is_no_row(tmp_path):
+    """A column whose name is the word for a single row and a space is another unit, and is not added to rows."""
+    table = pa.table({"row ": ["x", "x", "y", "y"], "a": [1, 2, 3, 4], "d": ["no", "yes", "no", "yes"]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    space = Classes(["no", "yes"])
+    release_table(tmp_path / "t.parquet", "d", space, 1.0, tmp_path / "one", keep=["a"], unit="row ", budget=9.0)
+    with pytest.raises(BudgetError, match="unit"):
+        release_table(tmp_path / "t.parquet", "d", space, 1.0, tmp_path / "two", keep=["a"])
