@@ -42,7 +42,7 @@ try:
 except ModuleNotFoundError as missing:
     raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[learn]'") from None
 
-__all__ = ["METHODS", "Learned", "Scores", "TableModel", "evaluate", "learn", "scores"]
+__all__ = ["METHODS", "Learned", "Scores", "TableModel", "check_model_path", "evaluate", "learn", "scores"]
 
 #: The methods of each model; the first is the default.
 METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
