@@ -92,8 +92,9 @@ def laplace(words, found, done, rate, parts):
 def _close_enough(words, at, gap, rate, parts):
     """1 with probability ``exp(-gap rate / parts)``, else 0; in steps whose products fit into a word."""
     whole, rest = rate // parts, rate % parts
+    longest = min(np.int64(1 << 50), np.int64(1 << 62) // max(rest, 1))
     while gap > 0:
-        step = min(gap, np.int64(1 << 20))
+        step = min(gap, longest)
         taken = _survives(words, at, step * rest, parts)
         for _ in range(step * whole):
             if taken <= 0:
