@@ -71,7 +71,10 @@ def rows_of(text):
     [("softmax", None), ("softmax", "unbiased"), ("softmax", "plain"), ("boosting", "em"), ("boosting", "plain")],
 )
 def test_a_release_alone_gives_a_model_and_how_good_it_is(model, method, folder, run, tmp_path):
-    """What is printed from released labels is near what true labels of another table say."""
+    """What is printed from released labels is near what true labels of another table say.
+
+    At epsilon 3 the difference of the two has a deviation below 3 points, so 16 raise a false alarm below 1e-6.
+    """
     chosen = [] if method is None else ["--method", method]
     kept = tmp_path / "model.skops"
     done = run("learn", folder / "train-shared", "--model", model, *chosen, "--features", "age,town", "--output", kept)
@@ -84,7 +87,7 @@ def test_a_release_alone_gives_a_model_and_how_good_it_is(model, method, folder,
     assert set(true) == set(found)
     percent = {name: float(value.rstrip("%")) for name, value in true.items() if value.endswith("%")}
     assert percent["accuracy"] > percent["accuracy of the most common class"] + 15
-    assert abs(float(found["accuracy"].rstrip("%")) - percent["accuracy"]) < 12
+    assert abs(float(found["accuracy"].rstrip("%")) - percent["accuracy"]) < 16
 
 
 def test_columns_that_say_nothing_are_left_out_and_said_to_be(learned, folder, run, tmp_path):

@@ -153,12 +153,13 @@ def test_the_certificate_counts_what_its_law_was_made_from(split, tmp_path):
 
 
 def test_a_histogram_that_claims_less_is_noticed(tmp_path):
-    """Its epsilon is recomputed from the integers of its noise."""
+    """Its epsilon is recomputed from the integers of its noise, and that a curator gave it is not left out."""
     release = cluster_response(Curator(LABELS, SPACE, name="y"), CLUSTERS, 1.0).release
     histogram, response = release.certificate.draws
     cheap = dataclasses.replace(histogram, guarantee=dataclasses.replace(histogram.guarantee, epsilon=0.1))
     narrow = dataclasses.replace(histogram, law={**histogram.law, "sensitivity": "1"})
-    for i, forged in enumerate((cheap, narrow)):
+    local = dataclasses.replace(histogram, guarantee=dataclasses.replace(histogram.guarantee, trust="local"))
+    for i, forged in enumerate((cheap, narrow, local)):
         certificate = dataclasses.replace(release.certificate, draws=(forged, response))
         folder = dataclasses.replace(release, certificate=certificate).save(tmp_path / str(i))
         assert not verify(folder).holds

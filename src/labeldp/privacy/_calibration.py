@@ -52,7 +52,9 @@ def cluster_weights(distribution: list[float], epsilon: float, bits: int) -> tup
     ``lambda q_min W``, so ``keep = W - sum(weights) <= (1 - lambda) W = (e - 1) lambda q_min W <= (e - 1) least``.
     """
     word = 1 << bits
-    exact = [Fraction(chance) / sum(map(Fraction, distribution)) for chance in distribution]
+    parts = [Fraction(chance) for chance in distribution]
+    total = sum(parts)
+    exact = [part / total for part in parts]
     drawn = 1 / (1 + (exp_below(epsilon) - 1) * min(exact))
     weights = tuple(max(1, math.ceil(drawn * chance * word)) for chance in exact)
     if sum(weights) >= word:

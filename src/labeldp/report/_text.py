@@ -13,11 +13,11 @@ from rich.text import Text
 
 from labeldp._checks import printable
 from labeldp.bounds import Plan
-from labeldp.learning.metrics import Bounds, Estimate
 from labeldp.privacy import shown_above
 from labeldp.release import Accounted, Certificate, Entry, TableRelease, Verdict
 
-if TYPE_CHECKING:  # the learners are an extra
+if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
+    from labeldp.learning.metrics import Bounds, Estimate
     from labeldp.learning.tables import Learned, Scores
 
 _SHOWN_COLUMNS = 12
@@ -228,6 +228,8 @@ def learned_text(learned: Learned, output: str) -> Parts:
 
 def scores_text(scores: Scores, points: Sequence[object], judged_by: str) -> Parts:
     """How good predictions are, each figure with its 95 % interval."""
+    from labeldp.learning.metrics import Bounds  # noqa: PLC0415 (most commands have no scores to show)
+
     table = _table(f"{scores.rows:,} rows, by {judged_by}", ["", "estimate", "95 % interval"])
     accuracy = scores.accuracy
     if isinstance(accuracy, Bounds):
