@@ -30,12 +30,14 @@ class Guarantee:
         unit: What one unit of protection is: ``"row"``, or the name of the column that tells units apart.
         features: ``"static"``: features are public and do not change with the label.
         assumptions: What was declared and not checked.
+        rho: The mechanism is zero-concentrated differentially private with this parameter too, rounded up; None where
+            nothing better is known than what epsilon and delta give.
 
     Guarantee:
         The meaning of these words never changes under a schema version of the certificate.
 
     References:
-        Dwork et al. 2006 for epsilon; Chaudhuri and Hsu 2011 for privacy of labels.
+        Dwork et al. 2006 for epsilon; Chaudhuri and Hsu 2011 for privacy of labels; Bun and Steinke 2016 for rho.
     """
 
     epsilon: float
@@ -44,11 +46,14 @@ class Guarantee:
     unit: str = "row"
     features: Literal["static"] = "static"
     assumptions: tuple[str, ...] = ()
+    rho: float | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
             raise ValueError(f"expected a finite epsilon of at least 0, found {self.epsilon!r}")
         _checks.delta(self.delta)
+        if self.rho is not None and not (math.isfinite(self.rho) and self.rho >= 0):
+            raise ValueError(f"expected a finite rho of at least 0, or none, found {self.rho!r}")
 
     def sentence(self) -> str:
         """The guarantee in one plain sentence, its numbers rounded up."""

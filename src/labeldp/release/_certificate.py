@@ -89,7 +89,7 @@ class Certificate:
         """The composition of all charges."""
         first = self.draws[0].guarantee
         epsilon, delta = compose(Charge(draw.guarantee, draw.rows) for draw in self.draws)
-        return dataclasses.replace(first, epsilon=epsilon, delta=delta)
+        return dataclasses.replace(first, epsilon=epsilon, delta=delta, rho=first.rho if len(self.draws) == 1 else None)
 
     @property
     def sentence(self) -> str:
@@ -194,7 +194,8 @@ def _draw_from_plain(body: Mapping[str, Any]) -> Draw:
 
 
 def _guarantee_to_plain(guarantee: Guarantee) -> dict[str, Any]:
-    return {**dataclasses.asdict(guarantee), "assumptions": list(guarantee.assumptions)}
+    plain = {**dataclasses.asdict(guarantee), "assumptions": list(guarantee.assumptions)}
+    return {name: value for name, value in plain.items() if value is not None}
 
 
 def _guarantee_from_plain(body: Mapping[str, Any]) -> Guarantee:
