@@ -7,7 +7,6 @@ from labeldp import Answer, Classes, Curator, NoisyArgmax, NoisyHistogram, PeerE
 from labeldp._words import TapeWords
 from labeldp.errors import BudgetError, InputError, LabelError
 from labeldp.mechanisms import ExchangedLabels, _queries
-from labeldp.privacy import Guarantee
 from labeldp.release._answer import _nearest_distributions
 
 SPACE = Classes(["no", "yes"])
@@ -66,7 +65,7 @@ def test_words_of_a_test_are_marked():
     curator = Curator(LABELS, SPACE)
     words = TapeWords(np.random.default_rng(0).integers(0, 2**64, 4096, dtype=np.uint64))
     answer = curator._answer(NoisyHistogram(SPACE, 1.0), None, words)
-    assert not answer.private
+    assert not answer.certificate.private
     assert "NOT PRIVATE" in repr(answer)
 
 
@@ -107,9 +106,8 @@ def test_distributions_are_the_nearest():
 
 def test_counts_that_noise_drowns_still_give_distributions():
     """Also where all noisy counts are negative, and for cells without rows."""
-    answer = Answer(
-        np.array([[-3, -9], [0, 0], [5, -1]]), "noisy-histogram", {}, Guarantee(1.0, trust="central"), SPACE, 3
-    )
+    asked = Curator(LABELS, SPACE).answer(NoisyHistogram(SPACE, 1.0))
+    answer = Answer(np.array([[-3, -9], [0, 0], [5, -1]]), asked.certificate)
     found = answer.distributions()
     assert np.allclose(found.sum(axis=1), 1)
     assert found[2].tolist() == [1.0, 0.0]

@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from labeldp.errors import InputError
 from labeldp.privacy import Guarantee, LabelSpace
+from labeldp.release._certificate import Certificate
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,26 +22,41 @@ class Answer:
 
     Attributes:
         value: What the query says it returns.
-        query: Its name.
-        law: The integers of the noise.
-        guarantee: What was promised; it was charged before anything was drawn.
-        space: The declared label space.
-        rows: How many rows were asked about.
-        private: False if the words came from a test source; then nothing is promised.
+        certificate: What was charged for, and the guarantee.
     """
 
     value: np.ndarray
-    query: str
-    law: Mapping[str, Any]
-    guarantee: Guarantee
-    space: LabelSpace
-    rows: int
-    private: bool = True
+    certificate: Certificate
 
     def __post_init__(self) -> None:
         value = np.array(self.value)
         value.flags.writeable = False
         object.__setattr__(self, "value", value)
+
+    @property
+    def query(self) -> str:
+        """The name of the query."""
+        return self.certificate.draws[-1].mechanism
+
+    @property
+    def law(self) -> Mapping[str, Any]:
+        """The integers of the noise."""
+        return self.certificate.law
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What was promised; it was charged before anything was drawn."""
+        return self.certificate.guarantee
+
+    @property
+    def space(self) -> LabelSpace:
+        """The declared label space."""
+        return self.certificate.space
+
+    @property
+    def rows(self) -> int:
+        """How many rows were asked about."""
+        return self.certificate.rows
 
     def points(self) -> list[Any]:
         """The classes that class codes stand for, one for each cell.
@@ -78,7 +94,7 @@ class Answer:
         return _nearest_distributions(counts / total)
 
     def __repr__(self) -> str:
-        public = "" if self.private else ", NOT PRIVATE (test words)"
+        public = "" if self.certificate.private else ", NOT PRIVATE (test words)"
         return f"<Answer to {self.query} about {self.rows} rows, epsilon {self.guarantee.epsilon:g}{public}>"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from labeldp.errors import VerificationError
 from labeldp.mechanisms import Expectation
-from labeldp.privacy import Channel, Charge, Guarantee, LabelSpace, Rows, compose, law_of, space_from
+from labeldp.privacy import CHANNELS, Channel, Charge, Guarantee, LabelSpace, Rows, compose, law_of, space_from
 
 SCHEMA = "labeldp/certificate/1"
 
@@ -64,7 +64,7 @@ class Certificate:
         space: The declared label space.
         rows: Number of rows.
         draws: The charges, in order.
-        expects: What the released rows keep of their labels, from parameters alone.
+        expects: What the released rows keep of their labels, from parameters alone; None for an answer.
         columns: Names and Arrow types of the released columns, in order.
         files: The released files.
         assumptions: What was declared and not checked.
@@ -77,7 +77,7 @@ class Certificate:
     space: LabelSpace
     rows: int
     draws: tuple[Draw, ...]
-    expects: Expectation
+    expects: Expectation | None
     columns: tuple[tuple[str, str], ...] = ()
     files: tuple[File, ...] = ()
     assumptions: tuple[str, ...] = ()
@@ -90,6 +90,16 @@ class Certificate:
         first = self.draws[0].guarantee
         epsilon, delta = compose(Charge(draw.guarantee, draw.rows) for draw in self.draws)
         return dataclasses.replace(first, epsilon=epsilon, delta=delta, rho=first.rho if len(self.draws) == 1 else None)
+
+    @property
+    def law(self) -> Mapping[str, Any]:
+        """The law that what was released was drawn with: that of the last charge."""
+        return self.draws[-1].law
+
+    @property
+    def of_answer(self) -> bool:
+        """Whether it is of the answer to a query, and not of released labels, which have a channel."""
+        return self.law.get("kind") not in CHANNELS
 
     @property
     def sentence(self) -> str:
@@ -112,7 +122,7 @@ class Certificate:
             },
             "charges": [_draw_to_plain(draw) for draw in self.draws],
             "guarantee": {**_guarantee_to_plain(guarantee), "sentence": self.sentence},
-            "expects": dataclasses.asdict(self.expects),
+            "expects": dataclasses.asdict(self.expects) if self.expects else None,
             "assumptions": list(self.assumptions),
             "cannot_know": list(UNKNOWN),
             "parent": self.parent,
@@ -172,7 +182,7 @@ def _from_plain(cls: type[Certificate], body: Mapping[str, Any]) -> Certificate:
         draws=tuple(_draw_from_plain(draw) for draw in body["charges"]),
         columns=tuple((column["name"], column["type"]) for column in table["columns"]),
         files=tuple(File(**file) for file in table["files"]),
-        expects=Expectation(**body["expects"]),
+        expects=Expectation(**body["expects"]) if body["expects"] is not None else None,
         assumptions=tuple(body["assumptions"]),
         private=body["private"] is True,
         parent=body["parent"],

@@ -192,9 +192,20 @@ class Curator:
         query.check_rows(index.size)
         most = 1 if self._unit is None else int(np.unique(self._unit[index], return_counts=True)[1].max(initial=1))
         guarantee = dataclasses.replace(query.promise(most), unit=self._unit_name)
-        with self._ledger.charged(self._entry(query.name, guarantee, whole or query.asked(most), index), self._budget):
+        entry = self._entry(query.name, guarantee, whole or query.asked(most), index)
+        with self._ledger.charged(entry, self._budget):
             value = query.answer(self._codes[index], most, words)
-        return Answer(value, query.name, query.law(most), guarantee, self.space, index.size, words.private)
+        certificate = Certificate(
+            entry.identifier,
+            self._name,
+            self.space,
+            index.size,
+            (Draw(query.name, query.law(most), entry.rows, guarantee),),
+            expects=None,
+            assumptions=_declared(self._unit is not None),
+            private=words.private,
+        )
+        return Answer(value, certificate)
 
     def _entry(self, name: str, guarantee: Guarantee, asked: float, index: Int[np.ndarray, "n"]) -> Entry:
         """The charge for a request about some rows."""
@@ -231,14 +242,18 @@ class Curator:
 
 def _assumptions(channel: Channel, units: bool) -> tuple[str, ...]:
     """What a curator is told and cannot check."""
-    declared = ["columns kept beside the released labels, the row order and the row set are public"]
-    if units:
-        declared.append("the units were declared, and who is one unit with whom is public")
+    declared = [*_declared(units)]
     if channel.kind == CandidateChannel.kind:
         declared.append(f"the prior {_FROM_ELSEWHERE}")
     if channel.kind == ClusterChannel.kind:
         declared.append(f"the clusters are public, and the distribution of classes in each {_FROM_ELSEWHERE}")
     return tuple(declared)
+
+
+def _declared(units: bool) -> tuple[str, ...]:
+    """What is declared for all that leaves."""
+    public = "columns kept beside what is released, the row order and the row set are public"
+    return (public, "the units were declared, and who is one unit with whom is public") if units else (public,)
 
 
 def budget_of(budget: float | tuple[float, float] | None) -> Budget | None:

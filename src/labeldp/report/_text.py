@@ -36,18 +36,10 @@ Parts = list[RenderableType]
 def release_text(done: TableRelease) -> Parts:
     """What was released, what it promises and what it keeps. Nothing in it depends on a true label."""
     certificate = done.certificate
-    expects, law = certificate.expects, certificate.draws[-1].law
-    share = expects.clean_share
     lines = _pairs()
-    _row(lines, "mechanism", _mechanism(certificate.draws[-1].mechanism, law))
-    _row(
-        lines,
-        "truth kept",
-        f"{expects.truth_probability:.1%} of rows, expected: what is released contains the true class",
-    )
-    _row(
-        lines, "worth", f"{int(certificate.rows * share):,} clean rows of {certificate.rows:,} ({share:.1%}), expected"
-    )
+    _row(lines, "mechanism", _mechanism(certificate.draws[-1].mechanism, certificate.law))
+    for name, told in _kept(certificate).items():
+        _row(lines, name, told)
     _row(lines, "columns", _listed([name for name, _ in certificate.columns]))
     _row(lines, "output", str(done.output))
     _row(lines, "ledger", str(done.ledger))
@@ -56,6 +48,18 @@ def release_text(done: TableRelease) -> Parts:
     _row(lines, "spent", f"{told}, by all releases that the ledger knows")
     _row(lines, "your notes", f"{done.notes_file} says what kept columns tell of labels: read it before you share")
     return [_said(certificate.sentence), Text(), lines]
+
+
+def _kept(certificate: Certificate) -> dict[str, str]:
+    """What released labels keep of the true ones, where a channel says it."""
+    expects, rows = certificate.expects, certificate.rows
+    if expects is None:
+        return {}
+    kept, share = expects.truth_probability, expects.clean_share
+    return {
+        "truth kept": f"{kept:.1%} of rows, expected: what is released contains the true class",
+        "worth": f"{int(rows * share):,} clean rows of {rows:,} ({share:.1%}), expected",
+    }
 
 
 def verdict_text(verdict: Verdict) -> Parts:
