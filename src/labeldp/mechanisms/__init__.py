@@ -5,7 +5,8 @@ from labeldp.mechanisms._cluster import ClusterResponse
 from labeldp.mechanisms._drawing import draw
 from labeldp.mechanisms._peers import DeltaWarning, ExchangedLabels, PeerExchange, exchange
 from labeldp.mechanisms._prior import PriorResponse, TopKResponse, checked_prior
-from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query, epsilon_of_answer
+from labeldp.mechanisms._promises import promise_of
+from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query
 from labeldp.mechanisms._randomizer import Expectation, Randomizer, expectation
 from labeldp.mechanisms._response import RandomizedResponse
 from labeldp.mechanisms._subset import SubsetResponse, best_response
@@ -31,10 +32,10 @@ __all__ = [
     "best_unit_response",
     "checked_prior",
     "draw",
-    "epsilon_of_answer",
     "exchange",
     "expectation",
     "grouped",
     "per_unit",
+    "promise_of",
     "unit_sizes",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
@@ -126,18 +126,7 @@ class PeerExchange:
                 DeltaWarning,
                 stacklevel=2,
             )
-        together = shown_above(self.law.collusion(_below(delta), sizes), 7)
-        return Guarantee(
-            self.law.epsilon(_below(delta), sizes),
-            delta,
-            "peer",
-            assumptions=(
-                f"no peer colludes with the learner: against the learner with one peer, epsilon is {together}",
-                "nobody sees who asked whom: against whoever does, and against each peer alone, epsilon is "
-                f"{shown_above(self.view_of_one_peer, 7)} and delta 0",
-                "clusters are public and were not made from these labels",
-            ),
-        )
+        return _guarantee(self.law, sizes, delta)
 
     def delta_at(self, epsilon: float, cluster_sizes: Iterable[Any]) -> float:
         """The delta of the learner's view at an epsilon, the largest over clusters, rounded up.
@@ -283,7 +272,12 @@ class ExchangedLabels(Query):
 
     @cached_property
     def _promise(self) -> Guarantee:
-        return self.peers.guarantee(np.unique(self.clusters, return_counts=True)[1].tolist(), self.delta)
+        return self.peers.guarantee(self._sizes, self.delta)
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """The sizes that clusters have, each once."""
+        return sorted({*np.unique(self.clusters, return_counts=True)[1].tolist()})
 
     def promise(self, labels_of_a_unit: int) -> Guarantee:
         """The learner's view."""
@@ -299,9 +293,13 @@ class ExchangedLabels(Query):
         del labels_of_a_unit
         law = self.peers.law
         return {
-            "kind": self.name, "flip": str(law.flip), "sample": str(law.sample), "fixed": law.fixed,
+            "kind": self.name,
+            "flip": str(law.flip),
+            "sample": str(law.sample),
+            "fixed": law.fixed,
             "delta": repr(self.delta),
-        }  # fmt: skip
+            "cluster_sizes": [str(size) for size in self._sizes],
+        }
 
     def check_rows(self, rows: int) -> None:
         """Refuse another number of rows than there are clusters for."""
@@ -312,6 +310,32 @@ class ExchangedLabels(Query):
         """What is released of each row, -1 where nothing is."""
         del labels_of_a_unit
         return exchange(codes, self.clusters, self.peers, words)[0]
+
+
+def promise_of_exchange(law: Mapping[str, Any]) -> Guarantee:
+    """What an exchange promises, from the integers of its law and the sizes of its clusters.
+
+    Raises:
+        ValueError: They are not those of an exchange.
+    """
+    integers = PeerLaw(int(law["flip"]), int(law["sample"]), law["fixed"] is True)
+    return _guarantee(integers, _sizes(int(size) for size in law["cluster_sizes"]), _delta(float(law["delta"])))
+
+
+def _guarantee(law: PeerLaw, sizes: list[int], delta: float) -> Guarantee:
+    """What the learner's view promises, and beside it what holds without its assumptions."""
+    together = shown_above(law.collusion(_below(delta), sizes), 7)
+    return Guarantee(
+        law.epsilon(_below(delta), sizes),
+        delta,
+        "peer",
+        assumptions=(
+            f"no peer colludes with the learner: against the learner with one peer, epsilon is {together}",
+            "nobody sees who asked whom: against whoever does, and against each peer alone, epsilon is "
+            f"{shown_above(law.alone, 7)} and delta 0",
+            "clusters are public and were not made from these labels",
+        ),
+    )
 
 
 def exchange(

@@ -19,9 +19,6 @@ from labeldp.privacy import Guarantee, Interval, LabelSpace
 #: Cells are numbered with at most so many gaps.
 _MOST_EMPTY = 1 << 20
 
-#: Queries in which a replaced label moves counts by two in all.
-_MOVED_BY_TWO = ("noisy-histogram", "noisy-argmax")
-
 Method = Literal["permute-and-flip", "exponential"]
 
 
@@ -140,16 +137,17 @@ class CellQuery(Query):
         return self.values(counts, self.rate(labels_of_a_unit), words)
 
 
-def epsilon_of_answer(law: Mapping[str, Any]) -> float:
-    """What the answer to a query by cell costs, from the integers of its law, rounded up.
+def promise_of_cells(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
+    """What the answer to a query by cell promises, from the integers of its law.
 
     Raises:
-        ValueError: The law is of no such query.
+        ValueError: They are not those of such a query.
     """
     rate, parts, sensitivity, labels = (int(law[name]) for name in ("rate", "parts", "sensitivity", "labels_of_a_unit"))
-    if law["kind"] not in _MOVED_BY_TWO or (parts, sensitivity) != (PARTS, 2) or rate < 1 or labels < 1:
-        raise ValueError("expected the law of a histogram or of most common classes")
-    return epsilon_of(rate, sensitivity * labels)
+    moved = space.size - 1 if law["kind"] == NoisyMean.name else 2
+    if (parts, sensitivity) != (PARTS, moved) or rate < 1 or labels < 1:
+        raise ValueError(f"expected noise for a sensitivity of {moved}, found other integers")
+    return Guarantee(epsilon_of(rate, sensitivity * labels), trust="central")
 
 
 @dataclass(frozen=True, eq=False)

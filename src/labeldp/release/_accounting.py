@@ -69,11 +69,11 @@ class Accounted:
 
 @dataclass(frozen=True)
 class _Source:
-    """One release: its certificate, and its channel with one row of each kind where rows are at hand."""
+    """A release: its certificate, and the channel of one row of each kind where rows are at hand; none of an answer."""
 
     path: str
     certificate: Certificate
-    channel: Channel
+    channel: Channel | None
     guessed: bool
 
 
@@ -155,7 +155,9 @@ def _source(path: Path) -> _Source:
         certificate = certified(path) if path.is_dir() else read_alone(path)
     except VerificationError as problem:
         raise VerificationError(f"{problem} ({path})") from None
-    law = certificate.draws[-1].law
+    if certificate.of_answer:
+        return _Source(str(path), certificate, None, False)
+    law = certificate.law
     whole = path.is_dir() and certificate.parent is None
     channel = law_of_rows(path, certificate) if whole else channel_of(law)
     guessed = isinstance(channel, CandidateChannel) and not whole

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Float
 
-from labeldp.errors import InputError
+from labeldp.errors import InputError, VerificationError
 from labeldp.privacy import Guarantee, LabelSpace
+from labeldp.release._answer_columns import form_of
 from labeldp.release._certificate import Certificate
+from labeldp.release._verifying import answer_in, certified
+from labeldp.release._writing import declared_public, write_release
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +98,66 @@ class Answer:
         counts = self.value.astype(np.float64)
         total = np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
         return _nearest_distributions(counts / total)
+
+    def save(
+        self,
+        directory: str | Path,
+        table: object = None,
+        *,
+        keep: Sequence[str] | Literal["all"] | None = None,
+        label: str | None = None,
+    ) -> Path:
+        """Write the answer with its certificate into a new folder.
+
+        Args:
+            directory: A folder that does not exist yet; it appears at once, complete.
+            table: For the labels that peers exchanged: one row for each label, a pandas or polars frame, or an Arrow
+                table.
+            keep: The columns of the table that you declare public, or ``"all"``. The true label must not be one.
+            label: The name that the columns begin with, by default the curator's name of the labels.
+
+        Raises:
+            InputError: The answer has no line for each row of a table, the table has another number of rows, no
+                column was declared public, or a column has the name of one that is added.
+            OutputError: The folder exists.
+
+        Example:
+            >>> import tempfile
+            >>> from labeldp import Classes, Curator, NoisyHistogram
+            >>> from labeldp.release import Answer
+            >>> space = Classes(["no", "yes"])
+            >>> answer = Curator(["no"] * 900, space, name="ill").answer(NoisyHistogram(space, epsilon=1.0))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     again = Answer.load(answer.save(f"{folder}/shared"))
+            >>> bool((again.value == answer.value).all()), again.guarantee.epsilon
+            (True, 1.0)
+        """
+        name, form = label or self.certificate.label, form_of(self.law)
+        if table is not None and not form.by_row:
+            raise InputError(f"expected no table beside the answer to {self.query}, which has no line for each row")
+        public = pa.table({}) if table is None else declared_public(pa.table(table), keep)
+        if table is not None and public.num_rows != len(self.value):
+            raise InputError(f"expected a table of {len(self.value)} rows like the answer, found {public.num_rows}")
+        added = form.names(name, self.space)
+        if taken := {name, *added} & set(public.column_names):
+            raise InputError(f"expected other names beside the answer, found a column {min(taken)!r}; leave it out")
+        columns = {each: public[each] for each in public.column_names}
+        columns |= dict(zip(added, form.write(self.value, self.space), strict=True))
+        return write_release(Path(directory), pa.table(columns), dataclasses.replace(self.certificate, label=name))
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Self:
+        """The answer in a folder, checked against its certificate.
+
+        Raises:
+            VerificationError: The folder and its certificate do not agree, or it holds released labels.
+        """
+        certificate = certified(Path(directory))
+        if not certificate.of_answer:
+            raise VerificationError(
+                f"expected an answer in {directory}, found released labels; open them with Release.load"
+            )
+        return cls(answer_in(Path(directory), certificate), certificate)
 
     def __repr__(self) -> str:
         public = "" if self.certificate.private else ", NOT PRIVATE (test words)"

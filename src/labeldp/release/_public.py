@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.errors import TableError
-from labeldp.privacy import LabelSpace, ResponseChannel, channel_of
-from labeldp.release._columns import column_types
+from labeldp.privacy import LabelSpace, ResponseChannel
 from labeldp.release._release import Release
 from labeldp.release._survey import label_codes
 from labeldp.release._tables import open_table
-from labeldp.release._verifying import read_certificate
+from labeldp.release._verifying import added_columns, read_certificate
 
 _ROWS_PER_BATCH = 1 << 18
 
@@ -44,7 +43,7 @@ def public_columns(directory: str | Path) -> pa.Table:
     """
     folder = Path(directory)
     certificate = read_certificate(folder)
-    added = column_types(certificate.label, certificate.space, channel_of(certificate.draws[-1].law))
+    added = added_columns(certificate)
     names = [name for name, _ in certificate.columns if name not in added]
     try:
         parts = [pq.read_table(folder / file.name, columns=names, partitioning=None) for file in certificate.files]

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
-from labeldp.mechanisms import Expectation, epsilon_of_answer, expectation
-from labeldp.privacy import CandidateChannel, Channel, GroupedChannel, channel_of, shown_above
-from labeldp.release._certificate import UNKNOWN, Certificate, File
+from labeldp.mechanisms import Expectation, expectation, promise_of
+from labeldp.privacy import CandidateChannel, Channel, GroupedChannel, Guarantee, channel_of, shown_above
+from labeldp.release._answer_columns import CLUSTERS, Form, form_of
+from labeldp.release._certificate import UNKNOWN, Certificate, Draw, File
 from labeldp.release._columns import CODES, column_name, column_types, from_column
 from labeldp.release._output import CERTIFICATE
 from labeldp.release._tables import ahead
@@ -98,12 +99,14 @@ def verified(folder: Path) -> tuple[Certificate, np.ndarray, Channel]:
     """The certificate, the released labels and the channel in a folder, once they are verified.
 
     Raises:
-        VerificationError: They do not agree.
+        VerificationError: They do not agree, or the folder holds an answer.
     """
     certificate = certified(folder)
+    if certificate.of_answer:
+        raise VerificationError(f"expected released labels in {folder}, found an answer; open it with Answer.load")
     parts = [part for _, part in _fields(folder, certificate)]
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return certificate, joined.pop(CODES), channel_of(certificate.draws[-1].law, joined)
+    return certificate, joined.pop(CODES), channel_of(certificate.law, joined)
 
 
 def certified(folder: Path) -> Certificate:
@@ -143,7 +146,7 @@ def read_alone(file: Path) -> Certificate:
 
 def law_of_rows(folder: Path, certificate: Certificate) -> Channel:
     """The channel of a verified folder, with one row for each number of candidates that its rows have."""
-    law = certificate.draws[-1].law
+    law = certificate.law
     if not isinstance(channel_of(law), CandidateChannel):
         return channel_of(law)
     found: dict[int, np.ndarray] = {}
@@ -162,29 +165,46 @@ def _words(_: Path, certificate: Certificate) -> str:
 
 def _laws(_: Path, certificate: Certificate) -> str:
     """Each charge's epsilon follows from the integers of its law."""
-    *answers, last = certificate.draws
+    *before, last = certificate.draws
+    answers = certificate.draws if certificate.of_answer else before
     for draw in answers:
-        epsilon = epsilon_of_answer(draw.law)
-        if (draw.guarantee.epsilon, draw.guarantee.delta) != (epsilon, 0.0):
-            raise VerificationError(f"expected epsilon {epsilon!r}, found {draw.guarantee.epsilon!r}")
-        if (draw.guarantee.unit, draw.guarantee.trust) != (last.guarantee.unit, "central"):
-            raise VerificationError("expected a curator's answers about the unit of the release, found others")
-    for draw in (last,):
-        channel = channel_of(draw.law)
-        if (draw.guarantee.epsilon, draw.guarantee.delta) != (channel.epsilon, 0.0):
-            raise VerificationError(f"expected epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")
-        if channel.classes != certificate.space.size:
-            raise VerificationError(f"expected a law of {certificate.space.size} classes, found {channel.classes}")
-        if (draw.guarantee.unit != "row") != isinstance(channel, GroupedChannel):
-            raise VerificationError(f"expected a law for the unit {draw.guarantee.unit!r}, found another")
-        if certificate.parent is not None and not _HASH.fullmatch(str(certificate.parent)):
-            raise VerificationError("expected the SHA-256 of the release that this is part of, found something else")
-        if certificate.parent is None and not draw.rows.may_be(certificate.rows):
-            raise VerificationError(f"expected a charge for {certificate.rows} rows, found other rows")
-        expected = expectation(channel, np.ones(())) if not draw.law["by_row"] else None
-        if expected is not None and (certificate.expects is None or not _close(expected, certificate.expects)):
-            raise VerificationError("expected what the law keeps of a label, found other figures")
+        _answer_law(draw, last.guarantee.unit, certificate)
+    if not certificate.of_answer:
+        _label_law(last, certificate)
+    if certificate.parent is not None and not _HASH.fullmatch(str(certificate.parent)):
+        raise VerificationError("expected the SHA-256 of the release that this is part of, found something else")
+    if certificate.parent is None and not last.rows.may_be(certificate.rows):
+        raise VerificationError(f"expected a charge for {certificate.rows} rows, found other rows")
     return f"epsilon {shown_above(certificate.guarantee.epsilon, 7)}, rounded up"
+
+
+def _answer_law(draw: Draw, unit: str, certificate: Certificate) -> None:
+    """The promise of an answer follows from the integers of its law; what it assumes is said, and more may be."""
+    found, expected = draw.guarantee, promise_of(draw.law, certificate.space)
+    if _numbers(found) != _numbers(expected):
+        raise VerificationError(f"expected {_numbers(expected)} as (epsilon, delta, rho), found {_numbers(found)}")
+    if (found.unit, found.trust) != (unit, expected.trust) or not set(expected.assumptions) <= set(found.assumptions):
+        raise VerificationError("expected a curator's or peers' answer about the unit of the release, found another")
+
+
+def _label_law(draw: Draw, certificate: Certificate) -> None:
+    """The promise of released labels follows from their channel."""
+    channel = channel_of(draw.law)
+    if _numbers(draw.guarantee) != (channel.epsilon, 0.0, None):
+        raise VerificationError(f"expected epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")
+    if channel.classes != certificate.space.size:
+        raise VerificationError(f"expected a law of {certificate.space.size} classes, found {channel.classes}")
+    if (draw.guarantee.unit != "row") != isinstance(channel, GroupedChannel):
+        raise VerificationError(f"expected a law for the unit {draw.guarantee.unit!r}, found another")
+    if certificate.expects is None:
+        raise VerificationError("expected what the law keeps of a label, found nothing")
+    expected = certificate.expects if draw.law["by_row"] else expectation(channel, np.ones(()))
+    if not _close(expected, certificate.expects):
+        raise VerificationError("expected what the law keeps of a label, found other figures")
+
+
+def _numbers(guarantee: Guarantee) -> tuple[float, float, float | None]:
+    return guarantee.epsilon, guarantee.delta, guarantee.rho
 
 
 def _close(one: Expectation, other: Expectation) -> bool:
@@ -212,26 +232,47 @@ def _schemas(folder: Path, certificate: Certificate) -> str:
     for file in certificate.files:
         with pq.ParquetFile(folder / file.name) as opened:
             schema = opened.schema_arrow
-            columns = tuple((field.name, str(field.type)) for field in schema)
+            listed = tuple((field.name, str(field.type)) for field in schema)
             fields = [field.name for field in schema if _has_metadata(field)]
             extra = set(opened.metadata.metadata or {}) - _ALLOWED_METADATA
-            if columns != certificate.columns:
-                raise VerificationError(f"expected the listed columns in {file.name}, found {[n for n, _ in columns]}")
+            if listed != certificate.columns:
+                raise VerificationError(
+                    f"expected the listed columns in {file.name}, found {[name for name, _ in listed]}"
+                )
             if extra or schema.metadata or fields:
                 raise VerificationError(
                     f"expected no metadata in {file.name}, found {sorted(map(str, extra or fields))}"
                 )
             if opened.metadata.num_rows != file.rows:
                 raise VerificationError(f"expected {file.rows} rows in {file.name}, found {opened.metadata.num_rows}")
-    if sum(file.rows for file in certificate.files) != certificate.rows:
+    rows, columns = sum(file.rows for file in certificate.files), dict(certificate.columns)
+    form = form_of(certificate.law) if certificate.of_answer else None
+    if rows != certificate.rows and (form is None or form.by_row):
         raise VerificationError("expected files with the listed number of rows in all")
-    if certificate.label in dict(certificate.columns):
+    if certificate.label in columns:
         raise VerificationError(f"expected the label column {certificate.label!r} to be gone, found it")
-    expected = column_types(certificate.label, certificate.space, channel_of(certificate.draws[-1].law))
-    for name, kind in expected.items():
-        if dict(certificate.columns).get(name) != str(kind):
+    if form is not None:
+        _answer_columns(form, certificate)
+        return f"{len(columns)} columns, {rows} lines"
+    for name, kind in column_types(certificate.label, certificate.space, channel_of(certificate.law)).items():
+        if columns.get(name) != str(kind):
             raise VerificationError(f"expected a column {name!r} of type {kind}")
-    return f"{len(certificate.columns)} columns, {certificate.rows} rows"
+    return f"{len(columns)} columns, {rows} rows"
+
+
+def _answer_columns(form: Form, certificate: Certificate) -> None:
+    """An answer has its columns, and public ones only where it has a line for each row."""
+    found, expected = [name for name, _ in certificate.columns], form.names(certificate.label, certificate.space)
+    if not set(expected) <= set(found) or (found != expected and not form.by_row):
+        raise VerificationError(f"expected the columns {expected} of an answer, found {found}")
+
+
+def added_columns(certificate: Certificate) -> list[str]:
+    """The columns of a release that were not in the table: released labels, or an answer, and what belongs to them."""
+    label, space = certificate.label, certificate.space
+    if certificate.of_answer:
+        return [*form_of(certificate.law).names(label, space), column_name(label, CLUSTERS)]
+    return list(column_types(label, space, channel_of(certificate.law)))
 
 
 def _has_metadata(field: pa.Field) -> bool:
@@ -244,7 +285,10 @@ def _has_metadata(field: pa.Field) -> bool:
 
 def _values(folder: Path, certificate: Certificate) -> str:
     """Every released value is one that the law can give."""
-    law = certificate.draws[-1].law
+    if certificate.of_answer:
+        answer_in(folder, certificate)
+        return "all of the form of such an answer"
+    law = certificate.law
     for file, part in _fields(folder, certificate):
         codes = part.pop(CODES)
         channel = channel_of(law, part)
@@ -252,6 +296,24 @@ def _values(folder: Path, certificate: Certificate) -> str:
             row = int(np.argmin(channel.possible(codes)))
             raise VerificationError(f"expected only outcomes of the law in {file.name}, found another (+{row})")
     return "all within the law"
+
+
+def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
+    """The answer in a folder.
+
+    Raises:
+        VerificationError: It is not of the form of its query, or its clusters have other sizes than were accounted for.
+    """
+    form, columns = form_of(certificate.law), [name for name, _ in certificate.columns]
+    names, clusters = form.names(certificate.label, certificate.space), column_name(certificate.label, CLUSTERS)
+    counted = [clusters] if form.by_row and clusters in columns else []
+    parts = [pq.read_table(folder / file.name, columns=[*names, *counted]) for file in certificate.files]
+    table = pa.concat_tables(parts)
+    if counted:
+        sizes = np.unique(np.unique(table[clusters].to_numpy(), return_counts=True)[1])
+        if sizes.tolist() != [int(size) for size in certificate.law["cluster_sizes"]]:
+            raise VerificationError("expected clusters of the sizes that were accounted for, found others")
+    return form.read([table[name].combine_chunks() for name in names], certificate.space)
 
 
 _CHECKS: dict[str, Callable[[Path, Certificate], str]] = {
@@ -265,7 +327,7 @@ _CHECKS: dict[str, Callable[[Path, Certificate], str]] = {
 
 def _fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File, dict[str, np.ndarray]]]:
     """Released codes and what differs by row, batch by batch."""
-    law: Any = certificate.draws[-1].law
+    law: Any = certificate.law
     columns = {name: column_name(certificate.label, name) for name in (CODES, *law["by_row"])}
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // certificate.space.size))
     for file in certificate.files:

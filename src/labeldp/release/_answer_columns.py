@@ -1,0 +1,114 @@
+"""Answers as Arrow columns, and back; one form for each shape of answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from labeldp.errors import VerificationError
+from labeldp.mechanisms import ExchangedLabels, NoisyArgmax, NoisyHistogram, NoisyMean
+from labeldp.privacy import LabelSpace
+from labeldp.release._columns import CODES, column_name
+
+#: The column that says in which cluster peers exchanged a row's label.
+CLUSTERS = "clusters"
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the answers to a query are written.
+
+    Attributes:
+        names: The columns of an answer about a label.
+        write: Their values, in that order.
+        read: The answer from its columns.
+        by_row: Whether there is a line for each row of the table, and not for each cell.
+    """
+
+    names: Callable[[str, LabelSpace], list[str]]
+    write: Callable[[np.ndarray, LabelSpace], list[pa.Array]]
+    read: Callable[[list[pa.Array], LabelSpace], np.ndarray]
+    by_row: bool = False
+
+
+def form_of(law: Mapping[str, Any]) -> Form:
+    """The form of the answers that a law is of.
+
+    Raises:
+        VerificationError: It is of no known query.
+    """
+    if law.get("kind") not in _FORMS:
+        raise VerificationError("expected the answer to a query that is known here, found another; upgrade labeldp")
+    return _FORMS[law["kind"]]
+
+
+def _for_each_class(label: str, space: LabelSpace) -> list[str]:
+    return [f"{label}_{point}" for point in space.points]
+
+
+def _released(label: str, _: LabelSpace) -> list[str]:
+    return [column_name(label, CODES)]
+
+
+def _numbers(value: np.ndarray, _: LabelSpace) -> list[pa.Array]:
+    return [pa.array(np.ascontiguousarray(column)) for column in np.atleast_2d(value.T)]
+
+
+def _columns_read(columns: list[pa.Array], _: LabelSpace) -> np.ndarray:
+    found = [_complete(column).to_numpy(zero_copy_only=False) for column in columns]
+    if not all(np.isfinite(column).all() for column in found):
+        raise VerificationError("expected finite numbers in an answer, found another")
+    return np.stack(found, axis=1)
+
+
+def _means_read(columns: list[pa.Array], space: LabelSpace) -> np.ndarray:
+    means = np.asarray(_complete(columns[0]).to_numpy(zero_copy_only=False))
+    points = np.asarray(space.points, dtype=np.float64)
+    if (means < points[0]).any() or (means > points[-1]).any():
+        raise VerificationError("expected means inside the interval, found another")
+    return means
+
+
+def _classes(value: np.ndarray, space: LabelSpace) -> list[pa.Array]:
+    codes = pa.array(value.astype(np.int64), mask=value < 0)
+    return [pa.array(space.points, space.arrow_type()).take(codes)]
+
+
+def _classes_read(columns: list[pa.Array], space: LabelSpace) -> np.ndarray:
+    return _codes(_complete(columns[0]), space)
+
+
+def _some_classes_read(columns: list[pa.Array], space: LabelSpace) -> np.ndarray:
+    return _codes(columns[0], space).astype(np.int8)
+
+
+def _codes(column: pa.Array, space: LabelSpace) -> np.ndarray:
+    """Codes of classes, -1 where there is none."""
+    codes = pc.index_in(column, value_set=pa.array(space.points, space.arrow_type()))
+    if codes.null_count != column.null_count:
+        raise VerificationError("expected only declared labels in an answer, found others")
+    return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _complete(column: pa.Array) -> pa.Array:
+    if column.null_count:
+        raise VerificationError(f"expected a value in every line of an answer, found {column.null_count} nulls")
+    return column
+
+
+_COUNTS = Form(_for_each_class, _numbers, _columns_read)
+
+_FORMS: Mapping[str, Form] = MappingProxyType(
+    {
+        NoisyHistogram.name: _COUNTS,
+        NoisyArgmax.name: Form(_released, _classes, _classes_read),
+        NoisyMean.name: Form(lambda label, _: [f"{label}_mean"], _numbers, _means_read),
+        ExchangedLabels.name: Form(_released, _classes, _some_classes_read, by_row=True),
+    }
+)
