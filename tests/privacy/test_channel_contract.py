@@ -63,8 +63,16 @@ def cluster_responses(epsilon, bits):
     return ClusterChannel.at(distributions, epsilon, np.array([2, 0, 1, 1], dtype=np.int32), bits)
 
 
+def redrawing_responses(epsilon, bits):
+    """One probability to redraw for all clusters; a row in the last one, which stands for the worst there can be."""
+    distributions, floor = np.array([[0.25] * 4, [0.7, 0.1, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4]]), 0.1
+    redrawn = math.nextafter(1 / (1 + math.expm1(epsilon) * floor), 1.0)
+    return ClusterChannel.redrawing(distributions, floor, redrawn, np.array([3, 0, 1, 2], dtype=np.int32), bits)
+
+
 CASES = {
     "cluster": (ClusterChannel, cluster_responses),
+    "cluster-redrawing": (ClusterChannel, redrawing_responses),
     "response-2": (ResponseChannel, lambda e, bits: ResponseChannel.at(2, e, bits)),
     "response-3": (ResponseChannel, lambda e, bits: ResponseChannel.at(3, e, bits)),
     "response-10": (ResponseChannel, lambda e, bits: ResponseChannel.at(10, e, bits)),

@@ -51,15 +51,41 @@ def cluster_weights(distribution: list[float], epsilon: float, bits: int) -> tup
     With ``lambda = 1 / (1 + (e - 1) q_min)`` and ``weights = ceil(lambda q W)`` the least weight is at least
     ``lambda q_min W``, so ``keep = W - sum(weights) <= (1 - lambda) W = (e - 1) lambda q_min W <= (e - 1) least``.
     """
-    word = 1 << bits
-    parts = [Fraction(chance) for chance in distribution]
-    total = sum(parts)
-    exact = [part / total for part in parts]
-    drawn = 1 / (1 + (exp_below(epsilon) - 1) * min(exact))
-    weights = tuple(max(1, math.ceil(drawn * chance * word)) for chance in exact)
+    word, gain = 1 << bits, exp_below(epsilon) - 1
+    shares = _shares(distribution)
+    whole = sum(shares) * gain.denominator + gain.numerator * min(shares)  # lambda q = share * denominator / whole
+    weights = tuple(max(1, -(-share * gain.denominator * word // whole)) for share in shares)
     if sum(weights) >= word:
         accept(Fraction(1), epsilon, bits)
     return word - sum(weights), weights
+
+
+def redrawn_weights(distribution: list[float], floor: float, redrawn: float, bits: int) -> tuple[int, tuple[int, ...]]:
+    """Weights ``(keep, weights)`` of the response towards ``q`` that redraws a label with a given probability.
+
+    With ``weights = max(least, ceil(lambda q W))`` and ``least`` as in ``bounds_redrawn``.
+    """
+    word, chance = 1 << bits, Fraction(redrawn)
+    shares = _shares(distribution)
+    least, whole = bounds_redrawn(len(shares), floor, redrawn, bits)[1], sum(shares) * chance.denominator
+    weights = tuple(max(least, -(-share * chance.numerator * word // whole)) for share in shares)
+    return word - sum(weights), weights
+
+
+def bounds_redrawn(classes: int, floor: float, redrawn: float, bits: int) -> tuple[int, int]:
+    """The most that ``keep`` and the least that a weight of ``redrawn_weights`` can be, for all ``q`` whatever.
+
+    ``least = ceil(lambda floor W)``. The weights sum to at least ``lambda W``, since ``q`` sums to one, and to at least
+    ``classes * least``, so ``keep`` is at most the smaller of what each of them leaves of W.
+    """
+    word, chance = 1 << bits, Fraction(redrawn)
+    least = max(1, math.ceil(chance * Fraction(floor) * word))
+    return min(math.floor((1 - chance) * word), word - classes * least), least
+
+
+def _shares(distribution: list[float]) -> list[int]:
+    """A distribution as whole numbers, in steps of 2**-80; weights are set for the shares that these have."""
+    return [int(chance * 2.0**80) for chance in distribution]
 
 
 def accept(odds: Fraction, epsilon: float, bits: int) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
 
-from labeldp.privacy._calibration import accept, cluster_weights
+from labeldp.privacy._calibration import accept, bounds_redrawn, cluster_weights, redrawn_weights
 from labeldp.privacy._channel import Channel, Levels, Membership, Table
+from labeldp.privacy._rounding import log_above
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +44,12 @@ class ClusterChannel(Channel):
     def __post_init__(self) -> None:
         if len(self.keep) != len(self.weights) or not self.keep:
             raise ValueError("expected a weight of the true class for each cluster")
-        for keep, weights in zip(self.keep, self.weights, strict=True):
-            if len(weights) != self.classes or min(keep, *weights) < 1 or keep + sum(weights) != 1 << self.bits:
-                raise ValueError("expected weights of at least 1 that use every word once")
+        keep, limits = self._numbers
+        most = np.uint64((1 << self.bits) - 1)
+        # sums that rise from above 0 have not passed 2**64, so that what is left of W is exactly what keep must be
+        rising = limits[:, 0].all() and (limits[:, 1:] > limits[:, :-1]).all() and (limits[:, -1] <= most).all()
+        if not (rising and keep.all() and (keep == most - limits[:, -1] + np.uint64(1)).all()):
+            raise ValueError("expected weights of at least 1 that use every word once")
         if self.clusters.size and not (self.clusters.min() >= 0 and self.clusters.max() < len(self.keep)):
             raise ValueError("expected cluster numbers that count the distributions from 0")
 
@@ -62,6 +67,37 @@ class ClusterChannel(Channel):
         channel = cls(distributions.shape[1], keep, weights, clusters, bits=bits)
         accept(channel.odds, epsilon, bits)
         return channel
+
+    @classmethod
+    def redrawing(
+        cls,
+        distributions: Float[np.ndarray, "clusters k"],
+        floor: float,
+        redrawn: float,
+        clusters: Int[np.ndarray, "n"],
+        bits: int = 64,
+    ) -> Self:
+        """The channel that redraws a label with the same probability in all clusters, as the paper prints it.
+
+        A last cluster is declared in which no row is: it has the most ``keep`` and the least weight that any
+        distribution of that floor can have. So the odds are those that were known before any distribution was.
+        """
+        k = distributions.shape[1]
+        most, least = bounds_redrawn(k, floor, redrawn, bits)
+        room = most > 2 * k + (1 << bits >> 40)  # for sums that are rounded up, and a floor that is rounded down
+        asked = log_above(1 + (1 / Fraction(redrawn) - 1) / Fraction(floor))
+        accept(1 + Fraction(most, least) * room, asked or math.ulp(0.0), bits)
+        found = [redrawn_weights(line.tolist(), floor, redrawn, bits) for line in distributions]
+        found.append((most, ((1 << bits) - most - (k - 1) * least, *[least] * (k - 1))))
+        keep, weights = tuple(keep for keep, _ in found), tuple(weights for _, weights in found)
+        return cls(k, keep, weights, clusters, bits=bits)
+
+    @cached_property
+    def epsilons(self) -> tuple[float, ...]:
+        """What each cluster that was declared costs, rounded up: ``log(1 + (1 - lambda) / (lambda q_min))``."""
+        return tuple(
+            log_above(1 + Fraction(keep, min(line))) for keep, line in zip(self.keep, self.weights, strict=True)
+        )
 
     @cached_property
     def odds(self) -> Fraction:
@@ -93,8 +129,7 @@ class ClusterChannel(Channel):
         from labeldp.privacy._kernels import draw_cluster  # noqa: PLC0415 (the compiler loads at the first draw)
 
         released = np.empty(codes.size, dtype=np.int32)
-        limits = np.array([list(accumulate(weights)) for weights in self.weights], dtype=np.uint64)
-        draw_cluster(codes, words, self.clusters, np.array(self.keep, dtype=np.uint64), limits, released)
+        draw_cluster(codes, words, self.clusters, *self._numbers, released)
         return released
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
@@ -121,9 +156,26 @@ class ClusterChannel(Channel):
         matrix = np.tile(drawn[cluster], (self.classes, 1)) + kept[cluster] * np.eye(self.classes)
         return Table(np.arange(self.classes, dtype=np.int32), matrix)
 
+    def take(self, rows: slice | Int[np.ndarray, "m"]) -> Self:
+        """The channel of some of its rows; its clusters were checked, and what is known of them is kept."""
+        part = copy.copy(self)
+        vars(part).pop("membership", None)
+        vars(part)["clusters"] = self.clusters[rows]
+        return part
+
+    @cached_property
+    def _numbers(self) -> tuple[UInt64[np.ndarray, "clusters"], UInt64[np.ndarray, "clusters k"]]:
+        """The weight of the true class and the running sums of all weights, in each cluster."""
+        try:
+            keep, weights = np.array(self.keep, dtype=np.uint64), np.array(self.weights, dtype=np.uint64)
+        except (OverflowError, TypeError, ValueError):
+            raise ValueError("expected weights of at least 1 that use every word once") from None
+        if weights.shape != (len(self.keep), self.classes):
+            raise ValueError(f"expected weights of {self.classes} classes in each cluster")
+        return keep, np.cumsum(weights, axis=1, dtype=np.uint64)
+
     @cached_property
     def _chances(self) -> tuple[Float[np.ndarray, "clusters"], Float[np.ndarray, "clusters k"]]:
         """Chances to keep, and to draw each class, in each cluster."""
-        word = 1 << self.bits
-        kept = np.array([float(Fraction(keep, word)) for keep in self.keep])
-        return kept, np.array([[float(Fraction(w, word)) for w in weights] for weights in self.weights])
+        (keep, limits), word = self._numbers, 2.0**self.bits
+        return keep / word, np.diff(limits, axis=1, prepend=np.uint64(0)) / word
