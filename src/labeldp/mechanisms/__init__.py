@@ -1,7 +1,7 @@
 """How a label leaves: randomizers, the draw, queries, and the exchange between peers."""
 
 from labeldp.mechanisms._bits import BitResponse
-from labeldp.mechanisms._cluster import ClusterResponse
+from labeldp.mechanisms._cluster import ClusterParameters, ClusterResponse, truncated
 from labeldp.mechanisms._drawing import draw
 from labeldp.mechanisms._peers import DeltaWarning, ExchangedLabels, PeerExchange, exchange
 from labeldp.mechanisms._prior import PriorResponse, TopKResponse, checked_prior
@@ -14,6 +14,7 @@ from labeldp.mechanisms._units import best_unit_response, grouped, per_unit, uni
 
 __all__ = [
     "BitResponse",
+    "ClusterParameters",
     "ClusterResponse",
     "DeltaWarning",
     "ExchangedLabels",
@@ -37,5 +38,6 @@ __all__ = [
     "grouped",
     "per_unit",
     "promise_of",
+    "truncated",
     "unit_sizes",
 ]

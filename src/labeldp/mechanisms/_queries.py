@@ -283,6 +283,8 @@ class NoisyMean(CellQuery):
 def cell_numbers(cells: object) -> Int[np.ndarray, "n"]:
     """Cells as numbers from 0."""
     array = np.asarray(cells)
+    if np.ma.is_masked(cells):
+        raise InputError("expected the number of each row's cell, found rows without one; give them a cell")
     if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0:
         raise InputError(
             f"expected the number of each row's cell as integers of shape (rows,), found {array.dtype} of shape "

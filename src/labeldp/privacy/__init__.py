@@ -13,7 +13,7 @@ from labeldp.privacy._law import CHANNELS, channel_of, law_of
 from labeldp.privacy._losses import PrivacyLoss
 from labeldp.privacy._peers import LARGEST_CLUSTER, PeerLaw
 from labeldp.privacy._response import ResponseChannel
-from labeldp.privacy._rounding import exp_below, log_above, printed_above, shown_above
+from labeldp.privacy._rounding import exp_below, log_above, printed_above, rest_of, shown_above
 from labeldp.privacy._sets import pack, unpack
 from labeldp.privacy._spaces import REFUSE, Classes, Interval, LabelSpace, space_from
 from labeldp.privacy._subset import SubsetChannel
@@ -54,6 +54,7 @@ __all__ = [
     "pair_share",
     "printed_above",
     "prior_candidates",
+    "rest_of",
     "row_arrays",
     "shown_above",
     "space_from",

@@ -58,6 +58,15 @@ def exact_sum(epsilons: Iterable[float]) -> Decimal:
     return total
 
 
+def rest_of(total: float, part: float) -> float:
+    """What is left of an epsilon, as a float whose printed form and the part's add up to no more."""
+    left = Context(prec=2000).subtract(Decimal(repr(total)), Decimal(repr(part)))
+    rest = float(left)
+    while Decimal(repr(rest)) > left:
+        rest = math.nextafter(rest, -math.inf)
+    return rest
+
+
 def power_above(ratio: Fraction, exponent: int) -> Fraction:
     """A rational number at least ``ratio ** exponent`` with a numerator of moderate length, by squaring."""
     result, square = Fraction(1), ratio

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
-from decimal import Context, Decimal
 from typing import Literal
 
 import numpy as np
@@ -14,7 +12,7 @@ from jaxtyping import Int
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.mechanisms import ClusterResponse, NoisyHistogram
-from labeldp.privacy import Rows
+from labeldp.privacy import Rows, rest_of
 from labeldp.release._answer import Answer
 from labeldp.release._certificate import Draw
 from labeldp.release._curator import Curator
@@ -95,7 +93,7 @@ def cluster_response(
     if curator.has_units:
         raise InputError("expected a curator of single rows, found units of several; use a randomizer for them")
     counted = answered = np.arange(len(curator))
-    first, second = (share * total, _rest(total, share * total)) if split == "epsilon" else (total, total)
+    first, second = (share * total, rest_of(total, share * total)) if split == "epsilon" else (total, total)
     if split == "rows":
         counted, answered = _public_parts(len(curator), share)
     query = NoisyHistogram(curator.space, first, numbers[counted], int(numbers.max()) + 1)
@@ -125,12 +123,3 @@ def _public_parts(rows: int, share: float) -> tuple[Int[np.ndarray, "a"], Int[np
     first[order[: min(max(1, round(share * order.size)), order.size - 1)]] = True
     chosen = np.repeat(first, run)[:rows]
     return np.flatnonzero(chosen), np.flatnonzero(~chosen)
-
-
-def _rest(total: float, part: float) -> float:
-    """What is left of an epsilon, as a float whose printed form and the part's add up to no more."""
-    left = Context(prec=2000).subtract(Decimal(repr(total)), Decimal(repr(part)))
-    rest = float(left)
-    while Decimal(repr(rest)) > left:
-        rest = math.nextafter(rest, 0.0)
-    return rest
