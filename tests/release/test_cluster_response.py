@@ -7,13 +7,26 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from labeldp import Classes, ClusterResponse, Curator, NoisyHistogram, RandomizedResponse, Release, verify
+import labeldp.release._curator as curator_module
+from labeldp import (
+    Classes,
+    ClusterResponse,
+    Curator,
+    NoisyHistogram,
+    PriorResponse,
+    RandomizedResponse,
+    Release,
+    verify,
+)
 from labeldp.errors import BudgetError, EpsilonError, InputError, PriorError
-from labeldp.release import accounted, cluster_response
+from labeldp.mechanisms import ClusterParameters
+from labeldp.privacy import unpack
+from labeldp.release import accounted, cluster_prior_response, cluster_response
 
 SPACE = Classes(["a", "b", "c"])
 CLUSTERS = np.repeat([0, 1, 2], 400)
 LABELS = np.array(["a", "b", "c"])[np.where(np.arange(1200) % 10 < 8, CLUSTERS, (CLUSTERS + 1) % 3)]
+PRINTED = ClusterParameters(SPACE, tau=0.1, sigma=4.0, lam=0.8)
 
 
 def test_all_of_epsilon_is_spent_and_no_more():
@@ -104,7 +117,48 @@ BAD = {
     "clusters of other rows": (lambda c: cluster_response(c, CLUSTERS[:5], 1.0), InputError, "each of the 1200 rows"),
     "missing clusters": (lambda c: cluster_response(c, np.full(1200, np.nan), 1.0), InputError, "as integers"),
     "negative clusters": (lambda c: cluster_response(c, CLUSTERS - 1, 1.0), InputError, "numbered from 0"),
-    "share": (lambda c: cluster_response(c, CLUSTERS, 1.0, share=1.0), InputError, "between 0 and 1"),
+    "share": (lambda c: cluster_response(c, CLUSTERS, 1.0, share=1.5), InputError, "between 0 and 1"),
+    "no share": (lambda c: cluster_response(c, CLUSTERS, 1.0, share=0.0), InputError, "between 0 and 1"),
+    "all rows": (lambda c: cluster_response(c, CLUSTERS, 1.0, share=1, split="rows"), InputError, "between 0 and 1"),
+    "no clusters": (lambda c: cluster_response(c, [], 1.0), InputError, "as integers"),
+    "unknown clusters": (lambda c: cluster_response(c, [None] * 1200, 1.0), InputError, "as integers"),
+    "masked clusters": (
+        lambda c: cluster_response(c, np.ma.masked_array(CLUSTERS, mask=CLUSTERS == 1), 1.0),
+        InputError,
+        "rows without one",
+    ),
+    "neither": (lambda c: cluster_response(c, CLUSTERS), InputError, "found neither"),
+    "both": (lambda c: cluster_response(c, CLUSTERS, 1.0, parameters=PRINTED), InputError, "parameters alone"),
+    "floor and tau": (
+        lambda c: cluster_response(c, CLUSTERS, parameters=PRINTED, floor=0.1),
+        InputError,
+        "parameters alone",
+    ),
+    "share and sigma": (
+        lambda c: cluster_response(c, CLUSTERS, parameters=PRINTED, share=0.2),
+        InputError,
+        "parameters alone",
+    ),
+    "parameters of others": (
+        lambda c: cluster_response(c, CLUSTERS, parameters=ClusterParameters(Classes([0, 1]), 0.1, 1.0, 0.5)),
+        InputError,
+        "another",
+    ),
+    "rows with lambda 1": (
+        lambda c: cluster_response(c, CLUSTERS, parameters=ClusterParameters(SPACE, 0, 1.0, 1), split="rows"),
+        InputError,
+        "lam below 1",
+    ),
+    "budget of parameters": (
+        lambda c: cluster_response(c, CLUSTERS, parameters=ClusterParameters(SPACE, 0.1, 2.0, 0.8)),
+        BudgetError,
+        "within the budget",
+    ),
+    "prior without labels": (lambda c: cluster_prior_response(c, CLUSTERS, 1.0, share=1.0), InputError, "below 1"),
+    "prior's split": (lambda c: cluster_prior_response(c, CLUSTERS, 1.0, split="x"), InputError, "epsilon or rows"),
+    "prior's clusters": (lambda c: cluster_prior_response(c, CLUSTERS - 1, 1.0), InputError, "numbered from 0"),
+    "prior's epsilon": (lambda c: cluster_prior_response(c, CLUSTERS, math.nan), EpsilonError, "epsilon"),
+    "prior's budget": (lambda c: cluster_prior_response(c, CLUSTERS, 2.5), BudgetError, "within the budget"),
     "split": (lambda c: cluster_response(c, CLUSTERS, 1.0, split="columns"), InputError, "epsilon or rows"),
     "floor": (lambda c: cluster_response(c, CLUSTERS, 1.0, floor=0.5), InputError, "at most 1/k"),
     "negative floor": (lambda c: cluster_response(c, CLUSTERS, 1.0, floor=-0.1), InputError, "above 0"),
@@ -205,3 +259,167 @@ def test_asking_whether_requests_are_allowed_changes_no_budget(tmp_path):
         second.answer(NoisyHistogram(SPACE, 0.5))
     with pytest.raises(BudgetError):
         second.check([(0.05, None), (0.06, None)], 0.2)
+
+
+@pytest.mark.parametrize("split", ["epsilon", "rows"])
+def test_the_papers_parameters_are_charged_what_they_truly_cost(split, tmp_path):
+    """The noise twice over sigma, the response at its worst cluster: known before, and whatever the noise said."""
+    curator = Curator(LABELS, SPACE, name="y")
+    found = cluster_response(curator, CLUSTERS, parameters=PRINTED, split=split)
+    noise, response = PRINTED.histogram_epsilon, math.log1p(0.2 / (0.8 * 0.1))
+    assert noise == 0.5
+    assert PRINTED.response_epsilon == pytest.approx(response, rel=1e-12)
+    assert found.epsilon == pytest.approx(noise + response if split == "epsilon" else response, rel=1e-12)
+    assert curator.spent[0] == found.release.guarantee.epsilon == found.epsilon
+    assert [draw.guarantee.epsilon for draw in found.release.certificate.draws] == [noise, PRINTED.response_epsilon]
+    assert found.histogram.law["rate"] == str(2**40 // 4)
+    *costs, worst = found.release.channel.epsilons
+    least = found.distributions.min(axis=1)
+    assert costs == pytest.approx(np.log1p(0.2 / (0.8 * least)), rel=1e-9)
+    assert max(costs) <= worst == PRINTED.response_epsilon
+    assert verify(found.release.save(tmp_path / "shared")).holds
+
+
+def test_corollary_two_spends_what_was_asked_for():
+    """Two thirds of epsilon for the noise and one for the response, in all at most epsilon and hardly less."""
+    curator = Curator(LABELS, SPACE, budget=0.9)
+    found = cluster_response(curator, CLUSTERS, parameters=ClusterParameters.cluster_rr(SPACE, 0.9, 0.05))
+    assert found.histogram.guarantee.epsilon == pytest.approx(0.6, rel=1e-9)
+    assert 0.9 * (1 - 1e-9) < curator.spent[0] == found.epsilon <= 0.9
+
+
+@pytest.mark.parametrize("way", ["share", "lambda"])
+def test_with_lambda_one_all_of_epsilon_is_for_the_distributions(way):
+    """No label responds, nothing but the histogram is charged, and its distributions are what is given."""
+    curator = Curator(LABELS, SPACE, budget=0.5)
+    if way == "share":
+        found = cluster_response(curator, CLUSTERS, 0.5, share=1)
+    else:
+        found = cluster_response(curator, CLUSTERS, parameters=ClusterParameters(SPACE, 0, 4.0, 1.0))
+    assert found.release is None
+    assert (len(found.rows), found.epsilon, curator.spent) == (0, 0.5, (0.5, 0.0))
+    assert found.histogram.guarantee.epsilon == 0.5
+    assert found.distributions.argmax(axis=1).tolist() == [0, 1, 2]
+    assert found.distributions == pytest.approx(np.full((3, 3), 0.0) + found.histogram.distributions(), abs=0.05)
+
+
+@pytest.mark.parametrize("split", ["epsilon", "rows"])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0])
+def test_a_prior_of_clusters_is_paid_for_once(split, epsilon, tmp_path):
+    """Both charges are in the certificate, as a sum on the same rows and the larger on different ones."""
+    curator = Curator(LABELS, SPACE, budget=epsilon, name="y")
+    found = cluster_prior_response(curator, CLUSTERS, epsilon, split=split, share=0.25)
+    histogram, response = found.release.certificate.draws
+    assert [histogram.mechanism, response.mechanism] == ["noisy-histogram", PriorResponse.name]
+    costs = histogram.guarantee.epsilon, response.guarantee.epsilon
+    both = sum(costs) if split == "epsilon" else max(costs)
+    assert epsilon * (1 - 1e-9) < curator.spent[0] <= epsilon
+    assert both == pytest.approx(curator.spent[0], rel=1e-15)
+    assert costs[0] == pytest.approx(epsilon / 4 if split == "epsilon" else epsilon, rel=1e-9)
+    assert (found.histogram.rows, len(found.release)) == ((1200, 1200) if split == "epsilon" else (300, 900))
+    assert found.release.guarantee.trust == "central"
+    assert verify(found.release.save(tmp_path / "shared")).holds
+    with pytest.raises(BudgetError):
+        curator.randomize(RandomizedResponse(SPACE, 0.1))
+
+
+def test_the_candidates_are_those_that_the_noisy_counts_give():
+    """Each row has the candidates of RRWithPrior for its cluster's distribution, and of nothing else."""
+    found = cluster_prior_response(Curator(LABELS, SPACE), CLUSTERS, 1.0, split="rows")
+    again = PriorResponse(SPACE, 1.0, found.distributions[CLUSTERS[found.rows]]).channel()
+    assert np.array_equal(found.release.channel.candidates, again.candidates)
+    held = unpack(again.candidates, 3)
+    assert all(len(np.unique(held[CLUSTERS[found.rows] == cluster], axis=0)) == 1 for cluster in range(3))
+
+
+def test_a_prior_that_was_paid_for_says_so():
+    """What a curator is told to believe of another prior is not said of this one, and the other way round."""
+    paid = cluster_prior_response(Curator(LABELS, SPACE), CLUSTERS, 1.0).release.certificate.assumptions
+    declared = Curator(LABELS, SPACE).randomize(PriorResponse(SPACE, 1.0, np.full((1200, 3), 1 / 3))).certificate
+    assert any(
+        "the prior of each row was computed from the noisy counts that are charged here" in each for each in paid
+    )
+    assert not any("cost extra" in each for each in paid)
+    assert any("cost extra" in each for each in declared.assumptions)
+    response = cluster_response(Curator(LABELS, SPACE), CLUSTERS, 1.0).release.certificate.assumptions
+    assert any("in each cluster was computed from the noisy counts that are charged here" in each for each in response)
+    assert not any("cost extra" in each for each in response)
+
+
+@pytest.mark.parametrize(("rows", "clusters", "epsilon"), [(50_000, 100, 0.05), (50_000, 50, 0.025)])
+def test_the_default_share_is_that_of_the_paper(rows, clusters, epsilon):
+    """Ghazi et al., section B: 0.05 for 100 clusters of 50 000 rows, 0.025 for 50 of them."""
+    labels, numbers = np.resize(np.array(["a", "b", "c"]), rows), np.arange(rows) % clusters
+    found = cluster_prior_response(Curator(labels, SPACE), numbers, 1.0)
+    assert found.histogram.guarantee.epsilon == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_few_rows_give_half_to_the_prior_and_no_more():
+    """Where no share makes a good prior, the response still has the other half."""
+    found = cluster_prior_response(Curator(LABELS, SPACE), np.arange(1200) // 2, 1.0)
+    assert found.histogram.guarantee.epsilon == pytest.approx(0.5, rel=1e-9)
+    assert cluster_prior_response(Curator(LABELS, SPACE), CLUSTERS, 4.0, split="rows").histogram.rows == 75
+
+
+def test_an_account_takes_a_law_made_from_an_answer_for_no_fixed_one(tmp_path):
+    """A prior that was drawn is not known beforehand, so that its response counts as the worst of its epsilon."""
+    paths = []
+    for i in range(2):
+        found = cluster_prior_response(Curator(LABELS, SPACE, name="y"), np.zeros(1200, dtype=int), 2.0)
+        assert found.release.channel.sizes.tolist() == [3] * 1200
+        paths.append(found.release.save(tmp_path / str(i)))
+    (account,) = accounted(paths, one_table=True)
+    assert all(loss.least == 1 / (1 + loss.odds) for loss in account.composition.losses)
+
+
+def test_empty_and_single_clusters_are_allowed():
+    """A cluster without counted rows has an even distribution, and one of a single row what the noise says."""
+    clusters = np.where(CLUSTERS == 1, 5, CLUSTERS)
+    clusters[0] = 3
+    for parameters, epsilon in ((None, 1.0), (PRINTED, None)):
+        found = cluster_response(Curator(LABELS, SPACE), clusters, epsilon, parameters=parameters)
+        assert found.distributions.shape == (6, 3)
+        assert np.array_equal(found.distributions[[1, 4]], np.full((2, 3), 1 / 3))
+        assert found.distributions.sum(axis=1) == pytest.approx(1.0)
+        assert len(found.release) == 1200
+    found = cluster_prior_response(Curator(LABELS, SPACE), clusters, 1.0)
+    assert found.release.channel.sizes[0] in (1, 2, 3)
+
+
+def test_two_rows_are_the_fewest_that_can_be_parted():
+    """One is counted and the other responds; a single one is refused before a charge."""
+    found = cluster_response(Curator(["a", "b"], SPACE), [0, 0], 1.0, split="rows")
+    assert (found.histogram.rows, len(found.release)) == (1, 1)
+    alone = Curator(["a"], SPACE)
+    for ask in (cluster_response, cluster_prior_response):
+        with pytest.raises(InputError, match="at least two rows"):
+            ask(alone, [0], 1.0, split="rows")
+    assert alone.spent == (0.0, 0.0)
+    assert len(cluster_response(alone, [0], 1.0).release) == 1
+
+
+TWINS = {
+    "response": lambda c: cluster_response(c, CLUSTERS, 1.0),
+    "rows": lambda c: cluster_response(c, CLUSTERS, 1.0, split="rows"),
+    "paper": lambda c: cluster_response(c, CLUSTERS, parameters=PRINTED),
+    "prior": lambda c: cluster_prior_response(c, CLUSTERS, 1.0),
+    "prior rows": lambda c: cluster_prior_response(c, CLUSTERS, 1.0, split="rows"),
+}
+
+
+@pytest.mark.parametrize("case", TWINS)
+def test_nothing_but_the_draws_depends_on_a_label(case, monkeypatch, tmp_path):
+    """With noise and draws made constant, tables that differ in one label leave the same bytes and charges."""
+    constant = np.array([[300, 60, 40], [40, 300, 60], [60, 40, 300]])
+    monkeypatch.setattr(NoisyHistogram, "values", lambda *_: constant)
+    monkeypatch.setattr(curator_module, "draw", lambda _, codes, *__: np.zeros(codes.size, dtype=np.int32))
+    monkeypatch.setattr(curator_module, "identifier", lambda: "ab" * 16)
+    left = []
+    for row in (None, 0, 599, 1199):
+        labels = LABELS.copy()
+        if row is not None:
+            labels[row] = "c" if labels[row] != "c" else "a"
+        curator = Curator(labels, SPACE, name="y")
+        folder = TWINS[case](curator).release.save(tmp_path / str(row))
+        left.append(({path.name: path.read_bytes() for path in folder.iterdir()}, curator.spent))
+    assert all(one == left[0] for one in left)

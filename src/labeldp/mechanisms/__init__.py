@@ -6,7 +6,7 @@ from labeldp.mechanisms._drawing import draw
 from labeldp.mechanisms._peers import DeltaWarning, ExchangedLabels, PeerExchange, exchange
 from labeldp.mechanisms._prior import PriorResponse, TopKResponse, checked_prior
 from labeldp.mechanisms._promises import promise_of
-from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query
+from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query, cell_numbers
 from labeldp.mechanisms._randomizer import Expectation, Randomizer, expectation
 from labeldp.mechanisms._response import RandomizedResponse
 from labeldp.mechanisms._subset import SubsetResponse, best_response
@@ -31,6 +31,7 @@ __all__ = [
     "TopKResponse",
     "best_response",
     "best_unit_response",
+    "cell_numbers",
     "checked_prior",
     "draw",
     "exchange",

@@ -3,7 +3,7 @@
 from labeldp.release._accounting import Accounted, accounted
 from labeldp.release._answer import Answer
 from labeldp.release._certificate import UNKNOWN, Certificate, Draw, File
-from labeldp.release._cluster_response import ClusterRelease, cluster_response
+from labeldp.release._cluster_response import ClusterRelease, cluster_prior_response, cluster_response
 from labeldp.release._curator import Curator
 from labeldp.release._declaring import declared_classes
 from labeldp.release._ledger import Entry, Ledger, spent_by_data
@@ -41,6 +41,7 @@ __all__ = [
     "TableRelease",
     "Verdict",
     "accounted",
+    "cluster_prior_response",
     "cluster_response",
     "declared_classes",
     "kept_columns",

@@ -187,8 +187,8 @@ def _released(sources: Sequence[_Source], one_table: bool) -> Accounted:
 
 def _fixed(source: _Source, draw: Draw) -> Channel | None:
     """The channel of a charge whose law was fixed beforehand: not that of an answer, nor one made from an answer."""
-    last = draw is source.certificate.draws[-1] and not isinstance(source.channel, ClusterChannel)
-    return source.channel if last else None
+    alone = len(source.certificate.draws) == 1 and draw is source.certificate.draws[0]
+    return source.channel if alone and not isinstance(source.channel, ClusterChannel) else None
 
 
 def _charged(path: Path) -> list[Accounted]:
