@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from labeldp.cli._terminal import names, notes_on_terminal, progress, show
 from labeldp.errors import InputError
+
+if TYPE_CHECKING:
+    from labeldp.release import Table
 
 _EVERYTHING = "all"
 
@@ -24,9 +28,14 @@ def release(
     ] = None,
     keep: Annotated[list[str] | None, typer.Option(help="Public columns, a,b,c, or 'all' but the label.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Columns that are not public; all others are.")] = None,
-    mechanism: Annotated[str, typer.Option(help="auto, randomized-response, subset, bits or prior.")] = "auto",
+    mechanism: Annotated[
+        str, typer.Option(help="auto, randomized-response, subset, bits, prior, cluster or peer.")
+    ] = "auto",
     prior: Annotated[
         str | None, typer.Option(help="What the prior's column names begin with; a class follows.")
+    ] = None,
+    clusters: Annotated[
+        str | None, typer.Option(help="For cluster and peer: a public column, or how many to find in those kept.")
     ] = None,
     unit: Annotated[
         str | None, typer.Option(help="The column that says whose rows these are; epsilon is theirs.")
@@ -35,22 +44,24 @@ def release(
     budget: Annotated[
         float | None, typer.Option(help="The most to spend on this label; default: this epsilon.")
     ] = None,
-    delta: Annotated[float, typer.Option(help="The most failure probability to spend; labels alone need none.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="The failure probability of peers, or the most to spend of it.")] = 0.0,
     ledger: Annotated[Path | None, typer.Option(help="Where charges are kept; default: beside INPUT.")] = None,
 ) -> None:
     """Randomize each label once, and write the public columns, the released labels and a certificate.
 
-    Which columns are public is your declaration: name those to keep, or those to drop.
+    Which columns are public is your declaration: name those to keep, or those to drop. With 'cluster' you are the
+    trusted curator: classes are counted in each cluster, with noise, and labels lean towards what is common there.
+    'peer' simulates users who exchange labels of two classes inside clusters.
     """
     from labeldp import _checks  # noqa: PLC0415 (commands load what they need)
     from labeldp.privacy import Interval, LabelSpace  # noqa: PLC0415
-    from labeldp.release import declared_classes, open_table, release_table  # noqa: PLC0415
+    from labeldp.release import PEER, declared_classes, open_table, release_table  # noqa: PLC0415
     from labeldp.report import release_text  # noqa: PLC0415
 
     if (classes is None) == (interval is None):
         found = "neither" if classes is None else "both"
         raise InputError(f"expected either --classes or --interval to declare the label space, found {found}")
-    if _checks.delta(delta) and budget is None:
+    if _checks.delta(delta) and budget is None and mechanism != PEER:
         raise InputError("expected --delta as part of a budget, found no --budget; give both, or leave delta out")
     table = open_table(source, label)
     space: LabelSpace
@@ -63,6 +74,7 @@ def release(
     if kept == [_EVERYTHING]:
         kept, drop = None, drop or []
     with progress() as report:
+        found = _clusters(table, clusters, kept, names(drop), report)
         done = release_table(
             source,
             label,
@@ -73,6 +85,8 @@ def release(
             drop=names(drop),
             mechanism=mechanism,
             prior=prior,
+            clusters=found,
+            delta=delta if mechanism == PEER else 0.0,
             unit=unit,
             budget=(budget, delta) if budget is not None else None,
             ledger=ledger,
@@ -80,6 +94,23 @@ def release(
         )
     show(*release_text(done))
     notes_on_terminal(done.notes)
+
+
+def _clusters(
+    table: Table,
+    clusters: str | None,
+    keep: list[str] | None,
+    drop: list[str] | None,
+    report: Callable[[str, int, int], None],
+) -> Any:
+    """The column of clusters, or as many as asked for, found in the columns that are kept."""
+    if clusters is None or clusters in table.schema.names or not clusters.isdecimal():
+        return clusters
+    from labeldp.learning.tables import cluster_table  # noqa: PLC0415 (the learners are an extra)
+    from labeldp.release import kept_columns  # noqa: PLC0415
+
+    public = kept_columns(table.schema, table.label, keep, drop)
+    return cluster_table(table.path, table.label, public, int(clusters), report)
 
 
 def _class_texts(classes: str) -> list[str]:

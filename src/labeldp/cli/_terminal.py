@@ -13,7 +13,12 @@ from rich.text import Text
 from labeldp._checks import printable
 
 _WIDTH_OF_FILES = 1000
-_TITLES = {"check": "checking every row", "release": "randomizing and writing", "learn": "fitting models"}
+_TITLES = {
+    "clusters": "putting rows into clusters",
+    "check": "checking every row",
+    "release": "randomizing and writing",
+    "learn": "fitting models",
+}
 
 
 def show(*parts: RenderableType) -> None:

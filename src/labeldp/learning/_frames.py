@@ -9,6 +9,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from labeldp.errors import InputError, TableError
 
@@ -35,6 +39,8 @@ _TYPES = MappingProxyType(
     }
 )
 _MANY_VALUES = 0.5
+#: Rarer texts of a column count as one.
+MOST_CATEGORIES = 200
 
 
 def columns_of(
@@ -86,6 +92,15 @@ def frame_of(table: pa.Table, columns: Mapping[str, str]) -> pd.DataFrame:
     if lacking:
         raise InputError(f"expected the columns {', '.join(map(repr, columns))}, found no {', '.join(lacking)}")
     return pd.DataFrame({name: _values(table[name], name, kind) for name, kind in columns.items()})
+
+
+def scaled(columns: Mapping[str, str]) -> ColumnTransformer:
+    """What makes numbers of a frame's columns that can be compared: scaled, and one for each text of a category."""
+    numbers = [name for name, kind in columns.items() if kind != "category"]
+    categories = [name for name, kind in columns.items() if kind == "category"]
+    complete = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
+    encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES)
+    return ColumnTransformer([("numbers", complete, numbers), ("categories", encoder, categories)])
 
 
 def _values(column: pa.ChunkedArray, name: str, kind: str) -> np.ndarray:

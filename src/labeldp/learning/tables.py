@@ -31,18 +31,28 @@ try:
     from sklearn.base import clone
     from sklearn.compose import ColumnTransformer
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.impute import SimpleImputer
     from sklearn.model_selection import GroupKFold, KFold
-    from sklearn.pipeline import Pipeline, make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import OrdinalEncoder
     from skops.io.exceptions import UntrustedTypesFoundException
 
-    from labeldp.learning._frames import KINDS, columns_of, frame_of
+    from labeldp.learning._frames import KINDS, MOST_CATEGORIES, columns_of, frame_of, scaled
+    from labeldp.learning._table_clusters import cluster_table
     from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
 except ModuleNotFoundError as missing:
     raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[learn]'") from None
 
-__all__ = ["METHODS", "Learned", "Scores", "TableModel", "check_model_path", "evaluate", "learn", "scores"]
+__all__ = [
+    "METHODS",
+    "Learned",
+    "Scores",
+    "TableModel",
+    "check_model_path",
+    "cluster_table",
+    "evaluate",
+    "learn",
+    "scores",
+]
 
 #: The methods of each model; the first is the default.
 METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -63,7 +73,6 @@ _TRUSTED = [
 
 _FOLDS = 5
 _SHOWN_CLASSES = 12
-_MOST_CATEGORIES = 200
 _TREES = 50
 _LEAVES = (8, 31)
 
@@ -317,19 +326,16 @@ def _estimators(columns: Mapping[str, str], model: str, method: str) -> list[Pip
     numbers = [name for name, kind in columns.items() if kind != "category"]
     categories = [name for name, kind in columns.items() if kind == "category"]
     if model == "softmax":
-        scaled = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
-        encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=_MOST_CATEGORIES)
-        learners: list[Any] = [SoftmaxRegression(method=method)]  # type: ignore[arg-type]
+        encoded, learners = scaled(columns), [SoftmaxRegression(method=method)]  # type: ignore[arg-type]
     else:
-        scaled = "passthrough"
         encoder = OrdinalEncoder(
-            handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=_MOST_CATEGORIES
+            handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=MOST_CATEGORIES
         )
         places = list(range(len(numbers), len(columns)))
         fixed = {"max_iter": _TREES, "early_stopping": False, "random_state": 0, "categorical_features": places}
         boosting = [HistGradientBoostingClassifier(max_leaf_nodes=leaves, **fixed) for leaves in _LEAVES]
         learners = [ReleasedLabelClassifier(each, method=method) for each in boosting]  # type: ignore[arg-type]
-    encoded = ColumnTransformer([("numbers", scaled, numbers), ("categories", encoder, categories)])
+        encoded = ColumnTransformer([("numbers", "passthrough", numbers), ("categories", encoder, categories)])
     return [Pipeline([("columns", clone(encoded)), ("model", learner)]) for learner in learners]
 
 

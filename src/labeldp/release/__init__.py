@@ -9,21 +9,16 @@ from labeldp.release._declaring import declared_classes
 from labeldp.release._ledger import Entry, Ledger, spent_by_data
 from labeldp.release._public import public_columns, public_table
 from labeldp.release._release import Release
-from labeldp.release._table_release import (
-    AUTO,
-    MECHANISMS,
-    PRIOR,
-    TableRelease,
-    kept_columns,
-    ledger_path,
-    release_table,
-)
-from labeldp.release._tables import Table, open_table
+from labeldp.release._table_laws import AUTO, CLUSTER, MECHANISMS, PEER, PRIOR
+from labeldp.release._table_release import TableRelease, kept_columns, ledger_path, release_table
+from labeldp.release._tables import Table, open_table, typed
 from labeldp.release._verifying import Check, Verdict, verify
 
 __all__ = [
     "AUTO",
+    "CLUSTER",
     "MECHANISMS",
+    "PEER",
     "PRIOR",
     "UNKNOWN",
     "Accounted",
@@ -51,5 +46,6 @@ __all__ = [
     "public_table",
     "release_table",
     "spent_by_data",
+    "typed",
     "verify",
 ]

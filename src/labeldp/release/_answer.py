@@ -10,9 +10,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from labeldp.errors import InputError, VerificationError
+from labeldp.mechanisms import noise_deviation
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.release._answer_columns import form_of
 from labeldp.release._certificate import Certificate
@@ -64,6 +65,22 @@ class Answer:
         """How many rows were asked about."""
         return self.certificate.rows
 
+    @property
+    def noise_deviation(self) -> float:
+        """The standard deviation of the noise on each entry of ``value``, from the law; it is public.
+
+        Raises:
+            InputError: The answer is no sum of numbers and noise: it is one of classes, means or exchanged labels.
+
+        Example:
+            >>> from labeldp import Classes, Curator, NoisyHistogram
+            >>> space = Classes(["no", "yes"])
+            >>> answer = Curator(["no"] * 900, space).answer(NoisyHistogram(space, epsilon=1.0))
+            >>> round(answer.noise_deviation, 3)
+            2.799
+        """
+        return noise_deviation(self.law)
+
     def points(self) -> list[Any]:
         """The classes that class codes stand for, one for each cell.
 
@@ -95,9 +112,7 @@ class Answer:
         """
         if self.query != "noisy-histogram":
             raise InputError(f"expected the answer to NoisyHistogram, found that to {self.query}")
-        counts = self.value.astype(np.float64)
-        total = np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-        return _nearest_distributions(counts / total)
+        return distributions_of(self.value)
 
     def save(
         self,
@@ -162,6 +177,12 @@ class Answer:
     def __repr__(self) -> str:
         public = "" if self.certificate.private else ", NOT PRIVATE (test words)"
         return f"<Answer to {self.query} about {self.rows} rows, epsilon {self.guarantee.epsilon:g}{public}>"
+
+
+def distributions_of(counts: Int[np.ndarray, "cells k"]) -> Float[np.ndarray, "cells k"]:
+    """The class distribution of each cell that is nearest to noisy counts."""
+    total = np.maximum(counts.sum(axis=1, keepdims=True, dtype=np.float64), 1.0)
+    return _nearest_distributions(counts / total)
 
 
 def _nearest_distributions(vectors: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "m k"]:

@@ -44,7 +44,8 @@ class Curator:
     Args:
         labels: True labels, one for each row: a list, NumPy array, pandas series or Arrow array.
         space: The declared label space.
-        budget: The most that may be spent: epsilon, or (epsilon, delta). By default the first release sets it.
+        budget: The most that may be spent: epsilon, (epsilon, delta), or a ``Budget``, which can be concentrated: that
+            allows more requests where they are many and small. By default the first release sets it.
         units: What tells units of protection apart, one entry for each row, public; by default each row is one.
         ledger: A file that remembers charges; by default this object does, and two curators know nothing of each
             other.
@@ -72,7 +73,7 @@ class Curator:
         labels: object,
         space: LabelSpace,
         *,
-        budget: float | tuple[float, float] | None = None,
+        budget: float | tuple[float, float] | Budget | None = None,
         units: object = None,
         ledger: str | Path | None = None,
         name: str | None = None,
@@ -145,7 +146,11 @@ class Curator:
 
     @property
     def spent(self) -> tuple[float, float]:
-        """The (epsilon, delta) charged so far."""
+        """The (epsilon, delta) charged so far, as the budget of the last charge counts them.
+
+        Under a concentrated budget it is the epsilon, at the budget's delta, of the smallest budget that allows the
+        same requests; while sums of pure requests are smaller, it is their sum at delta 0.
+        """
         return spent_on(self._ledger.entries(), self._name, (), self._session)
 
     def __len__(self) -> int:
@@ -202,7 +207,7 @@ class Curator:
             index.size,
             (Draw(query.name, query.law(most), entry.rows, guarantee),),
             expects=None,
-            assumptions=_declared(self._unit is not None),
+            assumptions=(*_declared(self._unit is not None), *guarantee.assumptions),
             private=words.private,
         )
         return Answer(value, certificate)
@@ -256,8 +261,8 @@ def _declared(units: bool) -> tuple[str, ...]:
     return (public, "the units were declared, and who is one unit with whom is public") if units else (public,)
 
 
-def budget_of(budget: float | tuple[float, float] | None) -> Budget | None:
-    """A budget from epsilon or (epsilon, delta)."""
+def budget_of(budget: float | tuple[float, float] | Budget | None) -> Budget | None:
+    """A budget from epsilon, from (epsilon, delta), or as it is."""
     if budget is None or isinstance(budget, Budget):
         return budget
     return Budget(*budget) if isinstance(budget, tuple) else Budget(budget)

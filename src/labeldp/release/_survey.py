@@ -45,8 +45,9 @@ def survey(
     prior: list[str],
     rows_per_batch: int,
     report: Callable[[str, int, int], None],
+    take_up: Callable[[np.ndarray, int], None] = lambda *_: None,
 ) -> Survey:
-    """Read the label, the unit and the prior of every row.
+    """Read the label, the unit and the prior of every row; ``take_up`` gets the codes of each batch and its first row.
 
     Raises:
         LabelError: A label is missing or not in the space.
@@ -59,6 +60,7 @@ def survey(
     seen = np.zeros(space.size, dtype=np.bool_)
     for batch in ahead(table.batches([table.label, *([unit] if unit else []), *prior], rows_per_batch)):
         codes = label_codes(table, batch, space, rows)
+        take_up(codes, rows)
         if units is not None and unit is not None:
             units.add(batch[unit])
         if prior:

@@ -9,51 +9,42 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
+from jaxtyping import Int
 
 from labeldp import _checks
 from labeldp._words import SecureWords, Words, identifier
 from labeldp.errors import InputError, LabelError, LedgerError, TableError
 from labeldp.mechanisms import (
-    BitResponse,
     Expectation,
-    PriorResponse,
-    RandomizedResponse,
-    Randomizer,
-    SubsetResponse,
-    best_response,
-    best_unit_response,
     draw,
     expectation,
-    grouped,
-    per_unit,
-    unit_sizes,
 )
-from labeldp.privacy import Budget, Channel, Guarantee, LabelSpace, Rows, compose
-from labeldp.release._certificate import Certificate, Draw, File
-from labeldp.release._columns import column_types, to_columns
+from labeldp.privacy import Budget, LabelSpace, Rows
+from labeldp.release._certificate import Certificate, Draw
+from labeldp.release._columns import to_columns
 from labeldp.release._curator import budget_of
-from labeldp.release._ledger import Entry, Ledger, related
+from labeldp.release._ledger import Entry, Ledger, account_of, related
 from labeldp.release._output import check_target, staged
 from labeldp.release._plain import plain_column, plain_schema
-from labeldp.release._survey import Survey, heads, label_codes, prior_of, survey
+from labeldp.release._survey import heads, label_codes, survey
+from labeldp.release._table_clusters import clusters_of
+from labeldp.release._table_laws import (
+    AUTO,
+    CLUSTER,
+    PEER,
+    PRIOR,
+    Asked,
+    Drawing,
+    TableLaw,
+    Tally,
+    check_mechanism,
+    law_on_table,
+)
 from labeldp.release._tables import Table, ahead, open_table, typed
 from labeldp.release._writing import FileWriter, columns_of, finish
-
-AUTO, PRIOR = "auto", "prior"
-
-#: Mechanisms by the name that the command line gives them; ``prior`` needs the table's columns too.
-MECHANISMS: Mapping[str, Callable[[LabelSpace, float], Randomizer]] = MappingProxyType(
-    {
-        AUTO: best_response,
-        RandomizedResponse.name: RandomizedResponse,
-        SubsetResponse.name: SubsetResponse,
-        BitResponse.name: BitResponse,
-    }
-)
 
 _ENDING = ".labeldp-ledger"
 _ROWS_PER_BATCH = 1 << 18
@@ -100,6 +91,8 @@ def release_table(
     drop: Sequence[str] | None = None,
     mechanism: str = AUTO,
     prior: str | None = None,
+    clusters: str | Int[np.ndarray, "n"] | None = None,
+    delta: float = 0.0,
     unit: str | None = None,
     budget: float | tuple[float, float] | None = None,
     ledger: str | Path | None = None,
@@ -115,8 +108,14 @@ def release_table(
         output: A folder that does not exist yet. It appears at once, complete, or not at all.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
-        mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"`` or ``"prior"``.
+        mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"`` or ``"prior"``, by which each label
+            is randomized alone; ``"cluster"``, for a trusted curator who counts the classes in each cluster with half
+            of epsilon and lets labels respond towards them with the rest; ``"peer"``, a simulation of peers who
+            exchange labels of two classes inside clusters, at a delta.
         prior: With ``"prior"``: what the names of the prior's columns begin with, each followed by its class.
+        clusters: With ``"cluster"`` and ``"peer"``: the column that says which cluster a row is in, which need not be
+            kept, or the number of each row's cluster. It is declared public.
+        delta: With ``"peer"``: the failure probability.
         unit: The column that tells units of protection apart; it is declared public, and need not be kept.
         budget: The most that may be spent on this label of this data; by default the first release sets it.
         ledger: Where charges are kept; by default beside the source.
@@ -145,17 +144,20 @@ def release_table(
         raise InputError("expected a unit column of another name, found 'row', which means each row; rename it")
     if table.kind == "csv" and "" in space.points:
         raise LabelError("expected classes with text, found an empty one, which is a missing label in CSV; rename it")
-    if unit and mechanism == PRIOR:
-        raise InputError(f"expected a mechanism without a prior for units of several rows, found {mechanism!r}")
     target = Path(output).absolute()
     check_target(target)
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // space.size))
-    _randomizer(space, epsilon, mechanism)  # refuses a bad epsilon before the table is read
-    table = typed(table, [*kept, *likely, *([unit] if unit else [])])
-    found = survey(table, space, kept, unit, likely, rows, report)
-    law = _law(space, epsilon, mechanism, likely, unit, found)
+    asked = Asked(label, space, _checks.epsilon(epsilon), mechanism, tuple(likely), unit, None, _checks.delta(delta))
+    check_mechanism(asked)
+    named = [clusters] if isinstance(clusters, str) else []
+    _clustered(table, asked, clusters)
+    table = typed(table, [*kept, *likely, *named, *([unit] if unit else [])])
+    if clusters is not None:
+        asked = dataclasses.replace(asked, clusters=clusters_of(table, clusters, rows, report))
+    tally = Tally(asked)
+    found = survey(table, space, list(dict.fromkeys([*kept, *named])), unit, likely, rows, report, tally.add)
+    law = law_on_table(asked, found, tally)
     job = _Job(table, space, tuple(kept), law, rows, found.rows, report)
-    guarantee = Guarantee(law.channel.epsilon, unit=unit or "row")
     record = _ledger_of(table.path, ledger, label, known_by)
     record.settle()
     entry = Entry(
@@ -163,9 +165,9 @@ def release_table(
         label,
         _marks(record, table.path, known_by),
         law.name,
-        guarantee,
+        law.guarantee,
         Rows.all(found.rows),
-        asked=_checks.epsilon(epsilon),
+        asked=asked.epsilon,
         output=str(target),
     )
     with staged(target, entry.identifier) as staging, record.charged(entry, allowance):
@@ -175,9 +177,8 @@ def release_table(
         finish(staging, target, certificate)
     path = ledger_path(table.path, record.path)
     mine = related(record.entries(), label, entry.marks)
-    spent = compose(each.charge("") for each in mine)
-    most = next((each.budget for each in reversed(mine) if each.budget), Budget(entry.asked))
-    return TableRelease(certificate, target, path, found.notes, _write_notes(path, found.notes), spent, most)
+    account, notes_file = account_of(mine), _write_notes(path, found.notes)
+    return TableRelease(certificate, target, path, found.notes, notes_file, account.spent, account.budget)
 
 
 def kept_columns(schema: pa.Schema, label: str, keep: Sequence[str] | None, drop: Sequence[str] | None) -> list[str]:
@@ -222,34 +223,25 @@ def _ledger_of(source: Path, ledger: str | Path | None, label: str, known_by: Ma
 
 
 @dataclass(frozen=True)
-class _Law:
-    """A mechanism on a table: its channel without rows, and that of each batch with its candidates' mass."""
-
-    name: str
-    channel: Channel
-    of: Callable[[pa.RecordBatch, int], tuple[Channel, np.ndarray]]
-    columns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class _Job:
     """The second pass: everything is read again, labels are drawn, and files are written."""
 
     table: Table
     space: LabelSpace
     kept: tuple[str, ...]
-    law: _Law
+    law: TableLaw
     rows_per_batch: int
     rows: int
     report: Progress
 
     def write(self, staging: Path, entry: Entry, words: Words) -> Certificate:
         """Write the files of a release and describe it."""
+        drawing = self.law.begin(SecureWords())
         totals, files, done = np.zeros(2), [], 0
         for number, source in enumerate(self.table.files):
             name = "data.parquet" if len(self.table.files) == 1 else f"part-{number:05d}.parquet"
             with FileWriter(staging, name, self.schema) as writer:
-                for piece, kept in self._pieces(source, words, done):
+                for piece, kept in self._pieces(drawing, source, words, done):
                     writer.write(piece)
                     done += piece.num_rows
                     totals += piece.num_rows * np.array(dataclasses.astuple(kept))
@@ -257,94 +249,53 @@ class _Job:
                 files.append(writer.close())
         if done != self.rows:
             raise TableError(f"expected a table that stays as it is, found {done} rows after {self.rows}; try again")
-        expects = Expectation(*(totals / self.rows).tolist())
-        return self._certificate(entry, tuple(files), columns_of(staging / files[0].name), expects, words)
-
-    def _pieces(self, source: Path, words: Words, first: int) -> Iterator[tuple[pa.Table, Expectation]]:
-        """Released rows of one file, batch by batch, and what they keep."""
-        columns = [self.table.label, *self.kept, *self.law.columns]
-        for batch in ahead(self.table.batches(columns, self.rows_per_batch, source)):
-            channel, mass = self.law.of(batch, first)
-            codes = draw(channel, label_codes(self.table, batch, self.space, first), words, first)
-            released = to_columns(self.table.label, self.space, channel, codes)
-            public = {name: plain_column(batch[name]) for name in self.kept}
-            yield pa.table({**public, **released}, schema=self.schema), expectation(channel, mass)
-            first += batch.num_rows
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The released columns: what was kept, the released label, and what its channel needs."""
-        added = column_types(self.table.label, self.space, self.law.channel)
-        for name in added:
-            if name in self.kept:
-                raise InputError(f"expected no column named {name!r}, found one; rename or drop it")
-        kept = plain_schema(pa.schema([self.table.schema.field(name) for name in self.kept]))
-        return pa.schema([*kept, *(pa.field(name, kind) for name, kind in added.items())])
-
-    def _certificate(
-        self,
-        entry: Entry,
-        files: tuple[File, ...],
-        columns: tuple[tuple[str, str], ...],
-        expects: Expectation,
-        words: Words,
-    ) -> Certificate:
         unit = entry.guarantee.unit
-        declared = [*_DECLARED_PUBLIC]
-        if unit != "row":
-            declared.append(f"the column {unit!r} tells units of protection apart, is public, and was declared so")
-        if self.law.columns and self.law.name == PRIOR:
-            declared.append(
-                f"the prior columns {self.law.columns[0]!r} ... are public and were not computed from labels"
-            )
         return Certificate(
             release=entry.identifier,
             label=entry.label,
             space=self.space,
             rows=self.rows,
-            draws=(Draw.of(self.law.name, self.law.channel, entry.rows, entry.guarantee),),
-            columns=columns,
-            files=files,
-            expects=expects,
-            assumptions=tuple(declared),
+            draws=tuple(
+                Draw(name, law, entry.rows, dataclasses.replace(promised, unit=unit))
+                for name, law, promised in drawing.charges
+            ),
+            columns=columns_of(staging / files[0].name),
+            files=tuple(files),
+            expects=Expectation(*(totals / self.rows).tolist()) if drawing.channel else None,
+            assumptions=(*_DECLARED_PUBLIC, *self.law.declared, *self.law.guarantee.assumptions),
             private=words.private,
         )
 
+    def _pieces(
+        self, drawing: Drawing, source: Path, words: Words, first: int
+    ) -> Iterator[tuple[pa.Table, Expectation]]:
+        """Released rows of one file, batch by batch, and what they keep."""
+        columns = [self.table.label, *self.kept, *self.law.columns]
+        for batch in ahead(self.table.batches(columns, self.rows_per_batch, source)):
+            released, kept = self._released(drawing, batch, words, first)
+            public = {name: plain_column(batch[name]) for name in self.kept}
+            yield pa.table({**public, **released}, schema=self.schema), kept
+            first += batch.num_rows
 
-def _law(
-    space: LabelSpace, epsilon: float, mechanism: str, prior: Sequence[str], unit: str | None, found: Survey
-) -> _Law:
-    """The law of a mechanism on a table."""
-    everywhere = np.ones(())
-    if mechanism == PRIOR:
+    def _released(
+        self, drawing: Drawing, batch: pa.RecordBatch, words: Words, first: int
+    ) -> tuple[dict[str, pa.Array], Expectation]:
+        """The released columns of a batch: drawn now by its channel, or drawn before."""
+        if drawing.channel is None:
+            return drawing.released(slice(first, first + batch.num_rows)), Expectation(0.0, 0.0)
+        channel, mass = drawing.channel(batch, first)
+        codes = draw(channel, label_codes(self.table, batch, self.space, first), words, first)
+        return to_columns(self.table.label, self.space, channel, codes), expectation(channel, mass)
 
-        def of_prior(batch: pa.RecordBatch, first: int) -> tuple[Channel, np.ndarray]:
-            randomizer = PriorResponse(space, epsilon, prior_of(batch, list(prior), first))
-            return randomizer.channel(), randomizer.mass
-
-        empty = PriorResponse(space, epsilon, np.empty((0, space.size))).channel()
-        return _Law(PRIOR, empty, of_prior, tuple(prior))
-    randomizer = _randomizer(space, epsilon, mechanism)
-    if unit is None or found.units is None:
-        channel = randomizer.channel()
-        return _Law(randomizer.name, channel, lambda *_: (channel, everywhere))
-    units, sizes = found.units, unit_sizes(found.units.counts)
-    if mechanism == AUTO:
-        randomizer = best_unit_response(randomizer, sizes[-1])
-    law = per_unit(randomizer, sizes)
-
-    def of_unit(batch: pa.RecordBatch, _: int) -> tuple[Channel, np.ndarray]:
-        return grouped(law, units.rows_per_unit(batch[unit])), everywhere
-
-    return _Law(randomizer.name, law, of_unit, (unit,))
-
-
-def _randomizer(space: LabelSpace, epsilon: float, mechanism: str) -> Randomizer:
-    """The randomizer of a name; with a prior, the one that a uniform prior gives."""
-    make = RandomizedResponse if mechanism == PRIOR else MECHANISMS.get(mechanism)
-    if make is None:
-        raise InputError(f"expected a mechanism among {', '.join([*MECHANISMS, PRIOR])}, found {mechanism!r}")
-    return make(space, epsilon)
+    @property
+    def schema(self) -> pa.Schema:
+        """The released columns: what was kept, the released label, and what its channel needs."""
+        added = self.law.added
+        for name in added:
+            if name in self.kept:
+                raise InputError(f"expected no column named {name!r}, found one; rename or drop it")
+        kept = plain_schema(pa.schema([self.table.schema.field(name) for name in self.kept]))
+        return pa.schema([*kept, *(pa.field(name, kind) for name, kind in added.items())])
 
 
 def _prior_columns(table: Table, space: LabelSpace, mechanism: str, prefix: str | None) -> list[str]:
@@ -355,6 +306,18 @@ def _prior_columns(table: Table, space: LabelSpace, mechanism: str, prefix: str 
     columns = [f"{prefix}{point}" for point in space.points] if prefix is not None else []
     _public(table, columns, "prior")
     return columns
+
+
+def _clustered(table: Table, asked: Asked, clusters: object) -> None:
+    """Clusters belong to the mechanisms that use them, and their column is public."""
+    if (asked.mechanism in (CLUSTER, PEER)) != (clusters is not None):
+        found = f"clusters with {asked.mechanism!r}" if clusters is not None else "no clusters"
+        raise InputError(
+            f"expected the mechanism {CLUSTER!r} or {PEER!r} with the clusters of rows (--clusters), found {found}"
+        )
+    if asked.delta and asked.mechanism != PEER:
+        raise InputError(f"expected no delta for {asked.mechanism!r}, which has no need of it, found {asked.delta!r}")
+    _public(table, [clusters] if isinstance(clusters, str) else [], "cluster")
 
 
 def _public(table: Table, names: Sequence[str], what: str) -> None:

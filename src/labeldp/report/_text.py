@@ -13,7 +13,7 @@ from rich.text import Text
 
 from labeldp._checks import printable
 from labeldp.bounds import Plan
-from labeldp.privacy import shown_above
+from labeldp.privacy import Budget, shown_above
 from labeldp.release import Accounted, Certificate, Entry, TableRelease, Verdict
 
 if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
@@ -40,11 +40,14 @@ def release_text(done: TableRelease) -> Parts:
     _row(lines, "mechanism", _mechanism(certificate.draws[-1].mechanism, certificate.law))
     for name, told in _kept(certificate).items():
         _row(lines, name, told)
+    for assumed in certificate.guarantee.assumptions:
+        _row(lines, "assumed", assumed)
     _row(lines, "columns", _listed([name for name, _ in certificate.columns]))
     _row(lines, "output", str(done.output))
     _row(lines, "ledger", str(done.ledger))
     most = done.budget
-    told = f"epsilon {shown_above(done.spent[0], 7)} of {shown_above(most.epsilon, 7)} for this label so far"
+    at = f" at delta {most.delta:g}" if most.concentrated else ""
+    told = f"epsilon {shown_above(done.spent[0], 7)} of {shown_above(most.epsilon, 7)}{at} for this label so far"
     _row(lines, "spent", f"{told}, by all releases that the ledger knows")
     _row(lines, "your notes", f"{done.notes_file} says what kept columns tell of labels: read it before you share")
     return [_said(certificate.sentence), Text(), lines]
@@ -56,9 +59,11 @@ def _kept(certificate: Certificate) -> dict[str, str]:
     if expects is None:
         return {}
     kept, share = expects.truth_probability, expects.clean_share
+    clusters = len(certificate.law["keep"]) if certificate.law["kind"] == "cluster" else 0
+    more = f", beside what the class distributions of {clusters:,} clusters say" if clusters else ""
     return {
         "truth kept": f"{kept:.1%} of rows, expected: what is released contains the true class",
-        "worth": f"{int(rows * share):,} clean rows of {rows:,} ({share:.1%}), expected",
+        "worth": f"{int(rows * share):,} clean rows of {rows:,} ({share:.1%}), expected{more}",
     }
 
 
@@ -117,7 +122,7 @@ def plan_text(found: Plan) -> Parts:
     return [now, Text(), over, Text(), told]
 
 
-def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, float, float, float]]) -> Parts:
+def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, float, Budget]]) -> Parts:
     """All charges, and for each label of each data set what is spent of which budget."""
     charges = _table("charges", ["time (UTC)", "label", "mechanism", "epsilon", "unit", "rows", "state", "output"])
     for entry in entries:
@@ -133,9 +138,10 @@ def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, flo
             entry.state,
             entry.output or "in memory",
         )
-    spent = _table("spent", ["label", "epsilon", "of budget", "delta", "of budget"])
-    for label, epsilon, most, delta, most_delta in totals:
-        _row(spent, label, shown_above(epsilon, 7), shown_above(most, 7), f"{delta:g}", f"{most_delta:g}")
+    spent = _table("spent", ["label", "epsilon", "of budget", "delta", "of budget", "counted"])
+    for label, epsilon, delta, most in totals:
+        how = "concentrated" if most.concentrated else "by sums"
+        _row(spent, label, shown_above(epsilon, 7), shown_above(most.epsilon, 7), _delta(delta), f"{most.delta:g}", how)
     told = Text(
         "'charged' is not settled: a release is at work, or was killed and its output can't be told apart. "
         "'void' never left and costs nothing."

@@ -1,0 +1,298 @@
+"""How the labels of a table leave: what each mechanism reads of it, promises, and draws."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Int
+
+from labeldp._words import Words
+from labeldp.errors import EpsilonError, InputError
+from labeldp.mechanisms import (
+    BitResponse,
+    ClusterResponse,
+    ExchangedLabels,
+    NoisyHistogram,
+    PeerExchange,
+    PriorResponse,
+    RandomizedResponse,
+    Randomizer,
+    SubsetResponse,
+    best_response,
+    best_unit_response,
+    grouped,
+    per_unit,
+    unit_sizes,
+)
+from labeldp.privacy import Channel, Guarantee, LabelSpace, law_of, rest_of
+from labeldp.release._answer import distributions_of
+from labeldp.release._answer_columns import CLUSTERS, form_of
+from labeldp.release._columns import column_name, column_types
+from labeldp.release._survey import Survey, prior_of
+
+AUTO, PRIOR, CLUSTER, PEER = "auto", "prior", "cluster", "peer"
+
+#: Mechanisms by the name that the command line gives them; the others need more of the table than its labels.
+MECHANISMS: Mapping[str, Callable[[LabelSpace, float], Randomizer]] = MappingProxyType(
+    {
+        AUTO: best_response,
+        RandomizedResponse.name: RandomizedResponse,
+        SubsetResponse.name: SubsetResponse,
+        BitResponse.name: BitResponse,
+    }
+)
+
+#: How much of epsilon counts classes in clusters; the rest is for the labels.
+_SHARE_OF_COUNTS = 0.5
+
+_ALL = np.ones(())
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of a table's labels.
+
+    Attributes:
+        label: The label column.
+        space: The declared label space.
+        epsilon: What each row's label, or all labels of one unit, may cost.
+        mechanism: The name of the mechanism.
+        prior: The prior's columns, in class order.
+        unit: The column that tells units apart.
+        clusters: The number of each row's cluster.
+        delta: The failure probability of an exchange between peers.
+    """
+
+    label: str
+    space: LabelSpace
+    epsilon: float
+    mechanism: str
+    prior: tuple[str, ...] = ()
+    unit: str | None = None
+    clusters: Int[np.ndarray, "n"] | None = None
+    delta: float = 0.0
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What was drawn for the whole table, and what batches are drawn from.
+
+    Attributes:
+        charges: The name, law and guarantee of each charge.
+        channel: The channel of a batch that begins at a row, and its candidates' mass, or None.
+        released: Without one: the released columns of a range of rows, which were all drawn together.
+    """
+
+    charges: tuple[tuple[str, Mapping[str, Any], Guarantee], ...]
+    channel: Callable[[pa.RecordBatch, int], tuple[Channel, np.ndarray]] | None = None
+    released: Callable[[slice], dict[str, pa.Array]] = lambda _: {}
+
+
+@dataclass(frozen=True)
+class TableLaw:
+    """A mechanism on a table.
+
+    Attributes:
+        name: The mechanism.
+        guarantee: What is charged for, before anything is drawn.
+        added: The columns that it adds to the public ones, with their types.
+        begin: Draws what concerns the whole table, from a stream of words of its own.
+        columns: The columns that it reads beside the label.
+        declared: What is declared and not checked.
+    """
+
+    name: str
+    guarantee: Guarantee
+    added: Mapping[str, pa.DataType]
+    begin: Callable[[Words], Drawing]
+    columns: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
+
+
+@dataclass
+class Tally:
+    """What a mechanism needs to know of all labels before the first is drawn. It never leaves the curator's side.
+
+    Attributes:
+        asked: What was asked.
+        counts: For cluster response: how many labels of each class are in each cluster.
+        codes: For peers: all labels.
+    """
+
+    asked: Asked
+    counts: Int[np.ndarray, "clusters k"] = field(init=False, repr=False)
+    codes: Int[np.ndarray, "n"] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        clusters = self.asked.clusters
+        shape = (int(clusters.max()) + 1, self.asked.space.size) if clusters is not None else (0, 0)
+        peers = clusters is not None and self.asked.mechanism == PEER
+        self.counts = np.zeros((0, 0) if peers else shape, dtype=np.int64)
+        self.codes = np.zeros(len(clusters) if peers and clusters is not None else 0, dtype=np.int8)
+
+    def add(self, codes: Int[np.ndarray, "m"], first: int) -> None:
+        """Take up the labels of a batch."""
+        if self.asked.clusters is None:
+            return
+        rows = slice(first, first + len(codes))
+        clusters = self.asked.clusters[rows]
+        if len(clusters) != len(codes):
+            raise InputError("expected a cluster for each row, found more rows than that")
+        if self.asked.mechanism == PEER:
+            self.codes[rows] = codes
+        else:
+            np.add.at(self.counts, (clusters, codes), 1)
+
+
+def check_mechanism(asked: Asked) -> None:
+    """Refuse what does not fit together before the table is read.
+
+    Raises:
+        InputError: The mechanism is not known, or it lacks or is given what only another uses.
+        EpsilonError: The epsilon cannot be expressed, or delta is needed, or not used.
+        LabelError: Peers have more than two classes.
+    """
+    if asked.mechanism not in _BUILDERS:
+        raise InputError(f"expected a mechanism among {', '.join(_BUILDERS)}, found {asked.mechanism!r}")
+    if asked.unit and asked.mechanism in (PRIOR, CLUSTER, PEER):
+        raise InputError(
+            f"expected a mechanism that randomizes labels alone for units of several rows, found {asked.mechanism!r}"
+        )
+    if asked.mechanism == PEER:
+        PeerExchange.check(asked.space)
+        if not asked.delta:
+            raise EpsilonError("expected a delta above 0 for an exchange between peers (--delta), found none")
+    if asked.mechanism in MECHANISMS or asked.mechanism == PRIOR:
+        _randomizer(asked)
+
+
+def law_on_table(asked: Asked, found: Survey, tally: Tally) -> TableLaw:
+    """The law of what was asked, on a table that was looked through.
+
+    Raises:
+        InputError: There is not a cluster for each row.
+    """
+    if asked.clusters is not None and len(asked.clusters) != found.rows:
+        raise InputError(f"expected a cluster for each of the {found.rows} rows, found {len(asked.clusters)}")
+    return _BUILDERS[asked.mechanism](asked, found, tally)
+
+
+def _randomizer(asked: Asked) -> Randomizer:
+    """The randomizer of a name; with a prior, the one that a uniform prior gives."""
+    return MECHANISMS.get(asked.mechanism, RandomizedResponse)(asked.space, asked.epsilon)
+
+
+def _by_channel(
+    asked: Asked,
+    name: str,
+    law: Channel,
+    of: Callable[[pa.RecordBatch, int], tuple[Channel, np.ndarray]],
+    columns: Sequence[str] = (),
+    declared: Sequence[str] = (),
+) -> TableLaw:
+    """The law of labels that are randomized one by one."""
+    guarantee = Guarantee(law.epsilon, unit=asked.unit or "row")
+    drawing = Drawing(((name, law_of(law), guarantee),), of)
+    added = column_types(asked.label, asked.space, law)
+    return TableLaw(name, guarantee, added, lambda _: drawing, tuple(columns), tuple(declared))
+
+
+def _alone(asked: Asked, found: Survey, _: Tally) -> TableLaw:
+    """Each label alone, or with those of its unit."""
+    randomizer = _randomizer(asked)
+    if asked.unit is None or found.units is None:
+        channel = randomizer.channel()
+        return _by_channel(asked, randomizer.name, channel, lambda *_: (channel, _ALL))
+    units, unit, sizes = found.units, asked.unit, unit_sizes(found.units.counts)
+    if asked.mechanism == AUTO:
+        randomizer = best_unit_response(randomizer, sizes[-1])
+    law = per_unit(randomizer, sizes)
+    declared = f"the column {unit!r} tells units of protection apart, is public, and was declared so"
+
+    def of_unit(batch: pa.RecordBatch, _: int) -> tuple[Channel, np.ndarray]:
+        return grouped(law, units.rows_per_unit(batch[unit])), _ALL
+
+    return _by_channel(asked, randomizer.name, law, of_unit, (unit,), (declared,))
+
+
+def _with_prior(asked: Asked, _: Survey, __: Tally) -> TableLaw:
+    """Each label among the candidates that its prior gives."""
+    space, columns = asked.space, list(asked.prior)
+
+    def of_prior(batch: pa.RecordBatch, first: int) -> tuple[Channel, np.ndarray]:
+        randomizer = PriorResponse(space, asked.epsilon, prior_of(batch, columns, first))
+        return randomizer.channel(), randomizer.mass
+
+    empty = PriorResponse(space, asked.epsilon, np.empty((0, space.size))).channel()
+    declared = f"the prior columns {columns[0]!r} ... are public and were not computed from labels"
+    return _by_channel(asked, PRIOR, empty, of_prior, columns, (declared,))
+
+
+def _in_clusters(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
+    """A noisy histogram of each cluster, and labels that respond towards it: what both cost is charged at once."""
+    space, clusters = asked.space, _given(asked)
+    first = _SHARE_OF_COUNTS * asked.epsilon
+    second = rest_of(asked.epsilon, first)
+    query = NoisyHistogram(space, first, clusters)
+    even = np.full((query.cell_count, space.size), 1 / space.size)
+    template = ClusterResponse(space, second, even, clusters).channel()
+    counted = query.promise(1)
+
+    def begin(words: Words) -> Drawing:
+        noisy = query.values(tally.counts, query.rate(1), words)
+        response = ClusterResponse(space, second, distributions_of(noisy), clusters)
+        channel, mass = response.channel(), response.mass
+        charges = (
+            (query.name, query.law(1), counted),
+            (response.name, law_of(channel), Guarantee(channel.epsilon)),
+        )
+
+        def of_rows(batch: pa.RecordBatch, row: int) -> tuple[Channel, np.ndarray]:
+            return channel.take(slice(row, row + batch.num_rows)), mass
+
+        return Drawing(charges, of_rows)
+
+    guarantee = dataclasses.replace(counted, epsilon=asked.epsilon)
+    return TableLaw(CLUSTER, guarantee, column_types(asked.label, space, template), begin)
+
+
+def _among_peers(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
+    """Labels that peers exchange in clusters, with the least flip that keeps epsilon at delta."""
+    space, clusters = asked.space, _given(asked)
+    sizes = np.unique(np.bincount(clusters)[np.unique(clusters)])
+    peers = PeerExchange.calibrate(asked.epsilon, asked.delta, sizes.tolist())
+    query = ExchangedLabels(space, peers, clusters, asked.delta)
+    guarantee, law = query.promise(1), query.law(1)
+    name = column_name(asked.label, CLUSTERS)
+
+    def begin(words: Words) -> Drawing:
+        codes, form = query.answer(tally.codes, 1, words), form_of(law)
+
+        def released(rows: slice) -> dict[str, pa.Array]:
+            columns = dict(zip(form.names(asked.label, space), form.write(codes[rows], space), strict=True))
+            return {**columns, name: pa.array(clusters[rows])}
+
+        return Drawing(((query.name, law, guarantee),), released=released)
+
+    kinds = zip(
+        form_of(law).names(asked.label, space), form_of(law).write(np.empty(0, dtype=np.int8), space), strict=True
+    )
+    added = {column: array.type for column, array in kinds} | {name: pa.int32()}
+    return TableLaw(PEER, guarantee, added, begin)
+
+
+_BUILDERS: Mapping[str, Callable[[Asked, Survey, Tally], TableLaw]] = MappingProxyType(
+    {**dict.fromkeys(MECHANISMS, _alone), PRIOR: _with_prior, CLUSTER: _in_clusters, PEER: _among_peers}
+)
+
+
+def _given(asked: Asked) -> Int[np.ndarray, "n"]:
+    if asked.clusters is None:
+        raise InputError(f"expected clusters for the mechanism {asked.mechanism!r}, found none; name their column")
+    return asked.clusters

@@ -1,0 +1,242 @@
+"""Tables released by a trusted curator in clusters, and by peers."""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import labeldp.release._table_laws as laws
+import labeldp.release._table_release as module
+from labeldp import Classes, NoisyHistogram
+from labeldp._words import SecureWords, TapeWords
+from labeldp.errors import BudgetError, EpsilonError, InputError, LabelError, TableError
+from labeldp.release import Answer, Ledger, Release, accounted, release_table, verify
+
+SPACE = Classes(["no", "yes"])
+ROWS = 600
+CLUSTERS = np.arange(ROWS) % 6
+LABELS = np.where((CLUSTERS < 2) ^ (np.arange(ROWS) % 10 == 0), "yes", "no")
+MECHANISMS = {"cluster": {"mechanism": "cluster"}, "peer": {"mechanism": "peer", "delta": 1e-4}}
+
+
+@pytest.fixture(params=["t.csv", "t.parquet"])
+def source(request, write_table, tmp_path):
+    """A table with a column of clusters in text, one of numbers, and the label."""
+    columns = {
+        "age": list(range(ROWS)),
+        "district": [f"d{cluster}" for cluster in CLUSTERS],
+        "number": (CLUSTERS + 3).tolist(),
+        "ill": LABELS.tolist(),
+    }
+    return write_table(tmp_path / request.param, columns)
+
+
+def released(source, mechanism, epsilon=1.0, **options):
+    """A release of the table, of age alone."""
+    given = {"keep": ["age"], "clusters": "district", **MECHANISMS[mechanism], **options}
+    return release_table(source, "ill", SPACE, epsilon, source.parent / "out", **given)
+
+
+def rows_of(done):
+    """The released rows."""
+    return pq.read_table(done.output / "data.parquet").to_pylist()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_release_is_verified_and_charged(source, mechanism):
+    """The charge is made once, covers what the certificate says, and fits the epsilon that was asked for."""
+    done = released(source, mechanism)
+    (entry,) = Ledger(done.ledger).entries()
+    promised = done.certificate.guarantee
+    assert verify(done.output).holds
+    assert (entry.mechanism, entry.rows.stop) == (mechanism, ROWS)
+    assert promised.epsilon <= entry.guarantee.epsilon <= 1.0
+    assert (promised.delta, promised.trust) == (entry.guarantee.delta, "peer" if mechanism == "peer" else "central")
+    assert promised.epsilon > 0.95
+    assert set(promised.assumptions) <= set(done.certificate.assumptions)
+
+
+def test_counts_and_labels_share_the_epsilon(source):
+    """The histogram is the first charge, and what it costs is in the sum."""
+    done = released(source, "cluster", epsilon=2.0)
+    counted, response = done.certificate.draws
+    assert (counted.mechanism, response.mechanism) == ("noisy-histogram", "cluster")
+    assert counted.guarantee.epsilon == pytest.approx(1.0)
+    assert counted.guarantee.epsilon + response.guarantee.epsilon <= 2.0
+    release = Release.load(done.output)
+    assert len(release) == ROWS
+    assert release.guarantee.epsilon == done.certificate.guarantee.epsilon
+
+
+def test_labels_lean_towards_what_is_common_in_their_cluster(source):
+    """At a large epsilon their distributions are the true ones, raised to the floor of a quarter."""
+    done = released(source, "cluster", epsilon=20.0, clusters="number")
+    channel = Release.load(done.output).channel
+    yes = np.array([weights[1] / sum(weights) for weights in channel.weights])
+    shares = np.array([np.mean(LABELS[CLUSTERS == cluster] == "yes") for cluster in range(6)])  # noqa: SIM300
+    raised = 0.25 + 0.5 * np.clip((shares - 0.25) / 0.5, 0, 1)
+    assert np.allclose(yes, raised, atol=0.1)  # noise of scale 0.2 on 100 rows: beyond ten rows once in 1e20 draws
+
+
+def test_every_district_gets_a_number(source):
+    """Rows of one value are in one cluster, and rows of two are not."""
+    found = [row["ill_clusters"] for row in rows_of(released(source, "cluster"))]
+    assert len(set(zip(CLUSTERS.tolist(), found, strict=True))) == len(set(found)) == 6
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("clusters", ["number", "array"])
+def test_numbers_of_clusters_keep_their_order(source, mechanism, clusters):
+    """Whole numbers in a column are numbered in their order, and given numbers are taken as they are."""
+    done = released(source, mechanism, clusters=CLUSTERS if clusters == "array" else clusters)
+    assert [row["ill_clusters"] for row in rows_of(done)] == CLUSTERS.tolist()
+
+
+def test_peers_give_an_answer(source):
+    """Released labels are those of members of the cluster, and the answer opens with what it assumes."""
+    done = released(source, "peer", epsilon=5.0, delta=1e-6)
+    answer = Answer.load(done.output)
+    assert answer.value.shape == (ROWS,)
+    assert answer.guarantee.epsilon == done.certificate.guarantee.epsilon <= 5.0
+    assert any("with one peer, epsilon is" in line for line in answer.certificate.assumptions)
+    shares = [np.mean(answer.value[CLUSTERS == cluster]) for cluster in range(6)]  # noqa: SIM300 (an array)
+    assert min(shares[:2]) > max(shares[2:])  # 100 draws of 0.8 or more against 0.2 or less: fails once in 1e10 runs
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_both_are_accounted_for_together(source, mechanism):
+    """A certificate and the ledger say the same."""
+    done = released(source, mechanism)
+    (one,), (two,) = accounted([done.output]), accounted([done.ledger])
+    assert one.composition.epsilon <= two.composition.epsilon == done.spent[0]
+    assert one.composition.delta == two.composition.delta == done.spent[1]
+
+
+@pytest.mark.parametrize("row", [0, 7, ROWS - 1])
+def test_a_label_moves_its_own_cluster_alone(source, monkeypatch, row):
+    """With the same words, replacing one label changes nothing in other clusters, and no more than two counts."""
+    tape = np.random.default_rng(3).integers(0, 2**64, 1 << 16, dtype=np.uint64)
+    seen = []
+
+    def values(_, counts, *__):
+        seen.append(counts)
+        return counts
+
+    monkeypatch.setattr(module, "SecureWords", lambda: TapeWords(tape))
+    monkeypatch.setattr(module, "_ROWS_PER_BATCH", 7)
+    monkeypatch.setattr(NoisyHistogram, "values", values)
+    one = rows_of(released(source, "cluster"))
+    for path in (*(source.parent / "out").iterdir(), *source.parent.glob("*ledger*")):
+        path.unlink()
+    (source.parent / "out").rmdir()
+    monkeypatch.setattr(module, "label_codes", _other_label(module.label_codes, row))
+    monkeypatch.setattr("labeldp.release._survey.label_codes", module.label_codes)
+    two = rows_of(released(source, "cluster"))
+    changed = {CLUSTERS[i] for i, pair in enumerate(zip(one, two, strict=True)) if pair[0] != pair[1]}
+    assert changed <= {CLUSTERS[row]}
+    assert np.abs(seen[0] - seen[1]).sum() == 2
+    assert seen[0].sum() == ROWS
+
+
+def _other_label(codes_of, row):
+    """The codes of a table in which one label is another."""
+
+    def codes(table, batch, space, first):
+        found = codes_of(table, batch, space, first).copy()
+        if first <= row < first + len(found):
+            found[row - first] = 1 - found[row - first]
+        return found
+
+    return codes
+
+
+def test_counts_and_labels_are_drawn_from_streams_of_their_own(source, monkeypatch):
+    """A word that made noise never randomizes a label."""
+    streams = []
+
+    class Recorded(SecureWords):
+        def block(self, start, count):
+            if self not in streams:
+                streams.append(self)
+            return super().block(start, count)
+
+    monkeypatch.setattr(module, "SecureWords", Recorded)
+    released(source, "cluster")
+    assert len(streams) == 2
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"mechanism": "cluster", "clusters": None}, InputError, "with the clusters of rows"),
+        ({"mechanism": "auto", "delta": 0.0}, InputError, "found clusters with 'auto'"),
+        ({"mechanism": "cluster", "clusters": "ill"}, InputError, "found the label 'ill'"),
+        ({"mechanism": "cluster", "clusters": "region"}, InputError, "the cluster column 'region'"),
+        ({"mechanism": "cluster", "delta": 1e-6}, InputError, "no delta for 'cluster'"),
+        ({"mechanism": "cluster", "unit": "age"}, InputError, "randomizes labels alone for units"),
+        ({"mechanism": "cluster", "clusters": CLUSTERS[1:]}, InputError, "a cluster for each row"),
+        ({"mechanism": "cluster", "clusters": np.r_[CLUSTERS, 1]}, InputError, "each of the 600 rows, found 601"),
+        ({"mechanism": "cluster", "clusters": CLUSTERS - 1}, InputError, "numbered from 0"),
+        ({"mechanism": "cluster", "clusters": CLUSTERS * 0.5}, InputError, "as integers"),
+        ({"mechanism": "peer"}, EpsilonError, "a delta above 0 for an exchange"),
+        ({"mechanism": "peer", "delta": 1e-6, "unit": "age"}, InputError, "randomizes labels alone for units"),
+    ],
+)
+def test_what_does_not_fit_is_refused(source, options, kind, message):
+    """Nothing is charged and nothing is left."""
+    given = {"keep": ["age"], "clusters": "district", **options}
+    with pytest.raises(kind, match=message):
+        release_table(source, "ill", SPACE, 1.0, source.parent / "out", **given)
+    assert [path.name for path in source.parent.iterdir()] == [source.name]
+
+
+def test_peers_of_more_than_two_classes_are_refused(source):
+    """The exchange and its proof are for two classes, and the error says so."""
+    with pytest.raises(LabelError, match="for two classes"):
+        release_table(
+            source,
+            "ill",
+            Classes(["no", "yes", "perhaps"]),
+            1.0,
+            source.parent / "out",
+            keep=["age"],
+            mechanism="peer",
+            clusters="district",
+            delta=1e-4,
+        )
+
+
+def test_a_missing_cluster_is_refused(write_table, tmp_path):
+    """Each row is in a cluster, and the error names the column."""
+    columns = {"district": ["a", None, "b"], "ill": ["no", "yes", "no"]}
+    source = write_table(tmp_path / "t.parquet", columns)
+    with pytest.raises(TableError, match="a cluster in every row of 'district'"):
+        release_table(source, "ill", SPACE, 1.0, tmp_path / "out", keep=[], mechanism="cluster", clusters="district")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_budget_holds_for_both(source, mechanism):
+    """What would exceed it draws nothing."""
+    done = released(source, mechanism, budget=(1.5, 1e-4))
+    assert done.spent[0] > 0.9
+    with pytest.raises(BudgetError):
+        release_table(
+            source,
+            "ill",
+            SPACE,
+            1.0,
+            source.parent / "again",
+            keep=["age"],
+            clusters="district",
+            **MECHANISMS[mechanism],
+        )
+    assert not (source.parent / "again").exists()
+
+
+def test_a_tally_is_never_shown():
+    """What a curator knows of all labels is not in the text of the object that holds it."""
+    tally = laws.Tally(laws.Asked("ill", SPACE, 1.0, "peer", clusters=np.zeros(3, dtype=np.int32), delta=0.1))
+    tally.add(np.array([0, 1, 1]), 0)
+    assert tally.codes.tolist() == [0, 1, 1]
+    assert "codes" not in repr(tally)
+    assert "counts" not in repr(tally)
