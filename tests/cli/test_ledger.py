@@ -31,7 +31,7 @@ def test_charges_totals_and_states(release, run, table, tmp_path, monkeypatch):
     assert first[1:] == ["y", "randomized-response", "0.5", "person", "30", "released", str(tmp_path / "one")]
     assert lost[1:] == ["y", "randomized-response", "0.25", "person", "30", "void", str(tmp_path / "lost")]
     assert second[1:] == ["y", "randomized-response", "1", "person", "30", "released", str(tmp_path / "two")]
-    assert total == ["y", "1.5", "2", "0", "0"]
+    assert total == ["y", "1.5", "2", "0", "0", "by sums"]
 
 
 def test_units_are_not_mixed(release, table, tmp_path, states):

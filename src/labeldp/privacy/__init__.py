@@ -6,6 +6,7 @@ from labeldp.privacy._candidates import CandidateChannel, bad_prior_row, prior_c
 from labeldp.privacy._channel import Channel, Levels, Membership, Table, row_arrays
 from labeldp.privacy._cluster import ClusterChannel
 from labeldp.privacy._composition import Composition
+from labeldp.privacy._concentrated import ConcentratedLoss
 from labeldp.privacy._efficiency import estimation_size, pair_share, total_variance, training_size
 from labeldp.privacy._grouped import GroupedChannel
 from labeldp.privacy._guarantee import Guarantee
@@ -31,6 +32,7 @@ __all__ = [
     "Classes",
     "ClusterChannel",
     "Composition",
+    "ConcentratedLoss",
     "GroupedChannel",
     "Guarantee",
     "Interval",

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
+from typing import Self
 
 import numpy as np
 
 from labeldp import _checks
-from labeldp.errors import BudgetError, RowsError
+from labeldp.errors import BudgetError, EpsilonError, RowsError
+from labeldp.privacy._concentrated import concentrated_epsilon, pure_rho, sum_of
 from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._rounding import exact_sum, printed_above, shown_above
 
 #: More ranges than this are charged as one that covers them: more rows charged is less privacy claimed.
 _MOST_RANGES = 1 << 18
+#: The difference of the decimals that two floats print as fits in it.
+_EXACT = Context(prec=3000)
 
 
 @dataclass(frozen=True)
@@ -70,14 +75,58 @@ class Charge:
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that may be charged to any unit."""
+    """The most that may be charged to any unit.
+
+    Attributes:
+        epsilon: The most that the charges may cost together.
+        delta: The failure probability that goes with it.
+        concentrated: Whether charges count by zero-concentrated privacy, which allows more requests where they are
+            many and small; it needs a delta. By default they are summed.
+        apart: The part of delta that is set apart for charges that fail with a delta of their own and have no rho.
+
+    Example:
+        >>> from labeldp.privacy import Account, Budget, Charge, Guarantee, Rows
+        >>> small = Charge(Guarantee(0.02), Rows.all(50))
+        >>> [Account(Budget(2.0, 1e-6), (small,) * spent).allows(small) for spent in (99, 100)]
+        [True, False]
+        >>> concentrated = Budget(2.0, 1e-6, concentrated=True)
+        >>> [Account(concentrated, (small,) * spent).allows(small) for spent in (439, 440)]
+        [True, False]
+    """
 
     epsilon: float
     delta: float = 0.0
+    concentrated: bool = False
+    apart: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon, "budget"))
         object.__setattr__(self, "delta", _checks.delta(self.delta))
+        object.__setattr__(self, "apart", _checks.delta(self.apart, "apart"))
+        if not isinstance(self.concentrated, bool):
+            raise EpsilonError(f"expected concentrated to be True or False, found {type(self.concentrated).__name__}")
+        if self.concentrated and not self.apart < self.delta:
+            raise EpsilonError(
+                f"expected a concentrated budget to have a delta above what is apart, found delta {self.delta:g} and "
+                f"{self.apart:g} apart; state a delta, such as 1e-6"
+            )
+        if self.apart and not self.concentrated:
+            raise EpsilonError("expected a delta apart in a concentrated budget alone, found it in one by sums")
+
+    def may_follow(self, earlier: Budget) -> bool:
+        """Whether charges that an earlier budget let pass may be judged under this one.
+
+        Sums may be judged under any sums. A filter by zero-concentrated privacy holds for its own delta: where it
+        depends on results which of two deltas is used, they may add up. So there epsilon alone may change, and
+        everything together has the largest epsilon that was ever stated.
+        """
+        return dataclasses.replace(self, epsilon=earlier.epsilon) == earlier or not (
+            self.concentrated or earlier.concentrated
+        )
+
+    def __str__(self) -> str:
+        how = f", of which {self.apart:g} apart, concentrated" if self.concentrated else ""
+        return f"epsilon {self.epsilon:g}, delta {self.delta:g}{how}"
 
 
 def compose(charges: Iterable[Charge]) -> tuple[float, float]:
@@ -93,7 +142,7 @@ def compose(charges: Iterable[Charge]) -> tuple[float, float]:
     References:
         Dwork and Roth 2014, theorem 3.16, for sums; McSherry 2009, theorem 4, for disjoint rows.
     """
-    epsilon, delta = _exact(list(charges))
+    epsilon, delta = _largest(list(charges), _Total.by_sums)
     return printed_above(epsilon), printed_above(delta)
 
 
@@ -102,8 +151,41 @@ class Account:
     """Charges against a budget.
 
     Guarantee:
-        A filter by pure sums: a request that would bring any row above the budget is refused before anything is
-        drawn, however requests were chosen.
+        A filter: a request that would bring any row above the budget is refused before anything is drawn. However
+        requests were chosen, all that was drawn under a budget is (epsilon, delta)-label-DP of a unit.
+
+        **By sums.** On every path of results the privacy loss is at most the sum of epsilons, but for the deltas.
+
+        **Concentrated.** A request passes where the deltas apart of all charges of a row are at most ``apart``, and
+
+        1. the sum R of their rhos costs at most epsilon at ``delta - apart``: a charge counts with its rho if it has
+           one, else with half the square of its epsilon and, if it has a delta, with that delta apart; or
+        2. no charge rests on a rho and a delta, and the epsilons add up to at most epsilon.
+
+        Why that holds, for two neighbours that differ in one unit, P and Q the laws of all results under each:
+
+        * *Deltas apart.* Two laws that are (epsilon, delta)-close are a mixture each: with probability delta anything,
+          else two laws that are epsilon-close (Kairouz, Oh and Viswanath 2015, theorem 3.3). So each such charge
+          tosses a coin that is the same for both neighbours. On every path the probabilities of failing coins add
+          up to at most ``apart``, hence some coin fails with at most that probability. Where none fails, P and Q
+          have densities ``w P'`` and ``w Q'``, with the same w <= 1 on both sides and P', Q' the laws of requests
+          that are pure. So the hockey-stick divergence of P and Q at epsilon is at most ``apart`` more than that of
+          P' and Q'.
+        * *Paths that end with more than the largest R that passes* were let through by the second rule to their
+          end, since R only grows. There the loss of P' against Q' is at most the sum of epsilons, which is at most
+          epsilon, and such a path adds nothing to the divergence.
+        * *All other paths* are paths of an analyst who stops before R would exceed that largest R, with the same
+          densities. For each order alpha, ``exp((alpha - 1)(L - alpha R))`` of the loss L and the sum R so far has a
+          conditional mean of at most one at each step, also where requests are chosen by results. So at the end
+          ``E[exp((alpha - 1) L)] <= exp((alpha - 1) alpha R)`` with the largest R, and the conversion of
+          ``_concentrated`` bounds what these paths add by ``delta - apart``.
+
+        ``apart`` is stated with the budget. If it could be traded for R while results come in, an analyst could
+        spend the one where the other was spent in vain, and fail with nearly twice the delta.
+
+    References:
+        Feldman and Zrnic 2021 and Whitehouse, Ramdas, Rogers and Wu 2023, for filters by Rényi divergences and with
+        deltas apart; Bun and Steinke 2016, section 8, for approximate zero-concentrated privacy.
     """
 
     budget: Budget
@@ -111,8 +193,18 @@ class Account:
 
     @property
     def spent(self) -> tuple[float, float]:
-        """The (epsilon, delta) of all charges so far."""
-        return compose(self.charges)
+        """The (epsilon, delta) of all charges so far; for a concentrated budget, the least that lets them pass.
+
+        That is the smallest epsilon of a budget with the same delta that admits these charges; its delta is 0 as long
+        as they cost no more by sums of pure requests. What requests that were chosen by results promise is the
+        budget, whatever of it is spent.
+        """
+        epsilon, delta = self._needed(self.charges)
+        return printed_above(epsilon), printed_above(delta)
+
+    def allows(self, charge: Charge) -> bool:
+        """Whether one more charge is within the budget."""
+        return self._covers(*self._after(charge))
 
     def admit(self, charge: Charge) -> Account:
         """The account with one more charge.
@@ -120,17 +212,35 @@ class Account:
         Raises:
             BudgetError: The charge would exceed the budget.
         """
-        epsilon, delta = _exact([*self.charges, charge])
-        most = self.budget
-        if epsilon > Decimal(repr(most.epsilon)) or delta > Decimal(repr(most.delta)):
-            spent, asked = shown_above(self.spent[0], 7), shown_above(charge.guarantee.epsilon, 7)
-            raise BudgetError(
-                f"expected a total within the budget (epsilon {most.epsilon:g}, delta {most.delta:g}), found epsilon "
-                f"{shown_above(epsilon, 7)} and delta {shown_above(delta, 3)}: epsilon {spent} is spent and "
-                f"{asked} was asked for; use the release that exists, or "
-                "decide on a larger budget and state it (budget=, --budget)"
-            )
-        return Account(most, (*self.charges, charge))
+        epsilon, delta = self._after(charge)
+        if self._covers(epsilon, delta):
+            return Account(self.budget, (*self.charges, charge))
+        spent, asked = shown_above(self.spent[0], 7), shown_above(charge.guarantee.epsilon, 7)
+        raise BudgetError(
+            f"expected a total within the budget ({self.budget}), found epsilon "
+            f"{shown_above(epsilon, 7)} and delta {shown_above(delta, 3)}: epsilon {spent} is spent and "
+            f"{asked} was asked for; use the release that exists, or "
+            "decide on a larger budget and state it (budget=, --budget)"
+        )
+
+    def _after(self, charge: Charge) -> tuple[Decimal, Decimal]:
+        """What is needed with one more charge."""
+        return self._needed([*self.charges, charge])
+
+    def _covers(self, epsilon: Decimal, delta: Decimal) -> bool:
+        return epsilon <= Decimal(repr(self.budget.epsilon)) and delta <= Decimal(repr(self.budget.delta))
+
+    def _needed(self, charges: Sequence[Charge]) -> tuple[Decimal, Decimal]:
+        """The (epsilon, delta) of the smallest budget of this kind that allows charges."""
+        return _largest(charges, self._concentrated if self.budget.concentrated else _Total.by_sums)
+
+    def _concentrated(self, total: _Total) -> tuple[Decimal, Decimal]:
+        apart = Decimal(repr(self.budget.apart))
+        converted = _EXACT.subtract(Decimal(repr(self.budget.delta)), apart)
+        epsilon, delta = concentrated_epsilon(total.rho, converted), _EXACT.add(total.apart, converted)
+        if total.leans_on_rho or epsilon < total.epsilon:
+            return epsilon, delta
+        return total.epsilon, delta if total.apart else total.apart
 
 
 def together(charges: Sequence[Charge]) -> list[tuple[int, ...]]:
@@ -157,18 +267,44 @@ def together(charges: Sequence[Charge]) -> list[tuple[int, ...]]:
     return [tuple(np.flatnonzero(meeting).tolist()) for meeting in np.unique(inside, axis=1).T]
 
 
-def _exact(charges: list[Charge]) -> tuple[Decimal, Decimal]:
-    """The composition as exact decimals."""
-    sums = [_total([charges[i] for i in places]) for places in together(charges)]
+@dataclass(frozen=True)
+class _Total:
+    """What charges that meet in a unit add up to, exactly.
+
+    Attributes:
+        epsilon: The sum of epsilons.
+        delta: The sum of deltas.
+        rho: The sum of rhos, of what they are or what their epsilons bound them by.
+        apart: The sum of deltas of charges that have no rho.
+        leans_on_rho: Whether a charge with a delta counts by its rho.
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+    rho: Decimal
+    apart: Decimal
+    leans_on_rho: bool
+
+    @classmethod
+    def of(cls, charges: Sequence[Charge]) -> Self:
+        told = [charge.guarantee for charge in charges]
+        return cls(
+            epsilon=exact_sum(charge.guarantee.epsilon for charge in charges),
+            delta=exact_sum(charge.guarantee.delta for charge in charges),
+            rho=sum_of([pure_rho(each.epsilon) if each.rho is None else Decimal(repr(each.rho)) for each in told]),
+            apart=exact_sum(each.delta for each in told if each.rho is None),
+            leans_on_rho=any(each.delta and each.rho is not None for each in told),
+        )
+
+    def by_sums(self) -> tuple[Decimal, Decimal]:
+        return self.epsilon, self.delta
+
+
+def _largest(charges: Sequence[Charge], cost: Callable[[_Total], tuple[Decimal, Decimal]]) -> tuple[Decimal, Decimal]:
+    """The largest cost, over units, of the charges that meet in one."""
+    costs = [cost(_Total.of([charges[i] for i in places])) for places in together(charges)]
     zero = Decimal(0)
-    return max((e for e, _ in sums), default=zero), max((d for _, d in sums), default=zero)
-
-
-def _total(charges: list[Charge]) -> tuple[Decimal, Decimal]:
-    return (
-        exact_sum(charge.guarantee.epsilon for charge in charges),
-        exact_sum(charge.guarantee.delta for charge in charges),
-    )
+    return max((e for e, _ in costs), default=zero), max((d for _, d in costs), default=zero)
 
 
 def _covers(ranges: np.ndarray, rows: np.ndarray) -> np.ndarray:

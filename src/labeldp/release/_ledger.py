@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 
 from labeldp._words import identifier
 from labeldp.errors import BudgetError, LedgerError
-from labeldp.privacy import Account, Budget, Charge, Guarantee, Rows, compose
+from labeldp.privacy import Account, Budget, Charge, Guarantee, Rows
 from labeldp.release._output import Fate, fate_of
 
 State = Literal["charged", "released", "void"]
@@ -163,13 +163,15 @@ class Ledger:
         """The budget in force, if it allows charges of one session one after another; nothing is recorded.
 
         Raises:
-            BudgetError: A charge would exceed the budget.
+            BudgetError: A charge would exceed the budget, or earlier ones were made under a budget that this one may
+                not follow.
         """
         entry = entries[0]
         known = related(self.entries(), entry.label, entry.marks)
         first = Budget(entry.asked, entry.guarantee.delta)
-        in_force = budget or next((e.budget for e in reversed(known) if e.budget), first)
+        in_force = budget or _latest(known) or first
         try:
+            _refuse_another_kind(in_force, known)
             account = Account(in_force, tuple(e.charge(entry.session) for e in known))
             for each in entries:
                 account = account.admit(each.charge(entry.session))
@@ -269,8 +271,31 @@ def related(entries: Sequence[Entry], label: str, marks: Sequence[str]) -> list[
 
 
 def spent_on(entries: Sequence[Entry], label: str, marks: Sequence[str], session: str = "") -> tuple[float, float]:
-    """The (epsilon, delta) charged for a label of some data, as a session sees it."""
-    return compose(entry.charge(session) for entry in related(entries, label, marks))
+    """The (epsilon, delta) charged for a label of some data, as a session sees it and as the budget in force counts."""
+    known = related(entries, label, marks)
+    return account_of(known, session).spent if known else (0.0, 0.0)
+
+
+def account_of(entries: Sequence[Entry], session: str = "") -> Account:
+    """The account of charges for one label of one data set, under the budget in force, as a session sees it."""
+    budget = _latest(entries) or Budget(entries[0].asked, entries[0].guarantee.delta)
+    return Account(budget, tuple(entry.charge(session) for entry in entries))
+
+
+def _latest(entries: Sequence[Entry]) -> Budget | None:
+    """The budget that was in force at the last charge."""
+    return next((entry.budget for entry in reversed(entries) if entry.budget), None)
+
+
+def _refuse_another_kind(budget: Budget, known: Sequence[Entry]) -> None:
+    """Refuse a budget that none of the charges so far were made for."""
+    for earlier in (entry.budget for entry in known):
+        if earlier and not budget.may_follow(earlier):
+            raise BudgetError(
+                f"expected a budget that differs from that of earlier charges in epsilon alone ({earlier}), found "
+                f"{budget}: a concentrated budget holds from the first charge to the last with the delta that it began "
+                "with; state that budget, or keep to the release that exists"
+            )
 
 
 def _prepare(database: sqlite3.Connection) -> None:
@@ -339,12 +364,7 @@ def by_data(entries: Sequence[Entry]) -> list[list[Entry]]:
     return found[::-1]
 
 
-def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, float, float]]:
-    """For each label of each data set: its name, epsilon spent and allowed, delta spent and allowed."""
-    totals = []
-    for mine in by_data(entries):
-        last = mine[-1]
-        epsilon, delta = compose(entry.charge(last.session) for entry in mine)
-        budget = last.budget or Budget(epsilon, delta)
-        totals.append((last.label, epsilon, budget.epsilon, delta, budget.delta))
-    return totals
+def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, Budget]]:
+    """For each label of each data set: its name, the epsilon and delta spent as its budget counts, and that budget."""
+    accounts = [(mine[-1].label, account_of(mine, mine[-1].session)) for mine in by_data(entries)]
+    return [(label, *account.spent, account.budget) for label, account in accounts]
