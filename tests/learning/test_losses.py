@@ -3,8 +3,10 @@ import numpy as np
 import pytest
 
 from labeldp import Classes, Release
+from labeldp.errors import InputError
 from labeldp.learning._losses import METHODS, row_loss
 from labeldp.learning._posterior import posterior
+from labeldp.privacy import ClusterChannel, ResponseChannel
 
 CLASSES = 4
 ROWS = 24
@@ -170,3 +172,52 @@ def test_more_than_eight_classes_are_read_from_their_own_bytes(make_channel, ran
     hit = (release.likelihood() * softmax(logits)).sum(axis=1)
     found = row_loss(release, "likelihood")(logits.copy(), np.ones(ROWS))
     assert found == pytest.approx(-np.log(hit).sum(), rel=1e-12)
+
+
+def paper_targets(q, beta, code):
+    """The weights of line 30: a column of the inverse of the label randomization matrix of line 29."""
+    matrix = (1 - beta) * np.eye(len(q)) + beta * np.tile(np.array(q)[:, None], (1, len(q)))
+    return np.linalg.inv(matrix)[:, code]
+
+
+@pytest.mark.parametrize("correction", [0.0, 0.3, 0.8, 1.0])
+@pytest.mark.parametrize("law", ["redrawing", "each", "response"])
+def test_a_partial_correction_is_the_papers_beta(law, correction, make_release):
+    """For beta with beta / (1 - beta) = correction * lambda / (1 - lambda) the targets are those of lines 29 and 30."""
+    distributions = np.array([[0.6, 0.2, 0.1, 0.1], [0.25, 0.25, 0.25, 0.25]])
+    rows = np.repeat(np.arange(2, dtype=np.int32), CLASSES)
+    codes = np.tile(np.arange(CLASSES, dtype=np.int32), 2)
+    channel = {
+        "redrawing": lambda: ClusterChannel.redrawing(distributions, 0.1, 0.7, rows),
+        "each": lambda: ClusterChannel.at(distributions, 1.0, rows),
+        "response": lambda: ResponseChannel.at(CLASSES, 1.0),
+    }[law]()
+    gradient = np.zeros((len(codes), CLASSES))
+    row_loss(make_release(codes, channel), "unbiased", correction)(gradient, np.ones(len(codes)))
+    for row, code in enumerate(codes.tolist()):
+        q = np.full(CLASSES, 0.25) if law == "response" else distributions[rows[row]]
+        matrix = channel.matrix(row)
+        redrawn = 1 - (matrix[0, 0] - matrix[1, 0])
+        odds = correction * redrawn / (1 - redrawn)
+        expected = paper_targets(q, odds / (1 + odds), code)
+        np.testing.assert_allclose(1 / CLASSES - gradient[row], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("correction", [0.0, 0.4])
+def test_a_partial_correction_is_a_mixture(release, correction):
+    """For every kind of channel the targets are those of the unbiased and of the plain loss, in these shares."""
+    found = np.zeros((ROWS, CLASSES))
+    row_loss(release, "unbiased", correction)(found, np.ones(ROWS))
+    mixed = correction * targets_of(release, "unbiased") + (1 - correction) * targets_of(release, "plain")
+    np.testing.assert_allclose(1 / CLASSES - found, mixed, atol=1e-12)
+
+
+@pytest.mark.parametrize("correction", [-0.1, 1.1, float("nan"), "1"])
+@pytest.mark.usefixtures("as_users_call")
+def test_a_correction_that_is_no_share_is_refused(release, correction):
+    """As is one for a method that does not correct."""
+    with pytest.raises(InputError, match="correction from 0 to 1"):
+        row_loss(release, "unbiased", correction)
+    for method in ("likelihood", "plain"):
+        with pytest.raises(InputError, match="'unbiased' alone"):
+            row_loss(release, method, 0.5)

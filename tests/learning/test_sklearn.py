@@ -145,6 +145,22 @@ def test_released_labels_taken_for_true_ones_stay_wrong(make_channel, randomized
     assert np.abs(found.predict_proba(features[:500]) - clean.predict_proba(features[:500])).mean() > 0.2
 
 
+def test_a_partial_correction_lies_between_none_and_all(make_channel, randomized):
+    """Without any it is the plain learner, with all of it the unbiased one, and half of it keeps half of the bias."""
+    features, codes = problem(32_000, seed=4)
+    clean = SoftmaxRegression(l2=1e-4).fit(features, Release.public(names(codes), SPACE)).predict_proba(features[:500])
+    release = randomized(codes, make_channel("cluster", 3, 32_000, 1.0), 5)
+    plain = SoftmaxRegression(method="plain", l2=1e-4).fit(features, release).predict_proba(features[:500])
+    errors = []
+    for correction in (0.0, 0.5, 1.0):
+        model = SoftmaxRegression(method="unbiased", correction=correction, l2=1e-4).fit(features, release)
+        found = model.predict_proba(features[:500])
+        errors.append(np.abs(found - clean).mean())
+        if not correction:
+            np.testing.assert_allclose(found, plain, atol=1e-3)
+    assert errors[0] > 1.3 * errors[1] > 1.3**2 * errors[2]
+
+
 def test_a_secure_draw_is_learned_from():
     """Labels released by a curator, twice, give a model that finds nine tenths of what the clean one does.
 
@@ -315,6 +331,7 @@ def test_constant_features_give_the_class_shares(make_channel, randomized):
         (lambda x, r: ReleasedLabelClassifier().fit(x[:0], r[:0]), "expected at least one row, found none"),
         (lambda x, r: SoftmaxRegression(method="em").fit(x, r), "a method among likelihood, unbiased, plain"),
         (lambda x, r: ReleasedLabelClassifier(method="forward").fit(x, r), "a method among em, plain, found 'forward'"),
+        (lambda x, r: SoftmaxRegression(correction=0.5).fit(x, r), "'unbiased' alone, found 0.5 with 'likelihood'"),
         (lambda x, r: SoftmaxRegression().fit(x, r, [1.0]), "expected 60 finite weights"),
         (lambda x, r: SoftmaxRegression().fit(x, r, np.zeros(60)), "that are not all zero"),
         (lambda x, r: SoftmaxRegression().fit(x, r, -np.ones(60)), "of at least 0"),

@@ -99,8 +99,14 @@ class TargetLoss:
         return TargetLoss(self.targets[rows])
 
 
-def row_loss(release: Release, method: Method) -> RowLoss | TargetLoss:
+def row_loss(release: Release, method: Method, correction: float = 1.0) -> RowLoss | TargetLoss:
     """The loss of a release.
+
+    Targets that are corrected in part are ``correction * unbiased + (1 - correction) * plain``. Where a label is
+    redrawn with probability ``lambda`` from a distribution q (cluster response; randomized response, with q even), that
+    is ``(one_hot(z) - beta q) / (1 - beta)`` with ``beta / (1 - beta) = correction * lambda / (1 - lambda)``, the loss
+    with Esfandiari et al.'s bias correction beta: both are mixtures of ``one_hot(z)`` and ``q`` in shares that sum to
+    one, and the shares of q agree.
 
     Args:
         release: Released labels; where they were declared public, every method is plain cross entropy.
@@ -108,28 +114,46 @@ def row_loss(release: Release, method: Method) -> RowLoss | TargetLoss:
             Natarajan et al. 2013; where the entries of the unbiased vector do not sum to one they are projected:
             ``w + (1 - sum_j w_j) / k`` is unbiased too and has ``1 - 1/k`` times the variance), or ``"plain"``, which
             takes released labels for true ones, a set of them in equal shares.
+        correction: With ``"unbiased"``: how much of the correction is made, from 0 to 1. Less of it has less variance
+            and more bias.
+
+    References:
+        Esfandiari et al. 2022, Algorithm 1, lines 29-30, and Theorem 2 for the choice of beta.
     """
     if method not in METHODS:
         raise InputError(f"expected a method among {', '.join(METHODS)}, found {method!r}")
+    share = isinstance(correction, int | float) and 0 <= correction <= 1
+    if not share or (correction != 1 and method != "unbiased"):
+        raise InputError(
+            f"expected a correction from 0 to 1, below 1 with the method 'unbiased' alone, found {correction!r} with "
+            f"{method!r}"
+        )
     if release.is_public:
         method = "plain"
-    if method == "unbiased" and not release.channel.even:
-        return TargetLoss(release.unbiased())
     levels, n, k = release.channel.levels(release.codes), len(release), release.channel.classes
     supported = levels.support is not None
     support = pack(levels.support) if levels.support is not None else np.empty((n, 0), dtype=np.uint8)
     size = np.count_nonzero(levels.mask, axis=1)
+    if method == "unbiased" and not release.channel.even:
+        return TargetLoss(correction * release.unbiased() + (1 - correction) * levels.mask / size[:, None])
     zero, one = np.zeros(n), np.ones(n)
     if method == "likelihood":
         outside = levels.outside if levels.outside is not None else one
         values = (np.broadcast_to(levels.high, n), one, np.broadcast_to(outside, n))
-    elif method == "plain":
-        values = (1.0 / np.maximum(size, 1), np.where(size == 0, 1.0 / k, 0.0), zero)
-    else:
+        return _packed(levels.mask, support, values, likelihood=True)
+    values = (1.0 / np.maximum(size, 1), np.where(size == 0, 1.0 / k, 0.0), zero)
+    if method == "unbiased":
         chance = release.channel.membership
         inside = np.broadcast_to((1 - chance.other) / (chance.true - chance.other), n)
         other = np.broadcast_to(-chance.other / (chance.true - chance.other), n)
         spare = np.zeros(n) if supported else (1.0 - size * inside - (k - size) * other) / k
-        values = (inside + spare, other + spare, zero)
+        whole = (inside + spare, other + spare, zero)
+        mixed = (correction * true + (1 - correction) * plain for true, plain in zip(whole, values, strict=True))
+        return _packed(levels.mask, support, tuple(mixed), likelihood=False)
+    return _packed(levels.mask, support, values, likelihood=False)
+
+
+def _packed(mask: np.ndarray, support: np.ndarray, values: tuple[np.ndarray, ...], *, likelihood: bool) -> RowLoss:
+    """A loss of three values for each row."""
     inside, other, outside = (np.array(value, dtype=np.float64) for value in values)
-    return RowLoss(pack(levels.mask), support, inside, other, outside, method == "likelihood")
+    return RowLoss(pack(mask), support, inside, other, outside, likelihood)

@@ -12,19 +12,19 @@ from typing import Any, Literal, Self
 import numpy as np
 from jaxtyping import Float
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
-from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.errors import InputError
-from labeldp.learning._fitting import Fit, fit_softmax
+from labeldp.learning._fitting import Fit, fit_softmax, softmax
 from labeldp.learning._losses import METHODS, Method, row_loss
 from labeldp.learning._posterior import posterior
 from labeldp.learning._selection import best_penalty, gain, released
+from labeldp.learning._soft import fitted_softly, indexable_rows, row_weights, soft_probabilities, take_rows
 from labeldp.privacy import pair_share
 from labeldp.release import Release
 
@@ -52,6 +52,9 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         method: ``"likelihood"``: maximum likelihood under the channel (forward correction); ``"unbiased"``: an
             unbiased estimate of the cross entropy on true labels (backward correction); ``"plain"``: released
             labels as if they were true, as a baseline.
+        correction: With ``"unbiased"``: how much of the correction is made, from 0 to 1; less has less variance and
+            more bias. Where labels are redrawn with probability lambda (cluster response), the paper's beta is
+            ``beta / (1 - beta) = correction * lambda / (1 - lambda)``; with 0 released labels are taken as they are.
         l2: Weight of half the squared coefficients beside the mean loss of a row, or ``"auto"``: chosen by the log
             likelihood of held-out released labels (with ``"plain"`` as if they were true), over a range scaled to
             the features, the rows and the channel.
@@ -73,7 +76,8 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         choosing ``l2``.
 
     References:
-        Patrini et al. 2017 (forward), Natarajan et al. 2013 (backward), Ghazi et al. 2021, equations (7) and (17).
+        Patrini et al. 2017 (forward), Natarajan et al. 2013 (backward), Ghazi et al. 2021, equations (7) and (17),
+        Esfandiari et al. 2022, Algorithm 1, line 30 (``correction``).
 
     Example:
         >>> import numpy as np
@@ -91,6 +95,7 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         self,
         *,
         method: Method = "likelihood",
+        correction: float = 1.0,
         l2: float | Literal["auto"] = "auto",
         fit_intercept: bool = True,
         tol: float = 1e-4,
@@ -98,6 +103,7 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         folds: int = 5,
     ) -> None:
         self.method = method
+        self.correction = correction
         self.l2 = l2
         self.fit_intercept = fit_intercept
         self.tol = tol
@@ -179,7 +185,7 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
     def _fit(self, features: Any, release: Release, weights: np.ndarray, l2: float, start: Fit | None) -> Fit:
         return fit_softmax(
             features,
-            row_loss(release, self.method),
+            row_loss(release, self.method, self.correction),
             weights,
             len(self.classes_),
             l2,
@@ -320,17 +326,11 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
 
     def _fitted(self, features: Any, soft: np.ndarray, weights: np.ndarray) -> Any:
         """The classifier, fitted on every row once for each class that is likely enough."""
-        model = LogisticRegression(max_iter=1000) if self.estimator is None else clone(self.estimator)
-        rows, codes = np.nonzero(soft >= self.smallest_weight)
-        keyword = weight_keyword(model)
-        return model.fit(take_rows(features, rows), codes, **{keyword: soft[rows, codes] * weights[rows]})
+        return fitted_softly(self.estimator, features, soft, weights, self.smallest_weight)
 
     def _probabilities(self, model: Any, features: Any) -> Float[np.ndarray, "n k"]:
         """Probabilities of all declared classes, also those that no row was fitted on."""
-        found = np.asarray(model.predict_proba(features))
-        spread = np.zeros((len(found), len(self.classes_)))
-        spread[:, np.asarray(model.classes_, dtype=np.int64)] = found
-        return spread
+        return soft_probabilities(model, features, len(self.classes_))
 
 
 def matching(features: Any, release: Release) -> None:
@@ -347,16 +347,6 @@ def classes_of(release: Release) -> np.ndarray:
     return np.array(release.space.points)
 
 
-def row_weights(sample_weight: Any, rows: int) -> Float[np.ndarray, "n"]:
-    """Weights of rows, one for each."""
-    if sample_weight is None:
-        return np.ones(rows)
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise InputError(f"expected {rows} finite weights of at least 0 that are not all zero, found others")
-    return weights
-
-
 def plain_labels(release: Release) -> Float[np.ndarray, "n k"]:
     """Released labels as if they were true: a class, or a set of classes in equal shares."""
     mask = release.channel.levels(release.codes).mask.astype(np.float64)
@@ -370,12 +360,6 @@ def plain_gain(release: Release, probabilities: Float[np.ndarray, "n k"]) -> Flo
     return np.asarray((plain_labels(release) * logarithms).sum(axis=1))
 
 
-def softmax(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-    """Probabilities of logits."""
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
-
-
 def total_variance(features: Any) -> float:
     """The sum of the variances of all features; 1 if none varies."""
     if issparse(features):
@@ -385,25 +369,3 @@ def total_variance(features: Any) -> float:
         variance = features.var(axis=0, dtype=np.float64)
     total = float(np.sum(variance))
     return total if total > 0 else 1.0
-
-
-def indexable_rows(features: Any) -> Any:
-    """Features whose rows can be taken: an array, a sparse matrix or a frame; a list becomes an array."""
-    return features if hasattr(features, "shape") else np.asarray(features)
-
-
-def take_rows(features: Any, rows: np.ndarray) -> Any:
-    """Some rows of features, of a frame too."""
-    return features.iloc[rows] if hasattr(features, "iloc") else features[rows]
-
-
-def weight_keyword(model: Any) -> str:
-    """What a classifier, or the last step of a pipeline, calls its weights of rows."""
-    if isinstance(model, Pipeline):
-        name, last = model.steps[-1]
-        model, prefix = last, f"{name}__"
-    else:
-        prefix = ""
-    if not has_fit_parameter(model, "sample_weight"):
-        raise InputError(f"expected a classifier that takes sample_weight, found {type(model).__name__}")
-    return f"{prefix}sample_weight"
