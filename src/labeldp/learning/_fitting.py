@@ -101,3 +101,9 @@ def fit_softmax(
         raise FloatingPointError("the loss is not finite; scale the features, or use more l2")
     solved = found.x.reshape(d + 1, classes)
     return Fit(solved[:d].copy(), solved[d].copy(), int(found.nit), bool(found.status == 0))
+
+
+def softmax(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+    """Probabilities of logits."""
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))

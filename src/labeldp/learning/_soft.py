@@ -1,0 +1,75 @@
+"""Any scikit-learn classifier on soft labels: each row once for every class that is likely enough, with its weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from labeldp.errors import InputError
+
+
+def fitted_softly(
+    estimator: Any,
+    features: Any,
+    soft: Float[np.ndarray, "n k"],
+    weights: Float[np.ndarray, "n"],
+    smallest: float,
+) -> Any:
+    """A copy of a classifier, fitted on every row once for each class that is likely enough.
+
+    Args:
+        estimator: A classifier that takes weights, or a pipeline that ends in one; None for logistic regression.
+        features: Features in any form that the classifier takes.
+        soft: Probabilities of the classes of each row; their codes are what is fitted.
+        weights: Weights of rows.
+        smallest: Shares of a row below this are left out.
+    """
+    model = LogisticRegression(max_iter=1000) if estimator is None else clone(estimator)
+    rows, codes = np.nonzero(soft >= smallest)
+    return model.fit(take_rows(features, rows), codes, **{weight_keyword(model): soft[rows, codes] * weights[rows]})
+
+
+def soft_probabilities(model: Any, features: Any, classes: int) -> Float[np.ndarray, "n k"]:
+    """Probabilities of all declared classes, also those that no row was fitted on."""
+    found = np.asarray(model.predict_proba(features))
+    spread = np.zeros((len(found), classes))
+    spread[:, np.asarray(model.classes_, dtype=np.int64)] = found
+    return spread
+
+
+def row_weights(sample_weight: Any, rows: int) -> Float[np.ndarray, "n"]:
+    """Weights of rows, one for each."""
+    if sample_weight is None:
+        return np.ones(rows)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise InputError(f"expected {rows} finite weights of at least 0 that are not all zero, found others")
+    return weights
+
+
+def indexable_rows(features: Any) -> Any:
+    """Features whose rows can be taken: an array, a sparse matrix or a frame; a list becomes an array."""
+    return features if hasattr(features, "shape") else np.asarray(features)
+
+
+def take_rows(features: Any, rows: np.ndarray) -> Any:
+    """Some rows of features, of a frame too."""
+    return features.iloc[rows] if hasattr(features, "iloc") else features[rows]
+
+
+def weight_keyword(model: Any) -> str:
+    """What a classifier, or the last step of a pipeline, calls its weights of rows."""
+    if isinstance(model, Pipeline):
+        name, last = model.steps[-1]
+        model, prefix = last, f"{name}__"
+    else:
+        prefix = ""
+    if not has_fit_parameter(model, "sample_weight"):
+        raise InputError(f"expected a classifier that takes sample_weight, found {type(model).__name__}")
+    return f"{prefix}sample_weight"
