@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeldp.cli._terminal import names, notes_on_terminal, progress, show
+from labeldp.cli._terminal import names, notes_on_terminal, progress, show, told_warnings
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def release(
     kept = names(keep)
     if kept == [_EVERYTHING]:
         kept, drop = None, drop or []
-    with progress() as report:
+    with told_warnings(), progress() as report:
         found = _clusters(table, clusters, kept, names(drop), report)
         done = release_table(
             source,

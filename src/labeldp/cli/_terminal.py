@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -42,6 +43,18 @@ def notes_on_terminal(notes: Sequence[str]) -> None:
     if sys.stderr.isatty():
         for note in notes:
             complain(f"for you alone: {note}", "yellow")
+
+
+@contextmanager
+def told_warnings() -> Iterator[None]:
+    """Warnings of ours as lines on standard error, each once."""
+    from labeldp.mechanisms import DeltaWarning  # noqa: PLC0415 (commands load what they need)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DeltaWarning)
+        yield
+    for message in dict.fromkeys(str(each.message) for each in caught):
+        complain(message, "yellow")
 
 
 def names(given: Sequence[str] | None) -> list[str] | None:

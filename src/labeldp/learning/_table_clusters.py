@@ -54,7 +54,10 @@ def cluster_table(
     report = progress or (lambda *_: None)
     if label in columns:
         raise InputError(f"expected public columns to find clusters in, found the label {label!r}; leave it out")
-    table = typed(open_table(Path(source), label), columns)
+    opened = open_table(Path(source), label)
+    if lacking := [name for name in columns if name not in opened.schema.names]:
+        raise InputError(f"expected columns of the table, found {lacking[0]!r}, which is none")
+    table = typed(opened, columns)
     sample, rows = _spaced(table, columns)
     used, _ = columns_of(sample, None, None)
     encoder = scaled(used)

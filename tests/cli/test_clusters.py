@@ -1,0 +1,96 @@
+"""``labeldp release`` in clusters: by a trusted curator, and by peers."""
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp.release import Answer, Ledger, Release
+
+GROUPS = np.arange(900) % 3
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table whose groups can be found in a column, and are named in another."""
+    height = GROUPS * 10.0 + np.random.default_rng(0).normal(size=900)
+    ill = np.where((GROUPS == 0) ^ (np.arange(900) % 10 == 0), "yes", "no")
+    frame = pd.DataFrame({"height": height, "town": np.array(["a", "b", "c"])[GROUPS], "ill": ill})
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+@pytest.fixture
+def released(release, table, tmp_path):
+    """Release that table."""
+
+    def releasing(**options):
+        given = {"label": "ill", "classes": "no,yes", "keep": "height", **options}
+        return release(table, tmp_path / "out", **given)
+
+    return releasing
+
+
+@pytest.mark.parametrize("clusters", ["town", "3"])
+def test_a_curator_releases_in_clusters(released, run, tmp_path, clusters):
+    """Those of a column, and as many as asked for, found in what is kept; the release is verified and learned from."""
+    ran = released(mechanism="cluster", clusters=clusters, epsilon=2.0)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("A trusted curator answered from all labels together: ")
+    assert "beside what the class distributions of 3 clusters say" in ran.out
+    assert "which row is in which cell is public" in " ".join(ran.out.split())
+    table = pq.read_table(tmp_path / "out" / "data.parquet")
+    assert table.column_names == ["height", "ill_released", "ill_clusters"]
+    assert len(set(zip(GROUPS.tolist(), table["ill_clusters"].to_pylist(), strict=True))) == 3
+    assert run("verify", tmp_path / "out").code == 0
+    assert Release.load(tmp_path / "out").guarantee.trust == "central"
+    learned = run("learn", tmp_path / "out", "--output", tmp_path / "model")
+    assert (learned.code, learned.err) == (0, "")
+
+
+def test_peers_release_in_clusters(released, run, tmp_path):
+    """The epsilon asked for at the delta given, and what holds against a peer, are printed."""
+    ran = released(mechanism="peer", clusters="town", delta=1e-6)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("Peers exchanged their labels before anything was released: ")
+    words = " ".join(ran.out.split())
+    assert "against the learner with one peer, epsilon is" in words
+    answer = Answer.load(tmp_path / "out")
+    assert 0.99 < answer.guarantee.epsilon <= 1.0
+    assert answer.guarantee.delta == 1e-6
+    verdict = run("verify", tmp_path / "out")
+    assert verdict.code == 0
+    assert "against the learner with one peer, epsilon is" in " ".join(verdict.out.split())
+    (entry,) = Ledger(next(tmp_path.glob("*ledger"))).entries()
+    assert entry.guarantee.delta == 1e-6
+    account = run("account", tmp_path / "out")
+    assert account.code == 0
+    assert "1e-06" in account.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mechanism": "cluster"}, "with the clusters of rows"),
+        ({"mechanism": "cluster", "clusters": "ill"}, "found the label 'ill'"),
+        ({"mechanism": "cluster", "clusters": "region"}, "the cluster column 'region'"),
+        ({"mechanism": "cluster", "clusters": "901"}, "901"),
+        ({"mechanism": "cluster", "clusters": "0"}, "found 0"),
+        ({"mechanism": "peer", "clusters": "town"}, "a delta above 0"),
+        ({"mechanism": "peer", "clusters": "town", "delta": 1.0}, "delta"),
+        ({"mechanism": "peer", "clusters": "town", "delta": 1e-6, "classes": "no,yes,perhaps"}, "two classes"),
+        ({"clusters": "town"}, "found clusters with 'auto'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(released, tmp_path, options, message):
+    """With one line that says what was found; nothing is charged or left."""
+    ran = released(**options)
+    assert ran.code != 0
+    assert message in " ".join(ran.err.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
+
+
+def test_a_delta_that_could_publish_somebody_is_warned_of(released):
+    """One row in a hundred published as it is would be within it, and the command says so."""
+    ran = released(mechanism="peer", clusters="town", delta=0.01)
+    assert "expected delta below 1/300" in ran.err
