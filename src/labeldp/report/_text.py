@@ -194,8 +194,8 @@ def _account_lines(each: Accounted) -> list[str]:
         )
     if each.ledger:
         lines.append(
-            "A ledger keeps no law: each charge counts as the worst mechanism with its epsilon. Charges of other "
-            "sessions count for the same rows. What never left costs nothing."
+            "A ledger keeps no law: each charge counts as the worst mechanism with its epsilon, or with its rho where "
+            "it has one. Charges of other sessions count for the same rows. What never left costs nothing."
         )
     elif each.one_table:
         lines.append("You declared that row numbers mean the same rows in all: disjoint rows cost the maximum.")

@@ -1,0 +1,210 @@
+"""Concentrated budgets of curators and ledgers: they last, they are told truly, and none turns into another."""
+
+import dataclasses
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+
+from labeldp import Classes, Curator, NoisyHistogram, RandomizedResponse
+from labeldp.cli import main
+from labeldp.errors import BudgetError
+from labeldp.mechanisms import _queries
+from labeldp.privacy import Budget, Charge, Composition, Guarantee, Rows
+from labeldp.release import Entry, Ledger, accounted, spent_by_data
+
+SPACE = Classes(["no", "yes"])
+LABELS = ["no", "yes", "yes", "no"] * 5
+SMALL = NoisyHistogram(SPACE, 0.125)
+BUDGET = Budget(2.0, 1e-3, concentrated=True)  # sixteen of the small ones by sums, and more by their rhos
+
+
+def asked(curator, query=SMALL, most=40):
+    """How many more times a curator answers a query, at most."""
+    for count in range(most):
+        try:
+            curator.answer(query)
+        except BudgetError:
+            return count
+    return most
+
+
+def entry(name, guarantee, **more):
+    """A charge for labels, such as a query with Gaussian noise makes."""
+    return Entry(name, "label", (), "noise", guarantee, Rows.all(20), asked=1.0, **more)
+
+
+def charge_to(ledger, guarantees, budget=None):
+    """Charge for requests, one after another."""
+    for number, guarantee in enumerate(guarantees, start=len(ledger.entries())):
+        with ledger.charged(entry(f"r{number}", guarantee), budget):
+            pass
+
+
+def test_a_curator_counts_by_rho(monkeypatch):
+    """More requests pass than by sums, epsilon is told at the budget's delta, and one too many draws nothing."""
+    curator = Curator(LABELS, SPACE, budget=BUDGET)
+    assert asked(curator) > 16 == asked(Curator(LABELS, SPACE, budget=2.0))
+    epsilon, delta = curator.spent
+    assert 1.9 < epsilon <= 2.0
+    assert delta == 1e-3
+    monkeypatch.setattr(_queries, "discrete_laplace", lambda *_: pytest.fail("it drew"))
+    with pytest.raises(BudgetError, match="concentrated"):
+        curator.answer(SMALL)
+    assert curator.spent == (epsilon, delta)
+
+
+def test_what_is_spent_is_a_sum_while_that_is_less():
+    """A few requests cost the sum of their epsilons, without a delta."""
+    curator = Curator(LABELS, SPACE, budget=BUDGET)
+    curator.answer(SMALL)
+    curator.randomize(RandomizedResponse(SPACE, 0.5), rows=slice(0, 10))
+    epsilon, delta = curator.spent
+    assert epsilon == pytest.approx(0.625)
+    assert delta == 0.0
+
+
+def test_disjoint_rows_are_charged_apart():
+    """Rows that were not asked about have the whole budget left."""
+    curator = Curator(LABELS, SPACE, budget=BUDGET)
+    count = asked(curator)
+    fresh = Curator(LABELS, SPACE, budget=BUDGET)
+    for rows in (slice(0, 10), slice(10, 20)):
+        for _ in range(count):
+            fresh.answer(SMALL, rows=rows)
+        with pytest.raises(BudgetError):
+            fresh.answer(SMALL, rows=rows)
+    assert fresh.spent == curator.spent
+
+
+def test_a_ledger_keeps_the_kind_of_its_budget(tmp_path):
+    """Whoever opens it next counts as it was counted, and as many requests pass as for one curator."""
+    whole = asked(Curator(LABELS, SPACE, budget=BUDGET))
+    first = Curator(LABELS, SPACE, budget=BUDGET, ledger=tmp_path / "l")
+    for _ in range(5):
+        first.answer(SMALL)
+    again = Curator(LABELS, SPACE, ledger=tmp_path / "l")
+    assert asked(again) == whole - 5
+    assert Ledger(tmp_path / "l").entries()[-1].budget == BUDGET
+    assert again.spent == first.spent
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (BUDGET, 3.0),
+        (BUDGET, (3.0, 1e-3)),
+        (BUDGET, Budget(2.0, 1e-4, concentrated=True)),
+        (BUDGET, Budget(2.0, 1e-3, concentrated=True, apart=1e-4)),
+        (2.0, BUDGET),
+        (None, BUDGET),
+    ],
+)
+def test_a_budget_does_not_change_its_kind(tmp_path, first, then):
+    """Once something was charged, another delta or another way to count is refused, and nothing is recorded."""
+    Curator(LABELS, SPACE, budget=first, ledger=tmp_path / "l").answer(SMALL)
+    with pytest.raises(BudgetError, match="expected a budget that differs from that of earlier charges in epsilon"):
+        Curator(LABELS, SPACE, budget=then, ledger=tmp_path / "l").answer(NoisyHistogram(SPACE, 0.01))
+    assert len(Ledger(tmp_path / "l").entries()) == 1
+
+
+def test_a_concentrated_budget_may_have_another_epsilon(tmp_path):
+    """A larger epsilon at the same delta is a larger budget of the same kind."""
+    count = asked(Curator(LABELS, SPACE, budget=BUDGET, ledger=tmp_path / "l"))
+    larger = Curator(LABELS, SPACE, budget=Budget(2.5, 1e-3, concentrated=True), ledger=tmp_path / "l")
+    assert count + asked(larger) == asked(Curator(LABELS, SPACE, budget=Budget(2.5, 1e-3, concentrated=True)))
+    smaller = Curator(LABELS, SPACE, budget=BUDGET, ledger=tmp_path / "l")
+    assert asked(smaller) == 0
+
+
+def test_what_never_left_fixes_no_budget(tmp_path):
+    """A charge that became void was for nothing, and the next one may state any budget."""
+    ledger = Ledger(tmp_path / "l")
+    with pytest.raises(RuntimeError), ledger.charged(entry("r0", Guarantee(0.1)), BUDGET):
+        raise RuntimeError
+    with ledger.charged(entry("r1", Guarantee(0.1)), Budget(1.0)):
+        pass
+    assert [each.state for each in ledger.entries()] == ["void", "released"]
+
+
+def test_ledgers_from_before_still_open(tmp_path):
+    """A charge without the newer words has a budget by sums, no rho, and counts as it did."""
+    ledger = Ledger(tmp_path / "l")
+    ledger.mark("made")
+    body = dataclasses.asdict(entry("old", Guarantee(0.75), budget=Budget(1.0, 1e-6)))
+    for name in ("identifier", "state", "time"):
+        del body[name]
+    del body["guarantee"]["rho"], body["budget"]["concentrated"], body["budget"]["apart"]
+    with sqlite3.connect(tmp_path / "l") as database:
+        insert = "INSERT INTO events (time, charge, event, body) VALUES ('', 'old', ?, ?)"
+        database.execute(insert, ("charged", json.dumps(body)))
+        database.execute(insert, ("released", "{}"))
+    database.close()
+    (found,) = ledger.entries()
+    assert (found.budget, found.guarantee.rho) == (Budget(1.0, 1e-6), None)
+    curator = Curator(LABELS, SPACE, ledger=tmp_path / "l")
+    assert curator.spent == (0.75, 0.0)
+    assert asked(curator, NoisyHistogram(SPACE, 0.25)) == 1
+
+
+def test_gaussian_charges_are_counted_by_their_rho():
+    """Charges with a rho add up by it in a concentrated budget and by epsilon and delta in another."""
+    noisy = Guarantee(1.0, 1e-6, trust="central", rho=0.016)
+    ledger = Ledger()
+    charge_to(ledger, [noisy] * 5, Budget(2.0, 1e-6, concentrated=True))
+    assert len(ledger.entries()) == 5
+    with pytest.raises(BudgetError):
+        charge_to(ledger, [noisy])
+    ((label, epsilon, delta, budget),) = spent_by_data(ledger.entries())
+    assert (label, delta, budget) == ("label", 1e-6, Budget(2.0, 1e-6, concentrated=True))
+    assert 1.8 < epsilon < 2.0
+    sums = Ledger()
+    charge_to(sums, [noisy] * 2, Budget(2.0, 2e-6))
+    assert spent_by_data(sums.entries()) == [("label", 2.0, 2e-6, Budget(2.0, 2e-6))]
+    with pytest.raises(BudgetError):
+        charge_to(sums, [noisy])
+
+
+def test_a_ledger_is_shown_as_it_counts(tmp_path, capsys):
+    """The table says epsilon at delta, of which budget, and how it was counted; the sum is not what is spent."""
+    charge_to(Ledger(tmp_path / "l"), [Guarantee(1.0, 1e-6, rho=0.016)] * 5, Budget(2.0, 1e-6, concentrated=True))
+    assert main(["ledger", str(tmp_path / "l")]) == 0
+    last = capsys.readouterr().out.split("spent")[-1]
+    assert "concentrated" in last
+    assert "1.897377" in last
+    assert "0.000001" in last or "1e-06" in last
+
+
+def test_accounts_of_ledgers_compose_by_rho(tmp_path, capsys):
+    """What charges with a rho promise together follows from their sum, beside randomized responses and sums."""
+    noisy, pure = Guarantee(1.0, 1e-6, rho=0.005), Guarantee(0.1)
+    charge_to(Ledger(tmp_path / "l"), [noisy] * 12 + [pure] * 3, Budget(40.0, 1e-4))
+    (found,) = accounted([tmp_path / "l"], epsilons=[2.0])
+    hand = Composition.of((Charge(each, Rows.all(1)), None) for each in [noisy] * 12 + [pure] * 3)
+    assert found.composition.epsilon == hand.epsilon == 12.3
+    assert dict(found.at_deltas)[1e-6] == hand.epsilon_at(1e-6) < 2.2
+    assert found.at_epsilons == ((2.0, hand.delta_at(2.0)),)
+    assert main(["account", str(tmp_path / "l")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "12.3" in out
+    assert f"{hand.epsilon_at(1e-6):.4f}"[:5] in out
+    assert "or with its rho" in out
+
+
+def test_a_session_is_within_its_budget_however_it_went():
+    """Requests of several kinds, with and without a rho, never cost more than the budget by tight composition."""
+    random = np.random.default_rng(5)
+    kinds = [Guarantee(0.1), Guarantee(0.4), Guarantee(2.0, 1e-5, rho=0.002), Guarantee(0.05, 2e-5)]
+    budget = Budget(1.5, 1e-3, concentrated=True, apart=1e-4)
+    for _ in range(5):
+        ledger, spent = Ledger(), []
+        for number, kind in enumerate(random.integers(0, len(kinds), 60)):
+            try:
+                with ledger.charged(entry(f"r{number}", kinds[kind]), budget):
+                    spent.append(kinds[kind])
+            except BudgetError:
+                continue
+        together = Composition.of((Charge(each, Rows.all(1)), None) for each in spent)
+        assert together.delta_at(1.5) <= 1e-3
+        assert sum(each.delta for each in spent if each.rho is None) <= 1e-4 * (1 + 1e-12)
