@@ -8,6 +8,7 @@ from labeldp.privacy._cluster import ClusterChannel
 from labeldp.privacy._composition import Composition
 from labeldp.privacy._concentrated import ConcentratedLoss
 from labeldp.privacy._efficiency import estimation_size, pair_share, total_variance, training_size
+from labeldp.privacy._gaussian import GaussianNoise, least_deviation
 from labeldp.privacy._grouped import GroupedChannel
 from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._law import CHANNELS, channel_of, law_of
@@ -33,6 +34,7 @@ __all__ = [
     "ClusterChannel",
     "Composition",
     "ConcentratedLoss",
+    "GaussianNoise",
     "GroupedChannel",
     "Guarantee",
     "Interval",
@@ -51,6 +53,7 @@ __all__ = [
     "estimation_size",
     "exp_below",
     "law_of",
+    "least_deviation",
     "log_above",
     "pack",
     "pair_share",
