@@ -27,6 +27,7 @@ EXPORTED = [
     "Curator",
     "Guarantee",
     "Interval",
+    "LabelMoments",
     "NoisyArgmax",
     "NoisyHistogram",
     "NoisyMean",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from labeldp.mechanisms import BitResponse, PriorResponse, RandomizedResponse, SubsetResponse, TopKResponse
     from labeldp.mechanisms import ClusterResponse as ClusterResponse
+    from labeldp.mechanisms import LabelMoments as LabelMoments
     from labeldp.mechanisms import NoisyArgmax as NoisyArgmax
     from labeldp.mechanisms import NoisyHistogram as NoisyHistogram
     from labeldp.mechanisms import NoisyMean as NoisyMean
@@ -42,6 +43,7 @@ _ROOMS = {
     "Curator": "release",
     "Guarantee": "privacy",
     "Interval": "privacy",
+    "LabelMoments": "mechanisms",
     "NoisyArgmax": "mechanisms",
     "NoisyHistogram": "mechanisms",
     "NoisyMean": "mechanisms",
@@ -66,6 +68,7 @@ __all__ = [
     "Curator",
     "Guarantee",
     "Interval",
+    "LabelMoments",
     "NoisyArgmax",
     "NoisyHistogram",
     "NoisyMean",

@@ -2,8 +2,11 @@
 
 from labeldp.mechanisms._bits import BitResponse
 from labeldp.mechanisms._cluster import ClusterParameters, ClusterResponse, truncated
+from labeldp.mechanisms._deltas import DeltaWarning
+from labeldp.mechanisms._deviations import noise_deviation
 from labeldp.mechanisms._drawing import draw
-from labeldp.mechanisms._peers import DeltaWarning, ExchangedLabels, PeerExchange, exchange
+from labeldp.mechanisms._moments import LabelMoments
+from labeldp.mechanisms._peers import ExchangedLabels, PeerExchange, exchange
 from labeldp.mechanisms._prior import PriorResponse, TopKResponse, checked_prior
 from labeldp.mechanisms._promises import promise_of
 from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query, cell_numbers
@@ -19,6 +22,7 @@ __all__ = [
     "DeltaWarning",
     "ExchangedLabels",
     "Expectation",
+    "LabelMoments",
     "NoisyArgmax",
     "NoisyHistogram",
     "NoisyMean",
@@ -37,6 +41,7 @@ __all__ = [
     "exchange",
     "expectation",
     "grouped",
+    "noise_deviation",
     "per_unit",
     "promise_of",
     "truncated",

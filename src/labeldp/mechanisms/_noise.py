@@ -22,7 +22,11 @@ from labeldp.privacy import printed_above
 #: Rates are whole multiples of one over this.
 PARTS = 1 << 40
 
+#: Rounded normal noise has at most this deviation: a hundred times it is a 64-bit integer.
+LARGEST_DEVIATION = 1 << 56
+
 _WORDS_FOR_ONE = 64
+_AT_ONCE = 1 << 16
 _EXACT = Context(prec=800)  # a quotient by a power of two has few digits, whatever the ambient context
 
 
@@ -74,11 +78,37 @@ def noisy_best(scores: Int[np.ndarray, "cells k"], rate: int, words: Words, *, a
     return _drawn(best, len(scores), words, rate, PARTS, np.ascontiguousarray(scores, dtype=np.int64), again)
 
 
+def rounded_normal(count: int, deviation: int, words: Words) -> Int[np.ndarray, "count"]:
+    """Independent integers, each exactly the nearest one to a normal variable of mean 0 and a whole deviation.
+
+    The absolute value of a normal variable of deviation 1 is k + x, of a whole k and x in [0, 1), with a density that
+    is proportional to
+
+        exp(-(k + x)^2 / 2) = exp(-k/2)  exp(-k(k-1)/2)  exp(-x)^k  exp(-x^2/2).
+
+    So k is geometric with ratio exp(-1/2), x is uniform, and they are kept if k (k-1) trials of exp(-1/2), k trials of
+    exp(-x) and one of exp(-x^2/2) all succeed; else all begins anew. A trial of exp(-y) counts successes of trials of
+    y, y/2, y/3, ... up to the first failure: that at least n succeed has probability y^n / n!, so that their number is
+    even has probability 1 - y + y^2/2 - ... Here y is x, or x^2/2, and a trial of x/i is one of 1/i and one of x.
+
+    With d the deviation, ``d x = j + z`` for j uniform below d and z uniform in [0, 1), independent. A trial of x draws
+    another such number and asks whether it is smaller; the digits of z are words, drawn as far as two numbers agree.
+    So nothing is ever cut off, and ``d (k + x)`` is nearest to ``d k + j``, or to one more if the first bit of z is 1.
+    Beyond 64 bits integers wrap around, which is a function of the sum that they are noise on: no loss of privacy.
+
+    References:
+        Karney 2016, algorithm N, for the parts; Canonne, Kamath and Steinke 2020, algorithm 1, for the trials.
+    """
+    from labeldp.mechanisms._noise_kernels import normal  # noqa: PLC0415 (the compiler loads at the first draw)
+
+    return _drawn(normal, count, words, deviation)
+
+
 def _drawn(kernel: Callable[..., Any], count: int, words: Words, *law: Any) -> Int[np.ndarray, "count"]:
     """As many draws of a kernel as asked for, from one stream: a draw that ran out of words is begun anew with more."""
     found = np.empty(count, dtype=np.int64)
     done = place = 0
-    size = _WORDS_FOR_ONE * (count + 1)
+    size = _WORDS_FOR_ONE * (min(count, _AT_ONCE) + 1)
     while done < count:
         before = done
         done, used = kernel(words.block(place, size), found, done, *law)

@@ -141,3 +141,90 @@ def best(words, found, done, rate, parts, scores, again):
         found[done] = entry
         done, used = done + 1, at[0]
     return done, used
+
+
+@njit(cache=True, nogil=True)
+def _inside(words, at, deviation, whole, digits):
+    """1 with probability x, else 0, for ``x = (whole + 0.digits) / deviation``: whether a uniform number is below it.
+
+    The digits of x, words all, are drawn when another number first agrees with it so far.
+    """
+    found = _below(words, at, deviation)
+    if found < 0:
+        return np.int64(_NO_WORDS)
+    if found != whole:
+        return np.int64(found < whole)
+    place = 0
+    while at[0] + 2 <= words.size:
+        if place == len(digits):
+            digits.append(words[at[0]])
+            at[0] += 1
+        word = words[at[0]]
+        at[0] += 1
+        if word != digits[place]:
+            return np.int64(word < digits[place])
+        place += 1
+    return np.int64(_NO_WORDS)
+
+
+@njit(cache=True, nogil=True)
+def _fades(words, at, deviation, whole, digits, power):
+    """1 with probability ``exp(-x^power / power)``, else 0, for the x of ``_inside`` and a power of 1 or 2."""
+    turn = 1
+    while True:
+        found = _below(words, at, power * turn)
+        taken = np.int64(found == 0) if found >= 0 else np.int64(_NO_WORDS)
+        for _ in range(power):
+            if taken == 1:
+                taken = _inside(words, at, deviation, whole, digits)
+        if taken < 0:
+            return taken
+        if taken == 0:
+            return np.int64(turn & 1)
+        turn += 1
+
+
+@njit(cache=True, nogil=True)
+def _one_size(words, at, deviation):
+    """The size of one draw of ``rounded_normal``; -1 where words ran out."""
+    while True:
+        k = 0
+        kept = _part(words, at, 1, 2)
+        while kept == 1:
+            k += 1
+            kept = _part(words, at, 1, 2)
+        kept = np.int64(1) if kept == 0 else kept
+        for _ in range(k * (k - 1)):
+            if kept == 1:
+                kept = _part(words, at, 1, 2)
+        whole = _below(words, at, deviation) if kept == 1 else np.int64(_NO_WORDS)
+        if kept < 0 or (kept == 1 and (whole < 0 or at[0] == words.size)):
+            return np.int64(_NO_WORDS)
+        if kept == 0:
+            continue
+        digits = [words[at[0]]]
+        at[0] += 1
+        for _ in range(k):
+            if kept == 1:
+                kept = _fades(words, at, deviation, whole, digits, 1)
+        if kept == 1:
+            kept = _fades(words, at, deviation, whole, digits, 2)
+        if kept < 0:
+            return kept
+        if kept == 1:
+            return deviation * k + whole + np.int64(digits[0] >> np.uint64(63))
+
+
+@njit(cache=True, nogil=True)
+def normal(words, found, done, deviation):
+    """Draws until all are made or words run out: how many are made, and how many words they used."""
+    at = np.zeros(1, dtype=np.int64)
+    used = 0
+    while done < found.size:
+        size = _one_size(words, at, deviation)
+        sign = _below(words, at, 2) if size >= 0 else np.int64(_NO_WORDS)
+        if sign < 0:
+            break
+        found[done] = -size if sign == 1 else size
+        done, used = done + 1, at[0]
+    return done, used

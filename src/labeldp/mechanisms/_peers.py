@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from jaxtyping import Bool, Int, Int8, Integer, UInt64
 from labeldp import _checks
 from labeldp._words import Words
 from labeldp.errors import EpsilonError, InputError, LabelError
+from labeldp.mechanisms._deltas import warn_of_large
 from labeldp.mechanisms._queries import Query
 from labeldp.privacy import LARGEST_CLUSTER, Guarantee, LabelSpace, PeerLaw, shown_above
 
@@ -25,10 +25,6 @@ _WORDS_PER_ROW = 3
 _NOTHING = np.int8(-1)
 #: Flips that ``calibrate`` finds are within this share of the least one.
 _TIGHT = 1e-4
-
-
-class DeltaWarning(UserWarning):
-    """A delta that is so large that a mechanism within it could publish somebody's label."""
 
 
 @dataclass(frozen=True)
@@ -119,13 +115,7 @@ class PeerExchange:
         """
         sizes, delta = _sizes(cluster_sizes), _delta(delta)
         smallest = min(sizes)
-        if delta * smallest >= 1.0:
-            warnings.warn(
-                f"expected delta below 1/{smallest}, one over the size of the smallest cluster, found {delta!r}: "
-                "publishing one random row as it is would be within it; give a smaller delta",
-                DeltaWarning,
-                stacklevel=2,
-            )
+        warn_of_large(delta, smallest, "the size of the smallest cluster", stacklevel=3)
         return _guarantee(self.law, sizes, delta)
 
     def delta_at(self, epsilon: float, cluster_sizes: Iterable[Any]) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from labeldp.mechanisms._moments import LabelMoments, promise_of_moments
 from labeldp.mechanisms._peers import ExchangedLabels, promise_of_exchange
 from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, promise_of_cells
 from labeldp.privacy import Guarantee, LabelSpace
@@ -14,6 +15,7 @@ _PROMISES: Mapping[str, Callable[[Mapping[str, Any], LabelSpace], Guarantee]] = 
     {
         **dict.fromkeys((NoisyHistogram.name, NoisyArgmax.name, NoisyMean.name), promise_of_cells),
         ExchangedLabels.name: lambda law, _: promise_of_exchange(law),
+        LabelMoments.name: lambda law, _: promise_of_moments(law),
     }
 )
 

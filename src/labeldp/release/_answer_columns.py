@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp.errors import VerificationError
-from labeldp.mechanisms import ExchangedLabels, NoisyArgmax, NoisyHistogram, NoisyMean
+from labeldp.mechanisms import ExchangedLabels, LabelMoments, NoisyArgmax, NoisyHistogram, NoisyMean
 from labeldp.privacy import LabelSpace
 from labeldp.release._columns import CODES, column_name
 
@@ -102,11 +102,12 @@ def _complete(column: pa.Array) -> pa.Array:
     return column
 
 
-_COUNTS = Form(_for_each_class, _numbers, _columns_read)
+_FOR_EACH_CLASS = Form(_for_each_class, _numbers, _columns_read)
 
 _FORMS: Mapping[str, Form] = MappingProxyType(
     {
-        NoisyHistogram.name: _COUNTS,
+        NoisyHistogram.name: _FOR_EACH_CLASS,
+        LabelMoments.name: _FOR_EACH_CLASS,
         NoisyArgmax.name: Form(_released, _classes, _classes_read),
         NoisyMean.name: Form(lambda label, _: [f"{label}_mean"], _numbers, _means_read),
         ExchangedLabels.name: Form(_released, _classes, _some_classes_read, by_row=True),
