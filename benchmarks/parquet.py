@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 CLASSES = 10
+CLUSTERS = "whole_1"  # a column of a thousand values
 ROWS_PER_GROUP = 1 << 20
 
 
@@ -62,7 +63,9 @@ def release(source: Path, target: Path, mechanism: str) -> None:
     from labeldp import Classes, release_table  # noqa: PLC0415 (the copies are measured without it)
 
     ledger = target.with_suffix(".ledger")
-    release_table(source, "label", Classes(range(CLASSES)), 1.0, target, drop=[], mechanism=mechanism, ledger=ledger)
+    clusters = CLUSTERS if mechanism == "cluster" else None
+    options = {"drop": [], "mechanism": mechanism, "clusters": clusters, "ledger": ledger}
+    release_table(source, "label", Classes(range(CLASSES)), 1.0, target, **options)
 
 
 def run(what: str, source: Path, folder: Path) -> tuple[float, float]:
@@ -92,6 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--mechanisms", default="randomized-response,auto,cluster")
     parser.add_argument("--job")
     parser.add_argument("--source", type=Path)
     parser.add_argument("--target", type=Path)
@@ -99,7 +103,7 @@ def main() -> None:
     if arguments.job:
         job(arguments.job, arguments.source, arguments.target)
         return
-    jobs = ["copy", "copy, default options", "release, randomized-response", "release, auto"]
+    jobs = ["copy", "copy, default options", *(f"release, {name}" for name in arguments.mechanisms.split(","))]
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in jobs}
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "table.parquet"
