@@ -243,3 +243,19 @@ def test_the_ambient_precision_of_decimals_changes_nothing():
     exact = NoisyHistogram(SPACE, 1.2345).certified(1)
     with decimal.localcontext(prec=3):
         assert NoisyHistogram(SPACE, 1.2345).certified(1) == exact
+
+
+@pytest.mark.parametrize("block", [1, 7, 40, 1 << 18])
+@pytest.mark.parametrize("kind", [np.int8, np.uint16, np.int64, None])
+def test_counts_do_not_depend_on_blocks(block, kind, monkeypatch):
+    """Every row is counted once in its cell, whatever the rows that are counted at a time and the type of cells."""
+    monkeypatch.setattr(_queries, "_BLOCK", block)
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, 100).astype(np.int32)
+    cells = None if kind is None else rng.integers(0, 4, 100).astype(kind)
+    query = NoisyHistogram(Classes(range(3)), 1.0, cells, 5)
+    expected = np.zeros((5, 3), dtype=np.int64)
+    for cell, code in zip(np.zeros(100, dtype=int) if cells is None else cells, codes, strict=True):
+        expected[cell, code] += 1
+    monkeypatch.setattr(_queries, "discrete_laplace", lambda count, *_: np.zeros(count, dtype=np.int64))
+    assert (query.answer(codes, 1, TapeWords(np.zeros(1, dtype=np.uint64))) == expected).all()

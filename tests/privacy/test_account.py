@@ -135,6 +135,20 @@ def test_rows_are_the_ranges_of_their_indices(indices):
     assert all(a[1] < b[0] for a, b in zip(rows.ranges, rows.ranges[1:], strict=False))
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint32, np.int64])
+def test_rows_that_follow_one_another_are_one_range(kind):
+    """In order or not, they are the same rows; a repeated row is refused, also where it takes the place of another."""
+    for given_rows in ([4, 5, 6], [6, 5, 4], [5, 4, 6]):
+        assert Rows.of(np.array(given_rows, dtype=kind)) == Rows.between(4, 7) == Rows(((4, 7),))
+    assert Rows.of(np.array([9], dtype=kind)) == Rows.between(9, 10)
+    assert Rows.of(np.zeros(0, dtype=kind)) == Rows.between(3, 3) == Rows(())
+    for repeated in ([4, 5, 5, 7], [4, 4], [4, 6, 5, 7, 4], [7, 5, 5, 4]):
+        with pytest.raises(RowsError, match="each row at most once"):
+            Rows.of(np.array(repeated, dtype=kind))
+    with pytest.raises(RowsError):
+        Rows.of(np.array([-1, 0, 1]))
+
+
 def test_scattered_rows_are_covered(monkeypatch):
     """Too many ranges are charged as one that covers them all: never fewer rows than were touched."""
     monkeypatch.setattr("labeldp.privacy._account._MOST_RANGES", 1001)

@@ -165,3 +165,50 @@ def test_peers_that_cannot_exchange_are_refused(ask, message):
 def peers(clusters):
     """An exchange in these clusters."""
     return ExchangedLabels(SPACE, PeerExchange(flip=0.2), clusters, delta=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "ranges"),
+    [
+        (None, ((0, 60),)),
+        (slice(None), ((0, 60),)),
+        (slice(10, 25), ((10, 25),)),
+        (slice(-5, None), ((55, 60),)),
+        (slice(50, 900), ((50, 60),)),
+        (slice(20, 10), ()),
+        (slice(3, 9, 3), ((3, 4), (6, 7))),
+        (slice(5, 2, -1), ((3, 6),)),
+    ],
+    ids=str,
+)
+def test_slices_are_the_rows_that_they_name(rows, ranges, monkeypatch):
+    """A slice is answered and charged like the numbers of its rows, in their order."""
+    labels = np.random.default_rng(0).integers(0, 3, 60)
+    space, numbers = Classes(range(3)), np.arange(60)[slice(None) if rows is None else rows]
+    monkeypatch.setattr(_queries, "discrete_laplace", lambda count, *_: np.zeros(count, dtype=np.int64))
+    cells = np.arange(numbers.size) // 4
+    for asked in (rows, numbers):
+        curator = Curator(labels, space)
+        query = NoisyHistogram(space, 1.0, cells) if numbers.size else NoisyHistogram(space, 1.0)
+        answer = curator.answer(query, rows=asked)
+        assert answer.certificate.draws[0].rows.ranges == ranges
+        assert answer.rows == numbers.size
+        expected = np.zeros(answer.value.shape, dtype=np.int64)
+        np.add.at(expected, (cells, labels[numbers]), 1)
+        assert (answer.value == expected).all()
+
+
+def test_a_query_cannot_write_to_what_a_curator_holds():
+    """Queries are given the curator's own codes, not a copy, and cannot change them."""
+
+    class Careless(NoisyHistogram):
+        def answer(self, codes, labels_of_a_unit, words):
+            codes[:] = 0
+            return super().answer(codes, labels_of_a_unit, words)
+
+    space = Classes(["no", "yes"])
+    curator = Curator(["yes"] * 50, space)
+    with pytest.raises(ValueError, match="read-only"):
+        curator.answer(Careless(space, 40.0))
+    assert curator.spent == (0.0, 0.0)
+    assert (curator.answer(NoisyHistogram(space, 40.0)).value == [[0, 50]]).all()

@@ -36,7 +36,12 @@ class Rows:
     @classmethod
     def all(cls, count: int) -> Rows:
         """The rows ``0 .. count - 1``."""
-        return cls(((0, count),)) if count else cls(())
+        return cls.between(0, count)
+
+    @classmethod
+    def between(cls, start: int, stop: int) -> Rows:
+        """The rows ``start .. stop - 1``."""
+        return cls(((start, stop),)) if start < stop else cls(())
 
     @property
     def stop(self) -> int:
@@ -53,12 +58,17 @@ class Rows:
         """The rows of an integer array without repeats; covered by one range where they are too scattered."""
         if indices.dtype.kind not in "iu":
             raise RowsError(f"expected row numbers, found {indices.dtype}")
-        rows = np.sort(indices.astype(np.int64))
-        if rows.size == 0:
+        if indices.size == 0:
             return cls(())
-        if rows[0] < 0 or (np.diff(rows) == 0).any():
+        first, last = int(indices[0]), int(indices[-1])
+        if first >= 0 and last - first + 1 == indices.size and bool((indices[1:] > indices[:-1]).all()):
+            return cls(((first, last + 1),))  # rows that follow one another need no sorting
+        rows = indices.astype(np.int64)
+        rows.sort()
+        gaps = np.diff(rows)
+        if rows[0] < 0 or (gaps == 0).any():
             raise RowsError("expected each row at most once in a request; a repeated row would be drawn twice")
-        breaks = np.flatnonzero(np.diff(rows) > 1)
+        breaks = np.flatnonzero(gaps > 1)
         if breaks.size >= _MOST_RANGES:
             return cls(((int(rows[0]), int(rows[-1]) + 1),))
         starts, stops = rows[np.r_[0, breaks + 1]], rows[np.r_[breaks, rows.size - 1]] + 1

@@ -29,7 +29,7 @@ from labeldp.release._answer import Answer
 from labeldp.release._certificate import Certificate, Draw, digest
 from labeldp.release._ledger import Entry, Ledger, spent_on
 from labeldp.release._release import Release
-from labeldp.release._rows import row_numbers
+from labeldp.release._rows import row_numbers, row_places
 from labeldp.release._units import unit_keys
 
 _FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"
@@ -81,6 +81,7 @@ class Curator:
         if not isinstance(space, LabelSpace):
             raise LabelError(f"expected a declared label space, found {type(space).__name__}; write Classes([...])")
         self._codes = space.encode(labels)
+        self._codes.flags.writeable = False  # queries are given parts of it
         if self._codes.size == 0:
             raise InputError("expected at least one label, found none")
         self._unit = None if units is None else _unit_numbers(units, self._codes.size)
@@ -134,7 +135,7 @@ class Curator:
             BudgetError: The budget does not allow them.
         """
         charges = [
-            self._entry("check", Guarantee(epsilon, unit=self._unit_name), whole, row_numbers(rows, self._codes.size))
+            self._entry("check", Guarantee(epsilon, unit=self._unit_name), whole, row_places(rows, self._codes.size))
             for epsilon, rows in requests
         ]
         self._ledger.allows(charges, self._budget)
@@ -193,18 +194,19 @@ class Curator:
             raise InputError(f"expected a query such as NoisyHistogram, found {type(query).__name__}")
         if query.space != self.space:
             raise InputError("expected a query for the curator's label space, found one for another")
-        index = row_numbers(rows, self._codes.size)
-        query.check_rows(index.size)
-        most = 1 if self._unit is None else int(np.unique(self._unit[index], return_counts=True)[1].max(initial=1))
+        places = row_places(rows, self._codes.size)
+        codes = self._codes[places]
+        query.check_rows(codes.size)
+        most = 1 if self._unit is None else int(np.unique(self._unit[places], return_counts=True)[1].max(initial=1))
         guarantee = dataclasses.replace(query.promise(most), unit=self._unit_name)
-        entry = self._entry(query.name, guarantee, whole or query.asked(most), index)
+        entry = self._entry(query.name, guarantee, whole or query.asked(most), places)
         with self._ledger.charged(entry, self._budget):
-            value = query.answer(self._codes[index], most, words)
+            value = query.answer(codes, most, words)
         certificate = Certificate(
             entry.identifier,
             self._name,
             self.space,
-            index.size,
+            codes.size,
             (Draw(query.name, query.law(most), entry.rows, guarantee),),
             expects=None,
             assumptions=(*_declared(self._unit is not None), *guarantee.assumptions),
@@ -212,7 +214,7 @@ class Curator:
         )
         return Answer(value, certificate)
 
-    def _entry(self, name: str, guarantee: Guarantee, asked: float, index: Int[np.ndarray, "n"]) -> Entry:
+    def _entry(self, name: str, guarantee: Guarantee, asked: float, places: slice | Int[np.ndarray, "n"]) -> Entry:
         """The charge for a request about some rows."""
         return Entry(
             identifier(),
@@ -220,7 +222,7 @@ class Curator:
             (),
             name,
             guarantee,
-            Rows.of(index),
+            Rows.between(places.start, places.stop) if isinstance(places, slice) else Rows.of(places),
             asked=asked,
             session=self._session,
             units=self._unit_mark(),

@@ -8,6 +8,16 @@ from jaxtyping import Int
 from labeldp.errors import RowsError
 
 
+def row_places(rows: object, count: int) -> slice | Int[np.ndarray, "n"]:
+    """Where rows are in an array: a slice where they follow one another, which copies nothing, else ``row_numbers``.
+
+    Raises:
+        RowsError: A row does not exist, or these are no rows.
+    """
+    start, stop, step = (0, count, 1) if rows is None else rows.indices(count) if isinstance(rows, slice) else (0, 0, 0)
+    return slice(start, max(start, stop)) if step == 1 else row_numbers(rows, count)
+
+
 def row_numbers(rows: object, count: int) -> Int[np.ndarray, "n"]:
     """Row numbers of a slice, of row numbers (negative ones from the end) or of a mask; None is all rows.
 
