@@ -348,17 +348,19 @@ def test_a_prior_that_was_paid_for_says_so():
 
 @pytest.mark.parametrize(("rows", "clusters", "epsilon"), [(50_000, 100, 0.05), (50_000, 50, 0.025)])
 def test_the_default_share_is_that_of_the_paper(rows, clusters, epsilon):
-    """Ghazi et al., section B: 0.05 for 100 clusters of 50 000 rows, 0.025 for 50 of them."""
+    """Ghazi et al., section B: 0.05 for 100 clusters of 50 000 rows, 0.025 for 50 of them; but a tenth at least."""
     labels, numbers = np.resize(np.array(["a", "b", "c"]), rows), np.arange(rows) % clusters
-    found = cluster_prior_response(Curator(labels, SPACE), numbers, 1.0)
-    assert found.histogram.guarantee.epsilon == pytest.approx(epsilon, rel=1e-9)
+    for total, counted in ((0.2, epsilon), (1.0, 0.1), (4.0, 0.4)):
+        found = cluster_prior_response(Curator(labels, SPACE), numbers, total)
+        assert found.histogram.guarantee.epsilon == pytest.approx(counted, rel=1e-9)
 
 
 def test_few_rows_give_half_to_the_prior_and_no_more():
     """Where no share makes a good prior, the response still has the other half."""
     found = cluster_prior_response(Curator(LABELS, SPACE), np.arange(1200) // 2, 1.0)
     assert found.histogram.guarantee.epsilon == pytest.approx(0.5, rel=1e-9)
-    assert cluster_prior_response(Curator(LABELS, SPACE), CLUSTERS, 4.0, split="rows").histogram.rows == 75
+    assert cluster_prior_response(Curator(LABELS, SPACE), CLUSTERS, 4.0, split="rows").histogram.rows == 120
+    assert cluster_prior_response(Curator(LABELS, SPACE), CLUSTERS, 0.25, split="rows").histogram.rows == 300
 
 
 def test_an_account_takes_a_law_made_from_an_answer_for_no_fixed_one(tmp_path):
