@@ -6,7 +6,7 @@ from labeldp.privacy._candidates import CandidateChannel, bad_prior_row, prior_c
 from labeldp.privacy._channel import Channel, Levels, Membership, Table, row_arrays
 from labeldp.privacy._cluster import ClusterChannel
 from labeldp.privacy._composition import Composition
-from labeldp.privacy._concentrated import ConcentratedLoss
+from labeldp.privacy._concentrated import ConcentratedLoss, rho_above
 from labeldp.privacy._efficiency import estimation_size, pair_share, total_variance, training_size
 from labeldp.privacy._gaussian import GaussianNoise, least_deviation
 from labeldp.privacy._grouped import GroupedChannel
@@ -60,6 +60,7 @@ __all__ = [
     "printed_above",
     "prior_candidates",
     "rest_of",
+    "rho_above",
     "row_arrays",
     "shown_above",
     "space_from",

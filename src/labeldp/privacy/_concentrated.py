@@ -24,6 +24,8 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float
 
+from labeldp.privacy._rounding import float_above
+
 _DOWN = Context(prec=80, rounding=ROUND_FLOOR)
 _UP = Context(prec=80, rounding=ROUND_CEILING)
 #: Sums and squares of the decimals that floats print as fit in it without rounding.
@@ -56,6 +58,11 @@ def pure_rho(epsilon: float) -> Decimal:
     """
     printed = Decimal(repr(epsilon))
     return _EXACT.multiply(_EXACT.multiply(printed, printed), Decimal("0.5"))
+
+
+def rho_above(epsilon: float, parts: int) -> float:
+    """The rho of so many independent pure mechanisms with an equal part of epsilon each, rounded up."""
+    return float_above(_UP.divide(pure_rho(epsilon), Decimal(parts)))
 
 
 def sum_of(values: list[Decimal]) -> Decimal:
