@@ -283,6 +283,7 @@ BAD = {
     "a missing number": (lambda: moments([[1.0], [np.nan]]), InputError, "finite features .* in row 1"),
     "an infinite number": (lambda: moments([[np.inf], [1.0]]), InputError, "finite features .* in row 0"),
     "a missing sparse number": (lambda: moments(sparse.csr_array([[1.0], [np.nan]])), InputError, "in row 1"),
+    "a masked number": (lambda: moments(np.ma.masked_equal([[1.0], [2.0]], 2.0)), InputError, "found masked ones"),
     "a huge number": (lambda: moments([[1e300]]), InputError, "at most 1e[+]100"),
     "zeros": (lambda: moments(np.zeros((3, 2))), InputError, "found shorter ones"),
     "sparse zeros": (lambda: moments(sparse.csr_array((3, 2))), InputError, "found shorter ones"),

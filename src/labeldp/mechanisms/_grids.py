@@ -87,6 +87,8 @@ class FeatureGrid:
 
 def _matrix(features: object) -> Any:
     """Features as a matrix of numbers, dense or in compressed rows."""
+    if np.ma.is_masked(features):
+        raise InputError("expected a number in every place of the features, found masked ones; fill them in")
     if hasattr(features, "tocsr"):
         from scipy import sparse  # noqa: PLC0415 (who has a sparse matrix has loaded it)
 
