@@ -97,7 +97,7 @@ class ClusterResponse(Randomizer):
                 )
             clusters.flags.writeable = False
             object.__setattr__(self, "floor", floor)
-            object.__setattr__(self, "distributions", truncated(checked, floor))
+            object.__setattr__(self, "distributions", checked)
             object.__setattr__(self, "clusters", clusters)
         super().__post_init__()
 
@@ -111,9 +111,11 @@ class ClusterResponse(Randomizer):
 
     @cached_property
     def _channel(self) -> ClusterChannel:
+        floor = float(self.floor or 0.0)
+        raised = truncated(self.distributions, floor)
         if self.redrawn is None:
-            return ClusterChannel.at(self.distributions, self.epsilon, self.clusters)
-        channel = ClusterChannel.redrawing(self.distributions, float(self.floor or 0.0), self.redrawn, self.clusters)
+            return ClusterChannel.at(raised, self.epsilon, self.clusters)
+        channel = ClusterChannel.redrawing(raised, floor, self.redrawn, self.clusters)
         if channel.epsilon > self.epsilon:
             raise EpsilonError(
                 f"expected an epsilon of at least {channel.epsilon!r}, which redrawing costs, found less"
