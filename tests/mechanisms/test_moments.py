@@ -182,6 +182,17 @@ def test_sums_are_exact(form, monkeypatch):
     assert again.longest_squared == grid.longest_squared
 
 
+def test_wide_sparse_features_are_not_written_out(monkeypatch):
+    """Blocks of sparse features have as many rows as blocks of one column."""
+    features = sparse.csr_array(([3.0, 4.0, 1.0], ([0, 0, 2], [7, 999_999, 5])), shape=(3, 1_000_000))
+    monkeypatch.setattr(_grids, "_AT_ONCE", 9)
+    grid = FeatureGrid.of(features, None)
+    assert [block.shape[0] for block in _grids._blocks(grid.steps, 3)] == [3]
+    sums = grid.sums(np.array([1, 0, 2]), 3) * 2.0**-grid.bits
+    assert sums[[7, 999_999, 5]].tolist() == [[0, 3, 0], [0, 4, 0], [0, 0, 1]]
+    assert grid.longest_squared == 25 * 4**grid.bits
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_what_was_asked_does_not_change_with_its_source(form):
     """The grid is a copy, and read-only: the sensitivity is that of what is summed."""

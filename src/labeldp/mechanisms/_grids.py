@@ -112,8 +112,9 @@ def _norm(value: object) -> float:
 
 
 def _blocks(matrix: Any, columns: int = 1) -> Iterator[Any]:
-    """A matrix in parts of some rows."""
-    rows = max(1, _AT_ONCE // max(columns, matrix.shape[1]))
+    """A matrix in parts of some rows, which have so many columns beside them."""
+    width = matrix.shape[1] if isinstance(matrix, np.ndarray) else 1
+    rows = max(1, _AT_ONCE // max(columns, width))
     for low in range(0, matrix.shape[0], rows):
         yield matrix[low : low + rows]
 
