@@ -240,13 +240,14 @@ def _in_clusters(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
     first = _SHARE_OF_COUNTS * asked.epsilon
     second = rest_of(asked.epsilon, first)
     query = NoisyHistogram(space, first, clusters)
-    even = np.full((query.cell_count, space.size), 1 / space.size)
+    rows, even = np.bincount(clusters), np.full((query.cell_count, space.size), 1 / space.size)
     template = ClusterResponse(space, second, even, clusters).channel()
     counted = query.promise(1)
 
     def begin(words: Words) -> Drawing:
         noisy = query.values(tally.counts, query.rate(1), words)
-        response = ClusterResponse(space, second, distributions_of(noisy), clusters)
+        likely = np.where(rows[:, None] > 0, distributions_of(noisy), 1 / space.size)
+        response = ClusterResponse(space, second, likely, clusters)
         channel, mass = response.channel(), response.mass
         charges = (
             (query.name, query.law(1), counted),
