@@ -7,7 +7,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from labeldp import Classes, Curator, NoisyHistogram, RandomizedResponse
+from labeldp import Classes, Curator, LabelMoments, NoisyHistogram, RandomizedResponse
 from labeldp.cli import main
 from labeldp.errors import BudgetError
 from labeldp.mechanisms import _queries
@@ -190,6 +190,20 @@ def test_accounts_of_ledgers_compose_by_rho(tmp_path, capsys):
     assert "12.3" in out
     assert f"{hand.epsilon_at(1e-6):.4f}"[:5] in out
     assert "or with its rho" in out
+
+
+def test_saved_answers_with_gaussian_noise_compose_by_rho(tmp_path):
+    """Label moments pass a concentrated budget by their rho, and their certificates tell what they cost together."""
+    query = LabelMoments(SPACE, 0.5, 1e-6, np.arange(20.0)[:, None])
+    curator = Curator(LABELS, SPACE, budget=Budget(2.0, 1e-6, concentrated=True), name="label")
+    paths = [curator.answer(query).save(tmp_path / str(number)) for number in range(11)]
+    assert asked(curator, query) == 0 < asked(Curator(LABELS, SPACE, budget=Budget(2.5, 1e-6, True)), query)
+    assert curator.spent[0] <= 2.0
+    (found,) = accounted(paths)
+    hand = Composition.of([(Charge(query.promise(1), Rows.all(1)), None)] * 11)
+    assert (found.composition.epsilon, found.composition.delta) == (hand.epsilon, hand.delta)
+    assert dict(found.at_deltas)[1e-6] == hand.epsilon_at(1e-6) == pytest.approx(curator.spent[0], rel=1e-9)
+    assert hand.epsilon > 5
 
 
 def test_a_session_is_within_its_budget_however_it_went():
