@@ -20,6 +20,7 @@ ROOMS = ["privacy", "mechanisms", "release", "bounds", "report", "cli"]
 EXPORTED = [
     "Answer",
     "BitResponse",
+    "Budget",
     "Certificate",
     "Channel",
     "Classes",
@@ -39,6 +40,7 @@ EXPORTED = [
     "SubsetResponse",
     "TopKResponse",
     "__version__",
+    "cluster_response",
     "release_table",
     "verify",
 ]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _ROOMS = {
     "Answer": "release",
     "BitResponse": "mechanisms",
+    "Budget": "privacy",
     "Certificate": "release",
     "Channel": "privacy",
     "Classes": "privacy",
@@ -54,6 +55,7 @@ _ROOMS = {
     "Release": "release",
     "SubsetResponse": "mechanisms",
     "TopKResponse": "mechanisms",
+    "cluster_response": "release",
     "release_table": "release",
     "verify": "release",
 }
@@ -61,6 +63,7 @@ _ROOMS = {
 __all__ = [
     "Answer",
     "BitResponse",
+    "Budget",
     "Certificate",
     "Channel",
     "Classes",
@@ -80,6 +83,7 @@ __all__ = [
     "SubsetResponse",
     "TopKResponse",
     "__version__",
+    "cluster_response",
     "release_table",
     "verify",
 ]
