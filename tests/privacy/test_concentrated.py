@@ -220,7 +220,8 @@ def test_deltas_apart_are_taken_from_delta():
     whole, split = Budget(2.0, 1e-6, concentrated=True), Budget(2.0, 1e-6, concentrated=True, apart=9.99e-7)
     less = Budget(2.0, 1e-9, concentrated=True)
     assert passes(split, charge(0.02)) == passes(less, charge(0.02)) < passes(whole, charge(0.02))
-    assert not Account(whole).allows(charge(0.02, 1e-12))
+    with pytest.raises(BudgetError, match=r"only taken from what is apart \(Budget"):
+        Account(whole).admit(charge(0.02, 1e-12))
     assert len(admitted(split, *[charge(0.02, 3.33e-7)] * 9).charges) == 3
     assert admitted(split, charge(0.02, 3.33e-7)).spent == (0.02, pytest.approx(3.34e-7))
 
@@ -424,3 +425,19 @@ def test_disjoint_rows_do_not_add_their_rhos():
     few = [(charge(1.0, 1e-6, 0.1, rows=one), None)] * 3
     more = few + [(charge(1.0, 1e-6, 0.1, rows=other), None)] * 2
     assert Composition.of(more).epsilon_at(1e-7) == Composition.of(few).epsilon_at(1e-7)
+
+
+@pytest.mark.parametrize("times", [0, 1, 5])
+def test_another_library_agrees(times):
+    """Epsilon is above that of dp_accounting for the same Gaussian and responses, and at most a tenth above."""
+    distributions = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    channel = ResponseChannel.at(2, 0.75)
+    other = distributions.from_gaussian_mechanism(1 / 1.2, value_discretization_interval=1e-4)
+    for _ in range(times):
+        share = 2 / (1 + math.exp(channel.epsilon))
+        one = distributions.from_randomized_response(share, 2, value_discretization_interval=1e-4)
+        other = other.compose(one)
+    found = Composition.of([(gaussian(1.2**2 / 2), None), *[(charge(channel.epsilon), channel)] * times])
+    for delta in (1e-6, 1e-9):
+        known = other.get_epsilon_for_delta(delta)
+        assert known * (1 - 1e-3) <= found.epsilon_at(delta) <= 1.1 * known

@@ -225,11 +225,13 @@ class Account:
         epsilon, delta = self._after(charge)
         if self._covers(epsilon, delta):
             return Account(self.budget, (*self.charges, charge))
-        spent, asked = shown_above(self.spent[0], 7), shown_above(charge.guarantee.epsilon, 7)
+        told, asked = charge.guarantee, shown_above(charge.guarantee.epsilon, 7)
+        alone = self.budget.concentrated and told.delta and told.rho is None
+        why = "a delta without a rho is only taken from what is apart (Budget(..., apart=)); " if alone else ""
         raise BudgetError(
             f"expected a total within the budget ({self.budget}), found epsilon "
-            f"{shown_above(epsilon, 7)} and delta {shown_above(delta, 3)}: epsilon {spent} is spent and "
-            f"{asked} was asked for; use the release that exists, or "
+            f"{shown_above(epsilon, 7)} and delta {shown_above(delta, 3)}: epsilon {shown_above(self.spent[0], 7)} is "
+            f"spent and {asked} was asked for; {why}use the release that exists, or "
             "decide on a larger budget and state it (budget=, --budget)"
         )
 
@@ -245,6 +247,7 @@ class Account:
         return _largest(charges, self._concentrated if self.budget.concentrated else _Total.by_sums)
 
     def _concentrated(self, total: _Total) -> tuple[Decimal, Decimal]:
+        """By rhos or by sums, whichever needs less; deltas apart are within ``apart`` if this is within delta."""
         apart = Decimal(repr(self.budget.apart))
         converted = _EXACT.subtract(Decimal(repr(self.budget.delta)), apart)
         epsilon, delta = concentrated_epsilon(total.rho, converted), _EXACT.add(total.apart, converted)

@@ -94,7 +94,7 @@ def release_table(
     clusters: str | Int[np.ndarray, "n"] | None = None,
     delta: float = 0.0,
     unit: str | None = None,
-    budget: float | tuple[float, float] | None = None,
+    budget: float | tuple[float, float] | Budget | None = None,
     ledger: str | Path | None = None,
     progress: Progress | None = None,
 ) -> TableRelease:
