@@ -6,9 +6,16 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_sp
 from sklearn.tree import DecisionTreeClassifier
 
 import labeldp.release._curator
-from labeldp import Classes, Curator, PriorResponse, RandomizedResponse
+from labeldp import Classes, Curator, LabelMoments, NoisyArgmax, NoisyHistogram, PriorResponse, RandomizedResponse
 from labeldp.learning import metrics
-from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
+from labeldp.learning.clusters import cluster
+from labeldp.learning.sklearn import (
+    CellClassifier,
+    MomentClassifier,
+    ReleasedLabelClassifier,
+    SoftLabelClassifier,
+    SoftmaxRegression,
+)
 
 SPACE = Classes(["ham", "jam", "spam"])
 ROWS = 240
@@ -60,3 +67,35 @@ def test_a_prior_is_learned_from_an_earlier_release_and_both_are_paid_for():
     assert curator.spent[0] >= first.guarantee.epsilon + second.guarantee.epsilon
     assert any("the prior is public" in each for each in second.certificate.assumptions)
     assert not any("prior" in each for each in first.certificate.assumptions)
+
+
+def told(labels, features, clusters, monkeypatch):
+    """Everything that learners make of answers, where every answer is one and the same whatever the labels."""
+    fixed = np.random.default_rng(2)
+    counts, moments = fixed.integers(0, 60, (4, 3)), features.sum(axis=0)[:, None] / 3 + fixed.normal(size=(3, 3))
+    monkeypatch.setattr(NoisyHistogram, "answer", lambda *_: counts)
+    monkeypatch.setattr(NoisyArgmax, "answer", lambda *_: np.array([0, 2, 1, 1]))
+    monkeypatch.setattr(LabelMoments, "answer", lambda *_: moments)
+    curator = Curator(labels, SPACE, budget=(10.0, 1e-3))
+    found = []
+    for query in (NoisyHistogram, NoisyArgmax):
+        answer = curator.answer(query(SPACE, 1.0, clusters.numbers))
+        found.append(CellClassifier(clusters).fit(features, answer).distributions_)
+        found.append(SoftLabelClassifier().fit(features, answer, clusters).predict_proba(features))
+    answer = curator.answer(LabelMoments(SPACE, 1.0, 1e-6, features))
+    for loss in ("softmax", "squared"):
+        model = MomentClassifier(loss=loss).fit(features, answer)
+        found += [model.coef_, model.l2_]
+    return [np.asarray(each) for each in found]
+
+
+def test_what_is_learned_from_answers_depends_on_the_answers_alone(monkeypatch):
+    """Where the answers are the same, so is all that is learned from them, though no label is."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(ROWS, 3))
+    clusters = cluster(features, 4)
+    labels = rng.integers(0, 3, ROWS)
+    one = told(np.array(SPACE.points)[labels], features, clusters, monkeypatch)
+    two = told(np.array(SPACE.points)[np.where(labels == 0, 1, 0)], features, clusters, monkeypatch)
+    for each, other in zip(one, two, strict=True):
+        np.testing.assert_array_equal(each, other)

@@ -1,7 +1,7 @@
-"""Learners for released labels, in scikit-learn's form.
+"""Learners for released labels, and for answers of a curator, in scikit-learn's form.
 
-They take a ``Release`` where scikit-learn takes labels, and refuse anything else: a bare array could hold true labels,
-or released ones that would be learned as if they were true.
+They take a ``Release`` or an ``Answer`` where scikit-learn takes labels, and refuse anything else: a bare array could
+hold true labels, or released ones that would be learned as if they were true.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.errors import InputError
+from labeldp.learning._answer_learners import CellClassifier, MomentClassifier, SoftLabelClassifier
 from labeldp.learning._fitting import Fit, fit_softmax, softmax
 from labeldp.learning._losses import METHODS, Method, row_loss
 from labeldp.learning._posterior import posterior
@@ -28,7 +29,13 @@ from labeldp.learning._soft import fitted_softly, indexable_rows, row_weights, s
 from labeldp.privacy import pair_share
 from labeldp.release import Release
 
-__all__ = ["ReleasedLabelClassifier", "SoftmaxRegression"]
+__all__ = [
+    "CellClassifier",
+    "MomentClassifier",
+    "ReleasedLabelClassifier",
+    "SoftLabelClassifier",
+    "SoftmaxRegression",
+]
 
 #: The usual penalty is a prior under which all features together give a logit this variance. It was best, or close to
 #: it, for digits, breast cancer, Adult and MNIST at epsilons from 0.25 to 4.

@@ -1,0 +1,325 @@
+"""Linear heads from label moments: against solvers of other people, and what noise, penalty and projection do."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from labeldp import Classes, Curator, LabelMoments, NoisyHistogram, Release
+from labeldp._words import TapeWords
+from labeldp.errors import InputError, NotTrueLabelsError
+from labeldp.learning._moments import HEADS, Moments, Rotated, penalty_at_noise, projected, softmax_head
+from labeldp.learning.clusters import embed
+from labeldp.learning.sklearn import MomentClassifier
+
+SPACE = Classes(["ham", "jam", "spam"])
+
+
+def names(codes):
+    """Class codes as classes."""
+    return np.array(SPACE.points)[codes]
+
+
+def problem(rows=600, seed=0, apart=1.5):
+    """Features of three overlapping classes with a column of ones, and class codes."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 3, rows)
+    points = rng.normal(size=(rows, 4)) * np.array([1.0, 0.5, 2.0, 0.7]) + apart * np.eye(3, 4)[codes]
+    return np.hstack([points, np.ones((rows, 1))]), codes
+
+
+def asked(features, codes, epsilon, **options):
+    """The answer of a curator to a question about moments."""
+    return Curator(names(codes), SPACE).answer(LabelMoments(SPACE, epsilon, 1e-6, features, **options))
+
+
+def noisy(features, codes, deviation, seed=0):
+    """Rotated features and moments with noise of a seed."""
+    rotated = Rotated.of(features)
+    noise = deviation * np.random.default_rng(seed).normal(size=(features.shape[1], 3))
+    return rotated, Moments.of(features.T @ np.eye(3)[codes] + noise, deviation, rotated, 0.0)
+
+
+def test_little_noise_gives_logistic_regression():
+    """With a large epsilon the softmax head is scikit-learn's logistic regression on true labels."""
+    features, codes = problem(20_000)
+    model = MomentClassifier(l2=2.0, project=False, tol=1e-8).fit(features, asked(features, codes, 650.0))
+    theirs = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10, max_iter=5000).fit(features, names(codes))
+    np.testing.assert_allclose(model.coef_, theirs.coef_, atol=0.02)
+    np.testing.assert_allclose(model.predict_proba(features), theirs.predict_proba(features), atol=4e-3)
+    assert tuple(model.classes_) == SPACE.points
+
+
+def test_little_noise_gives_ridge_regression():
+    """With a large epsilon the squared head is ridge regression on one-hot labels less a k-th."""
+    features, codes = problem(20_000)
+    model = MomentClassifier(loss="squared", l2=2.0, project=False).fit(features, asked(features, codes, 650.0))
+    theirs = Ridge(alpha=2.0, fit_intercept=False).fit(features, np.eye(3)[codes] - 1 / 3)
+    np.testing.assert_allclose(model.coef_, theirs.coef_, atol=1e-3)
+    scores = theirs.predict(features)
+    clear = np.diff(np.sort(scores, axis=1)[:, 1:]).ravel() > 5e-3
+    assert clear.mean() > 0.9
+    assert model.predict(features[clear]).tolist() == names(scores.argmax(axis=1)[clear]).tolist()
+    found = model.predict_proba(features)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    inside = (scores + 1 / 3 > 0.01).all(axis=1)
+    assert inside.sum() > 50
+    np.testing.assert_allclose(found[inside], scores[inside] + 1 / 3, atol=2e-3)
+
+
+@pytest.mark.parametrize("project", [False, True])
+@pytest.mark.parametrize("loss", HEADS)
+def test_automatic_penalties_approach_the_clean_head(loss, project):
+    """With less and less noise the automatic head comes to predict what a hardly penalised clean one does."""
+    features, codes = problem(4000)
+    clean = MomentClassifier(loss=loss, l2=1e-3, project=False).fit(features, asked(features, codes, 650.0))
+    apart = [
+        np.abs(model.predict_proba(features) - clean.predict_proba(features)).mean()
+        for epsilon in (0.1, 1.0, 600.0)
+        for model in [MomentClassifier(loss=loss, project=project).fit(features, asked(features, codes, epsilon))]
+    ]
+    assert apart[2] < 0.01
+    assert apart[2] < apart[1] < apart[0]
+
+
+@pytest.mark.parametrize("loss", HEADS)
+def test_the_head_is_the_optimum_of_its_loss(loss):
+    """What a head leaves over of noisy moments is l2 W: the gradient of its loss, written out in numpy, is nothing."""
+    features, codes = problem(300)
+    rotated, moments = noisy(features, codes, 20.0)
+    head = HEADS[loss](rotated, moments, 3.0, 1e-9, None)
+    if loss == "softmax":
+        odds = np.exp(rotated.features @ head)
+        predicted = odds / odds.sum(axis=1, keepdims=True)
+    else:
+        predicted = rotated.features @ head + 1 / 3
+    np.testing.assert_allclose(rotated.features.T @ predicted + 3.0 * head, moments.value, atol=1e-5)
+
+
+def test_row_sums_are_set_right():
+    """Moments are moved to the nearest whose row sums are those of the features, which are public."""
+    features, codes = problem(300)
+    rotated, moments = noisy(features, codes, 20.0)
+    np.testing.assert_allclose(moments.value.sum(axis=1), rotated.features.sum(axis=0), atol=1e-8)
+    raw = rotated.vectors.T @ (features.T @ np.eye(3)[codes] + 20.0 * np.random.default_rng(0).normal(size=(5, 3)))
+    moved = moments.value - raw
+    np.testing.assert_allclose(moved, np.broadcast_to(moved[:, :1], moved.shape), atol=1e-9)
+
+
+def test_projected_moments_are_nearest():
+    """Projected moments are those F^T Y that an independent solver finds nearest, less the entropy that is allowed."""
+    features, codes = problem(60)
+    rotated, moments = noisy(features, codes, 15.0)
+    longest = float(np.linalg.norm(features, axis=1).max())
+    found = projected(rotated, moments, longest, 1e-8).value
+
+    def objective(flat):
+        logits = flat.reshape(60, 3) - flat.reshape(60, 3).max(axis=1, keepdims=True)
+        logits = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        rows = np.exp(logits)
+        off = rotated.features.T @ rows - moments.value
+        slope = rotated.features @ off + 0.1 * 15.0 * longest * logits
+        value = 0.5 * np.vdot(off, off) + 0.1 * 15.0 * longest * np.vdot(rows, logits)
+        return value, (rows * (slope - (rows * slope).sum(axis=1, keepdims=True))).ravel()
+
+    options = {"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-14, "gtol": 1e-7}
+    best = minimize(objective, np.zeros(180), jac=True, method="L-BFGS-B", options=options)
+    rows = np.exp(best.x.reshape(60, 3))
+    rows /= rows.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found, rotated.features.T @ rows, atol=0.05)
+    truth = rotated.vectors.T @ features.T @ np.eye(3)[codes]
+    assert np.linalg.norm(found - moments.value) < np.linalg.norm(truth - moments.value)
+
+
+def test_the_projection_takes_noise_off():
+    """Where noise is large, projected moments are nearer to the true ones in every draw of ten, by a tenth at least."""
+    features, codes = problem(300)
+    longest = float(np.linalg.norm(features, axis=1).max())
+    for seed in range(10):
+        rotated, moments = noisy(features, codes, 100.0, seed)
+        truth = rotated.vectors.T @ features.T @ np.eye(3)[codes]
+        found = projected(rotated, moments, longest, 1e-6).value
+        assert np.linalg.norm(found - truth) < 0.9 * np.linalg.norm(moments.value - truth)
+
+
+@pytest.mark.parametrize("deviation", [1.0, 10.0, 30.0])
+@pytest.mark.parametrize("loss", HEADS)
+def test_a_head_leaves_over_what_noise_adds(loss, deviation):
+    """At the automatic penalty what is left over of the moments is as long as the noise, within two percent."""
+    features, codes = problem(2000)
+    rotated, moments = noisy(features, codes, deviation)
+    l2 = penalty_at_noise(rotated, moments, HEADS[loss], 1e-9)
+    left = l2 * np.linalg.norm(HEADS[loss](rotated, moments, l2, 1e-9, None))
+    assert left == pytest.approx(deviation * np.sqrt(5 * 2), rel=0.02)
+
+
+def test_noise_alone_gives_a_large_penalty():
+    """Where noise is far longer than all moments, the penalty is large and the head says little of any row."""
+    features, codes = problem(100)
+    model = MomentClassifier().fit(features, asked(features, codes, 0.001))
+    assert np.ptp(model.predict_proba(features)) < 0.9
+    assert model.l2_ > 100.0
+
+
+@pytest.mark.parametrize("loss", HEADS)
+def test_rotated_and_scaled_features_give_the_same_head(loss):
+    """Features that are turned or scaled, with moments to match, give the same predictions, with a penalty to match."""
+    features, codes = problem(500)
+    noise = 20.0 * np.random.default_rng(3).normal(size=(5, 3))
+    turn = np.linalg.qr(np.random.default_rng(4).normal(size=(5, 5)))[0]
+    found = []
+    for matrix in (np.eye(5), turn, 7.0 * np.eye(5)):
+        rotated = Rotated.of(features @ matrix)
+        scale = np.linalg.norm(matrix, 2)
+        value = matrix.T @ (features.T @ np.eye(3)[codes] + noise)
+        moments = Moments.of(value, 20.0 * scale, rotated, 1e-6)
+        l2 = penalty_at_noise(rotated, moments, HEADS[loss], 1e-8)
+        moments = projected(rotated, moments, scale * 5.0, 1e-8)
+        found.append((rotated.features @ HEADS[loss](rotated, moments, l2, 1e-8, None), l2 / scale**2))
+    for scores, l2 in found[1:]:
+        np.testing.assert_allclose(scores, found[0][0], atol=1e-3)
+        assert l2 == pytest.approx(found[0][1], rel=1e-3)
+
+
+def test_classes_have_no_order():
+    """Moments with columns in another order give the same head with columns in that order."""
+    features, codes = problem(300)
+    rotated, moments = noisy(features, codes, 5.0)
+    order = np.array([2, 0, 1])
+    one = softmax_head(rotated, moments, 2.0, 1e-9)
+    two = softmax_head(rotated, dataclasses.replace(moments, value=moments.value[:, order]), 2.0, 1e-9)
+    np.testing.assert_allclose(one[:, order], two, atol=1e-4)
+
+
+def test_long_rows_are_cut_as_for_the_curator():
+    """With a norm of the query, rows are cut to it in fitting and predicting; no other norm has to be told."""
+    features, codes = problem(8000)
+    answer = asked(features, codes, 650.0, norm=1.2)
+    model = MomentClassifier(l2=1.0, project=False, tol=1e-8).fit(features, answer)
+    assert model.norm_ == pytest.approx(1.2, rel=1e-6)
+    cut = features * np.minimum(1.0, 1.2 / np.linalg.norm(features, axis=1, keepdims=True))
+    theirs = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10, max_iter=5000).fit(cut, names(codes))
+    np.testing.assert_allclose(model.predict_proba(features), theirs.predict_proba(cut), atol=2e-3)
+
+
+def test_other_features_are_noticed():
+    """Features other than those of the moments are refused where their sums tell, and the right ones never are.
+
+    Of 200 draws with the right features none is refused; the chance of one is below 1e-10.
+    """
+    features, codes = problem(400)
+    answer = asked(features, codes, 1.0)
+    with pytest.raises(InputError, match="expected the features that the moments are of, found others, whose sums"):
+        MomentClassifier().fit(features + 1.0, answer)
+    for seed in range(200):
+        noisy(features, codes, 30.0, seed)
+
+
+def test_eigenvector_moments():
+    """Heads on the places of rows in the graph of neighbours follow rings that no line separates, for new rows too."""
+    angle = np.linspace(0.0, 2 * np.pi, 1500, endpoint=False)
+    circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    rings, codes = np.concatenate([circle, 3 * circle]), np.repeat([0, 2], 1500)
+    embedding = embed(rings, neighbours=4, eigenvectors=2)
+    answer = asked(embedding.places, codes, 0.5)
+    model = MomentClassifier().fit(embedding.places, answer)
+    for size, name in ((1.01, "ham"), (2.98, "spam")):
+        assert set(model.predict(embedding.transform(size * circle[::7]))) == {name}
+
+
+class MomentsOfBareLabels(MomentClassifier):
+    """A learner in the form that scikit-learn's checks expect: it asks a curator of its own, with words from a tape."""
+
+    def fit(self, X, y):  # noqa: N803
+        """Fit on the moments of bare labels with hardly any noise, the same at each fit."""
+        X, y = validate_data(self, X, y, dtype=np.float64)  # noqa: N806
+        check_classification_targets(y)
+        values, codes = np.unique(y, return_inverse=True)
+        if len(values) < 2:
+            raise ValueError("expected two classes, found one class")
+        space = Classes(range(len(values)))
+        words = TapeWords(np.random.default_rng(0).integers(0, 2**64, 1 << 17, dtype=np.uint64))
+        super().fit(X, Curator(codes, space)._answer(LabelMoments(space, 600.0, 1e-9, X), None, words))
+        self.classes_ = values
+        return self
+
+    def score(self, X, y):  # noqa: N803
+        """Accuracy on bare labels."""
+        return float(np.mean(self.predict(X) == y))
+
+
+@parametrize_with_checks(
+    [MomentsOfBareLabels(l2=1.0), MomentsOfBareLabels(loss="squared", l2=1.0, project=False)],
+)
+@pytest.mark.usefixtures("as_users_call")
+def test_scikit_learns_own_checks_pass(estimator, check):
+    """Scikit-learn's checks of estimators pass on the moments of bare labels, and none is left out."""
+    check(estimator)
+
+
+def test_two_classes_have_one_decision():
+    """With two classes the decision is one number for each row, above zero where the second class is predicted."""
+    features, codes = problem(500)
+    space = Classes(["no", "yes"])
+    labels = np.array(space.points)[(codes == 0).astype(int)]
+    answer = Curator(labels, space).answer(LabelMoments(space, 5.0, 1e-6, features))
+    model = MomentClassifier().fit(features, answer)
+    decision = model.decision_function(features)
+    assert decision.shape == (500,)
+    assert ((decision > 0) == (model.predict(features) == "yes")).all()
+    assert model.score(features, Release.public(labels, space)) > 0
+
+
+def test_fitting_spends_nothing():
+    """Any number of heads and penalties is fitted from one answer, which is all that is charged for."""
+    features, codes = problem(200)
+    curator = Curator(names(codes), SPACE, budget=(1.0, 1e-6))
+    answer = curator.answer(LabelMoments(SPACE, 1.0, 1e-6, features))
+    spent = curator.spent
+    for loss in HEADS:
+        for l2 in ("auto", 1.0, 10.0):
+            clone(MomentClassifier(loss=loss, l2=l2)).fit(features, answer)
+    assert curator.spent == spent
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize("labels", [["ham", "spam"], np.array([0, 1]), None], ids=["list", "array", "nothing"])
+def test_bare_labels_are_refused(labels):
+    """Bare labels, and released ones, are refused in fit, with the ways to an answer."""
+    for refused in (labels, Release.public(["ham", "spam"], SPACE)):
+        with pytest.raises(NotTrueLabelsError, match=r"expected an Answer as labels, .* ask a Curator with answer"):
+            MomentClassifier().fit(np.eye(2), refused)
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize(
+    ("options", "columns", "message"),
+    [
+        ({"loss": "hinge"}, 5, "expected a loss among softmax, squared, found 'hinge'"),
+        ({"l2": 0.0}, 5, "expected l2 to be 'auto' or a number above 0, found 0.0"),
+        ({"l2": "best"}, 5, "expected l2 to be 'auto' or a number above 0, found 'best'"),
+        ({"l2": float("nan")}, 5, "expected l2 to be 'auto' or a number above 0, found nan"),
+        ({}, 4, r"that the moments are of, 100 rows and 5 columns, found shape \(100, 4\)"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(options, columns, message):
+    """Unknown losses, penalties that are none and features of another shape are refused."""
+    features, codes = problem(100)
+    answer = asked(features, codes, 1.0)
+    with pytest.raises(InputError, match=message):
+        MomentClassifier(**options).fit(features[:, :columns], answer)
+
+
+def test_other_answers_are_refused():
+    """The answer to a question about counts is no moment."""
+    answer = Curator(["ham", "spam"], SPACE).answer(NoisyHistogram(SPACE, 1.0))
+    with pytest.raises(
+        InputError, match="expected the answer to a query among label-moments, found that to noisy-hist"
+    ):
+        MomentClassifier().fit(np.eye(2), answer)
