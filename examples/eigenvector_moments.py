@@ -1,7 +1,7 @@
 """Sums of eigenvectors by class: one answer of a trusted curator, and heads of any penalty fitted to optimality.
 
-The eigenvectors are those of the graph that joins each row with its nearest neighbours. Features are public, so that they
-cost nothing; what a linear head needs of the labels is linear in them, so that it can be asked for once.
+The eigenvectors are those of the graph that joins each row with its nearest neighbours. Features are public, so that
+they cost nothing; what a linear head needs of the labels is linear in them, so that it can be asked for once.
 """
 
 import numpy as np
