@@ -8,6 +8,7 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as distributions
 
 from labeldp.errors import BudgetError, EpsilonError
 from labeldp.privacy import (
@@ -430,7 +431,6 @@ def test_disjoint_rows_do_not_add_their_rhos():
 @pytest.mark.parametrize("times", [0, 1, 5])
 def test_another_library_agrees(times):
     """Epsilon is above that of dp_accounting for the same Gaussian and responses, and at most a tenth above."""
-    distributions = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     channel = ResponseChannel.at(2, 0.75)
     other = distributions.from_gaussian_mechanism(1 / 1.2, value_discretization_interval=1e-4)
     for _ in range(times):

@@ -8,6 +8,7 @@ from labeldp.privacy._cluster import ClusterChannel
 from labeldp.privacy._composition import Composition
 from labeldp.privacy._concentrated import ConcentratedLoss, rho_above
 from labeldp.privacy._efficiency import estimation_size, pair_share, total_variance, training_size
+from labeldp.privacy._events import dp_events
 from labeldp.privacy._gaussian import GaussianNoise, least_deviation
 from labeldp.privacy._grouped import GroupedChannel
 from labeldp.privacy._guarantee import Guarantee
@@ -50,6 +51,7 @@ __all__ = [
     "bad_prior_row",
     "channel_of",
     "compose",
+    "dp_events",
     "estimation_size",
     "exp_below",
     "law_of",
