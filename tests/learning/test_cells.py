@@ -10,6 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from labeldp import Classes, Curator, NoisyArgmax, NoisyHistogram, NoisyMean, PeerExchange, Release
 from labeldp.errors import InputError, NotTrueLabelsError
@@ -174,6 +177,34 @@ def test_a_classifier_learns_the_distributions_of_cells(estimator):
     assert model.score(fresh, Release.public(names(truth), SPACE)) > 0.5
     again = clone(model).fit(features, answer, clusters.numbers)
     np.testing.assert_allclose(again.predict_proba(fresh), model.predict_proba(fresh), atol=0.2)
+
+
+class SoftBareLabels(SoftLabelClassifier):
+    """A learner in the form that scikit-learn's checks expect: rows of one bare label are a cell, counted exactly."""
+
+    def fit(self, X, y, sample_weight=None):  # noqa: N803
+        """Fit on cells of bare labels."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))  # noqa: N806
+        check_classification_targets(y)
+        values, codes = np.unique(y, return_inverse=True)
+        if len(values) < 2:
+            raise ValueError("expected two classes, found one class")
+        space = Classes(range(len(values)))
+        answer = Curator(codes, space).answer(NoisyHistogram(space, 600.0, codes))
+        super().fit(X, answer, codes, sample_weight)
+        self.classes_ = values
+        return self
+
+    def score(self, X, y, sample_weight=None):  # noqa: N803
+        """Accuracy on bare labels."""
+        return float(np.average(self.predict(X) == y, weights=sample_weight))
+
+
+@parametrize_with_checks([SoftBareLabels(LogisticRegression(max_iter=1000))])
+@pytest.mark.usefixtures("as_users_call")
+def test_scikit_learns_own_checks_pass(estimator, check):
+    """Scikit-learn's checks of estimators pass on cells of bare labels, and none is left out."""
+    check(estimator)
 
 
 def test_soft_labels_are_weighted_rows():
