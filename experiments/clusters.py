@@ -25,21 +25,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from rich.progress import Progress
-from scipy.sparse import csr_matrix, diags
-from scipy.sparse.linalg import eigsh
-from sklearn.cluster import KMeans
-from sklearn.decomposition import PCA
-from sklearn.neighbors import NearestNeighbors
 from sklearn.neural_network import MLPClassifier
 
 from labeldp import Classes, Curator, NoisyArgmax, SubsetResponse
+from labeldp.learning.clusters import embed
 
 TABLES = ("mnist", "fashion-mnist")
 SPACE = Classes(range(10))
 CLUSTERS = (20, 50, 100, 200)
 EPSILONS = {"central": (0.01, 0.02, 0.05, 0.1, 0.5), "local": (0.1, 0.2, 0.5, 1.0)}
 COMPONENTS, NEIGHBOURS, EIGENVECTORS, RESTARTS = 50, 15, 30, 3
-BLOCK = 2_000
 COLUMNS = (
     *("data", "trust", "epsilon", "clusters", "draw", "rows", "least_rows"),
     *("certified_epsilon", "right", "test_right", "network_right", "seconds"),
@@ -112,31 +107,10 @@ def idx(path: Path, header: int) -> np.ndarray:
 
 def grouped(train: np.ndarray, test: np.ndarray) -> Groups:
     """Clusters of the training images by their graph of neighbours, and neighbours of test images among them."""
-    model = PCA(COMPONENTS, svd_solver="covariance_eigh").fit(train.astype(np.float32))
-    points, others = (model.transform(part.astype(np.float32)) for part in (train, test))
-    search = NearestNeighbors(algorithm="brute").fit(points)
-    places = embedded(nearest(search, points, NEIGHBOURS + 1))
-    numbers = [KMeans(count, n_init=RESTARTS, random_state=0).fit_predict(places) for count in CLUSTERS]
-    return Groups(np.stack(numbers), nearest(search, others, NEIGHBOURS))
-
-
-def nearest(search: NearestNeighbors, points: np.ndarray, count: int) -> np.ndarray:
-    """The nearest rows to each point, nearest first, block by block."""
-    blocks = (points[first : first + BLOCK] for first in range(0, len(points), BLOCK))
-    return np.concatenate([search.kneighbors(block, count, return_distance=False) for block in blocks])
-
-
-def embedded(near: np.ndarray) -> np.ndarray:
-    """Leading eigenvectors of the normalised graph that joins each row with its neighbours, rows of length one."""
-    rows = len(near)
-    starts = np.arange(0, near.size + 1, near.shape[1])
-    graph = csr_matrix((np.ones(near.size), near.ravel(), starts), shape=(rows, rows))
-    graph = graph.maximum(graph.T)
-    graph.setdiag(0.0)
-    scale = diags(1.0 / np.sqrt(np.asarray(graph.sum(axis=1)).ravel()))
-    begin = np.random.default_rng(0).random(rows)  # else it would be another one in each run
-    vectors = eigsh(scale @ graph @ scale, EIGENVECTORS, which="LA", v0=begin, tol=1e-6)[1]
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    points, others = (part.astype(np.float32) for part in (train, test))
+    embedding = embed(points, components=COMPONENTS, neighbours=NEIGHBOURS, eigenvectors=EIGENVECTORS)
+    numbers = [embedding.cluster(count, restarts=RESTARTS).numbers for count in CLUSTERS]
+    return Groups(np.stack(numbers), embedding.neighbours(others))
 
 
 def jobs(name: str, draws: int) -> Iterator[Job]:

@@ -67,6 +67,15 @@ def test_clusters_know_no_labels(method):
         assert np.array(answer.points())[numbers].tolist() == labels.tolist()
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("forms", [(np.float64, np.float32), (np.float32, np.float64), (np.int64, np.uint8)])
+def test_features_come_in_any_precision(method, forms):
+    """New rows may be given in another type of numbers than the first ones."""
+    features = (10 * groups(100)[0]).round().clip(0, 200)
+    clusters = cluster(features.astype(forms[0]), 3, method)
+    np.testing.assert_array_equal(clusters.predict(features.astype(forms[1])), clusters.numbers)
+
+
 def test_kmeans_is_scikit_learns():
     """The nearest centre is that of scikit-learn's k-means with the same fixed start; training rows keep theirs."""
     features = load_digits().data[:500]

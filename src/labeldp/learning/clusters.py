@@ -71,8 +71,7 @@ class Clusters:
             features: Features like those that the clusters were found in, shape (m, d).
         """
         with threadpool_limits(1):
-            found = self.finder.predict(_features(features, self.finder.n_features_in_))
-        return np.asarray(found, dtype=np.int64)
+            return np.asarray(self.finder.predict(_features(features, self.finder.n_features_in_)))
 
     def __repr__(self) -> str:
         return f"<{self.count} clusters of {len(self.numbers)} rows by {self.method}>"
@@ -176,7 +175,7 @@ def cluster(features: Any, count: int, method: Method = "auto", *, restarts: int
         method = "kmeans" if len(points) <= _FEW_ROWS else "minibatch"
     kind = KMeans if method == "kmeans" else MiniBatchKMeans
     finder = _fitted(kind(count, n_init=restarts, random_state=0), points)
-    return Clusters(finder.labels_, count, method, finder)
+    return Clusters(finder.labels_, count, method, _Centres(finder))
 
 
 def embed(
@@ -252,6 +251,23 @@ def suggested_count(rows: int, classes: int, epsilon: float) -> int:
     classes = _checks.whole(classes, "classes", 2, 1 << 31)
     least = 2.0 * math.log((classes - 1) / _MISTAKEN) / (_LEAD * _checks.epsilon(epsilon))
     return min(rows, max(classes, min(int(rows / least), math.isqrt(rows))))
+
+
+@dataclass(frozen=True, eq=False)
+class _Centres:
+    """The nearest centre of k-means, which wants new rows in the precision of the first ones."""
+
+    model: Any
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of features."""
+        return int(self.model.n_features_in_)
+
+    def predict(self, features: Any) -> Int[np.ndarray, "m"]:
+        """The clusters of new rows."""
+        points = np.asarray(features, dtype=self.model.cluster_centers_.dtype)
+        return np.asarray(self.model.predict(points), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
