@@ -9,6 +9,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -21,7 +22,8 @@ def association():
     spec = importlib.util.spec_from_file_location("association_experiment", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    with mock.patch.object(sys, "dont_write_bytecode", True):  # nothing is left beside the script
+        spec.loader.exec_module(module)
     return module
 
 

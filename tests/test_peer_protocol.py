@@ -20,6 +20,7 @@ import time
 from collections import Counter, defaultdict
 from fractions import Fraction
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -36,10 +37,11 @@ PATH = Path(__file__).parent.parent / "examples" / "peers.py"
 _SPEC = importlib.util.spec_from_file_location("peers_example", PATH)
 protocol = importlib.util.module_from_spec(_SPEC)
 sys.modules["peers_example"] = protocol
-_SPEC.loader.exec_module(protocol)
+with mock.patch.object(sys, "dont_write_bytecode", True):  # nothing is left beside the example
+    _SPEC.loader.exec_module(protocol)
 
 
-async def held(peers, clusters, *, others=(), sample=WORD, chosen=None, seconds=0.5):
+async def held(peers, clusters, *, others=(), sample=WORD, chosen=None, seconds=1.5):
     """The reports of a session of peers in this process, beside the ports of others that are no peers."""
     rows = sum(map(len, clusters))
     learner = protocol.Learner(rows)
@@ -97,7 +99,7 @@ def test_the_network_has_the_law_of_the_exchange():
     counted = Counter()
     for _ in range(3):
         peers = [protocol.Peer(row, labels[row % 3], int(flip * WORD)) for row in range(180)]
-        reports = asyncio.run(held(peers, clusters, seconds=1.0))
+        reports = asyncio.run(held(peers, clusters, seconds=2.0))
         counted.update(tuple(reports[row].label for row in rows) for rows in clusters)
     everyone = frozenset(itertools.product(range(3), repeat=2))
     (law,) = enumerated(labels, flip, everyone).values()
@@ -114,7 +116,7 @@ def test_raw_labels_cross_no_socket(monkeypatch):
     write = asyncio.StreamWriter.write
     monkeypatch.setattr(asyncio.StreamWriter, "write", lambda self, data: (written.append(data), write(self, data))[1])
     peers = [peer_of(row, 1, FLIPS, row, 0) for row in range(6)]
-    asyncio.run(held(peers, [[0, 1, 2], [3, 4, 5]], seconds=0.2))
+    asyncio.run(held(peers, [[0, 1, 2], [3, 4, 5]], seconds=0.5))
     assert Counter(data for data in written if not data[:-1].isdigit() and b" " not in data) == {b"stayed\n": 6}
     assert Counter(data for data in written if data[:-1].isdigit()) == {b"0\n": 6}
     assert sorted(data for data in written if b" " in data) == [b"%d released 0\n" % row for row in range(6)]
@@ -176,7 +178,7 @@ def test_nonsense_is_no_label_and_is_not_asked_about_again(says):
         server = await speaker(says, calls)
         async with server:
             others = [(1, server.sockets[0].getsockname()[1])]
-            return await held([peer_of(0, 1, KEEPS, 1, 0)], [[0, 1]], others=others, seconds=0.2)
+            return await held([peer_of(0, 1, KEEPS, 1, 0)], [[0, 1]], others=others, seconds=0.5)
 
     calls = []
     assert asyncio.run(session(calls)) == {0: (None, 1)}
@@ -192,7 +194,7 @@ def test_who_does_not_end_is_not_waited_for(says, monkeypatch):
         server = await speaker(says, calls, ends=False)
         async with server:
             others = [(1, server.sockets[0].getsockname()[1])]
-            return await held([peer_of(0, 1, KEEPS, 1, 0)], [[0, 1]], others=others, seconds=0.2)
+            return await held([peer_of(0, 1, KEEPS, 1, 0)], [[0, 1]], others=others, seconds=0.5)
 
     calls = []
     assert asyncio.run(asyncio.wait_for(session(calls), 30)) == {0: (None, 1)}
@@ -205,7 +207,7 @@ def test_peers_that_are_gone_leave_rows_of_nothing():
         unused.bind((protocol.HERE, 0))
         peers = [peer_of(0, 1, KEEPS, 1, 0), peer_of(2, 1, KEEPS, 0, 0)]
         others = [(1, unused.getsockname()[1])]
-        reports = asyncio.run(held(peers, [[0, 1, 2]], others=others, seconds=0.2))
+        reports = asyncio.run(held(peers, [[0, 1, 2]], others=others, seconds=0.5))
     assert reports == {0: (None, 1), 2: (1, None)}
 
 
@@ -246,7 +248,7 @@ def test_who_is_not_sampled_asks_nobody():
         server = await speaker(b"1\nstayed\n", calls)
         async with server:
             others = [(1, server.sockets[0].getsockname()[1])]
-            return await held([peer_of(0, 1, KEEPS, 1, 5)], [[0, 1]], others=others, sample=5, seconds=0.2)
+            return await held([peer_of(0, 1, KEEPS, 1, 5)], [[0, 1]], others=others, sample=5, seconds=0.5)
 
     calls = []
     assert asyncio.run(session(calls)) == {0: (None, None)}
