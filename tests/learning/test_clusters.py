@@ -148,13 +148,12 @@ def test_distances_may_be_taken_in_the_features_themselves():
 
 def test_new_rows_are_placed_among_their_neighbours():
     """The place of a new row is the mean of its nearest rows' places, of length one; neighbours come nearest first."""
-    features, group = groups(200)
+    features = np.random.default_rng(0).normal(size=(200, 4))
     embedding = embed(features, neighbours=5, eigenvectors=3)
-    fresh, where = groups(20, seed=2)
+    fresh = np.random.default_rng(1).normal(size=(20, 4))
     near = embedding.neighbours(fresh)
     distance = np.linalg.norm(fresh[:, None] - features[None], axis=2)
     np.testing.assert_array_equal(near, distance.argsort(axis=1)[:, :5])
-    assert (group[near] == where[:, None]).all()
     mean = embedding.places[near].mean(axis=1)
     expected = mean / np.linalg.norm(mean, axis=1, keepdims=True)
     np.testing.assert_allclose(embedding.transform(fresh), expected)

@@ -184,7 +184,8 @@ class MomentClassifier(_AnswerClassifier):
         l2: Weight of half the squared coefficients beside the sum of the losses, above 0; or ``"auto"``: where the
             head leaves over as much of the moments as noise adds to them, which is known.
         project: Whether to move noisy moments to the nearest that labels can have, distributions over classes in each
-            row, before the head is fitted. It helps where noise is large.
+            row, before the head is fitted. Where noise is large it takes much of it off; where it is small it costs
+            a little.
         tol: Where it stops: the sum of the losses is then within about ``p k n tol**2`` of the least.
 
     Attributes:
