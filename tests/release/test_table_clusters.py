@@ -9,6 +9,7 @@ import labeldp.release._table_release as module
 from labeldp import Classes, NoisyHistogram
 from labeldp._words import SecureWords, TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelError, TableError
+from labeldp.privacy import Account, Budget, Charge
 from labeldp.release import Answer, Ledger, Release, accounted, release_table, verify
 
 SPACE = Classes(["no", "yes"])
@@ -65,6 +66,17 @@ def test_counts_and_labels_share_the_epsilon(source):
     release = Release.load(done.output)
     assert len(release) == ROWS
     assert release.guarantee.epsilon == done.certificate.guarantee.epsilon
+
+
+def test_a_concentrated_budget_pays_for_both(source):
+    """The one charge for counts and labels costs no less than both, also where many are counted by their rhos."""
+    budget = Budget(100.0, 1e-6, concentrated=True)
+    done = released(source, "cluster", budget=budget)
+    (entry,) = Ledger(done.ledger).entries()
+    both = tuple(Charge(draw.guarantee, draw.rows) for draw in done.certificate.draws)
+    claimed, needed = (Account(budget, charges * 100).spent[0] for charges in ((entry.charge(""),), both))
+    assert needed < 60  # by rhos, and not by the sum
+    assert claimed >= needed
 
 
 def test_labels_lean_towards_what_is_common_in_their_cluster(source):

@@ -259,7 +259,7 @@ def _in_clusters(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
 
         return Drawing(charges, of_rows)
 
-    guarantee = dataclasses.replace(counted, epsilon=asked.epsilon)
+    guarantee = dataclasses.replace(counted, epsilon=asked.epsilon, rho=None)  # that of the counts is not of both
     return TableLaw(CLUSTER, guarantee, column_types(asked.label, space, template), begin)
 
 
