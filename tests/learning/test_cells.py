@@ -14,11 +14,21 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from labeldp import Classes, Curator, NoisyArgmax, NoisyHistogram, NoisyMean, PeerExchange, Release
+from labeldp import (
+    Classes,
+    Curator,
+    NoisyArgmax,
+    NoisyHistogram,
+    NoisyMean,
+    PeerExchange,
+    RandomizedResponse,
+    Release,
+    cluster_response,
+)
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning._cells import cell_distributions, nearest_distributions
+from labeldp.learning._cells import cell_distributions
 from labeldp.learning.clusters import cluster
-from labeldp.learning.sklearn import CellClassifier, SoftLabelClassifier
+from labeldp.learning.sklearn import CellClassifier, ReleasedLabelClassifier, SoftLabelClassifier
 from labeldp.mechanisms import ExchangedLabels
 from labeldp.privacy import Interval
 
@@ -124,16 +134,6 @@ def test_exchanged_noise_is_refused():
     answer = dataclasses.replace(answer, certificate=dataclasses.replace(answer.certificate, draws=(draw,)))
     with pytest.raises(InputError, match="found noise alone"):
         cell_distributions(answer, clusters)
-
-
-def test_the_nearest_distribution_is_nearest():
-    """No distribution of a fine grid is nearer to a vector than the one that is found."""
-    grid = np.array([(a, b, 50 - a - b) for a in range(51) for b in range(51 - a)]) / 50
-    vectors = np.random.default_rng(0).normal(size=(40, 3))
-    found = nearest_distributions(vectors)
-    distance = np.linalg.norm(vectors[:, None] - grid[None], axis=2).min(axis=1)
-    assert (np.linalg.norm(vectors - found, axis=1) <= distance + 1e-12).all()
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
 
 def problem(rows=400, seed=0):
@@ -285,3 +285,25 @@ def test_learning_from_cells_draws_nothing():
     SoftLabelClassifier().fit(features, answer, clusters)
     CellClassifier(clusters).fit(features, answer)
     assert curator.spent == spent
+
+
+def test_a_release_that_leans_towards_clusters_is_learned_from_by_them():
+    """Soft labels are what clusters and released labels say together, where the likelihood alone says nothing."""
+    cells = np.repeat([0, 1], 2000)
+    features = cells[:, None] + np.random.default_rng(0).normal(scale=0.1, size=(4000, 1))
+    space = Classes(["no", "yes"])
+    release = cluster_response(Curator(np.where(cells == 0, "no", "yes"), space), cells, 0.1).release
+    model = ReleasedLabelClassifier(method="clusters").fit(features, release)
+    assert model.predict([[0.0], [1.0]]).tolist() == ["no", "yes"]  # counts of 2000 with noise of scale 40
+    shares = release.channel.shares
+    assert shares.sum(axis=1) == pytest.approx(1.0)
+    assert shares[0, 0] == shares[-1, 1] == pytest.approx(0.75, abs=0.01)  # raised to the floor of a quarter
+
+
+def test_another_release_has_no_clusters_to_learn_from():
+    """The error says what to do."""
+    release = Curator(["no", "yes"] * 5, Classes(["no", "yes"])).randomize(
+        RandomizedResponse(Classes(["no", "yes"]), 1.0)
+    )
+    with pytest.raises(InputError, match="by cluster response for the method 'clusters'"):
+        ReleasedLabelClassifier(method="clusters").fit(np.zeros((10, 1)), release)

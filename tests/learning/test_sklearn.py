@@ -330,7 +330,10 @@ def test_constant_features_give_the_class_shares(make_channel, randomized):
         (lambda x, r: ReleasedLabelClassifier().fit(x[:5], r), "a released label for each of 5 rows"),
         (lambda x, r: ReleasedLabelClassifier().fit(x[:0], r[:0]), "expected at least one row, found none"),
         (lambda x, r: SoftmaxRegression(method="em").fit(x, r), "a method among likelihood, unbiased, plain"),
-        (lambda x, r: ReleasedLabelClassifier(method="forward").fit(x, r), "a method among em, plain, found 'forward'"),
+        (
+            lambda x, r: ReleasedLabelClassifier(method="forward").fit(x, r),
+            "a method among em, clusters, plain, found 'forward'",
+        ),
         (lambda x, r: SoftmaxRegression(correction=0.5).fit(x, r), "'unbiased' alone, found 0.5 with 'likelihood'"),
         (lambda x, r: SoftmaxRegression().fit(x, r, [1.0]), "expected 60 finite weights"),
         (lambda x, r: SoftmaxRegression().fit(x, r, np.zeros(60)), "that are not all zero"),

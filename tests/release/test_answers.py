@@ -7,7 +7,7 @@ from labeldp import Answer, Classes, Curator, NoisyArgmax, NoisyHistogram, PeerE
 from labeldp._words import TapeWords
 from labeldp.errors import BudgetError, InputError, LabelError
 from labeldp.mechanisms import ExchangedLabels, _queries
-from labeldp.release._answer import _nearest_distributions
+from labeldp.privacy import nearest_distributions
 
 SPACE = Classes(["no", "yes"])
 LABELS = ["no", "yes", "yes", "no"] * 25
@@ -95,13 +95,13 @@ def test_distributions_are_the_nearest():
     """No point of the simplex is nearer, among many, and proper ones stay."""
     random = np.random.default_rng(1)
     vectors = random.normal(size=(30, 4))
-    found = _nearest_distributions(vectors)
+    found = nearest_distributions(vectors)
     assert np.allclose(found.sum(axis=1), 1)
     assert (found >= 0).all()
     others = random.dirichlet(np.full(4, 0.4), size=2000)
     distances = ((vectors[:, None] - others) ** 2).sum(axis=2).min(axis=1)
     assert (((vectors - found) ** 2).sum(axis=1) <= distances).all()
-    assert np.allclose(_nearest_distributions(others), others)
+    assert np.allclose(nearest_distributions(others), others)
 
 
 def test_counts_that_noise_drowns_still_give_distributions():

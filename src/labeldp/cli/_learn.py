@@ -16,7 +16,10 @@ def learn(
     model: Annotated[str, typer.Option(help="softmax or boosting.")] = "softmax",
     method: Annotated[
         str | None,
-        typer.Option(help="softmax: likelihood, unbiased or plain; boosting: em or plain. Default: the first."),
+        typer.Option(
+            help="softmax: likelihood, unbiased, plain or clusters; boosting: em, plain or clusters. Default: the "
+            "first, or clusters after 'release --mechanism cluster'."
+        ),
     ] = None,
     features: Annotated[
         list[str] | None, typer.Option(help="Columns to predict from, a,b,c; default: all that can be of use.")

@@ -13,11 +13,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.errors import InputError
-from labeldp.learning._cells import QUERIES, answered, cell_distributions, nearest_distributions, numbers_of
+from labeldp.learning._cells import QUERIES, answered, cell_distributions, numbers_of
 from labeldp.learning._fitting import softmax
 from labeldp.learning._moments import HEADS, HeadLoss, Moments, Rotated, penalty_at_noise, projected
 from labeldp.learning._selection import gain, released
 from labeldp.learning._soft import fitted_softly, indexable_rows, row_weights, soft_probabilities
+from labeldp.privacy import nearest_distributions
 from labeldp.release import Answer, Release
 
 

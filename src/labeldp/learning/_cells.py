@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from labeldp.errors import InputError, NotTrueLabelsError
+from labeldp.privacy import nearest_distributions
 from labeldp.release import Answer
 
 _WORD = 1 << 64
@@ -113,14 +114,6 @@ def _shrunk(
     energy = trust @ (beyond**2).sum(axis=1) - degrees * np.count_nonzero(trust)
     differ = max(0.0, float(energy) / (degrees * float(trust.sum())))
     return nearest_distributions(whole + beyond * (differ * trust / (differ * trust + 1.0))[:, None])
-
-
-def nearest_distributions(vectors: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "m k"]:
-    """The distribution that is nearest to each vector (Held, Wolfe and Crowder 1974)."""
-    ordered = -np.sort(-vectors, axis=1)
-    over = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, vectors.shape[1] + 1)
-    kept = np.count_nonzero(ordered > over, axis=1)
-    return np.asarray(np.maximum(vectors - np.take_along_axis(over, kept[:, None] - 1, axis=1), 0.0))
 
 
 def _rows_of(cells: Int[np.ndarray, "n"], count: int) -> Int[np.ndarray, "cells"]:

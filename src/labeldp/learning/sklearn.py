@@ -26,7 +26,7 @@ from labeldp.learning._losses import METHODS, Method, row_loss
 from labeldp.learning._posterior import posterior
 from labeldp.learning._selection import best_penalty, gain, released
 from labeldp.learning._soft import fitted_softly, indexable_rows, row_weights, soft_probabilities, take_rows
-from labeldp.privacy import pair_share
+from labeldp.privacy import ClusterChannel, pair_share
 from labeldp.release import Release
 
 __all__ = [
@@ -220,7 +220,9 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     Args:
         estimator: A classifier with ``predict_proba`` that takes ``sample_weight``, or a pipeline that ends in one;
             by default logistic regression.
-        method: ``"em"``, or ``"plain"``: released labels as if they were true, as a baseline.
+        method: ``"em"``; ``"clusters"``: soft labels from what the clusters of a ``ClusterResponse`` and the released
+            label say, which are fitted once: at a small epsilon clusters say nearly all; or ``"plain"``: released
+            labels as if they were true, as a baseline.
         max_iter: Rounds of expectation maximisation.
         folds: Folds of the rows for the expectation; 1 uses the classifier on the rows it was fitted on.
         smallest_weight: Shares of a row below this are left out.
@@ -254,7 +256,7 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         self,
         estimator: Any = None,
         *,
-        method: Literal["em", "plain"] = "em",
+        method: Literal["em", "clusters", "plain"] = "em",
         max_iter: int = 2,
         folds: int = 3,
         smallest_weight: float = 1e-3,
@@ -268,20 +270,23 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Fit on features of n rows, in any form that the classifier takes, and a release of n rows."""
         release = released(y)
-        if self.method not in ("em", "plain"):
-            raise InputError(f"expected a method among em, plain, found {self.method!r}")
+        if self.method not in ("em", "clusters", "plain"):
+            raise InputError(f"expected a method among em, clusters, plain, found {self.method!r}")
         features = indexable_rows(X)
         matching(features, release)
         weights = row_weights(sample_weight, len(release))
         self.classes_ = classes_of(release)
+        rounds = 0
         if self.method == "plain" or release.is_public:
             soft = plain_labels(release)
+        elif self.method == "clusters":
+            soft = posterior(release, _of_clusters(release))
         else:
-            soft = posterior(release, self._first_guess(features, release, weights))
-            for _ in range(self.max_iter):
-                soft = posterior(release, self._expected(features, soft, weights))
+            soft, rounds = posterior(release, self._first_guess(features, release, weights)), self.max_iter
+        for _ in range(rounds):
+            soft = posterior(release, self._expected(features, soft, weights))
         self.estimator_ = self._fitted(features, soft, weights)
-        self.n_iter_ = 1 if self.method == "plain" or release.is_public else 1 + self.max_iter
+        self.n_iter_ = 1 + rounds
         if hasattr(self.estimator_, "n_features_in_"):
             self.n_features_in_ = self.estimator_.n_features_in_
         return self
@@ -338,6 +343,14 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     def _probabilities(self, model: Any, features: Any) -> Float[np.ndarray, "n k"]:
         """Probabilities of all declared classes, also those that no row was fitted on."""
         return soft_probabilities(model, features, len(self.classes_))
+
+
+def _of_clusters(release: Release) -> Float[np.ndarray, "n k"]:
+    """The public class distribution of each row's cluster."""
+    channel = release.channel
+    if not isinstance(channel, ClusterChannel):
+        raise InputError("expected a release by cluster response for the method 'clusters', found another; use 'em'")
+    return channel.shares
 
 
 def matching(features: Any, release: Release) -> None:

@@ -23,14 +23,15 @@ from jaxtyping import Float
 from labeldp.errors import InputError, LabelError, MissingExtraError, OutputError, VerificationError
 from labeldp.learning._scores import Scores, scores
 from labeldp.learning._selection import gain
-from labeldp.privacy import LabelSpace
-from labeldp.release import Certificate, Release, public_columns, public_table
+from labeldp.privacy import ClusterChannel, LabelSpace
+from labeldp.release import Answer, Certificate, Release, clusters_in, is_answer, public_columns, public_table
 
 try:
     import skops.io
     from sklearn.base import clone
     from sklearn.compose import ColumnTransformer
     from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupKFold, KFold
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import OrdinalEncoder
@@ -38,7 +39,7 @@ try:
 
     from labeldp.learning._frames import KINDS, MOST_CATEGORIES, columns_of, frame_of, scaled
     from labeldp.learning._table_clusters import cluster_table
-    from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
+    from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftLabelClassifier, SoftmaxRegression
 except ModuleNotFoundError as missing:
     raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[learn]'") from None
 
@@ -56,14 +57,20 @@ __all__ = [
 
 #: The methods of each model; the first is the default.
 METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"softmax": ("likelihood", "unbiased", "plain"), "boosting": ("em", "plain")}
+    {"softmax": ("likelihood", "unbiased", "plain", "clusters"), "boosting": ("em", "plain", "clusters")}
 )
+
+#: How models learn from what peers exchanged, where there is nothing to choose.
+_EXCHANGED = "exchanged"
+#: How they learn from labels that lean towards their clusters, if nothing else is asked for.
+_CLUSTERS = "clusters"
 
 SCHEMA = "labeldp/model/1"
 
 #: What a file of a model may hold besides what skops trusts by itself.
 _TRUSTED = [
     "functools.partial",
+    "labeldp.learning._answer_learners.SoftLabelClassifier",
     "labeldp.learning.sklearn.ReleasedLabelClassifier",
     "labeldp.learning.sklearn.SoftmaxRegression",
     "numpy.dtype",
@@ -178,13 +185,14 @@ class Learned:
 
     Attributes:
         model: The model, fitted on all rows.
-        scores: How good such a model is on rows it was not fitted on, by cross-validation on released labels.
+        scores: How good such a model is on rows it was not fitted on, by cross-validation on released labels; None
+            where labels are not those of their rows, but of peers'.
         left_out: Public columns that were not used, and why.
         setting: What was chosen on released labels.
     """
 
     model: TableModel
-    scores: Scores
+    scores: Scores | None
     left_out: Mapping[str, str]
     setting: str
 
@@ -202,7 +210,9 @@ def learn(
     Args:
         directory: The folder of a release.
         model: ``"softmax"`` (multinomial logistic regression) or ``"boosting"`` (histogram gradient boosting).
-        method: See ``METHODS``; by default the first of the model.
+        method: See ``METHODS``; by default the first of the model, or ``"clusters"`` where labels lean towards the
+            class distributions of clusters, which at most epsilons say more than the labels. What peers exchanged is
+            learned from in one way: soft labels of their clusters.
         features: The columns to predict from; by default all public ones that can be of use.
         progress: Called with the name of the work, the fits done, and the fits in all.
 
@@ -219,10 +229,14 @@ def learn(
     """
     if model not in METHODS:
         raise InputError(f"expected a model among {', '.join(METHODS)}, found {model!r}")
-    method = method or METHODS[model][0]
-    if method not in METHODS[model]:
+    if method is not None and method not in METHODS[model]:
         raise InputError(f"expected a method of {model} among {', '.join(METHODS[model])}, found {method!r}")
-    release, table = Release.load(directory), public_columns(directory)
+    table = public_columns(directory)
+    if is_answer(directory):
+        return _learned_from_peers(Path(directory), table, model, method, features)
+    release = Release.load(directory)
+    leaning = isinstance(release.channel, ClusterChannel)
+    method = method or (_CLUSTERS if leaning else METHODS[model][0])
     certificate = release.certificate
     if certificate is None or len(release) < 2 * _FOLDS:
         raise InputError(f"expected at least {2 * _FOLDS} rows to learn from, found {len(release)}")
@@ -233,14 +247,34 @@ def learn(
     parts = list(_parts(len(release), table[unit] if unit is not None and unit in table.column_names else None))
     probabilities, best = _judged(estimators, frame, release, parts, progress or (lambda *_: None))
     fitted = estimators[best].fit(frame, release)
-    last = fitted.steps[-1][1]
-    setting = f"l2 {last.l2_:.3g}" if model == "softmax" else f"{_TREES} trees of {_LEAVES[best]} leaves"
     return Learned(
         TableModel(fitted, MappingProxyType(columns), model, method, certificate),
         scores(release, probabilities),
         MappingProxyType(left_out),
-        setting,
+        _setting(fitted, model, best),
     )
+
+
+def _learned_from_peers(
+    folder: Path, table: pa.Table, model: str, method: str | None, features: Sequence[str] | None
+) -> Learned:
+    """A model from labels that peers exchanged inside clusters; how good it is, these labels do not say."""
+    if method is not None:
+        raise InputError(f"expected no method for labels that peers exchanged, found {method!r}; leave it out")
+    answer, cells = Answer.load(folder), clusters_in(folder)
+    columns, left_out = columns_of(table, features, None)
+    (estimator, *_) = _estimators(columns, model, _EXCHANGED)
+    fitted = estimator.fit(frame_of(table, columns), answer, model__cells=cells)
+    made = TableModel(fitted, MappingProxyType(columns), model, _EXCHANGED, answer.certificate)
+    return Learned(made, None, MappingProxyType(left_out), _setting(fitted, model, 0))
+
+
+def _setting(fitted: Pipeline, model: str, best: int) -> str:
+    """What was chosen, in words."""
+    if model == "boosting":
+        return f"{_TREES} trees of {_LEAVES[best]} leaves"
+    last = fitted.steps[-1][1]
+    return f"l2 {last.l2_:.3g}, chosen on released labels" if hasattr(last, "l2_") else "scikit-learn's usual penalty"
 
 
 def evaluate(model: TableModel, source: str | Path, label: str, *, public: bool) -> Scores:
@@ -326,7 +360,9 @@ def _estimators(columns: Mapping[str, str], model: str, method: str) -> list[Pip
     numbers = [name for name, kind in columns.items() if kind != "category"]
     categories = [name for name, kind in columns.items() if kind == "category"]
     if model == "softmax":
-        encoded, learners = scaled(columns), [SoftmaxRegression(method=method)]  # type: ignore[arg-type]
+        linear: Any = SoftmaxRegression(method=method)  # type: ignore[arg-type]
+        learner = _softly(LogisticRegression(max_iter=1000), method) if method in (_CLUSTERS, _EXCHANGED) else linear
+        encoded, learners = scaled(columns), [learner]
     else:
         encoder = OrdinalEncoder(
             handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=MOST_CATEGORIES
@@ -334,9 +370,16 @@ def _estimators(columns: Mapping[str, str], model: str, method: str) -> list[Pip
         places = list(range(len(numbers), len(columns)))
         fixed = {"max_iter": _TREES, "early_stopping": False, "random_state": 0, "categorical_features": places}
         boosting = [HistGradientBoostingClassifier(max_leaf_nodes=leaves, **fixed) for leaves in _LEAVES]
-        learners = [ReleasedLabelClassifier(each, method=method) for each in boosting]  # type: ignore[arg-type]
+        learners = [_softly(each, method) for each in boosting]
         encoded = ColumnTransformer([("numbers", "passthrough", numbers), ("categories", encoder, categories)])
     return [Pipeline([("columns", clone(encoded)), ("model", learner)]) for learner in learners]
+
+
+def _softly(estimator: Any, method: str) -> Any:
+    """A learner that fits a classifier on soft labels."""
+    if method == _EXCHANGED:
+        return SoftLabelClassifier(estimator)
+    return ReleasedLabelClassifier(estimator, method=method)  # type: ignore[arg-type]
 
 
 def _parts(rows: int, units: pa.ChunkedArray | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:

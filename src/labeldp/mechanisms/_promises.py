@@ -4,12 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from labeldp.mechanisms._moments import LabelMoments, promise_of_moments
 from labeldp.mechanisms._peers import ExchangedLabels, promise_of_exchange
-from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, promise_of_cells
+from labeldp.mechanisms._queries import Method, NoisyArgmax, NoisyHistogram, NoisyMean, promise_of_cells
 from labeldp.privacy import Guarantee, LabelSpace
+
+_Form = Callable[[Any], bool]
+
+
+def _whole(value: object) -> bool:
+    """A whole number, written the one way that every reader takes for the same."""
+    return isinstance(value, str) and value == str(int(value))
+
+
+def _wholes(value: object) -> bool:
+    """Whole numbers, increasing."""
+    return isinstance(value, list) and all(map(_whole, value)) and value == [str(n) for n in sorted({*map(int, value)})]
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, str) and value == repr(float(value))
+
+
+_CELLS: Mapping[str, _Form] = dict.fromkeys(("rate", "parts", "sensitivity", "labels_of_a_unit"), _whole)
+
+#: The parts of a law beside its kind, and how each is written.
+_WRITTEN: Mapping[str, Mapping[str, _Form]] = MappingProxyType(
+    {
+        NoisyHistogram.name: _CELLS,
+        NoisyArgmax.name: {**_CELLS, "method": lambda value: value in get_args(Method)},
+        NoisyMean.name: _CELLS,
+        ExchangedLabels.name: {
+            **dict.fromkeys(("flip", "sample"), _whole),
+            "fixed": lambda value: isinstance(value, bool),
+            "delta": _number,
+            "cluster_sizes": _wholes,
+        },
+        LabelMoments.name: {
+            **dict.fromkeys(("deviation", "sensitivity_squared", "labels_of_a_unit", "bits", "columns"), _whole),
+            "delta": _number,
+        },
+    }
+)
 
 _PROMISES: Mapping[str, Callable[[Mapping[str, Any], LabelSpace], Guarantee]] = MappingProxyType(
     {
@@ -24,8 +62,13 @@ def promise_of(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
     """What the answer to a query promises of each row, or of each unit, from the integers of its law.
 
     Raises:
-        ValueError: The law is of no known query, or its integers are not those of one.
+        ValueError: The law is of no known query, its integers are not those of one, or it has other parts, or parts
+            that are not written as they are here.
     """
-    if law.get("kind") not in _PROMISES:
+    kind = law.get("kind")
+    if kind not in _PROMISES:
         raise ValueError(f"expected the law of a query among {', '.join(_PROMISES)}, found another")
-    return _PROMISES[law["kind"]](law, space)
+    written = _WRITTEN[kind]
+    if law.keys() != {"kind", *written} or not all(form(law[name]) for name, form in written.items()):
+        raise ValueError(f"expected {', '.join(written)} in the law of {kind}, each in its one form, found others")
+    return _PROMISES[kind](law, space)

@@ -7,6 +7,7 @@ from labeldp.privacy._channel import Channel, Levels, Membership, Table, row_arr
 from labeldp.privacy._cluster import ClusterChannel
 from labeldp.privacy._composition import Composition
 from labeldp.privacy._concentrated import ConcentratedLoss, rho_above
+from labeldp.privacy._distributions import nearest_distributions
 from labeldp.privacy._efficiency import estimation_size, pair_share, total_variance, training_size
 from labeldp.privacy._events import dp_events
 from labeldp.privacy._gaussian import GaussianNoise, least_deviation
@@ -57,6 +58,7 @@ __all__ = [
     "law_of",
     "least_deviation",
     "log_above",
+    "nearest_distributions",
     "pack",
     "pair_share",
     "printed_above",

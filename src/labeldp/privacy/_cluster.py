@@ -106,6 +106,12 @@ class ClusterChannel(Channel):
         return max(1 + Fraction(keep, min(weights)) for keep, weights in pairs)
 
     @property
+    def shares(self) -> Float[np.ndarray, "n k"]:
+        """The public class distribution of each row's cluster: what is drawn from where the true class is not kept."""
+        drawn = self._chances[1]
+        return np.asarray((drawn / drawn.sum(axis=1, keepdims=True))[self.clusters])
+
+    @property
     def words_per_row(self) -> int:
         """One word decides everything."""
         return 1

@@ -7,7 +7,7 @@ from labeldp.release._cluster_response import ClusterRelease, cluster_prior_resp
 from labeldp.release._curator import Curator
 from labeldp.release._declaring import declared_classes
 from labeldp.release._ledger import Entry, Ledger, spent_by_data
-from labeldp.release._public import public_columns, public_table
+from labeldp.release._public import clusters_in, is_answer, public_columns, public_table
 from labeldp.release._release import Release
 from labeldp.release._table_laws import AUTO, CLUSTER, MECHANISMS, PEER, PRIOR
 from labeldp.release._table_release import TableRelease, kept_columns, ledger_path, release_table
@@ -38,7 +38,9 @@ __all__ = [
     "accounted",
     "cluster_prior_response",
     "cluster_response",
+    "clusters_in",
     "declared_classes",
+    "is_answer",
     "kept_columns",
     "ledger_path",
     "open_table",

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms import noise_deviation
-from labeldp.privacy import Guarantee, LabelSpace
+from labeldp.privacy import Guarantee, LabelSpace, nearest_distributions
 from labeldp.release._answer_columns import form_of
 from labeldp.release._certificate import Certificate
 from labeldp.release._verifying import answer_in, certified
@@ -182,13 +182,4 @@ class Answer:
 def distributions_of(counts: Int[np.ndarray, "cells k"]) -> Float[np.ndarray, "cells k"]:
     """The class distribution of each cell that is nearest to noisy counts."""
     total = np.maximum(counts.sum(axis=1, keepdims=True, dtype=np.float64), 1.0)
-    return _nearest_distributions(counts / total)
-
-
-def _nearest_distributions(vectors: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "m k"]:
-    """The distribution that is nearest to each vector."""
-    ordered = -np.sort(-vectors, axis=1)
-    over = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, vectors.shape[1] + 1)
-    kept = np.count_nonzero(ordered > over, axis=1)
-    cut = np.take_along_axis(over, kept[:, None] - 1, axis=1)
-    return np.asarray(np.maximum(vectors - cut, 0.0))
+    return nearest_distributions(counts / total)

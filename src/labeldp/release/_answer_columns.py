@@ -29,12 +29,14 @@ class Form:
         write: Their values, in that order.
         read: The answer from its columns.
         by_row: Whether there is a line for each row of the table, and not for each cell.
+        in_steps: Whether its numbers are whole multiples of a step, which is 1 where the law says no ``bits``.
     """
 
     names: Callable[[str, LabelSpace], list[str]]
     write: Callable[[np.ndarray, LabelSpace], list[pa.Array]]
     read: Callable[[list[pa.Array], LabelSpace], np.ndarray]
     by_row: bool = False
+    in_steps: bool = False
 
 
 def form_of(law: Mapping[str, Any]) -> Form:
@@ -102,7 +104,7 @@ def _complete(column: pa.Array) -> pa.Array:
     return column
 
 
-_FOR_EACH_CLASS = Form(_for_each_class, _numbers, _columns_read)
+_FOR_EACH_CLASS = Form(_for_each_class, _numbers, _columns_read, in_steps=True)
 
 _FORMS: Mapping[str, Form] = MappingProxyType(
     {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from labeldp.errors import VerificationError
+from labeldp.errors import BudgetError, VerificationError
 from labeldp.mechanisms import Expectation
 from labeldp.privacy import CHANNELS, Channel, Charge, Guarantee, LabelSpace, Rows, compose, law_of, space_from
 
@@ -147,14 +147,13 @@ class Certificate:
             certificate = _from_plain(cls, body)
             claimed = dict(body["guarantee"])
             sentence = claimed.pop("sentence")
-        except (KeyError, TypeError, ValueError, IndexError, ArithmeticError) as problem:
+            found = _guarantee_to_plain(certificate.guarantee)
+            same = {**json.loads(certificate.to_json()), "made_with": body.get("made_with")}
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, BudgetError) as problem:
             raise VerificationError(f"expected a complete certificate, found {type(problem).__name__}") from None
-        if not certificate.draws:
-            raise VerificationError("expected at least one charge, found none")
-        found = certificate.guarantee
-        if claimed != _guarantee_to_plain(found) or sentence != certificate.sentence:
+        if claimed != found or sentence != certificate.sentence:
             raise VerificationError("expected a guarantee that follows from the charges, found another")
-        if {**json.loads(certificate.to_json()), "made_with": body.get("made_with")} != body:
+        if same != body:
             raise VerificationError("expected the parts of a certificate and no others, found more, or another form")
         return certificate
 

@@ -35,10 +35,10 @@ Split = Literal["epsilon", "rows"]
 #: Rows are parted in so many runs at most, fewer than the ranges that a charge holds.
 _MOST_RUNS = 1 << 17
 
-#: How much of epsilon, or of the rows, counts classes for a response.
-_SHARE = 0.5
+#: How much of epsilon counts classes for a response, at least and at most; of the rows, the least does.
+_SHARE, _MOST_SHARE = 0.5, 0.9
 
-#: Epsilon times the counted rows of a cluster, for a prior. Ghazi et al. chose 0.05 for 100 clusters of 50 000 rows and
+#: Epsilon times the counted rows of a cluster. Ghazi et al. chose 0.05 for 100 clusters of 50 000 rows and
 #: 0.025 for 50, which is 25 in both; the standard deviation of a count is then 11 % of the cluster.
 _COUNTED = 25.0
 
@@ -93,8 +93,10 @@ def cluster_response(
         split: ``"epsilon"``: all rows are counted with a share of epsilon, and respond with the rest of it.
             ``"rows"``: a share of the rows, chosen by public chance, is counted with all of epsilon, and the other rows
             respond with all of it; each label is used once, so that the cost is the largest and not the sum.
-        share: How much of epsilon, or of the rows, the counts get; by default half. All of epsilon (1) is lambda = 1:
-            no label responds, and the distributions are what is released.
+        share: How much of epsilon, or of the rows, the counts get. By default half, or of epsilon up to nine tenths
+            where clusters have few rows for it: 25 over the rows of a mean cluster, at which the noise on a count has a
+            standard deviation of 11 % of the cluster. All of epsilon (1) is lambda = 1: no label responds, and the
+            distributions are what is released.
         floor: As for ``ClusterResponse``.
 
     Guarantee:
@@ -132,7 +134,9 @@ def cluster_response(
         return _as_printed(curator, _parts(numbers, split, _SHARE if share is None else share), parameters)
     if epsilon is None:
         raise InputError("expected an epsilon or the paper's parameters, found neither")
-    parts, total = _parts(numbers, split, _SHARE if share is None else share), _checks.epsilon(epsilon)
+    total = _checks.epsilon(epsilon)
+    usual = share_of_counts(numbers, total) if split == "epsilon" else _SHARE
+    parts = _parts(numbers, split, usual if share is None else share)
     first, second = parts.divide(total)
     query = NoisyHistogram(curator.space, first, numbers[parts.counted], parts.count)
 
@@ -327,6 +331,16 @@ def _parts(numbers: Int[np.ndarray, "n"], split: Split, share: float) -> _Parts:
     if len(numbers) < 2:
         raise InputError("expected at least two rows, some to count and some that respond, found one")
     return _Parts(numbers, *_public_parts(len(numbers), share), split, float(share))
+
+
+def share_of_counts(numbers: Int[np.ndarray, "n"], epsilon: float) -> float:
+    """How much of epsilon counts classes: half, and more where the counts of a mean cluster are else drowned by noise.
+
+    There a response could say nothing either: with digits in 30 clusters of 36 rows at epsilon 0.5, half of epsilon for
+    the counts names 76 % of new rows rightly, and nine tenths 89 % (means of four draws).
+    """
+    rows = len(numbers) / np.unique(numbers).size
+    return min(_MOST_SHARE, max(_SHARE, _COUNTED / (epsilon * rows)))
 
 
 def _share_of_prior(numbers: Int[np.ndarray, "n"], epsilon: float, split: Split) -> float:

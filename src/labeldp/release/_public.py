@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from jaxtyping import Int
 
-from labeldp.errors import TableError
+from labeldp.errors import InputError, TableError
 from labeldp.privacy import LabelSpace, ResponseChannel
+from labeldp.release._answer_columns import CLUSTERS
+from labeldp.release._columns import column_name
 from labeldp.release._release import Release
 from labeldp.release._survey import label_codes
 from labeldp.release._tables import open_table
@@ -50,6 +53,30 @@ def public_columns(directory: str | Path) -> pa.Table:
     except (pa.ArrowException, OSError):
         raise TableError(f"expected the files that the certificate in {folder} lists, found others") from None
     return pa.concat_tables(parts)
+
+
+def is_answer(directory: str | Path) -> bool:
+    """Whether a folder holds the answer to a query, and not released labels.
+
+    Raises:
+        VerificationError: It holds no certificate.
+    """
+    return read_certificate(Path(directory)).of_answer
+
+
+def clusters_in(directory: str | Path) -> Int[np.ndarray, "n"]:
+    """The clusters that peers exchanged labels in, one number for each row, as they are kept beside those.
+
+    Raises:
+        InputError: The folder holds no clusters.
+    """
+    folder = Path(directory)
+    certificate = read_certificate(folder)
+    name = column_name(certificate.label, CLUSTERS)
+    if name not in dict(certificate.columns):
+        raise InputError(f"expected the clusters of rows in a column {name!r}, found none; give them to a learner")
+    parts = [pq.read_table(folder / file.name, columns=[name], partitioning=None)[name] for file in certificate.files]
+    return np.concatenate([part.to_numpy() for part in parts]).astype(np.int64)
 
 
 def public_table(

@@ -33,6 +33,7 @@ from labeldp.mechanisms import (
 from labeldp.privacy import Channel, Guarantee, LabelSpace, law_of, rest_of
 from labeldp.release._answer import distributions_of
 from labeldp.release._answer_columns import CLUSTERS, form_of
+from labeldp.release._cluster_response import share_of_counts
 from labeldp.release._columns import column_name, column_types
 from labeldp.release._survey import Survey, prior_of
 
@@ -47,9 +48,6 @@ MECHANISMS: Mapping[str, Callable[[LabelSpace, float], Randomizer]] = MappingPro
         BitResponse.name: BitResponse,
     }
 )
-
-#: How much of epsilon counts classes in clusters; the rest is for the labels.
-_SHARE_OF_COUNTS = 0.5
 
 _ALL = np.ones(())
 
@@ -237,7 +235,7 @@ def _with_prior(asked: Asked, _: Survey, __: Tally) -> TableLaw:
 def _in_clusters(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
     """A noisy histogram of each cluster, and labels that respond towards it: what both cost is charged at once."""
     space, clusters = asked.space, _given(asked)
-    first = _SHARE_OF_COUNTS * asked.epsilon
+    first = share_of_counts(clusters, asked.epsilon) * asked.epsilon
     second = rest_of(asked.epsilon, first)
     query = NoisyHistogram(space, first, clusters)
     rows, even = np.bincount(clusters), np.full((query.cell_count, space.size), 1 / space.size)

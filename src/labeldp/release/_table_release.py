@@ -110,7 +110,7 @@ def release_table(
         drop: The columns that are not public; all others are declared public.
         mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"`` or ``"prior"``, by which each label
             is randomized alone; ``"cluster"``, for a trusted curator who counts the classes in each cluster with half
-            of epsilon and lets labels respond towards them with the rest; ``"peer"``, a simulation of peers who
+            of epsilon or more and lets labels respond towards them with the rest; ``"peer"``, a simulation of peers who
             exchange labels of two classes inside clusters, at a delta.
         prior: With ``"prior"``: what the names of the prior's columns begin with, each followed by its class.
         clusters: With ``"cluster"`` and ``"peer"``: the column that says which cluster a row is in, which need not be

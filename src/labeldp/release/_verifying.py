@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
 from labeldp.mechanisms import Expectation, expectation, promise_of
-from labeldp.privacy import CandidateChannel, Channel, GroupedChannel, Guarantee, channel_of, shown_above
+from labeldp.privacy import CandidateChannel, Channel, GroupedChannel, Guarantee, channel_of, law_of, shown_above
 from labeldp.release._answer_columns import CLUSTERS, Form, form_of
 from labeldp.release._certificate import UNKNOWN, Certificate, Draw, File
 from labeldp.release._columns import CODES, column_name, column_types, from_column
@@ -167,6 +167,12 @@ def _words(_: Path, certificate: Certificate) -> str:
 def _laws(_: Path, certificate: Certificate) -> str:
     """Each charge's epsilon follows from the integers of its law."""
     *before, last = certificate.draws
+    if certificate.of_answer and (before or certificate.parent is not None or not certificate.rows):
+        raise VerificationError("expected a whole answer about some rows with one charge, found another")
+    if certificate.rows and not all(draw.rows.ranges for draw in certificate.draws):
+        raise VerificationError("expected every charge to be for some rows, found one for none")
+    if not set(certificate.guarantee.assumptions) <= set(certificate.assumptions):
+        raise VerificationError("expected what the guarantee assumes among what was declared, found it left out")
     answers = certificate.draws if certificate.of_answer else before
     for draw in answers:
         _answer_law(draw, last.guarantee.unit, certificate)
@@ -187,6 +193,15 @@ def _answer_law(draw: Draw, unit: str, certificate: Certificate) -> None:
         raise VerificationError(f"expected {_numbers(expected)} as (epsilon, delta, rho), found {_numbers(found)}")
     if (found.unit, found.trust) != (unit, expected.trust) or not set(expected.assumptions) <= set(found.assumptions):
         raise VerificationError("expected a curator's or peers' answer about the unit of the release, found another")
+    whole = certificate.guarantee
+    if expected.trust != whole.trust or not set(expected.assumptions) <= set(whole.assumptions):
+        raise VerificationError("expected the trust and the assumptions of an answer in the whole, found others there")
+    if draw.mechanism != draw.law["kind"]:
+        raise VerificationError(f"expected the mechanism {draw.law['kind']!r}, found another name for it")
+    if unit != "row" and "labels_of_a_unit" not in draw.law:
+        raise VerificationError(f"expected a law for the unit {found.unit!r}, found one for single rows")
+    if sum(map(int, draw.law.get("cluster_sizes", ()))) > certificate.rows:
+        raise VerificationError(f"expected clusters among {certificate.rows} rows, found larger ones")
 
 
 def _label_law(draw: Draw, certificate: Certificate) -> None:
@@ -194,6 +209,8 @@ def _label_law(draw: Draw, certificate: Certificate) -> None:
     channel = channel_of(draw.law)
     if _numbers(draw.guarantee) != (channel.epsilon, 0.0, None):
         raise VerificationError(f"expected epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")
+    if law_of(channel) != dict(draw.law):
+        raise VerificationError("expected the integers of a law each in its one form, found another")
     if channel.classes != certificate.space.size:
         raise VerificationError(f"expected a law of {certificate.space.size} classes, found {channel.classes}")
     if (draw.guarantee.unit != "row") != isinstance(channel, GroupedChannel):
@@ -315,7 +332,13 @@ def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
         sizes = np.unique(np.unique(table[clusters].to_numpy(), return_counts=True)[1])
         if sizes.tolist() != [int(size) for size in certificate.law["cluster_sizes"]]:
             raise VerificationError("expected clusters of the sizes that were accounted for, found others")
-    return form.read([table[name].combine_chunks() for name in names], certificate.space)
+    value = form.read([table[name].combine_chunks() for name in names], certificate.space)
+    law = certificate.law
+    if len(value) != int(law.get("columns", len(value))):
+        raise VerificationError(f"expected a line for each of {law['columns']} features, found {len(value)} lines")
+    if form.in_steps and (np.ldexp(value, int(law.get("bits", 0))) % 1).any():
+        raise VerificationError("expected sums in whole steps, as noise is drawn, found others")
+    return value
 
 
 _CHECKS: dict[str, Callable[[Path, Certificate], str]] = {

@@ -224,7 +224,7 @@ def learned_text(learned: Learned, output: str) -> Parts:
     """What was learned from a release, how good it is on rows it did not see, and where it is."""
     model = learned.model
     lines = _pairs()
-    _row(lines, "model", f"{model.model}, method {model.method}, {learned.setting}, chosen on released labels")
+    _row(lines, "model", f"{model.model}, method {model.method}, {learned.setting}")
     _row(lines, "features", _listed(list(model.columns)))
     for name, why in learned.left_out.items():
         _row(lines, "left out", f"{name}: {why}")
@@ -233,7 +233,13 @@ def learned_text(learned: Learned, output: str) -> Parts:
     _row(lines, "output", output)
     told = _said(f"Learned from a release, at no further cost: {model.certificate.sentence}")
     by = "five-fold cross-validation on released labels"
-    return [told, Text(), lines, Text(), *scores_text(learned.scores, model.certificate.space.points, by)]
+    if learned.scores is None:
+        judged: Parts = [
+            _said("How good it is, exchanged labels do not say: 'labeldp evaluate' does on public labels.")
+        ]
+    else:
+        judged = scores_text(learned.scores, model.certificate.space.points, by)
+    return [told, Text(), lines, Text(), *judged]
 
 
 def scores_text(scores: Scores, points: Sequence[object], judged_by: str) -> Parts:
@@ -259,8 +265,9 @@ def scores_text(scores: Scores, points: Sequence[object], judged_by: str) -> Par
 
 
 def _share(estimate: Estimate) -> tuple[str, str]:
-    """A share and its interval, in per cent."""
-    return ("unknown" if math.isnan(estimate.value) else f"{estimate.value:.1%}", _range(estimate))
+    """A share and its interval, in per cent; unknown where the interval leaves every share open."""
+    unknown = math.isnan(estimate.value) or (estimate.low <= 0.0 and estimate.high >= 1.0)
+    return ("unknown" if unknown else f"{estimate.value:.1%}", _range(estimate))
 
 
 def _estimate(estimate: Estimate) -> tuple[str, str]:
