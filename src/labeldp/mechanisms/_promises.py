@@ -65,7 +65,7 @@ def promise_of(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
         ValueError: The law is of no known query, its integers are not those of one, or it has other parts, or parts
             that are not written as they are here.
     """
-    kind = law.get("kind")
+    kind = str(law.get("kind"))
     if kind not in _PROMISES:
         raise ValueError(f"expected the law of a query among {', '.join(_PROMISES)}, found another")
     written = _WRITTEN[kind]

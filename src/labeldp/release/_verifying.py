@@ -321,7 +321,7 @@ def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
     """The answer in a folder.
 
     Raises:
-        VerificationError: It is not of the form of its query, or its clusters have other sizes than were accounted for.
+        VerificationError: It is not of the form of its query, or has other lines, steps or clusters than its law.
     """
     form, columns = form_of(certificate.law), [name for name, _ in certificate.columns]
     names, clusters = form.names(certificate.label, certificate.space), column_name(certificate.label, CLUSTERS)

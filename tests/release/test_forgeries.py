@@ -1,0 +1,211 @@
+"""Certificates that agree with themselves and claim too little: each part that could make them do so is refused."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from labeldp import (
+    Answer,
+    Classes,
+    Curator,
+    LabelMoments,
+    NoisyArgmax,
+    NoisyHistogram,
+    PeerExchange,
+    RandomizedResponse,
+    Release,
+    cluster_response,
+)
+from labeldp.mechanisms import ExchangedLabels, promise_of
+from labeldp.privacy import Guarantee, Rows
+from labeldp.release import verify
+from labeldp.release._output import CERTIFICATE
+
+SPACE = Classes(["no", "yes"])
+LABELS, CELLS = ["no", "yes", "yes"] * 100, np.arange(300) % 3
+NO_ROWS = Rows(())
+
+
+@pytest.fixture(scope="module")
+def made():
+    """What a curator said, by name."""
+    curator = Curator(LABELS, SPACE, budget=(20.0, 1e-3))
+    exchange = ExchangedLabels(SPACE, PeerExchange(0.1, sampling="fixed"), CELLS, 1e-4)
+    return {
+        "labels": curator.randomize(RandomizedResponse(SPACE, 1.0)),
+        "clusters": cluster_response(curator, CELLS, 1.0).release,
+        "counts": curator.answer(NoisyHistogram(SPACE, 0.01)),
+        "peers": curator.answer(exchange),
+        "moments": curator.answer(LabelMoments(SPACE, 1.0, 1e-4, np.ones((300, 2)))),
+    }
+
+
+def verdict(what, folder, **changes):
+    """What is found of a folder whose maker wrote another certificate, with all that follows from it."""
+    folder.mkdir(exist_ok=True)
+    certificate = dataclasses.replace(what.certificate, **changes)
+    return verify(dataclasses.replace(what, certificate=certificate).save(folder / "shared"))
+
+
+def with_law(draw, **parts):
+    """A charge with another law, and the guarantee that follows from it."""
+    law = {**draw.law, **parts}
+    return dataclasses.replace(draw, law=law, guarantee=promise_of(law, SPACE))
+
+
+def refused(found):
+    """Whether the law was what was found wrong."""
+    return not found.holds and found.checks[-1].what == "each epsilon follows from the integers of its law"
+
+
+@pytest.mark.parametrize("name", ["labels", "clusters", "counts", "peers", "moments"])
+def test_what_was_made_holds(made, name, tmp_path):
+    """Without a change, everything is as it must be."""
+    assert verdict(made[name], tmp_path).holds
+
+
+@pytest.mark.parametrize("name", ["labels", "clusters", "counts", "peers"])
+def test_charges_for_no_rows_cost_something(made, name, tmp_path):
+    """A charge for no rows would cost nothing; also in a part of a release, whose rows are not counted."""
+    first, *others = made[name].certificate.draws
+    for_none = (dataclasses.replace(first, rows=NO_ROWS), *others)
+    assert refused(verdict(made[name], tmp_path, draws=for_none, parent="a" * 64))
+
+
+def test_a_part_keeps_what_it_cost(made, tmp_path):
+    """Slices of a release hold, and hold no less than it."""
+    part = made["labels"][:50]
+    assert verify(part.save(tmp_path / "part")).holds
+    draw = dataclasses.replace(part.certificate.draws[0], rows=NO_ROWS)
+    assert refused(verdict(part, tmp_path, draws=(draw,)))
+
+
+def test_answers_have_no_parts(made, tmp_path):
+    """An answer is about all rows that were charged for, so it names no parent, and is about some rows."""
+    assert refused(verdict(made["counts"], tmp_path / "a", parent="a" * 64))
+    for_none = dataclasses.replace(made["counts"].certificate.draws[0], rows=NO_ROWS)
+    assert refused(verdict(made["counts"], tmp_path / "b", draws=(for_none,), rows=0))
+
+
+def test_peers_say_nothing_of_units(made, tmp_path):
+    """An account of single rows is no promise to whoever has several."""
+    (draw,) = made["peers"].certificate.draws
+    units = dataclasses.replace(draw, guarantee=dataclasses.replace(draw.guarantee, unit="patient"))
+    assert refused(verdict(made["peers"], tmp_path, draws=(units,)))
+
+
+def test_what_peers_assume_holds_of_the_whole(made, tmp_path):
+    """Another charge before that of peers cannot hide them, and what they assume is among what is declared."""
+    draws = (*made["counts"].certificate.draws, *made["peers"].certificate.draws)
+    assert refused(verdict(made["peers"], tmp_path / "a", draws=draws))
+    draws = (*made["counts"].certificate.draws, *made["peers"].certificate.draws, *made["labels"].certificate.draws)
+    assert refused(verdict(made["labels"], tmp_path / "b", draws=draws))
+    assert refused(verdict(made["peers"], tmp_path / "c", assumptions=()))
+
+
+def test_clusters_are_among_the_rows(made, tmp_path):
+    """Peers in clusters of more rows than there are would promise more."""
+    draw = with_law(made["peers"].certificate.draws[0], cluster_sizes=["100", "300"])
+    declared = (*made["peers"].certificate.assumptions, *draw.guarantee.assumptions)
+    assert refused(verdict(made["peers"], tmp_path, draws=(draw,), assumptions=declared))
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("counts", {"rate": 1.9}),
+        ("counts", {"rate": True}),
+        ("counts", {"rate": " 7 "}),
+        ("counts", {"rate": "1_0"}),
+        ("counts", {"rate": "\u0663"}),
+        ("counts", {"rate": "1e3"}),
+        ("counts", {"also": "1"}),
+        ("counts", {"labels_of_a_unit": 1}),
+        ("peers", {"fixed": 1}),
+        ("peers", {"cluster_sizes": "99"}),
+        ("peers", {"cluster_sizes": ["100", "100"]}),
+        ("peers", {"delta": "1e-4"}),
+        ("peers", {"delta": "nan"}),
+        ("moments", {"deviation": "1e9"}),
+        ("moments", {"bits": 29}),
+        ("moments", {"sensitivity_squared": "+2"}),
+    ],
+)
+def test_a_law_is_written_one_way(made, name, parts):
+    """What two readers could take for different integers is no law."""
+    with pytest.raises(ValueError, match=r"in its one form|could not convert|invalid literal|found nan"):
+        with_law(made[name].certificate.draws[0], **parts)
+
+
+def test_a_channel_is_written_one_way(made, tmp_path):
+    """The same of released labels."""
+    draw = made["labels"].certificate.draws[0]
+    other = dataclasses.replace(draw, law={**draw.law, "bits": 64})
+    assert refused(verdict(made["labels"], tmp_path, draws=(other,)))
+
+
+def test_an_answer_is_called_what_it_is(made, tmp_path):
+    """Counts are not opened as classes."""
+    draw = dataclasses.replace(made["counts"].certificate.draws[0], mechanism=NoisyArgmax.name)
+    assert refused(verdict(made["counts"], tmp_path, draws=(draw,)))
+
+
+@pytest.mark.parametrize("parts", [{"columns": "3"}, {"bits": "-3"}])
+def test_moments_are_sums_of_as_many_features_in_whole_steps(made, parts, tmp_path):
+    """Lines and steps are those of the law that noise was drawn by."""
+    draw = with_law(made["moments"].certificate.draws[0], **parts)
+    found = verdict(made["moments"], tmp_path, draws=(draw,))
+    assert not found.holds
+    assert found.checks[-1].what == "every released value is an outcome of the law"
+
+
+def test_counts_are_whole(made, tmp_path):
+    """Counts with a fraction are no counts with discrete noise."""
+    answer = made["counts"]
+    found = verify(Answer(answer.value + 0.5, answer.certificate).save(tmp_path / "shared"))
+    assert "whole steps" in found.checks[-1].found
+
+
+@pytest.mark.parametrize("words", [{"trust": "nobody"}, {"features": "private"}])
+def test_a_guarantee_is_of_a_known_kind(words):
+    """Words that mean nothing here promise nothing."""
+    with pytest.raises(ValueError, match="expected trust among"):
+        Guarantee(1.0, **words)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("charges", 0, "law"), 5),
+        (("charges", 0, "law"), "abc"),
+        (("charges", 0, "rows"), [[0, 10**30]]),
+        (("charges", 0, "guarantee", "unit"), []),
+        (("charges",), []),
+        (("label",), "ill"),
+        (("table", "files"), 3),
+    ],
+)
+def test_whatever_a_certificate_holds_it_is_read_or_refused(made, path, value, tmp_path):
+    """No text makes verification fail otherwise than by saying so."""
+    file = made["counts"].save(tmp_path / "shared") / CERTIFICATE
+    body = json.loads(file.read_text(encoding="utf-8"))
+    *where, last = path
+    inner = body
+    for step in where:
+        inner = inner[step]
+    inner[last] = value
+    file.write_text(json.dumps(body), encoding="utf-8")
+    assert not verify(tmp_path / "shared").holds
+
+
+def test_releases_of_another_unit_are_no_certificate(made, tmp_path):
+    """Charges whose epsilons have no sum are refused, and no error of another kind escapes."""
+    file = made["clusters"].save(tmp_path / "shared") / CERTIFICATE
+    body = json.loads(file.read_text(encoding="utf-8"))
+    body["charges"][1]["guarantee"]["unit"] = "patient"
+    file.write_text(json.dumps(body), encoding="utf-8")
+    found = verify(tmp_path / "shared")
+    assert "BudgetError" in found.checks[-1].found
+    assert isinstance(made["clusters"], Release)
