@@ -124,3 +124,18 @@ def test_a_delta_that_could_publish_somebody_is_warned_of(released):
     """One row in a hundred published as it is would be within it, and the command says so."""
     ran = released(mechanism="peer", clusters="town", delta=0.01)
     assert "expected delta below 1/300" in ran.err
+
+
+def test_what_peers_assume_is_said_wherever_their_epsilon_is(released, run, table, tmp_path):
+    """No command gives the epsilon of peers without the epsilons that hold where they tell more."""
+    printed = [released(mechanism="peer", clusters="town", delta=1e-6)]
+    ledger = table.with_name(f"{table.name}.labeldp-ledger")
+    out = tmp_path / "out"
+    asked = (("verify", out), ("account", out), ("account", out / "certificate.json"), ("account", ledger))
+    printed += [run(*words) for words in (*asked, ("ledger", ledger))]
+    for ran in printed:
+        words = " ".join(ran.out.split())
+        assert ran.code == 0
+        assert "no peer colludes with the learner: against the learner with one peer, epsilon is" in words
+        assert "nobody sees who asked whom: against whoever does" in words
+        assert "someone knows, replacing" not in words

@@ -58,5 +58,7 @@ def test_the_sentence_names_trust_unit_and_failure():
     assert "trusted curator" in central
     assert "all labels of one customer" in central
     assert re.search(r"(1e-06|0\.000001)", central)
-    assert Guarantee(1.0, trust="peer").sentence().startswith("Peers")
+    peers = Guarantee(1.0, trust="peer").sentence()
+    assert peers.startswith("Peers")
+    assert "but for who asked whom and what peers tell, replacing" in peers
     assert "not protected" in central

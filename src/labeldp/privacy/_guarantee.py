@@ -17,6 +17,13 @@ _TRUST = {
     "peer": "Peers exchanged their labels before anything was released",
 }
 
+#: What may be known besides. Peers promise nothing against those who saw their exchange.
+_KNOWN = {
+    "local": "whatever else someone knows",
+    "central": "whatever else someone knows",
+    "peer": "whatever else someone knows, but for who asked whom and what peers tell",
+}
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -64,7 +71,7 @@ class Guarantee:
         delta = shown_above(self.delta, 5)
         more = f", plus {delta}" if self.delta else ""
         return (
-            f"{_TRUST[self.trust]}: whatever else someone knows, replacing {whose} changes the probability of "
+            f"{_TRUST[self.trust]}: {_KNOWN[self.trust]}, replacing {whose} changes the probability of "
             f"anything in this release by a factor of at most {factor}{more} (epsilon {epsilon}, delta "
             f"{delta}); the kept columns are public and are not protected."
         )

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from labeldp._checks import printable
 from labeldp.bounds import Plan
-from labeldp.privacy import Budget, shown_above
+from labeldp.privacy import Budget, Guarantee, shown_above
 from labeldp.release import Accounted, Certificate, Entry, TableRelease, Verdict
 
 if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
@@ -146,7 +146,15 @@ def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, flo
         "'charged' is not settled: a release is at work, or was killed and its output can't be told apart. "
         "'void' never left and costs nothing."
     )
-    return [charges, Text(), spent, Text(), told]
+    assumed = _assumed(entry.guarantee for entry in entries if entry.state != "void")
+    return [charges, Text(), spent, Text(), *map(_said, assumed), told]
+
+
+def _assumed(promised: Iterable[Guarantee]) -> list[str]:
+    """What guarantees rest on, each once."""
+    return [
+        f"Assumed, not checked: {what}." for what in dict.fromkeys(a for each in promised for a in each.assumptions)
+    ]
 
 
 def account_text(found: Sequence[Accounted]) -> Parts:
@@ -183,10 +191,9 @@ def _account_lines(each: Accounted) -> list[str]:
     whole, (delta, epsilon) = each.composition, next(pair for pair in each.at_deltas if pair[0] >= _USUAL_DELTA)
     sums = f"exp({shown_above(whole.epsilon, 7)})" + (f", plus {_delta(whole.delta)}" if whole.delta else "")
     what = f"these {_releases(each)} together" if len(whole.charges) > 1 else "this one alone"
-    lines = [
-        f"Whatever else someone knows, replacing {whose} changes the probability of anything in {what} by a factor of "
-        f"at most {sums}."
-    ]
+    assumed = _assumed(charge.guarantee for charge in whole.charges)
+    known = "Whatever else someone knows" + (", as long as what is assumed below holds" if assumed else "")
+    lines = [f"{known}, replacing {whose} changes the probability of anything in {what} by a factor of at most {sums}."]
     if math.isfinite(epsilon):
         lines[0] += (
             " If it was fixed before the first result was seen how many there would be, of which rows and with which "
@@ -205,7 +212,7 @@ def _account_lines(each: Accounted) -> list[str]:
         same = "" if each.ledger else f", and {each.unit!r} is taken to tell the same units apart in all"
         lines.append(f"A unit may have several rows: laws are not used, all count for each unit{same}.")
     lines += [f"Without all its rows, {path} counts with the fewest candidates." for path in each.unknown]
-    return lines
+    return [*lines, *assumed]
 
 
 def _releases(each: Accounted) -> str:
