@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 from decimal import Decimal
 from functools import cache
 
@@ -134,6 +135,16 @@ def test_the_delta_of_a_rho_bounds_gaussian_noise(rho):
     found = concentrated.concentrated_delta(rho, np.array(REAL))
     for epsilon, delta in zip(REAL, found, strict=True):
         assert hockey_stick(math.sqrt(2 * rho), epsilon) - 1e-15 <= delta <= 1
+
+
+@pytest.mark.parametrize("rho", [5e-324, 1e-300, 1e300, sys.float_info.max])
+def test_what_no_float_holds_is_claimed_to_fail(rho):
+    """Beyond all floats delta is 1 and epsilon is large, and neither is missing."""
+    found = concentrated.concentrated_delta(rho, np.array([0.0, 5e-324, 1.0, 700.0, 1e308, -1e-300, -1.0, -1e308]))
+    assert ((found >= 0) & (found <= 1)).all()
+    square = Decimal(repr(rho)) ** 2
+    epsilon = concentrated.concentrated_epsilon(square, Decimal("1e-6"))
+    assert ((found == 1).all() and epsilon > square) if rho > 1 else epsilon == 0
 
 
 def test_a_negative_rho_is_none():

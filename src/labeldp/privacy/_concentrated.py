@@ -33,6 +33,8 @@ _EXACT = Context(prec=3000)
 #: Far more than the relative error of the few roundings of a float in a formula.
 _SLACK = 2.0**-46
 _STEPS = 8
+#: A search for the best order knows no more rho than this.
+_MOST = 1e200
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def concentrated_epsilon(rho: Decimal, delta: Decimal) -> Decimal:
         return Decimal(0)
     if not delta:
         return Decimal("Infinity")
-    a = Decimal(_best_excess(float(rho), -float(_DOWN.ln(delta))))
+    a = Decimal(_best_excess(min(float(rho), _MOST), -float(_DOWN.ln(delta))))
     alpha_above, alpha_below = _UP.add(1, a), _DOWN.add(1, a)
     logarithm = _DOWN.next_minus(_DOWN.ln(alpha_below))
     ratio = _DOWN.next_minus(_DOWN.ln(_DOWN.divide(alpha_below, a)))
@@ -106,13 +108,15 @@ def concentrated_delta(rho: float, epsilons: Float[np.ndarray, "n"]) -> Float[np
     too: ``H(x; P, Q) = 1 - exp(x) + exp(x) H(-x; Q, P)``, by adding and taking away the mean of ``1 - exp(x) Q/P``.
     """
     size = np.abs(epsilons)
-    a = _best_excesses(rho, size)
-    gain, doubt = a * ((a + 1) * rho), a * size
-    saved = np.log1p(a) + a * np.log1p(1 / a)
-    exponent = gain - doubt - saved + _SLACK * (gain + doubt + saved + 1)
-    found = np.exp(np.minimum(exponent, 0.0))
-    mirrored = -np.expm1(-size) + np.exp(-size) * found
-    return np.asarray(np.minimum(1.0, np.where(epsilons >= 0, found, mirrored) * (1 + _SLACK)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        a = _best_excesses(rho, size)
+        gain, doubt = a * ((a + 1) * rho), a * size
+        saved = np.log1p(a) + a * np.log1p(1 / a)
+        exponent = gain - doubt - saved + _SLACK * (gain + doubt + saved + 1)
+        found = np.exp(np.minimum(exponent, 0.0))
+        mirrored = -np.expm1(-size) + np.exp(-size) * found
+        # where something was beyond all floats there is no number, and all of it is claimed to fail
+        return np.asarray(np.fmin(1.0, np.where(epsilons >= 0, found, mirrored) * (1 + _SLACK)))
 
 
 def _best_excess(rho: float, doubt: float) -> float:
