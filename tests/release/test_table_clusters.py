@@ -218,6 +218,15 @@ def test_peers_of_more_than_two_classes_are_refused(source):
         )
 
 
+def test_whether_integers_suffice_does_not_depend_on_counts(write_table, tmp_path):
+    """An epsilon that they express for even clusters alone is refused before anything is charged or drawn."""
+    source = write_table(tmp_path / "t.parquet", {"district": ["a", "b"] * 9, "ill": list(range(18))})
+    options = {"keep": [], "mechanism": "cluster", "clusters": "district"}
+    with pytest.raises(EpsilonError, match="integers of a 64-bit word"):
+        release_table(source, "ill", Classes(range(1000)), 4e-12, tmp_path / "out", **options)
+    assert not list(tmp_path.glob("*ledger"))
+
+
 def test_a_missing_cluster_is_refused(write_table, tmp_path):
     """Each row is in a cluster, and the error names the column."""
     columns = {"district": ["a", None, "b"], "ill": ["no", "yes", "no"]}

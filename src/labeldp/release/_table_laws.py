@@ -238,8 +238,10 @@ def _in_clusters(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
     first = share_of_counts(clusters, asked.epsilon) * asked.epsilon
     second = rest_of(asked.epsilon, first)
     query = NoisyHistogram(space, first, clusters)
-    rows, even = np.bincount(clusters), np.full((query.cell_count, space.size), 1 / space.size)
-    template = ClusterResponse(space, second, even, clusters).channel()
+    rows = np.bincount(clusters)
+    # what words express worst, so that no answer can be refused once its labels were counted
+    extreme = np.eye(space.size)[np.zeros(query.cell_count, dtype=np.int64)]
+    template = ClusterResponse(space, second, extreme, clusters).channel()
     counted = query.promise(1)
 
     def begin(words: Words) -> Drawing:
