@@ -223,7 +223,7 @@ def test_whether_integers_suffice_does_not_depend_on_counts(write_table, tmp_pat
     source = write_table(tmp_path / "t.parquet", {"district": ["a", "b"] * 9, "ill": list(range(18))})
     options = {"keep": [], "mechanism": "cluster", "clusters": "district"}
     with pytest.raises(EpsilonError, match="integers of a 64-bit word"):
-        release_table(source, "ill", Classes(range(1000)), 4e-12, tmp_path / "out", **options)
+        release_table(source, "ill", Classes(range(1000)), 2e-11, tmp_path / "out", **options)
     assert not list(tmp_path.glob("*ledger"))
 
 
