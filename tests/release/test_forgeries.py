@@ -168,7 +168,14 @@ def test_counts_are_whole(made, tmp_path):
     assert "whole steps" in found.checks[-1].found
 
 
-@pytest.mark.parametrize("words", [{"trust": "nobody"}, {"features": "private"}])
+@pytest.mark.parametrize("share", [-0.1, 2, 1e300])
+def test_what_is_kept_is_a_share(made, share, tmp_path):
+    """Where a law differs by row its figures are not recomputed, but no more than all rows can be clean."""
+    expects = dataclasses.replace(made["clusters"].certificate.expects, clean_share=share)
+    assert refused(verdict(made["clusters"], tmp_path, expects=expects))
+
+
+@pytest.mark.parametrize("words", [{"trust": "nobody"}, {"features": "private"}, {"unit": 7}])
 def test_a_guarantee_is_of_a_known_kind(words):
     """Words that mean nothing here promise nothing."""
     with pytest.raises(ValueError, match="expected trust among"):

@@ -59,8 +59,10 @@ class Guarantee:
         if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
             raise ValueError(f"expected a finite epsilon of at least 0, found {self.epsilon!r}")
         _checks.delta(self.delta)
-        if self.trust not in _TRUST or self.features != "static":
-            raise ValueError(f"expected trust among {', '.join(_TRUST)} and static features, found others")
+        if self.trust not in _TRUST or self.features != "static" or not isinstance(self.unit, str):
+            raise ValueError(
+                f"expected trust among {', '.join(_TRUST)}, static features and a unit's name, found others"
+            )
         if self.rho is not None and not (math.isfinite(self.rho) and self.rho >= 0):
             raise ValueError(f"expected a finite rho of at least 0, or none, found {self.rho!r}")
 

@@ -26,6 +26,8 @@ from labeldp.release._writing import file_digest
 
 _ROWS_PER_BATCH = 1 << 16
 _ENTRIES_PER_BATCH = 1 << 24
+#: What the mean of many shares may be off by.
+_ROUNDING = 1e-9
 _HASH = re.compile("[0-9a-f]{64}")
 _ALLOWED_METADATA = {b"ARROW:schema"}
 
@@ -217,6 +219,8 @@ def _label_law(draw: Draw, certificate: Certificate) -> None:
         raise VerificationError(f"expected a law for the unit {draw.guarantee.unit!r}, found another")
     if certificate.expects is None:
         raise VerificationError("expected what the law keeps of a label, found nothing")
+    if not all(0.0 <= share <= 1.0 + _ROUNDING for share in dataclasses.astuple(certificate.expects)):
+        raise VerificationError("expected shares of rows in what the law keeps of a label, found other numbers")
     expected = certificate.expects if draw.law["by_row"] else expectation(channel, np.ones(()))
     if not _close(expected, certificate.expects):
         raise VerificationError("expected what the law keeps of a label, found other figures")
@@ -229,7 +233,7 @@ def _numbers(guarantee: Guarantee) -> tuple[float, float, float | None]:
 def _close(one: Expectation, other: Expectation) -> bool:
     """Whether two expectations are the same up to the rounding of a mean."""
     return all(
-        math.isclose(a, b, rel_tol=1e-9)
+        math.isclose(a, b, rel_tol=_ROUNDING)
         for a, b in ((one.truth_probability, other.truth_probability), (one.clean_share, other.clean_share))
     )
 
