@@ -349,3 +349,23 @@ def test_what_cannot_be_fitted_is_refused(ask, message):
     features, codes = problem(60)
     with pytest.raises(InputError, match=message):
         ask(features, Release.public(names(codes), SPACE))
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 0.1, 1.0])
+def test_a_flat_likelihood_is_climbed_too(epsilon):
+    """At a small epsilon gradients are small everywhere; where it stops they are small beside those at the start."""
+    rows, space = 20_000, Classes(range(10))
+    codes = np.random.default_rng(0).integers(0, 10, rows)
+    features = np.eye(10)[codes]
+    release = Curator(codes, space).randomize(RandomizedResponse(space, epsilon))
+
+    def gradient(coefficients):
+        joint = np.exp(features @ coefficients)
+        model = joint / joint.sum(axis=1, keepdims=True)
+        said = release.likelihood() * model
+        return features.T @ (model - said / said.sum(axis=1, keepdims=True)) / rows
+
+    model = SoftmaxRegression(l2=1e-9, fit_intercept=False).fit(features, release)
+    assert model.n_iter_ > 0
+    start, end = np.abs(gradient(np.zeros((10, 10)))).max(), np.abs(gradient(model.coef_.T)).max()
+    assert end < 0.2 * start

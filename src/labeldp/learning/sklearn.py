@@ -6,6 +6,7 @@ hold true labels, or released ones that would be learned as if they were true.
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any, Literal, Self
 
@@ -67,7 +68,9 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
             the features, the rows and the channel.
         fit_intercept: Whether to fit intercepts. They are not penalised, but with ``"unbiased"`` ever so little, since
             that loss has no minimum where the estimated share of a class is negative.
-        tol: Largest entry of the gradient at which it stops.
+        tol: Largest entry of the gradient at which it stops, for labels without noise. The likelihood of released
+            labels is flatter, so there it is multiplied by the root of the share of a clean row that a row is worth,
+            as the sampling error of the gradient is.
         max_iter: Most iterations.
         folds: Parts of the rows for ``l2="auto"``; with 20 000 rows or more one of them is held out, once.
 
@@ -129,7 +132,8 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         self.l2_ = self._penalty(features, release, weights) if self.l2 == "auto" else float(self.l2)
         fit = self._fit(features, release, weights, self.l2_, None)
         if fit.iterations >= self.max_iter:
-            told = f"expected to converge in {self.max_iter} iterations, found a larger gradient than {self.tol:g}"
+            least = self._tolerance(release)
+            told = f"expected to converge in {self.max_iter} iterations, found a larger gradient than {least:.2g}"
             warnings.warn(f"{told}; scale the features, or raise max_iter or tol", ConvergenceWarning, stacklevel=2)
         self.coef_, self.intercept_ = fit.coefficients.T, fit.intercepts
         self.n_iter_ = fit.iterations
@@ -183,6 +187,11 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
 
         return best_penalty(penalties, usual, len(release), min(self.folds, len(release)), judge)
 
+    def _tolerance(self, release: Release) -> float:
+        """The largest entry of a gradient that is as good as none, beside the sampling error of these labels."""
+        flat = self.method == "likelihood" and not release.is_public
+        return self.tol * math.sqrt(float(np.mean(pair_share(release.channel.membership)))) if flat else self.tol
+
     def _intercept_penalty(self, release: Release) -> float:
         """None but for the unbiased loss, which has no minimum where the estimated share of a class is negative."""
         if self.method != "unbiased" or release.is_public:
@@ -199,7 +208,7 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
             intercept=self.fit_intercept,
             intercept_l2=self._intercept_penalty(release),
             start=start,
-            tolerance=self.tol,
+            tolerance=self._tolerance(release),
             iterations=self.max_iter,
         )
 

@@ -99,6 +99,11 @@ def cluster_response(
             distributions are what is released.
         floor: As for ``ClusterResponse``.
 
+    Returns:
+        The counts and the released labels. The likelihood of the labels knows nothing of the counts, which say more at
+        small epsilons: learn from both with ``ReleasedLabelClassifier(method="clusters")``, or from the counts alone
+        with ``SoftLabelClassifier``.
+
     Guarantee:
         epsilon-label-DP. Theorem 1 of the paper promises half of what its histogram costs: a replaced label moves two
         counts. Here the counts have discrete Laplace noise of scale 2 over their epsilon, and the response costs what
