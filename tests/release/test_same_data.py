@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Classes, Curator, Interval, RandomizedResponse, release_table
-from labeldp.errors import BudgetError, LabelError
+from labeldp.errors import BudgetError, LabelError, LedgerError
 from labeldp.release import Ledger
 from labeldp.release import _table_release as module
 
@@ -34,6 +34,34 @@ def test_a_renamed_or_converted_table_meets_its_ledger(tmp_path):
             release(tmp_path / name, "o2")
     pq.write_table(TABLE.set_column(0, "id", [list(range(40))[::-1]]).drop_columns(["age"]), tmp_path / "other.parquet")
     release(tmp_path / "other.parquet", "o3")
+
+
+def test_a_ledger_for_another_label_hides_nothing(tmp_path):
+    """A copy that has a ledger of its own, for another label, still meets the one that knows the first label."""
+    table = TABLE.append_column("x", pa.array(["a", "b"] * 20))
+    for name in ("one.parquet", "two.parquet"):
+        pq.write_table(table, tmp_path / name)
+    release(tmp_path / "one.parquet", "o1")
+    options = {"drop": ["y"], "output": tmp_path / "o2"}
+    release_table(tmp_path / "two.parquet", "x", SPACE, 1.0, **options)
+    assert sorted(path.name for path in tmp_path.glob("*ledger")) == [
+        "one.parquet.labeldp-ledger",
+        "two.parquet.labeldp-ledger",
+    ]
+    with pytest.raises(BudgetError):
+        release(tmp_path / "two.parquet", "o3")
+    with pytest.raises(BudgetError):
+        release_table(tmp_path / "one.parquet", "x", SPACE, 1.0, tmp_path / "o3", drop=["y"])
+
+
+def test_ledgers_that_both_know_a_label_are_not_chosen_among(tmp_path):
+    """Each knows a part of what was spent, so one must be named."""
+    for name in ("one.parquet", "two.parquet"):
+        pq.write_table(TABLE, tmp_path / name)
+        release(tmp_path / name, f"o-{name}", ledger=tmp_path / f"{name}.labeldp-ledger")
+    with pytest.raises(LedgerError, match="expected one ledger that knows 'y'"):
+        release(tmp_path / "one.parquet", "o3", budget=3.0)
+    release(tmp_path / "one.parquet", "o3", budget=3.0, ledger=tmp_path / "two.parquet.labeldp-ledger")
 
 
 def test_same_data_is_transitive(tmp_path):

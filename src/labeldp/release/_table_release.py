@@ -208,18 +208,28 @@ def ledger_path(source: Path, ledger: str | Path | None = None) -> Path:
 
 
 def _ledger_of(source: Path, ledger: str | Path | None, label: str, known_by: Mapping[str, str]) -> Ledger:
-    """The ledger of a table: the one that was named, or one beside it that knows the data, or its own.
+    """The ledger of a table: the one that was named, or one beside it that knows these labels, or its own.
 
-    So a table that was renamed, or written in another format, meets the ledger of the first release.
+    So a table that was renamed, or written in another format, meets the ledger of the first release, though a ledger
+    of its own knows other labels.
+
+    Raises:
+        LedgerError: Several ledgers know these labels; what each says is spent is not all.
     """
     own = ledger_path(source, ledger)
-    if ledger is None and not own.exists():
-        for path in sorted(own.parent.glob(f"*{_ENDING}")):
-            with suppress(LedgerError):
-                other = Ledger(path)
-                if related(other.entries(), label, _marks(other, source, known_by)):
-                    return other
-    return Ledger(own)
+    found = []
+    for path in [] if ledger is not None else sorted(own.parent.glob(f"*{_ENDING}")):
+        with suppress(*([] if path == own else [LedgerError])):
+            beside = Ledger(path)
+            if related(beside.entries(), label, _marks(beside, source, known_by)):
+                found.append(beside)
+    if len(found) > 1:
+        names = ", ".join(str(each.path) for each in found)
+        raise LedgerError(
+            f"expected one ledger that knows {label!r} of this table, found {names}; what was spent adds up, so take "
+            "both together into account and name one of them (ledger=, --ledger)"
+        )
+    return found[0] if found else Ledger(own)
 
 
 @dataclass(frozen=True)
