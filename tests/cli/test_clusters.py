@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from labeldp.learning.clusters import suggested_count
 from labeldp.release import Answer, Ledger, Release
 
 GROUPS = np.arange(900) % 3
@@ -39,7 +40,7 @@ def test_a_curator_releases_in_clusters(released, run, tmp_path, clusters):
     ran = released(mechanism="cluster", clusters=clusters, epsilon=2.0)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("A trusted curator answered from all labels together: ")
-    assert "beside what the class distributions of 3 clusters say" in ran.out
+    assert "3 of 300 rows each on average, whose counts of classes have noise of 2.8 rows" in " ".join(ran.out.split())
     assert "which row is in which cell is public" in " ".join(ran.out.split())
     table = pq.read_table(tmp_path / "out" / "data.parquet")
     assert table.column_names == ["height", "ill_released", "ill_clusters"]
@@ -89,6 +90,24 @@ def test_clusters_are_learned_from_at_a_small_epsilon(released, run, table, tmp_
     assert 88 < float(share) < 92
 
 
+def test_peers_may_exchange_again_within_a_budget(released, release, table, tmp_path):
+    """A budget has a delta of its own, to which the deltas of all exchanges add up."""
+    options = {"label": "ill", "classes": "no,yes", "keep": "height", "mechanism": "peer", "clusters": "town"}
+    assert released(mechanism="peer", clusters="town", delta=1e-6).code == 0
+    again = release(table, tmp_path / "again", delta=1e-6, **options)
+    assert again.code != 0
+    assert "budget" in again.err
+    again = release(table, tmp_path / "again", delta=1e-6, budget="2,2e-6", **options)
+    assert (again.code, again.err) == (0, "")
+
+
+def test_so_many_clusters_as_go_with_the_rows_and_epsilon(released, tmp_path):
+    """With 'auto' their number is that of ``suggested_count``."""
+    assert released(mechanism="cluster", clusters="auto").code == 0
+    found = pq.read_table(tmp_path / "out" / "data.parquet")["ill_clusters"].to_pylist()
+    assert len(set(found)) == suggested_count(900, 2, 1.0) > 2
+
+
 def test_what_peers_exchanged_is_learned_from_in_one_way(released, run, tmp_path):
     """Another method is refused, and names itself."""
     released(mechanism="peer", clusters="town", delta=1e-6)
@@ -123,7 +142,7 @@ def test_what_does_not_fit_is_refused(released, tmp_path, options, message):
 def test_a_delta_that_could_publish_somebody_is_warned_of(released):
     """One row in a hundred published as it is would be within it, and the command says so."""
     ran = released(mechanism="peer", clusters="town", delta=0.01)
-    assert "expected delta below 1/300" in ran.err
+    assert "warning: expected delta below 1/300" in ran.err
 
 
 def test_what_peers_assume_is_said_wherever_their_epsilon_is(released, run, table, tmp_path):

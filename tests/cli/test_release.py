@@ -245,7 +245,7 @@ def test_a_budget_allows_a_second_release_and_sums_are_shown(release, run, table
 
 def test_a_delta_is_part_of_the_budget(release, table, tmp_path):
     """A failure probability may be declared with the budget; a release of labels alone spends none of it."""
-    assert release(table, tmp_path / "out", budget=2.0, delta=1e-6).code == 0
+    assert release(table, tmp_path / "out", budget="2,1e-6").code == 0
     (entry,) = Ledger(tmp_path / "t.csv.labeldp-ledger").entries()
     assert (entry.budget.epsilon, entry.budget.delta, entry.guarantee.delta) == (2.0, 1e-6, 0.0)
 

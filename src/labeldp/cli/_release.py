@@ -12,9 +12,18 @@ from labeldp.cli._terminal import names, notes_on_terminal, progress, show, told
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
+    from labeldp.privacy import LabelSpace
     from labeldp.release import Table
 
-_EVERYTHING = "all"
+_EVERYTHING, _AUTO = "all", "auto"
+
+
+def _budget(text: str) -> tuple[float, float]:
+    """EPSILON or EPSILON,DELTA."""
+    numbers = tuple(float(part) for part in text.split(","))
+    if len(numbers) not in (1, 2):
+        raise ValueError(f"expected EPSILON or EPSILON,DELTA, found {len(numbers)} numbers")
+    return numbers[0], numbers[1] if len(numbers) == 2 else 0.0
 
 
 def release(
@@ -35,16 +44,24 @@ def release(
         str | None, typer.Option(help="What the prior's column names begin with; a class follows.")
     ] = None,
     clusters: Annotated[
-        str | None, typer.Option(help="For cluster and peer: a public column, or how many to find in those kept.")
+        str | None,
+        typer.Option(
+            help="For cluster and peer: a public column, or how many to find in those kept; 'auto'. Released too."
+        ),
     ] = None,
     unit: Annotated[
         str | None, typer.Option(help="The column that says whose rows these are; epsilon is theirs.")
     ] = None,
     missing: Annotated[str, typer.Option(help="'refuse', or the class that missing labels are given.")] = "refuse",
     budget: Annotated[
-        float | None, typer.Option(help="The most to spend on this label; default: this epsilon.")
+        Any,
+        typer.Option(
+            parser=_budget, metavar="EPSILON[,DELTA]", help="The most to spend on this label; default: this release."
+        ),
     ] = None,
-    delta: Annotated[float, typer.Option(help="The failure probability of peers, or the most to spend of it.")] = 0.0,
+    delta: Annotated[
+        float, typer.Option(help="With peer: the failure probability, well below one over the rows.")
+    ] = 0.0,
     ledger: Annotated[Path | None, typer.Option(help="Where charges are kept; default: beside INPUT.")] = None,
 ) -> None:
     """Randomize each label once, and write the public columns, the released labels and a certificate.
@@ -53,16 +70,13 @@ def release(
     trusted curator: classes are counted in each cluster, with noise, and labels lean towards what is common there.
     'peer' simulates users who exchange labels of two classes inside clusters.
     """
-    from labeldp import _checks  # noqa: PLC0415 (commands load what they need)
-    from labeldp.privacy import Interval, LabelSpace  # noqa: PLC0415
-    from labeldp.release import PEER, declared_classes, open_table, release_table  # noqa: PLC0415
+    from labeldp.privacy import Interval  # noqa: PLC0415 (commands load what they need)
+    from labeldp.release import declared_classes, open_table, release_table  # noqa: PLC0415
     from labeldp.report import release_text  # noqa: PLC0415
 
     if (classes is None) == (interval is None):
         found = "neither" if classes is None else "both"
         raise InputError(f"expected either --classes or --interval to declare the label space, found {found}")
-    if _checks.delta(delta) and budget is None and mechanism != PEER:
-        raise InputError("expected --delta as part of a budget, found no --budget; give both, or leave delta out")
     table = open_table(source, label)
     space: LabelSpace
     if classes is not None:
@@ -74,7 +88,7 @@ def release(
     if kept == [_EVERYTHING]:
         kept, drop = None, drop or []
     with told_warnings(), progress() as report:
-        found = _clusters(table, clusters, kept, names(drop), report)
+        found = _clusters(table, clusters, kept, names(drop), lambda rows: _suggested(rows, space, epsilon), report)
         done = release_table(
             source,
             label,
@@ -86,9 +100,9 @@ def release(
             mechanism=mechanism,
             prior=prior,
             clusters=found,
-            delta=delta if mechanism == PEER else 0.0,
+            delta=delta,
             unit=unit,
-            budget=(budget, delta) if budget is not None else None,
+            budget=budget,
             ledger=ledger,
             progress=report,
         )
@@ -101,16 +115,25 @@ def _clusters(
     clusters: str | None,
     keep: list[str] | None,
     drop: list[str] | None,
+    suggested: Callable[[int], int],
     report: Callable[[str, int, int], None],
 ) -> Any:
     """The column of clusters, or as many as asked for, found in the columns that are kept."""
-    if clusters is None or clusters in table.schema.names or not clusters.isdecimal():
+    if clusters is None or clusters in table.schema.names or not (clusters.isdecimal() or clusters == _AUTO):
         return clusters
     from labeldp.learning.tables import cluster_table  # noqa: PLC0415 (the learners are an extra)
     from labeldp.release import kept_columns  # noqa: PLC0415
 
     public = kept_columns(table.schema, table.label, keep, drop)
-    return cluster_table(table.path, table.label, public, int(clusters), report)
+    count = suggested if clusters == _AUTO else int(clusters)
+    return cluster_table(table.path, table.label, public, count, report)
+
+
+def _suggested(rows: int, space: LabelSpace, epsilon: float) -> int:
+    """How many clusters go with so many rows and this epsilon."""
+    from labeldp.learning.clusters import suggested_count  # noqa: PLC0415 (the learners are an extra)
+
+    return suggested_count(rows, space.size, epsilon)
 
 
 def _class_texts(classes: str) -> list[str]:

@@ -54,7 +54,7 @@ def told_warnings() -> Iterator[None]:
         warnings.simplefilter("always", DeltaWarning)
         yield
     for message in dict.fromkeys(str(each.message) for each in caught):
-        complain(message, "yellow")
+        complain(f"warning: {message}", "yellow")
 
 
 def names(given: Sequence[str] | None) -> list[str] | None:

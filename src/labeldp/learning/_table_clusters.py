@@ -25,7 +25,7 @@ def cluster_table(
     source: str | Path,
     label: str,
     columns: Sequence[str],
-    count: int,
+    count: int | Callable[[int], int],
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Int[np.ndarray, "n"]:
     """Put the rows of a table on disk together by its public columns; what ``release_table`` takes as ``clusters``.
@@ -37,7 +37,8 @@ def cluster_table(
         source: A CSV or Parquet file, or a folder of either.
         label: The label column, which is left out.
         columns: The public columns to go by.
-        count: The number of clusters, fixed without a look at labels.
+        count: The number of clusters, fixed without a look at labels, or a function that gives it for the number of
+            rows.
         progress: Called with the name of the pass, the rows done, and the rows in all (0 while not known).
 
     Returns:
@@ -61,7 +62,9 @@ def cluster_table(
     sample, rows = _spaced(table, columns)
     used, _ = columns_of(sample, None, None)
     encoder = scaled(used)
-    found = cluster(_dense(encoder.fit_transform(frame_of(sample, used))), count)
+    found = cluster(
+        _dense(encoder.fit_transform(frame_of(sample, used))), count if isinstance(count, int) else count(rows)
+    )
     numbers = np.empty(rows, dtype=np.int32)
     for first, batch in _batches(table, list(used)):
         points = _dense(encoder.transform(frame_of(batch, used)))

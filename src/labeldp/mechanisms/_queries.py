@@ -306,14 +306,15 @@ class NoisyMean(CellQuery):
 
 
 def cell_numbers(cells: object) -> Int[np.ndarray, "n"]:
-    """Cells as numbers from 0, in four bytes each where that is enough."""
+    """Cells as numbers from 0, in four bytes each where that is enough; of clusters, their ``numbers``."""
+    cells = getattr(cells, "numbers", cells)
     array = np.asarray(cells)
     if np.ma.is_masked(cells):
         raise InputError("expected the number of each row's cell, found rows without one; give them a cell")
     if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0:
         raise InputError(
             f"expected the number of each row's cell as integers of shape (rows,), found {array.dtype} of shape "
-            f"{array.shape}; number the cells from 0"
+            f"{array.shape}; number the cells from 0, as pandas.factorize does"
         )
     if array.min() < 0 or array.max() > array.size + _MOST_EMPTY:
         raise InputError(f"expected cells numbered from 0 without large gaps, found {array.min()} to {array.max()}")

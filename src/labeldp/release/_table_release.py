@@ -326,7 +326,10 @@ def _clustered(table: Table, asked: Asked, clusters: object) -> None:
             f"expected the mechanism {CLUSTER!r} or {PEER!r} with the clusters of rows (--clusters), found {found}"
         )
     if asked.delta and asked.mechanism != PEER:
-        raise InputError(f"expected no delta for {asked.mechanism!r}, which has no need of it, found {asked.delta!r}")
+        raise InputError(
+            f"expected no delta for {asked.mechanism!r}, which has no need of it, found {asked.delta!r}; a budget's "
+            "is part of it (--budget EPSILON,DELTA)"
+        )
     _public(table, [clusters] if isinstance(clusters, str) else [], "cluster")
 
 

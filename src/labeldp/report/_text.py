@@ -13,6 +13,7 @@ from rich.text import Text
 
 from labeldp._checks import printable
 from labeldp.bounds import Plan
+from labeldp.mechanisms import noise_deviation
 from labeldp.privacy import Budget, Guarantee, shown_above
 from labeldp.release import Accounted, Certificate, Entry, TableRelease, Verdict
 
@@ -59,12 +60,22 @@ def _kept(certificate: Certificate) -> dict[str, str]:
     if expects is None:
         return {}
     kept, share = expects.truth_probability, expects.clean_share
-    clusters = len(certificate.law["keep"]) if certificate.law["kind"] == "cluster" else 0
-    more = f", beside what the class distributions of {clusters:,} clusters say" if clusters else ""
-    return {
+    alone = ", by labels alone" if certificate.law["kind"] == "cluster" else ""
+    told = {
         "truth kept": f"{kept:.1%} of rows, expected: what is released contains the true class",
-        "worth": f"{int(rows * share):,} clean rows of {rows:,} ({share:.1%}), expected{more}",
+        "worth": f"{int(rows * share):,} clean rows of {rows:,} ({share:.1%}), expected{alone}",
     }
+    return told | ({"clusters": _clusters(certificate)} if alone else {})
+
+
+def _clusters(certificate: Certificate) -> str:
+    """What the counts of clusters are worth, from how large they are and how large the noise on them is."""
+    clusters, noise = len(certificate.law["keep"]), noise_deviation(certificate.draws[0].law)
+    rows = certificate.rows / clusters
+    return (
+        f"{clusters:,} of {rows:,.0f} rows each on average, whose counts of classes have noise of {noise:,.1f} rows; "
+        "'labeldp learn' learns from both"
+    )
 
 
 def verdict_text(verdict: Verdict) -> Parts:
