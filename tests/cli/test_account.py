@@ -4,6 +4,9 @@ import re
 
 import pytest
 
+from labeldp import Classes, Curator, PeerExchange, cluster_response
+from labeldp.mechanisms import ExchangedLabels
+from labeldp.privacy import Budget
 from labeldp.release import accounted
 
 
@@ -37,7 +40,7 @@ def test_what_is_printed_is_the_account(run, three):
         assert delta <= float(row[0]) <= delta * 1.01
     assert all(row[2] == "if all were fixed beforehand" for row in rows)
     told = " ".join(ran.out.split())
-    assert "replacing one row's label changes the probability of anything in these 3 releases together" in told
+    assert "replacing one row's label changes the probability of anything in these 3 requests together" in told
     assert "at most exp(1.5)." in told
     assert re.search(r"fixed before the first result was seen .* exp\(1\.4\d+\), plus 1e-06\.", told)
     assert "All releases of 'y' count as being of the same rows." in told
@@ -55,9 +58,41 @@ def test_a_ledger_is_said_to_keep_no_law(run, three, table):
     laws, worst = (dict(accounted(paths, deltas=[0.1])[0].at_deltas)[0.1] for paths in (three, [ledger]))
     assert laws < worst < 1.5
     both = run("account", *three, ledger)
-    assert "y: 3 releases" in both.out
+    assert "y: 3 requests in 3 folders" in both.out
     assert "y: 3 charges" in both.out
     assert "are shown apart" in both.out
+
+
+def test_what_counts_once_is_said(run, three):
+    """A folder that is named again, and the certificate of one, are counted once and named; nothing else is."""
+    one = three[0]
+    ran = run("account", one, one, three[1], one / "certificate.json")
+    assert "y: 2 requests in 2 folders" in ran.out
+    assert f"counted once: {one}, {one / 'certificate.json'}." in " ".join(ran.out.split())
+    assert "counted once" not in run("account", *three).out
+    assert "y: 1 request, of" in run("account", one / "certificate.json").out
+
+
+def test_requests_of_clusters_are_counted_apart_from_folders(run, tmp_path):
+    """A release in clusters is two requests in one folder; a delta of theirs is shown with its charge."""
+    space = Classes(["no", "yes"])
+    curator = Curator(["no", "yes"] * 20, space, budget=9.0, name="ill", ledger=tmp_path / "ledger")
+    cluster_response(curator, [0, 1] * 20, 1.0).release.save(tmp_path / "one")
+    ran = run("account", tmp_path / "one")
+    assert "ill: 2 requests in 1 folder, of at most 40 rows each" in ran.out
+    assert "none" not in ran.out
+
+
+def test_none_is_explained(run, tmp_path):
+    """Where requests fail themselves with more than a delta, no epsilon goes with it, and that is said; ledgers too."""
+    space, budget = Classes(["no", "yes"]), Budget(9.0, 1e-3)
+    curator = Curator(["no", "yes"] * 20, space, budget=budget, name="ill", ledger=tmp_path / "ledger")
+    curator.answer(ExchangedLabels(space, PeerExchange(0.1, 0.5), [0, 1] * 20, 1e-4)).save(tmp_path / "one")
+    ran = run("account", tmp_path / "one")
+    assert ["1e-09", "none", "if all were fixed beforehand"] in cells(ran.out)
+    assert "none: these requests themselves fail with a larger probability." in " ".join(ran.out.split())
+    (charge, _) = cells(run("ledger", tmp_path / "ledger").out)
+    assert charge[4] == "0.0001"
 
 
 def test_void_charges_cost_nothing(release, run, table, tmp_path, monkeypatch):

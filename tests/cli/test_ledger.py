@@ -28,9 +28,9 @@ def test_charges_totals_and_states(release, run, table, tmp_path, monkeypatch):
     assert (ran.code, ran.err) == (0, "")
     first, lost, second, total = rows(ran.out)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", first[0])
-    assert first[1:] == ["y", "randomized-response", "0.5", "person", "30", "released", str(tmp_path / "one")]
-    assert lost[1:] == ["y", "randomized-response", "0.25", "person", "30", "void", str(tmp_path / "lost")]
-    assert second[1:] == ["y", "randomized-response", "1", "person", "30", "released", str(tmp_path / "two")]
+    assert first[1:] == ["y", "randomized-response", "0.5", "0", "person", "30", "released", str(tmp_path / "one")]
+    assert lost[1:] == ["y", "randomized-response", "0.25", "0", "person", "30", "void", str(tmp_path / "lost")]
+    assert second[1:] == ["y", "randomized-response", "1", "0", "person", "30", "released", str(tmp_path / "two")]
     assert total == ["y", "1.5", "2", "0", "0", "by sums"]
 
 

@@ -275,6 +275,17 @@ def test_cells_and_rows_that_the_answer_does_not_know_are_refused():
             fit(np.eye(4), answer, np.array([0, 1, 1]))
 
 
+@pytest.mark.usefixtures("as_users_call")
+def test_cells_must_be_given():
+    """Soft labels need the cells of rows, and a table needs what gives rows theirs: both are errors in words."""
+    answer = histogram(np.array([0, 1, 1]), np.array([0, 1, 1]), 1.0)
+    with pytest.raises(InputError, match=r"the cell of each of the 3 rows .* found none; give cells="):
+        SoftLabelClassifier().fit(np.eye(3), answer)
+    for cells in (None, np.array([0, 1, 1])):
+        with pytest.raises(InputError, match="expected clusters that predict the cell of a row, found str"):
+            CellClassifier("a").fit(np.eye(3), answer, cells)
+
+
 def test_learning_from_cells_draws_nothing():
     """Fitting asks the curator for nothing: what was spent stays what the answer cost."""
     features, codes = problem(60)

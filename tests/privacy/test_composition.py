@@ -384,3 +384,14 @@ def test_what_cannot_be_composed_is_refused():
     many = Composition.of([(charge(0.1), None)] * ((1 << 14) + 1))
     with pytest.raises(InputError, match="use sums"):
         many.delta_at(1.0)
+
+
+@given(st.floats(0.0, 4.0))
+@settings(derandomize=True, max_examples=100, deadline=None)
+def test_a_delta_is_a_bound_as_it_prints(epsilon):
+    """The delta at an epsilon prints as a decimal that is no less than what was computed in binary."""
+    found = composed([ResponseChannel.at(3, 0.5)] * 9)
+    (laws,) = found._readings
+    computed = max(law.delta_at(math.nextafter(epsilon, 0.0)) for law in laws)
+    assert Fraction(repr(found.delta_at(epsilon))) >= Fraction(computed)
+    assert found.delta_at(epsilon) == pytest.approx(computed, rel=1e-15)

@@ -5,6 +5,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,4 +134,21 @@ def test_power_above_of_a_large_unit_is_quick_and_right():
 def test_shown_numbers_are_rounded_up(value, digits):
     """What people read is at least the number, and less than one unit of its last digit above."""
     shown = Decimal(shown_above(value, digits))
-    assert Decimal(value) <= shown <= Decimal(value) * (1 + Decimal(10) ** (1 - digits))
+    exact = Decimal(repr(value))
+    assert exact <= shown <= exact * (1 + Decimal(10) ** (1 - digits))
+
+
+@given(st.decimals(min_value=Decimal("1e-10"), max_value=Decimal(1000), allow_nan=False, allow_infinity=False))
+@settings(derandomize=True, max_examples=200, deadline=None)
+def test_what_is_shown_of_a_bound_is_a_bound(value):
+    """A float that was certified is shown as no less than the truth, and so is an exact sum."""
+    for bound in (printed_above(value), float_above(value), value):
+        assert all(Decimal(shown_above(bound, digits)) >= value for digits in (3, 7, 17))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(1e-8, "0.00000001"), (1.05, "1.05"), (0.1, "0.1"), (2, "2"), (np.float64(0.3), "0.3")]
+)
+def test_what_was_asked_for_is_shown_as_it_was(value, shown):
+    """Floats whose binary value is a little more than what they print as are shown as that."""
+    assert shown_above(value, 7) == shown

@@ -118,7 +118,11 @@ BAD = {
     "missing clusters": (lambda c: cluster_response(c, np.full(1200, np.nan), 1.0), InputError, "as integers"),
     "negative clusters": (lambda c: cluster_response(c, CLUSTERS - 1, 1.0), InputError, "numbered from 0"),
     "share": (lambda c: cluster_response(c, CLUSTERS, 1.0, share=1.5), InputError, "between 0 and 1"),
-    "no share": (lambda c: cluster_response(c, CLUSTERS, 1.0, share=0.0), InputError, "between 0 and 1"),
+    "no share": (
+        lambda c: cluster_response(c, CLUSTERS, 1.0, share=0.0),
+        InputError,
+        "takes 1 too, with split='epsilon'",
+    ),
     "all rows": (lambda c: cluster_response(c, CLUSTERS, 1.0, share=1, split="rows"), InputError, "between 0 and 1"),
     "no clusters": (lambda c: cluster_response(c, [], 1.0), InputError, "as integers"),
     "unknown clusters": (lambda c: cluster_response(c, [None] * 1200, 1.0), InputError, "as integers"),

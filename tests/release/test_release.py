@@ -421,3 +421,21 @@ def test_a_changed_folder_is_not_loaded(plain, tmp_path):
     (folder / "data.parquet").write_bytes(data)
     with pytest.raises(VerificationError):
         Release.load(folder)
+
+
+@pytest.mark.parametrize("keep", [["x"], "all", []], ids=str)
+def test_columns_are_not_kept_without_their_table(plain, tmp_path, keep):
+    """Columns that were named without a table are refused, and nothing is written."""
+    with pytest.raises(InputError, match="expected the table whose columns to keep, found none; give it"):
+        plain.save(tmp_path / "out", keep=keep)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("table", [None, pa.table({"a": range(60), "b": range(60), "ab": range(60)})], ids=bool)
+def test_one_name_is_no_list_of_letters(plain, tmp_path, table):
+    """A text that is not 'all' is refused, also where its letters are columns."""
+    with pytest.raises(
+        InputError, match=r"expected keep as a list of columns or 'all', found 'ab'; write keep=\['ab'\]"
+    ):
+        plain.save(tmp_path / "out", table, keep="ab")
+    assert not any(tmp_path.iterdir())

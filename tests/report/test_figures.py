@@ -1,5 +1,6 @@
 """Figures: written in the format that was asked for, with the numbers of the plan."""
 
+import dataclasses
 import re
 import sys
 
@@ -10,7 +11,7 @@ from labeldp.errors import InputError, MissingExtraError, OutputError
 from labeldp.privacy import Charge, Composition, Guarantee, Rows
 from labeldp.release import Accounted
 from labeldp.report import account_text, save_account_figure, save_lines, save_plan_figure
-from labeldp.report._figures import curves
+from labeldp.report._figures import by_sums, curves
 
 STARTS = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF-"}
 LINES = {f"line {i}": [(0.1, 0.0), (1.0, float(i))] for i in range(9)}
@@ -93,10 +94,33 @@ def test_every_account_is_drawn(tmp_path):
     failing = save_account_figure(accounts(0.1), tmp_path / "failing.svg").read_text(encoding="utf-8")
     assert "by sums" in failing
     assert "fixed beforehand" not in failing
+    assert "in the table" in text
+    assert "in the table" not in failing
     tables = [part for part in account_text(accounts(0.1)) if hasattr(part, "columns")]
     assert [[str(cell) for cell in table.columns[1].cells] for table in tables] == [["4.5", "none"]] * 3
     with pytest.raises(InputError, match="expected charges to draw"):
         save_account_figure([], tmp_path / "none.svg")
+
+
+@pytest.mark.parametrize(
+    ("delta", "deltas"), [(0.0, [1e-12, 1e-2]), (1e-5, [9e-5, 1e-2]), (0.1, [0.9, 0.9]), (0.2, [])]
+)
+def test_sums_are_drawn_where_they_hold(delta, deltas):
+    """Below the sum of the deltas there is no epsilon by sums; where they add up to one there is none at all."""
+    each = accounts(delta)[0]
+    assert by_sums(each) == [(pytest.approx(at), 4.5) for at in deltas]
+    assert all(at >= each.composition.delta for at, _ in by_sums(each))
+
+
+def test_points_that_were_asked_for_are_marked(tmp_path, monkeypatch):
+    """Every delta and epsilon of the table that has both is a mark, and no other is."""
+    (each, *_) = accounts()
+    each = dataclasses.replace(each, deltas=(1e-9, 1e-6), epsilons=(4.0, 4.5))
+    marked = []
+    monkeypatch.setattr("labeldp.report._figures.save_lines", lambda *given: marked.extend(given[-1]) or given[1])
+    save_account_figure([each], tmp_path / "figure.svg")
+    assert marked == [*each.at_deltas, (each.at_epsilons[0][1], 4.0)]
+    assert each.at_epsilons[1] == (4.5, 0.0)  # no place on a logarithmic axis
 
 
 def test_more_lines_than_markers(tmp_path):

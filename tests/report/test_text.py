@@ -1,16 +1,22 @@
 """What is printed of names that somebody else chose: the names themselves, and nothing that acts on a terminal."""
 
+import dataclasses
 import io
 import json
+import math
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from labeldp import Classes
 from labeldp.bounds import plan
 from labeldp.cli import main
+from labeldp.learning._estimates import Bounds, Estimate, mean_of_rows
+from labeldp.learning._scores import Scores
+from labeldp.privacy import Budget
 from labeldp.release import Ledger, release_table, spent_by_data, verify
-from labeldp.report import ledger_text, plan_text, release_text, verdict_text
+from labeldp.report import ledger_text, plan_text, release_text, scores_text, verdict_text
 
 MARKUP = [
     "[red]x[/red]",
@@ -131,3 +137,59 @@ def test_an_option_that_is_missing_is_a_dash():
     text = printed(plan_text(plan(10, 100, 1.0, [1e-16, 1.0])))
     (line,) = [line for line in text.splitlines() if line.startswith("│ randomized-response") and line.count("│") == 4]
     assert [cell.strip() for cell in line.split("│")[2:4]] == ["-", f"{plan(10, 100, 1.0).options[0].clean_share:.2%}"]
+
+
+def shares(estimate, **scores):
+    """The figures of a printed table by their names, of predictions with this accuracy."""
+    loss = mean_of_rows(np.array([0.5, 0.7]), 0.95)
+    text = printed(scores_text(Scores(9, loss, estimate, log_loss=loss, **scores), ["a", "b"], "labels"))
+    return {
+        line[0]: line[1:] for row in text.splitlines() if len(line := [c.strip() for c in row.split("│")[1:-1]]) > 2
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "low", "high", "told"),
+    [
+        (2.127, 0.3, 1.0, 1.0, ("unknown", "0.0% to 100.0%")),
+        (-0.5, 0.1, 0.0, 0.0, ("unknown", "0.0% to 100.0%")),
+        (2.127, 2.0, 0.0, 1.0, ("unknown", "0.0% to 100.0%")),
+        (math.nan, math.inf, 0.0, 1.0, ("unknown", "0.0% to 100.0%")),
+        (-0.014, 0.2, 0.0, 0.348, ("0.0%", "0.0% to 34.8%")),
+        (1.002, 0.1, 0.8, 1.0, ("100.0%", "80.0% to 100.0%")),
+        (1.0, 0.0, 1.0, 1.0, ("100.0%", "100.0% to 100.0%")),
+        (1.0 + 2**-52, 0.0, 1.0, 1.0, ("100.0%", "100.0% to 100.0%")),
+        (0.0, 0.0, 0.0, 0.0, ("0.0%", "0.0% to 0.0%")),
+        (0.5, 0.1, 0.3, 0.7, ("50.0%", "30.0% to 70.0%")),
+    ],
+)
+def test_no_share_is_shown_that_cannot_be(value, error, low, high, told):
+    """Estimates beyond 0 to 100 % are the nearest end, or unknown where no share is in their interval; no loss then."""
+    found = shares(Estimate(value, error, low, high), auc=Estimate(value, error, low, high))
+    assert tuple(found["accuracy"]) == tuple(found["area under the ROC"]) == told
+    assert (found["log loss, nats"] == ["unknown", "unknown"]) == (told[0] == "unknown")
+
+
+def test_bounds_are_shares():
+    """What accuracy lies between is never below 0 % or above 100 %."""
+    found = shares(Bounds(-0.2, 1.3, 0.0, 1.0))
+    assert found["accuracy lies between"] == ["0.0% and 100.0%", "0.0% to 100.0%"]
+    assert found["log loss, nats"][0] == "0.6000"
+
+
+def test_the_likelihood_says_whose_it_is():
+    """It is that of released labels, where they are released; public labels have no other."""
+    each = Scores(9, Estimate(0.1, 0.1, 0.0, 0.2), Estimate(0.5, 0.1, 0.3, 0.7))
+    name = "log likelihood of released labels, nats over an even guess"
+    assert name in printed(scores_text(each, ["a", "b"], "labels"))
+    public = printed(scores_text(each, ["a", "b"], "labels", public=True))
+    assert name not in public
+    assert "log likelihood, nats over an even guess" in public
+
+
+def test_a_delta_that_was_spent_is_said(tmp_path):
+    """What is spent has its delta where there is one."""
+    done = released(tmp_path, "x")
+    assert "epsilon 1 of 1 for this label so far" in printed(release_text(done))
+    some = dataclasses.replace(done, spent=(0.5, 1e-8), budget=Budget(1.0, 1e-6))
+    assert "epsilon 0.5 of 1 and delta 1e-08 of 1e-06 for this label so far" in printed(release_text(some))

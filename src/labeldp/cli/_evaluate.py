@@ -36,4 +36,4 @@ def evaluate(
     loaded = TableModel.load(model)
     found_scores = judged(loaded, table, label, public=labels_are_public)
     by = "labels that you declared public" if labels_are_public else "released labels"
-    show(*scores_text(found_scores, loaded.space.points, by))
+    show(*scores_text(found_scores, loaded.space.points, by, public=labels_are_public))

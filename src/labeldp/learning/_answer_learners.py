@@ -84,6 +84,11 @@ class CellClassifier(_AnswerClassifier):
                 of its rows if it has them, else what it predicts.
         """
         answer = answered(y, QUERIES)
+        if not hasattr(self.clusters, "predict"):
+            raise InputError(
+                f"expected clusters that predict the cell of a row, found {type(self.clusters).__name__}; give those "
+                "of labeldp.learning.clusters.cluster, or a fitted KMeans"
+            )
         known = getattr(self.clusters, "numbers", None) if cells is None else cells
         features = indexable_rows(X)
         if features.shape[0] != answer.rows:
@@ -137,16 +142,22 @@ class SoftLabelClassifier(MetaEstimatorMixin, _AnswerClassifier):
         self.estimator = estimator
         self.smallest_weight = smallest_weight
 
-    def fit(self, X: Any, y: Answer, cells: Any, sample_weight: Any = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Answer, cells: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
         """Fit on features of n rows, in any form that the classifier takes.
 
         Args:
             X: Features of the n rows that the answer is about.
             y: The answer to ``NoisyHistogram``, ``NoisyArgmax`` or ``ExchangedLabels``.
-            cells: The cell of each row that the curator was asked about: numbers from 0, or ``Clusters``.
+            cells: The cell of each row that the curator was asked about: numbers from 0, or ``Clusters``. They must
+                be given.
             sample_weight: Weights of rows.
         """
         answer, features = answered(y, QUERIES), indexable_rows(X)
+        if cells is None:
+            raise InputError(
+                f"expected the cell of each of the {answer.rows} rows that the answer is about, found none; give "
+                "cells= that the curator was asked about"
+            )
         if features.shape[0] != answer.rows:
             raise InputError(f"expected the {answer.rows} rows that the answer is about, found {features.shape[0]}")
         numbers = numbers_of(cells, answer.rows)

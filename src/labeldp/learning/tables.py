@@ -23,6 +23,7 @@ from jaxtyping import Float
 from labeldp.errors import InputError, LabelError, MissingExtraError, OutputError, VerificationError
 from labeldp.learning._scores import Scores, scores
 from labeldp.learning._selection import gain
+from labeldp.mechanisms import ExchangedLabels
 from labeldp.privacy import ClusterChannel, LabelSpace
 from labeldp.release import Answer, Certificate, Release, clusters_in, is_answer, public_columns, public_table
 
@@ -259,9 +260,15 @@ def _learned_from_peers(
     folder: Path, table: pa.Table, model: str, method: str | None, features: Sequence[str] | None
 ) -> Learned:
     """A model from labels that peers exchanged inside clusters; how good it is, these labels do not say."""
+    answer = Answer.load(folder)
+    if answer.query != ExchangedLabels.name:
+        raise InputError(
+            f"expected released labels, or what peers exchanged, found the answer to {answer.query}; open it with "
+            "Answer.load and learn with CellClassifier, SoftLabelClassifier or MomentClassifier"
+        )
     if method is not None:
         raise InputError(f"expected no method for labels that peers exchanged, found {method!r}; leave it out")
-    answer, cells = Answer.load(folder), clusters_in(folder)
+    cells = clusters_in(folder)
     columns, left_out = columns_of(table, features, None)
     (estimator, *_) = _estimators(columns, model, _EXCHANGED)
     fitted = estimator.fit(frame_of(table, columns), answer, model__cells=cells)

@@ -175,7 +175,8 @@ class Composition:
     def _delta_at(self, epsilon: float) -> float:
         # a float stands for the decimal that it prints as well, which may be a little less
         smaller = math.nextafter(epsilon, 0.0)
-        return min(max((law.delta_at(smaller) for law in laws), default=0.0) for laws in self._readings)
+        found = min(max((law.delta_at(smaller) for law in laws), default=0.0) for laws in self._readings)
+        return float_above(Decimal(found))  # a bound as the decimal that it prints as, too
 
     @property
     def _failure(self) -> float:

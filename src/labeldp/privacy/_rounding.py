@@ -78,8 +78,16 @@ def power_above(ratio: Fraction, exponent: int) -> Fraction:
 
 
 def shown_above(value: Decimal | float, digits: int) -> str:
-    """A number for people, rounded up to some significant digits."""
-    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)).normalize():f}"
+    """A number for people, rounded up to some significant digits; a float is the decimal that it prints as.
+
+    A float that was asked for means that decimal: 1.05 is shown as 1.05, though its binary value is a little more. One
+    that was certified is a bound as that decimal: ``printed_above`` and ``float_above`` return a float d only when
+    ``Decimal(repr(d))`` is at least the truth; what is found by bisection (``Composition.epsilon_at``,
+    ``GaussianNoise.epsilon``, the epsilons of peers) is tried at a number no larger than that decimal, and a delta
+    falls as epsilon grows. Rounding up a number that is at least the truth gives one that is.
+    """
+    exact = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
+    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact).normalize():f}"
 
 
 def exp_above(epsilon: float) -> Decimal:

@@ -36,6 +36,8 @@ class Accounted:
             that keeps its guarantee.
         one_table: Whether row numbers were declared to mean the same rows in all releases.
         unknown: Sources without all rows, whose numbers of candidates count as the worst.
+        repeated: Sources of releases that other sources are of too, and that count once.
+        folders: How many folders hold what counts; 0 where some of it is certificates alone, or a ledger.
         deltas: The deltas that are shown.
         epsilons: The epsilons that were asked for.
     """
@@ -48,6 +50,8 @@ class Accounted:
     ledger: bool = False
     one_table: bool = False
     unknown: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
+    folders: int = 0
     deltas: tuple[float, ...] = ()
     epsilons: tuple[float, ...] = ()
 
@@ -182,6 +186,8 @@ def _released(sources: Sequence[_Source], one_table: bool) -> Accounted:
         rows=max(source.certificate.rows for source in sources),
         one_table=one_table,
         unknown=tuple(source.path for source in kept if source.guessed),
+        repeated=tuple(source.path for source in sources if all(source is not each for each in kept)),
+        folders=len(kept) if all(Path(source.path).is_dir() for source in kept) else 0,
     )
 
 

@@ -133,7 +133,7 @@ class Answer:
 
         Raises:
             InputError: The answer has no line for each row of a table, the table has another number of rows, no
-                column was declared public, or a column has the name of one that is added.
+                column was declared public, columns were without a table, or one has the name of one that is added.
             OutputError: The folder exists.
 
         Example:
@@ -150,7 +150,7 @@ class Answer:
         name, form = label or self.certificate.label, form_of(self.law)
         if table is not None and not form.by_row:
             raise InputError(f"expected no table beside the answer to {self.query}, which has no line for each row")
-        public = pa.table({}) if table is None else declared_public(pa.table(table), keep)
+        public = declared_public(table, keep)
         if table is not None and public.num_rows != len(self.value):
             raise InputError(f"expected a table of {len(self.value)} rows like the answer, found {public.num_rows}")
         added = form.names(name, self.space)

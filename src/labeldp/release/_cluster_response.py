@@ -329,7 +329,9 @@ def _parts(numbers: Int[np.ndarray, "n"], split: Split, share: float) -> _Parts:
     if split not in get_args(Split):
         raise InputError(f"expected a split of epsilon or rows, found {split!r}")
     if not 0 < _checks.number(share, "share") < 1 and (share != 1 or split == "rows"):
-        raise InputError(f"expected a share between 0 and 1, found {share!r}")
+        raise InputError(
+            f"expected a share between 0 and 1, found {share!r}; cluster_response takes 1 too, with split='epsilon'"
+        )
     if split == "epsilon":
         every = np.arange(len(numbers))
         return _Parts(numbers, every, every, split, float(share))

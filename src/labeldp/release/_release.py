@@ -194,12 +194,12 @@ class Release:
             label: The name that the released columns begin with, by default the curator's name of the labels.
 
         Raises:
-            InputError: No column was declared public, the table has another number of rows, or a column has the
-                name of the label or of a released column.
+            InputError: No column was declared public, columns were without a table, the table has another number of
+                rows, or a column has the name of the label or of a released column.
             OutputError: The folder exists.
         """
         name = label or self._certified().label
-        public = pa.table({}) if table is None else declared_public(pa.table(table), keep)
+        public = declared_public(table, keep)
         if table is not None and public.num_rows != len(self):
             raise InputError(f"expected a table of {len(self)} rows like the release, found {public.num_rows}")
         added = self._table(name)

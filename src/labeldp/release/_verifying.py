@@ -94,7 +94,7 @@ def read_certificate(folder: Path) -> Certificate:
         return Certificate.from_json((folder / CERTIFICATE).read_text(encoding="utf-8"))
     except (OSError, UnicodeError):
         raise VerificationError(
-            f"expected a release with a {CERTIFICATE} in {folder}, found none; 'labeldp release' makes one"
+            f"expected a release with a {CERTIFICATE} in {folder}, found none; answer.save or labeldp release makes one"
         ) from None
 
 

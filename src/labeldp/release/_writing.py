@@ -61,20 +61,26 @@ class FileWriter:
         self._writer.close()
 
 
-def declared_public(table: pa.Table, keep: Sequence[str] | str | None) -> pa.Table:
-    """The columns of a table that were declared public.
+def declared_public(given: object, keep: Sequence[str] | str | None) -> pa.Table:
+    """The columns of a table that were declared public; none where there is no table.
 
     Raises:
-        InputError: None were declared, or one does not exist.
+        InputError: None were declared, one does not exist, or there is no table to keep any of.
     """
-    table = without_index(table)
+    if isinstance(keep, str) and keep != "all":
+        raise InputError(f"expected keep as a list of columns or 'all', found {keep!r}; write keep=[{keep!r}]")
+    if given is None:
+        if keep is not None:
+            raise InputError("expected the table whose columns to keep, found none; give it, or leave keep out")
+        return pa.table({})
+    table = without_index(pa.table(given))
     names = table.column_names
     if keep is None:
         raise InputError(
             f"expected the public columns of the table, found no declaration; write keep=[...] or keep='all' for "
             f"{', '.join(map(str, names[:20]))}, without the true label"
         )
-    chosen = names if isinstance(keep, str) and keep == "all" else list(keep)
+    chosen = names if isinstance(keep, str) else list(keep)
     if missing := [name for name in chosen if name not in names]:
         raise InputError(f"expected public columns of the table, found {missing[0]!r}, which is none")
     return table if chosen is names else table.select(chosen)

@@ -50,23 +50,39 @@ def save_account_figure(found: Sequence[Accounted], path: Path) -> Path:
     if not found:
         raise InputError("expected charges to draw, found none; give a release, or a ledger that has some")
     lines: dict[str, Sequence[tuple[float, float]]] = {}
+    marked: list[tuple[float, float]] = []
     for each in found:
         name = printable(each.label).replace("$", r"\$")
         if points := [point for point in each.curve if math.isfinite(point[1])]:
             lines[f"fixed beforehand: {name}"] = points
-        lines[f"by sums: {name}"] = [
-            (delta, each.composition.epsilon) for delta in (each.curve[0][0], each.curve[-1][0])
-        ]
-    return save_lines(lines, path, "What all releases cost together", "delta", "epsilon")
+        if points := by_sums(each):
+            lines[f"by sums: {name}"] = points
+        shown = [*each.at_deltas, *((delta, epsilon) for epsilon, delta in each.at_epsilons)]
+        marked += [(delta, epsilon) for delta, epsilon in shown if delta > 0 and math.isfinite(epsilon)]
+    return save_lines(lines, path, "What all releases cost together", "delta", "epsilon", marked)
+
+
+def by_sums(each: Accounted) -> list[tuple[float, float]]:
+    """The epsilon by sums over delta: only from the sum of the deltas on, below which sums promise nothing."""
+    whole, (first, _), (last, _) = each.composition, each.curve[0], each.curve[-1]
+    start = max(whole.delta, first)
+    return [(start, whole.epsilon), (max(start, last), whole.epsilon)] if start < 1 else []
 
 
 def save_lines(
-    lines: dict[str, Sequence[tuple[float, float]]], path: Path, title: str, x_label: str, y_label: str
+    lines: dict[str, Sequence[tuple[float, float]]],
+    path: Path,
+    title: str,
+    x_label: str,
+    y_label: str,
+    marked: Sequence[tuple[float, float]] = (),
 ) -> Path:
-    """Named lines over a logarithmic axis."""
+    """Named lines over a logarithmic axis, and points that are marked because they are in a table too."""
     figure, axes = _figure(path)
     for marker, (name, points) in zip(_MARKERS * len(lines), lines.items(), strict=False):
         axes.plot(*zip(*points, strict=True), marker=marker, label=name)
+    if marked:
+        axes.scatter(*zip(*marked, strict=True), marker="x", color="black", zorder=3, label="in the table")
     axes.set(xscale="log", xlabel=x_label, ylabel=y_label, title=title)
     return _saved(figure, axes, path)
 
@@ -92,7 +108,8 @@ def _saved(figure: Any, axes: Any, path: Path) -> Path:
     axes.grid(alpha=0.3)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")
-    axes.set_xticks(sorted({float(x) for line in axes.lines for x in line.get_xdata() if len(line.get_xdata()) > 2}))
+    if ticks := {float(x) for line in axes.lines for x in line.get_xdata() if len(line.get_xdata()) > 2}:
+        axes.set_xticks(sorted(ticks))
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize="small")
     try:

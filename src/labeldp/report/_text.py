@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
 _SHOWN_COLUMNS = 12
 _SHOWN_CLASSES = 12
 _USUAL_DELTA = 1e-6
+_PRINTED = 0.0005  # half of the last digit of a share in per cent
 
 _UNITS = (
     "labels of units with many rows have more noise each, so units with few rows count for more in the model; where "
@@ -47,7 +48,8 @@ def release_text(done: TableRelease) -> Parts:
     _row(lines, "output", str(done.output))
     _row(lines, "ledger", str(done.ledger))
     most = done.budget
-    at = f" at delta {most.delta:g}" if most.concentrated else ""
+    at = f" and delta {_delta(done.spent[1])} of {most.delta:g}" if done.spent[1] else ""
+    at = f" at delta {most.delta:g}" if most.concentrated else at
     told = f"epsilon {shown_above(done.spent[0], 7)} of {shown_above(most.epsilon, 7)}{at} for this label so far"
     _row(lines, "spent", f"{told}, by all releases that the ledger knows")
     _row(lines, "your notes", f"{done.notes_file} says what kept columns tell of labels: read it before you share")
@@ -135,7 +137,9 @@ def plan_text(found: Plan) -> Parts:
 
 def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, float, Budget]]) -> Parts:
     """All charges, and for each label of each data set what is spent of which budget."""
-    charges = _table("charges", ["time (UTC)", "label", "mechanism", "epsilon", "unit", "rows", "state", "output"])
+    charges = _table(
+        "charges", ["time (UTC)", "label", "mechanism", "epsilon", "delta", "unit", "rows", "state", "output"]
+    )
     for entry in entries:
         rows = sum(stop - start for start, stop in entry.rows.ranges)
         _row(
@@ -144,6 +148,7 @@ def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, flo
             entry.label,
             entry.mechanism,
             shown_above(entry.guarantee.epsilon, 7),
+            _delta(entry.guarantee.delta),
             entry.guarantee.unit,
             f"{rows:,}",
             entry.state,
@@ -185,7 +190,8 @@ def account_text(found: Sequence[Accounted]) -> Parts:
 def _account_table(each: Accounted) -> Table:
     """Epsilons and deltas that go together, rounded up."""
     whole = each.composition
-    title = f"{each.label}: {_releases(each)}, of at most {each.rows:,} rows each"
+    folders = f" in {_count(each.folders, 'folder')}" if each.folders else ""
+    title = f"{each.label}: {_requests(each)}{folders}, of at most {each.rows:,} rows each"
     table = _table(title, ["delta", "epsilon", "holds"])
     _row(table, _delta(whole.delta), shown_above(whole.epsilon, 7), "however they were chosen (by sums)")
     pairs = [(repr(delta), epsilon) for delta, epsilon in each.at_deltas]
@@ -201,7 +207,7 @@ def _account_lines(each: Accounted) -> list[str]:
     whose = "one row's label" if each.unit == "row" else f"all labels of one {each.unit}"
     whole, (delta, epsilon) = each.composition, next(pair for pair in each.at_deltas if pair[0] >= _USUAL_DELTA)
     sums = f"exp({shown_above(whole.epsilon, 7)})" + (f", plus {_delta(whole.delta)}" if whole.delta else "")
-    what = f"these {_releases(each)} together" if len(whole.charges) > 1 else "this one alone"
+    what = f"these {_requests(each)} together" if len(whole.charges) > 1 else "this one alone"
     assumed = _assumed(charge.guarantee for charge in whole.charges)
     known = "Whatever else someone knows" + (", as long as what is assumed below holds" if assumed else "")
     lines = [f"{known}, replacing {whose} changes the probability of anything in {what} by a factor of at most {sums}."]
@@ -210,6 +216,8 @@ def _account_lines(each: Accounted) -> list[str]:
             " If it was fixed before the first result was seen how many there would be, of which rows and with which "
             f"laws, by a factor of at most exp({shown_above(epsilon, 7)}), plus {delta!r}."
         )
+    if any(not math.isfinite(epsilon) for _, epsilon in each.at_deltas):
+        lines.append("none: these requests themselves fail with a larger probability.")
     if each.ledger:
         lines.append(
             "A ledger keeps no law: each charge counts as the worst mechanism with its epsilon, or with its rho where "
@@ -223,19 +231,24 @@ def _account_lines(each: Accounted) -> list[str]:
         same = "" if each.ledger else f", and {each.unit!r} is taken to tell the same units apart in all"
         lines.append(f"A unit may have several rows: laws are not used, all count for each unit{same}.")
     lines += [f"Without all its rows, {path} counts with the fewest candidates." for path in each.unknown]
+    if each.repeated:
+        lines.append(f"Named again, or of a release that counts already, so counted once: {', '.join(each.repeated)}.")
     return [*lines, *assumed]
 
 
-def _releases(each: Accounted) -> str:
-    count = len(each.composition.charges)
-    return f"{count:,} {'charge' if each.ledger else 'release'}{'' if count == 1 else 's'}"
+def _requests(each: Accounted) -> str:
+    return _count(len(each.composition.charges), "charge" if each.ledger else "request")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _delta(value: float) -> str:
     """A failure probability of three digits, rounded up."""
     if not value:
         return "0"
-    return f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(value)))!r}"
+    return f"{float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(value)))))!r}"
 
 
 def learned_text(learned: Learned, output: str) -> Parts:
@@ -260,32 +273,46 @@ def learned_text(learned: Learned, output: str) -> Parts:
     return [told, Text(), lines, Text(), *judged]
 
 
-def scores_text(scores: Scores, points: Sequence[object], judged_by: str) -> Parts:
-    """How good predictions are, each figure with its 95 % interval."""
+def scores_text(scores: Scores, points: Sequence[object], judged_by: str, *, public: bool = False) -> Parts:
+    """How good predictions are by released labels, or by public ones, each figure with its 95 % interval."""
     from labeldp.learning.metrics import Bounds  # noqa: PLC0415 (most commands have no scores to show)
 
     table = _table(f"{scores.rows:,} rows, by {judged_by}", ["", "estimate", "95 % interval"])
     accuracy = scores.accuracy
     if isinstance(accuracy, Bounds):
-        _row(table, "accuracy lies between", f"{accuracy.lower:.1%} and {accuracy.upper:.1%}", _range(accuracy))
+        lower, upper = (min(max(end, 0.0), 1.0) for end in (accuracy.lower, accuracy.upper))
+        _row(table, "accuracy lies between", f"{lower:.1%} and {upper:.1%}", _range(accuracy))
     else:
         _row(table, "accuracy", *_share(accuracy))
     for name, share in (("accuracy of the most common class", scores.majority), ("area under the ROC", scores.auc)):
         if share is not None:
             _row(table, name, *_share(share))
     if scores.log_loss is not None:
-        _row(table, "log loss, nats", *_estimate(scores.log_loss))
+        known = isinstance(accuracy, Bounds) or not _unknown(accuracy)
+        _row(table, "log loss, nats", *(_estimate(scores.log_loss) if known else ("unknown", "unknown")))
     if scores.recall is not None:
         for place, point in list(enumerate(points))[:_SHOWN_CLASSES]:
             _row(table, f"recall of {point}", *_share(scores.recall[place]))
-    _row(table, "log likelihood, nats over an even guess", *_estimate(scores.log_likelihood))
+    of = "" if public else " of released labels"
+    _row(table, f"log likelihood{of}, nats over an even guess", *_estimate(scores.log_likelihood))
     return [table]
 
 
 def _share(estimate: Estimate) -> tuple[str, str]:
-    """A share and its interval, in per cent; unknown where the interval leaves every share open."""
-    unknown = math.isnan(estimate.value) or (estimate.low <= 0.0 and estimate.high >= 1.0)
-    return ("unknown" if unknown else f"{estimate.value:.1%}", _range(estimate))
+    """A share and its interval, in per cent; an estimate that no share can be is shown as the nearest that can."""
+    if _unknown(estimate):
+        return "unknown", f"{0:.1%} to {1:.1%}"
+    return f"{min(max(estimate.value, 0.0), 1.0):.1%}", _range(estimate)
+
+
+def _unknown(estimate: Estimate) -> bool:
+    """Whether the interval of a share leaves every share open, or holds none at all, so that it was cut to one end.
+
+    An estimate that lies outside by less than is printed was rounded, as on public labels, and is no such case.
+    """
+    outside = max(-estimate.value, estimate.value - 1.0) > _PRINTED
+    open_ = estimate.low <= 0.0 and estimate.high >= 1.0
+    return math.isnan(estimate.value) or open_ or (outside and estimate.low == estimate.high)
 
 
 def _estimate(estimate: Estimate) -> tuple[str, str]:
