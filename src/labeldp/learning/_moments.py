@@ -23,6 +23,7 @@ from typing import Literal, Self
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize
+from scipy.special import chdtri
 
 from labeldp.errors import InputError
 from labeldp.learning._fitting import softmax
@@ -39,6 +40,8 @@ _ROUGH = 3e-4
 _SMOOTH = 0.1
 #: The chance that features are taken for others than those of the moments is below exp(-30), about 1e-13.
 _DOUBT = 30.0
+#: How often noise is longer than heads take it to be.
+_LONGER = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +104,9 @@ class Moments:
 
     @property
     def noise(self) -> float:
-        """The length that the noise has, rows summing to nothing."""
+        """The length that the noise is below in nineteen draws of twenty, rows summing to nothing."""
         p, k = self.value.shape
-        return self.deviation * math.sqrt(p * (k - 1))
+        return self.deviation * math.sqrt(chdtri(p * (k - 1), _LONGER))
 
 
 Head = Callable[[Rotated, Moments, float, float, Float[np.ndarray, "p k"] | None], Float[np.ndarray, "p k"]]
@@ -162,10 +165,12 @@ def projected(rotated: Rotated, moments: Moments, longest: float, tolerance: flo
 
 
 def penalty_at_noise(rotated: Rotated, moments: Moments, fit: Head, tolerance: float) -> float:
-    """The penalty at which a head leaves over as much of the moments as noise adds to them.
+    """The penalty at which a head leaves over as much of the moments as noise adds to them, short of rare draws.
 
-    True labels leave the noise alone over, so a head that leaves less has learned noise. What is left over is ``l2 W``
-    and grows with the penalty, so that it is found by the secant rule on logarithms, held between bounds.
+    True labels leave the noise alone over, so a head that leaves less has learned noise. Where there is nothing but
+    noise, a target of its mean length would be below its length in every second draw, and leave no penalty then. What
+    is left over is ``l2 W`` and grows with the penalty, so that it is found by the secant rule on logarithms, held
+    between bounds.
 
     References:
         Morozov 1966, for the discrepancy principle.
