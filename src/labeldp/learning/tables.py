@@ -278,10 +278,12 @@ def _learned_from_peers(
 
 def _setting(fitted: Pipeline, model: str, best: int) -> str:
     """What was chosen, in words."""
+    exchanged = isinstance(fitted.steps[-1][1], SoftLabelClassifier)
+    chosen = ", chosen on released labels"
     if model == "boosting":
-        return f"{_TREES} trees of {_LEAVES[best]} leaves"
+        return f"{_TREES} trees of {_LEAVES[best]} leaves" + ("" if exchanged else chosen)
     last = fitted.steps[-1][1]
-    return f"l2 {last.l2_:.3g}, chosen on released labels" if hasattr(last, "l2_") else "scikit-learn's usual penalty"
+    return f"l2 {last.l2_:.3g}{chosen}" if hasattr(last, "l2_") else "scikit-learn's usual penalty"
 
 
 def evaluate(model: TableModel, source: str | Path, label: str, *, public: bool) -> Scores:
