@@ -32,7 +32,7 @@ from labeldp.learning.clusters import embed
 
 TABLES = ("mnist", "fashion-mnist")
 SPACE = Classes(range(10))
-CLUSTERS = (20, 50, 100, 200)
+CLUSTERS = (20, 30, 50, 100, 200)
 EPSILONS = {"central": (0.01, 0.02, 0.05, 0.1, 0.5), "local": (0.1, 0.2, 0.5, 1.0)}
 COMPONENTS, NEIGHBOURS, EIGENVECTORS, RESTARTS = 50, 15, 30, 3
 COLUMNS = (
@@ -257,7 +257,7 @@ def figure(results: pd.DataFrame, path: Path) -> None:
     names = list(dict.fromkeys(results["data"]))
     drawing = Figure(figsize=(1.0 + 4.4 * len(names), 4.6), layout="constrained")
     axes = drawing.subplots(1, len(names), squeeze=False, sharey=True)[0]
-    colours = dict(zip(CLUSTERS, ("tab:blue", "tab:green", "tab:orange", "tab:red"), strict=True))
+    colours = dict(zip(CLUSTERS, ("tab:blue", "tab:cyan", "tab:green", "tab:orange", "tab:red"), strict=True))
     for place, name in zip(axes, names, strict=True):
         part = results[results["data"] == name]
         for (trust, count), rows in part[part["clusters"] != part["rows"]].groupby(["trust", "clusters"]):
