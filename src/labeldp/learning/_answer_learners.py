@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import MetaEstimatorMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -16,31 +16,18 @@ from labeldp.errors import InputError
 from labeldp.learning._cells import QUERIES, answered, cell_distributions, numbers_of
 from labeldp.learning._fitting import softmax
 from labeldp.learning._moments import HEADS, HeadLoss, Moments, Rotated, penalty_at_noise, projected
-from labeldp.learning._selection import gain, released
-from labeldp.learning._soft import fitted_softly, indexable_rows, row_weights, soft_probabilities
+from labeldp.learning._soft import (
+    ProbabilityClassifier,
+    fitted_softly,
+    indexable_rows,
+    row_weights,
+    soft_probabilities,
+)
 from labeldp.privacy import nearest_distributions
-from labeldp.release import Answer, Release
+from labeldp.release import Answer
 
 
-class _AnswerClassifier(ClassifierMixin, BaseEstimator):
-    """What learners from answers share: predicted classes, and a score on released labels."""
-
-    def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803 (scikit-learn's name)
-        """Probabilities of the true classes, shape (n, k)."""
-        raise NotImplementedError
-
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The most likely true class of each row."""
-        most = np.argmax(self.predict_proba(X), axis=1)
-        return np.asarray(self.classes_[most])
-
-    def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803
-        """The mean log likelihood of released labels, in nats over a model that knows nothing; more is better."""
-        release = released(y)
-        return float(np.average(gain(release, self.predict_proba(X)), weights=sample_weight))
-
-
-class CellClassifier(_AnswerClassifier):
+class CellClassifier(ProbabilityClassifier):
     """A table: each row has the class distribution of its cell.
 
     Args:
@@ -104,7 +91,7 @@ class CellClassifier(_AnswerClassifier):
         return np.asarray(self.distributions_[np.asarray(self.clusters.predict(X))])
 
 
-class SoftLabelClassifier(MetaEstimatorMixin, _AnswerClassifier):
+class SoftLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     """Any scikit-learn classifier on the class distributions of cells: what cells say of rows, smoothed by features.
 
     Every row stands once for each class, weighted by the class's share in the row's cell.
@@ -182,7 +169,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, _AnswerClassifier):
         return tags
 
 
-class MomentClassifier(_AnswerClassifier):
+class MomentClassifier(ProbabilityClassifier):
     """A linear head on public features, fitted to optimality with noisy label moments in the place of labels.
 
     The label-dependent part of a softmax or ridge loss is linear in the labels, so the sums of features by class, which

@@ -6,12 +6,32 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from labeldp.errors import InputError
+from labeldp.learning._selection import gain, released
+from labeldp.release import Release
+
+
+class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
+    """What learners share that give probabilities: predicted classes, and a score on released labels."""
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803 (scikit-learn's name)
+        """Probabilities of the true classes, shape (n, k)."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The most likely true class of each row."""
+        most = np.argmax(self.predict_proba(X), axis=1)
+        return np.asarray(self.classes_[most])
+
+    def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803
+        """The mean log likelihood of released labels, in nats over a model that knows nothing; more is better."""
+        release = released(y)
+        return float(np.average(gain(release, self.predict_proba(X)), weights=sample_weight))
 
 
 def fitted_softly(

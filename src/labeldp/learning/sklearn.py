@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from jaxtyping import Float
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import MetaEstimatorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
@@ -26,7 +26,14 @@ from labeldp.learning._fitting import Fit, fit_softmax, softmax
 from labeldp.learning._losses import METHODS, Method, row_loss
 from labeldp.learning._posterior import posterior
 from labeldp.learning._selection import best_penalty, gain, released
-from labeldp.learning._soft import fitted_softly, indexable_rows, row_weights, soft_probabilities, take_rows
+from labeldp.learning._soft import (
+    ProbabilityClassifier,
+    fitted_softly,
+    indexable_rows,
+    row_weights,
+    soft_probabilities,
+    take_rows,
+)
 from labeldp.privacy import ClusterChannel, pair_share
 from labeldp.release import Release
 
@@ -53,7 +60,7 @@ _PATIENCE = 2
 _LEAST_GUESS = 0.1
 
 
-class SoftmaxRegression(ClassifierMixin, BaseEstimator):
+class SoftmaxRegression(ProbabilityClassifier):
     """Multinomial logistic regression on released labels, by L-BFGS.
 
     Args:
@@ -153,12 +160,6 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         most = np.argmax(self._logits(X), axis=1)  # before the classes are asked for: an unfitted learner says so
         return np.asarray(self.classes_[most])
 
-    def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803
-        """The mean log likelihood of released labels, in nats over a model that knows nothing; more is better."""
-        release = released(y)
-        gains = gain(release, self.predict_proba(X))
-        return float(np.average(gains, weights=sample_weight))
-
     def _logits(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         check_is_fitted(self)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
@@ -219,7 +220,7 @@ class SoftmaxRegression(ClassifierMixin, BaseEstimator):
         return tags
 
 
-class ReleasedLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     """Any scikit-learn classifier on released labels, by expectation maximisation.
 
     Each round asks the classifier, fitted on the other folds, how likely each class is in each row, combines that
@@ -304,16 +305,6 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         """Probabilities of the true classes, shape (n, k)."""
         check_is_fitted(self)
         return self._probabilities(self.estimator_, X)
-
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The most likely true class of each row."""
-        most = np.argmax(self.predict_proba(X), axis=1)
-        return np.asarray(self.classes_[most])
-
-    def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803
-        """The mean log likelihood of released labels, in nats over a model that knows nothing; more is better."""
-        release = released(y)
-        return float(np.average(gain(release, self.predict_proba(X)), weights=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         """It takes the features that the classifier takes."""
