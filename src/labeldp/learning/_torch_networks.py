@@ -1,0 +1,197 @@
+"""Networks by name: plain functions of a few whole numbers, so that a file can say which one it holds.
+
+All take batches of any size, and in evaluation a row's output depends on that row alone. They give one number for each
+class, of which the softmax is P(class | row).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+_RESIDUAL_WIDTHS = (64, 128, 256, 512)
+_SMALL = 0.01
+
+
+def convolutional(classes: int, channels: int = 1) -> nn.Sequential:
+    """A small convolutional network for small images: fast where there is no GPU.
+
+    Args:
+        classes: Number of classes.
+        channels: Channels of an image: 1 of gray, 3 of colour.
+    """
+    return nn.Sequential(
+        *_convolution(channels, 16, 5, stride=2),
+        *_convolution(16, 32),
+        nn.MaxPool2d(2, ceil_mode=True),
+        *_convolution(32, 64),
+        nn.AdaptiveMaxPool2d(1),
+        nn.Flatten(),
+        nn.Linear(64, classes),
+    )
+
+
+def inception(classes: int, channels: int = 1) -> nn.Sequential:
+    """The simplified Inception that label-DP papers train on MNIST and its like.
+
+    Args:
+        classes: Number of classes.
+        channels: Channels of an image.
+
+    References:
+        Ghazi, Golowich, Kumar, Manurangsi and Zhang, "Deep learning with label differential privacy", 2021,
+        appendix B.
+    """
+    return nn.Sequential(
+        *_convolution(channels, 96),
+        *(_Branches(96, 32, 32), _Branches(64, 32, 48), *_convolution(80, 160, stride=2)),
+        *(_Branches(160, 112, 48), _Branches(160, 96, 64), _Branches(160, 80, 80), _Branches(160, 48, 96)),
+        *_convolution(144, 240, stride=2),
+        *(_Branches(240, 176, 160), _Branches(336, 176, 160)),
+        nn.AdaptiveMaxPool2d(1),
+        nn.Flatten(),
+        nn.Linear(336, classes),
+    )
+
+
+def resnet18(classes: int, channels: int = 3) -> nn.Sequential:
+    """ResNet18 with activations before convolutions, for images of 32 x 32: it begins with one 3 x 3 convolution.
+
+    Args:
+        classes: Number of classes.
+        channels: Channels of an image.
+
+    References:
+        He, Zhang, Ren and Sun, "Identity mappings in deep residual networks", 2016; the first layers as in Ghazi,
+        Golowich, Kumar, Manurangsi and Zhang, "Deep learning with label differential privacy", 2021, appendix B.
+    """
+    first, last = _RESIDUAL_WIDTHS[0], _RESIDUAL_WIDTHS[-1]
+    blocks = [_Residual(first, first, 1), _Residual(first, first, 1)]
+    for narrow, wide in itertools.pairwise(_RESIDUAL_WIDTHS):
+        blocks += [_Residual(narrow, wide, 2), _Residual(wide, wide, 1)]
+    return nn.Sequential(
+        nn.Conv2d(channels, first, 3, padding=1, bias=False),
+        *blocks,
+        nn.BatchNorm2d(last),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(last, classes),
+    )
+
+
+def ratings(users: int, items: int, classes: int, factors: int = 16) -> nn.Module:
+    """Neural collaborative filtering: what a user gives an item, from their numbers alone.
+
+    One branch multiplies the factors of both, the other passes them through layers; a linear layer takes both.
+
+    Args:
+        users: Number of users; each has a number from 0.
+        items: Number of items; each has a number from 0.
+        classes: Number of classes.
+        factors: What each branch says of a pair.
+
+    Returns:
+        A module that takes whole numbers of shape (n, 2), users first, or a tuple of both columns.
+
+    References:
+        He, Liao, Zhang, Nie, Hu and Chua, "Neural collaborative filtering", 2017, section 3.4.
+    """
+    return _Ratings(users, items, classes, factors)
+
+
+def mlp(features: int, classes: int, width: int = 128) -> nn.Sequential:
+    """Two hidden layers, for tables whose columns are numbers of about one scale.
+
+    Args:
+        features: Number of columns.
+        classes: Number of classes.
+        width: Units in the first hidden layer; the second has half of them.
+    """
+    return nn.Sequential(
+        *_dense(features, width),
+        *_dense(width, max(1, width // 2)),
+        nn.Linear(max(1, width // 2), classes),
+    )
+
+
+#: Every network by its name.
+NETWORKS: Mapping[str, Callable[..., nn.Module]] = MappingProxyType(
+    {each.__name__: each for each in (convolutional, inception, resnet18, ratings, mlp)}
+)
+
+
+def _convolution(narrow: int, wide: int, size: int = 3, stride: int = 1) -> tuple[nn.Module, ...]:
+    """A convolution, batch normalization and a rectifier; the normalization has the constant term."""
+    return (
+        nn.Conv2d(narrow, wide, size, stride=stride, padding=size // 2, bias=False),
+        nn.BatchNorm2d(wide),
+        nn.ReLU(),
+    )
+
+
+def _dense(narrow: int, wide: int) -> tuple[nn.Module, ...]:
+    """A linear layer and a rectifier."""
+    return nn.Linear(narrow, wide), nn.ReLU()
+
+
+class _Branches(nn.Module):
+    """A 1 x 1 and a 3 x 3 convolution of the same input, side by side."""
+
+    def __init__(self, narrow: int, points: int, squares: int) -> None:
+        super().__init__()
+        self.points = nn.Sequential(*_convolution(narrow, points, 1))
+        self.squares = nn.Sequential(*_convolution(narrow, squares, 3))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Both outputs, joined along channels."""
+        return torch.cat([self.points(images), self.squares(images)], dim=1)
+
+
+class _Residual(nn.Module):
+    """Two 3 x 3 convolutions, each after normalization and a rectifier, added to what came in.
+
+    Where the shape changes, what came in is normalized, rectified and projected first.
+    """
+
+    def __init__(self, narrow: int, wide: int, stride: int) -> None:
+        super().__init__()
+        self.before, self.between = nn.BatchNorm2d(narrow), nn.BatchNorm2d(wide)
+        self.first = nn.Conv2d(narrow, wide, 3, stride=stride, padding=1, bias=False)
+        self.second = nn.Conv2d(wide, wide, 3, padding=1, bias=False)
+        same = stride == 1 and narrow == wide
+        self.projection = None if same else nn.Conv2d(narrow, wide, 1, stride=stride, bias=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """What came in, and what the convolutions add to it."""
+        active = relu(self.before(images))
+        passed = images if self.projection is None else self.projection(active)
+        found: Tensor = passed + self.second(relu(self.between(self.first(active))))
+        return found
+
+
+class _Ratings(nn.Module):
+    """Both branches of neural collaborative filtering."""
+
+    def __init__(self, users: int, items: int, classes: int, factors: int) -> None:
+        super().__init__()
+        self.user_product, self.item_product = nn.Embedding(users, factors), nn.Embedding(items, factors)
+        self.user_layers, self.item_layers = nn.Embedding(users, 2 * factors), nn.Embedding(items, 2 * factors)
+        self.layers = nn.Sequential(*_dense(4 * factors, 2 * factors), *_dense(2 * factors, factors))
+        self.head = nn.Linear(2 * factors, classes)
+        for table in (self.user_product, self.item_product, self.user_layers, self.item_layers):
+            nn.init.normal_(table.weight, std=_SMALL)
+
+    def forward(self, pairs: Tensor | tuple[Tensor, Tensor]) -> Tensor:
+        """One number for each class of each pair of a user and an item."""
+        users, items = pairs if isinstance(pairs, tuple) else (pairs[:, 0], pairs[:, 1])
+        users, items = users.long(), items.long()
+        product = self.user_product(users) * self.item_product(items)
+        layers = self.layers(torch.cat([self.user_layers(users), self.item_layers(items)], dim=1))
+        found: Tensor = self.head(torch.cat([product, layers], dim=1))
+        return found
