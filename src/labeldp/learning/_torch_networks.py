@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 _RESIDUAL_WIDTHS = (64, 128, 256, 512)
-_SMALL = 0.01
+_SPREAD = 0.05
+_DROPPED = 0.2
 
 
 def convolutional(classes: int, channels: int = 1) -> nn.Sequential:
@@ -94,7 +95,7 @@ def ratings(users: int, items: int, classes: int, factors: int = 16) -> nn.Modul
         users: Number of users; each has a number from 0.
         items: Number of items; each has a number from 0.
         classes: Number of classes.
-        factors: What each branch says of a pair.
+        factors: What each branch knows of a user and of an item, and says of a pair.
 
     Returns:
         A module that takes whole numbers of shape (n, 2), users first, or a tuple of both columns.
@@ -181,11 +182,12 @@ class _Ratings(nn.Module):
     def __init__(self, users: int, items: int, classes: int, factors: int) -> None:
         super().__init__()
         self.user_product, self.item_product = nn.Embedding(users, factors), nn.Embedding(items, factors)
-        self.user_layers, self.item_layers = nn.Embedding(users, 2 * factors), nn.Embedding(items, 2 * factors)
-        self.layers = nn.Sequential(*_dense(4 * factors, 2 * factors), *_dense(2 * factors, factors))
+        self.user_layers, self.item_layers = nn.Embedding(users, factors), nn.Embedding(items, factors)
+        first, second = _dense(2 * factors, 2 * factors), _dense(2 * factors, factors)
+        self.layers = nn.Sequential(*first, nn.Dropout(_DROPPED), *second)
         self.head = nn.Linear(2 * factors, classes)
         for table in (self.user_product, self.item_product, self.user_layers, self.item_layers):
-            nn.init.normal_(table.weight, std=_SMALL)
+            nn.init.normal_(table.weight, std=_SPREAD)
 
     def forward(self, pairs: Tensor | tuple[Tensor, Tensor]) -> Tensor:
         """One number for each class of each pair of a user and an item."""
