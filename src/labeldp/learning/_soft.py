@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
@@ -74,12 +75,28 @@ def row_weights(sample_weight: Any, rows: int) -> Float[np.ndarray, "n"]:
 
 
 def indexable_rows(features: Any) -> Any:
-    """Features whose rows can be taken: an array, a sparse matrix or a frame; a list becomes an array."""
+    """Features whose rows can be taken; a list becomes an array, a sparse matrix one in rows, and a tuple stays one."""
+    if isinstance(features, tuple):
+        return tuple(indexable_rows(part) for part in features)
+    if issparse(features):
+        return features.tocsr()
     return features if hasattr(features, "shape") else np.asarray(features)
 
 
+def row_count(features: Any) -> int:
+    """The number of rows of features; of a tuple, that of all its parts."""
+    if not isinstance(features, tuple):
+        return int(features.shape[0]) if hasattr(features, "shape") else len(features)
+    counts = {row_count(part) for part in features}
+    if len(counts) != 1:
+        raise InputError(f"expected parts of features with the same number of rows, found {sorted(counts)}")
+    return counts.pop()
+
+
 def take_rows(features: Any, rows: np.ndarray) -> Any:
-    """Some rows of features, of a frame too."""
+    """Some rows of features: of an array, a sparse matrix, a frame or a tensor, or of each in a tuple of these."""
+    if isinstance(features, tuple):
+        return tuple(take_rows(part, rows) for part in features)
     return features.iloc[rows] if hasattr(features, "iloc") else features[rows]
 
 
