@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from labeldp.privacy import LabelSpace
     from labeldp.release import Table
 
-_EVERYTHING, _AUTO = "all", "auto"
+_EVERYTHING, _NOTHING, _AUTO = "all", "none", "auto"
 
 
 def _budget(text: str) -> tuple[float, float]:
@@ -27,7 +27,7 @@ def _budget(text: str) -> tuple[float, float]:
 
 
 def release(
-    source: Annotated[Path, typer.Argument(metavar="INPUT", help="A CSV or Parquet file, or a folder of either.")],
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV or Parquet, a folder of either, or IDX labels.")],
     label: Annotated[str, typer.Option(help="The label column, which is not public.")],
     epsilon: Annotated[float, typer.Option(help="What each label, or all labels of one unit, may cost.")],
     output: Annotated[Path, typer.Option(help="A folder that does not exist yet.")],
@@ -35,7 +35,9 @@ def release(
     interval: Annotated[
         str | None, typer.Option(help="A real label's range and grid, LO,HI,STEP; others are clipped.")
     ] = None,
-    keep: Annotated[list[str] | None, typer.Option(help="Public columns, a,b,c, or 'all' but the label.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="Public columns, a,b,c, 'all' but the label, or 'none'.")
+    ] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Columns that are not public; all others are.")] = None,
     mechanism: Annotated[
         str, typer.Option(help="auto, randomized-response, subset, bits, prior, cluster or peer.")
@@ -87,6 +89,8 @@ def release(
     kept = names(keep)
     if kept == [_EVERYTHING]:
         kept, drop = None, drop or []
+    elif kept == [_NOTHING] and _NOTHING not in table.schema.names:
+        kept = []
     with told_warnings(), progress() as report:
         found = _clusters(table, clusters, kept, names(drop), lambda rows: _suggested(rows, space, epsilon), report)
         done = release_table(

@@ -84,7 +84,7 @@ def survey(
 def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_row: int) -> Int[np.ndarray, "n"]:
     """Codes of a batch's labels. In CSV a label is text, read as the declared space has it; empty is missing."""
     column = batch[table.label]
-    if table.kind == "parquet":
+    if table.kind != "csv":
         return space.encode(column, first_row)
     empty = pc.equal(column, "")
     column = pc.if_else(empty, pa.scalar(None, pa.string()), column)

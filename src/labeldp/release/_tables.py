@@ -1,4 +1,4 @@
-"""Tables on disk: CSV, Parquet, or a folder of either, read in batches and in order.
+"""Tables on disk: CSV, Parquet, IDX files of labels, or a folder of one kind, read in batches and in order.
 
 What a reader says of a broken file may quote it, labels included, so its messages stay here: a ``TableError`` names
 the file and what to do.
@@ -20,9 +20,19 @@ import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from labeldp.errors import TableError
+from labeldp.release._idx import read_idx
 from labeldp.release._plain import plain_column
 
-_ENDINGS = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".pq": "parquet"}
+_ENDINGS = {
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    "idx1-ubyte": "idx",
+    "idx1-ubyte.gz": "idx",
+}
+#: The one column of a file of labels alone.
+_IDX_LABEL = "label"
 _OURS = ".labeldp-"
 _CSV_BLOCK = 1 << 24
 _ROWS_LOOKED_AT = 1 << 16
@@ -47,7 +57,7 @@ class Table:
     """
 
     path: Path
-    kind: Literal["csv", "parquet"]
+    kind: Literal["csv", "parquet", "idx"]
     files: tuple[Path, ...]
     schema: pa.Schema
     label: str
@@ -78,6 +88,11 @@ class Table:
             with pq.ParquetFile(path, pre_buffer=False) as file:
                 for batch in file.iter_batches(batch_size=rows, columns=columns):
                     yield pa.record_batch([plain_column(column) for column in batch.columns], names=batch.schema.names)
+            return
+        if self.kind == "idx":
+            labels = read_idx(path, 1)
+            for first in range(0, len(labels), rows):
+                yield pa.record_batch([pa.array(labels[first : first + rows], pa.int64())], names=[_IDX_LABEL])
             return
         for batch in _open_csv(path, self.schema.names, columns):
             found = [_read_as(batch[name], self.schema.field(name).type) for name in columns]
@@ -117,7 +132,7 @@ def typed(table: Table, columns: Sequence[str]) -> Table:
     Every value is looked at, so the types do not depend on where a block of the file ends, which the length of
     labels decides.
     """
-    if table.kind == "parquet":
+    if table.kind != "csv":
         return table
     left = {name: list(_TYPES) for name in dict.fromkeys(columns) if name != table.label}
     for batch in table.batches(list(left), _ROWS_LOOKED_AT) if left else ():
@@ -158,7 +173,7 @@ def _but(schema: pa.Schema, label: str) -> list[tuple[str, pa.DataType]]:
     return [(field.name, pa.null() if field.name == label else field.type) for field in schema]
 
 
-def _kind(file: Path) -> Literal["csv", "parquet"]:
+def _kind(file: Path) -> Literal["csv", "parquet", "idx"]:
     for ending, kind in _ENDINGS.items():
         if file.name.lower().endswith(ending):
             return kind  # type: ignore[return-value]
@@ -176,6 +191,8 @@ def _stored_schema(file: Path, kind: str) -> Iterator[pa.Schema]:
     if kind == "parquet":
         with pq.ParquetFile(file) as opened:
             yield opened.schema_arrow.remove_metadata()
+    elif kind == "idx":
+        yield pa.schema([pa.field(_IDX_LABEL, pa.int64())])
     else:
         with _open_csv(file) as opened:
             yield pa.schema([pa.field(name, pa.string()) for name in opened.schema.names])
