@@ -243,7 +243,7 @@ def test_units_and_tiny_epsilons_are_refused_before_a_charge():
 
 def test_very_many_rows_are_parted_in_runs(monkeypatch):
     """So that the two parts stay apart in the account."""
-    monkeypatch.setattr("labeldp.release._cluster_response._MOST_RUNS", 50)
+    monkeypatch.setattr("labeldp.release._splitting._MOST_RUNS", 50)
     monkeypatch.setattr("labeldp.privacy._account._MOST_RANGES", 60)
     curator = Curator(LABELS, SPACE, budget=1.0)
     found = cluster_response(curator, CLUSTERS, 1.0, split="rows", share=0.5)

@@ -48,10 +48,14 @@ class Rows:
         """One more than the last row."""
         return self.ranges[-1][1] if self.ranges else 0
 
+    def holds(self, count: int) -> bool:
+        """Whether these are so many rows exactly, and not a range that covers very scattered ones."""
+        return sum(stop - start for start, stop in self.ranges) == count
+
     def may_be(self, count: int) -> bool:
         """Whether these are the ranges of so many rows: exactly, or one range that covers very scattered ones."""
-        covered = sum(stop - start for start, stop in self.ranges)
-        return covered == count or (len(self.ranges) == 1 and covered > count > _MOST_RANGES)
+        single = len(self.ranges) == 1 and self.ranges[0][1] - self.ranges[0][0] > count > _MOST_RANGES
+        return single or self.holds(count)
 
     @classmethod
     def of(cls, indices: np.ndarray) -> Rows:

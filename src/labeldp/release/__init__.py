@@ -3,12 +3,20 @@
 from labeldp.release._accounting import Accounted, accounted
 from labeldp.release._answer import Answer
 from labeldp.release._certificate import UNKNOWN, Certificate, Draw, File
-from labeldp.release._cluster_response import ClusterRelease, cluster_prior_response, cluster_response
+from labeldp.release._cluster_response import (
+    ClusterRelease,
+    cluster_prior_response,
+    cluster_response,
+    share_of_prior,
+)
 from labeldp.release._curator import Curator
 from labeldp.release._declaring import declared_classes
+from labeldp.release._idx import read_idx
+from labeldp.release._joining import joined
 from labeldp.release._ledger import Entry, Ledger, spent_by_data
 from labeldp.release._public import clusters_in, is_answer, public_columns, public_table
 from labeldp.release._release import Release
+from labeldp.release._splitting import public_split
 from labeldp.release._table_laws import AUTO, CLUSTER, MECHANISMS, PEER, PRIOR
 from labeldp.release._table_release import TableRelease, kept_columns, ledger_path, release_table
 from labeldp.release._tables import Table, open_table, typed
@@ -41,12 +49,16 @@ __all__ = [
     "clusters_in",
     "declared_classes",
     "is_answer",
+    "joined",
     "kept_columns",
     "ledger_path",
     "open_table",
     "public_columns",
+    "public_split",
     "public_table",
+    "read_idx",
     "release_table",
+    "share_of_prior",
     "spent_by_data",
     "typed",
     "verify",

@@ -174,7 +174,7 @@ def _released(sources: Sequence[_Source], one_table: bool) -> Accounted:
     for source in sorted(sources, key=lambda source: source.guessed):
         once.setdefault(repr((source.certificate.release, source.certificate.draws)), source)
     kept = list(once.values())
-    draws = [(draw, source) for source in kept for draw in source.certificate.draws]
+    draws = [(draw, source) for source in kept for draw in _met(source.certificate, one_table)]
     pairs = [
         (Charge(draw.guarantee, draw.rows if one_table else _ANY_ROWS), _fixed(source, draw)) for draw, source in draws
     ]
@@ -189,6 +189,11 @@ def _released(sources: Sequence[_Source], one_table: bool) -> Accounted:
         repeated=tuple(source.path for source in sources if all(source is not each for each in kept)),
         folders=len(kept) if all(Path(source.path).is_dir() for source in kept) else 0,
     )
+
+
+def _met(certificate: Certificate, one_table: bool) -> tuple[Draw, ...]:
+    """The charges of a release that may meet in a row: of stages, which have one law and other rows, a single one."""
+    return certificate.draws if one_table else (*certificate.answers, *certificate.labels[-1:])
 
 
 def _fixed(source: _Source, draw: Draw) -> Channel | None:

@@ -16,6 +16,9 @@ from labeldp.privacy import CHANNELS, Channel, Charge, Guarantee, LabelSpace, Ro
 
 SCHEMA = "labeldp/certificate/1"
 
+#: What is declared where labels were drawn in stages.
+IN_STAGES = "which rows are of which stage does not depend on labels, but through answers and releases that are charged"
+
 _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
 
 #: What no certificate can show.
@@ -90,6 +93,16 @@ class Certificate:
         first = self.draws[0].guarantee
         epsilon, delta = compose(Charge(draw.guarantee, draw.rows) for draw in self.draws)
         return dataclasses.replace(first, epsilon=epsilon, delta=delta, rho=first.rho if len(self.draws) == 1 else None)
+
+    @property
+    def labels(self) -> tuple[Draw, ...]:
+        """The charges for released labels: one, or one for each stage, whose rows are different."""
+        return tuple(draw for draw in self.draws if draw.law.get("kind") in CHANNELS)
+
+    @property
+    def answers(self) -> tuple[Draw, ...]:
+        """The charges for answers."""
+        return tuple(draw for draw in self.draws if draw.law.get("kind") not in CHANNELS)
 
     @property
     def law(self) -> Mapping[str, Any]:

@@ -29,11 +29,9 @@ from labeldp.privacy import rest_of
 from labeldp.release._answer import Answer
 from labeldp.release._curator import Curator
 from labeldp.release._release import Release
+from labeldp.release._splitting import public_split
 
 Split = Literal["epsilon", "rows"]
-
-#: Rows are parted in so many runs at most, fewer than the ranges that a charge holds.
-_MOST_RUNS = 1 << 17
 
 #: How much of epsilon counts classes for a response, at least and at most; of the rows, the least does.
 _SHARE, _MOST_SHARE = 0.5, 0.9
@@ -191,7 +189,7 @@ def cluster_prior_response(
             nothing was charged.
     """
     numbers, total = _numbers(curator, clusters), _checks.epsilon(epsilon)
-    parts = _parts(numbers, split, _share_of_prior(numbers, total, split) if share is None else share)
+    parts = _parts(numbers, split, share_of_prior(numbers, total, split) if share is None else share)
     first, second = parts.divide(total)
     if not second:
         raise InputError("expected a share below 1, found 1: then no label would respond")
@@ -347,7 +345,7 @@ def share_of_counts(numbers: Int[np.ndarray, "n"], epsilon: float) -> float:
     return min(_MOST_SHARE, max(_SHARE, _COUNTED / (epsilon * rows)))
 
 
-def _share_of_prior(numbers: Int[np.ndarray, "n"], epsilon: float, split: Split) -> float:
+def share_of_prior(numbers: Int[np.ndarray, "n"], epsilon: float, split: Split) -> float:
     """So much that the counts of a mean cluster are good enough for a prior."""
     rows = len(numbers) / np.unique(numbers).size
     needed = _COUNTED / (epsilon * rows)
@@ -355,10 +353,6 @@ def _share_of_prior(numbers: Int[np.ndarray, "n"], epsilon: float, split: Split)
 
 
 def _public_parts(rows: int, share: float) -> tuple[Int[np.ndarray, "a"], Int[np.ndarray, "b"]]:
-    """Two parts of the rows by public chance: of single rows, or of short runs of rows where there are very many."""
-    run = -(-rows // _MOST_RUNS)
-    order = np.random.default_rng(0).permutation(-(-rows // run))
-    first = np.zeros(order.size, dtype=np.bool_)
-    first[order[: min(max(1, round(share * order.size)), order.size - 1)]] = True
-    chosen = np.repeat(first, run)[:rows]
-    return np.flatnonzero(chosen), np.flatnonzero(~chosen)
+    """Two parts of the rows by public chance, the same whenever they are asked for."""
+    first, second = public_split(rows, [share, 1 - share], seed=0)
+    return first, second

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from labeldp.errors import VerificationError
 from labeldp.mechanisms import Expectation, expectation, promise_of
 from labeldp.privacy import CandidateChannel, Channel, GroupedChannel, Guarantee, channel_of, law_of, shown_above
 from labeldp.release._answer_columns import CLUSTERS, Form, form_of
-from labeldp.release._certificate import UNKNOWN, Certificate, Draw, File
+from labeldp.release._certificate import IN_STAGES, UNKNOWN, Certificate, Draw, File
 from labeldp.release._columns import CODES, column_name, column_types, from_column
 from labeldp.release._output import CERTIFICATE
 from labeldp.release._tables import ahead
@@ -175,16 +175,32 @@ def _laws(_: Path, certificate: Certificate) -> str:
         raise VerificationError("expected every charge to be for some rows, found one for none")
     if not set(certificate.guarantee.assumptions) <= set(certificate.assumptions):
         raise VerificationError("expected what the guarantee assumes among what was declared, found it left out")
-    answers = certificate.draws if certificate.of_answer else before
+    answers, labels = certificate.answers, certificate.labels
+    if certificate.draws != (*answers, *labels):
+        raise VerificationError("expected the charges of answers before those of labels, found another order")
     for draw in answers:
         _answer_law(draw, last.guarantee.unit, certificate)
-    if not certificate.of_answer:
-        _label_law(last, certificate)
+    for draw in labels:
+        _label_law(draw, certificate)
+    if len(labels) > 1:
+        _stages(labels, certificate)
     if certificate.parent is not None and not _HASH.fullmatch(str(certificate.parent)):
         raise VerificationError("expected the SHA-256 of the release that this is part of, found something else")
-    if certificate.parent is None and not last.rows.may_be(certificate.rows):
+    if certificate.parent is None and len(labels) <= 1 and not last.rows.may_be(certificate.rows):
         raise VerificationError(f"expected a charge for {certificate.rows} rows, found other rows")
     return f"epsilon {shown_above(certificate.guarantee.epsilon, 7)}, rounded up"
+
+
+def _stages(labels: Sequence[Draw], certificate: Certificate) -> None:
+    """Labels that were drawn in stages have one law; the rows of the stages are all rows, each once."""
+    if any((draw.law, draw.guarantee) != (labels[0].law, labels[0].guarantee) for draw in labels):
+        raise VerificationError("expected one law in all stages, found several")
+    ranges = sorted(pair for draw in labels for pair in draw.rows.ranges)
+    starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
+    if starts != [0, *stops[:-1]] or (certificate.parent is None and stops[-1] != certificate.rows):
+        raise VerificationError(f"expected stages of all {certificate.rows} rows, each once, found others")
+    if IN_STAGES not in certificate.assumptions:
+        raise VerificationError("expected it among what was declared that stages do not depend on labels, found it not")
 
 
 def _answer_law(draw: Draw, unit: str, certificate: Certificate) -> None:
