@@ -127,7 +127,7 @@ def test_a_file_of_several_images_is_refused(tmp_path):
     first, second = (Image.fromarray(points(4, 4, seed=i)) for i in range(2))
     (tmp_path / "f").mkdir()
     first.save(tmp_path / "f" / "a.png", save_all=True, append_images=[second])
-    with pytest.raises(TableError, match="expected one image.*found 2 of them"):
+    with pytest.raises(TableError, match=r"expected one image.*found 2 of them"):
         read_images(tmp_path / "f")
 
 

@@ -25,6 +25,8 @@ __all__ = ["Images", "read_images"]
 _MOST_BYTES = 1 << 32
 _MOST_POINTS = 1 << 24
 _ENDING = ".png"
+#: What Pillow raises on a file that is damaged or something else.
+_DAMAGED = (OSError, SyntaxError, EOFError, zlib.error, struct.error, ValueError)
 #: The channels of an image by Pillow's name for its form.
 _CHANNELS = MappingProxyType({"L": 1, "RGB": 3})
 
@@ -129,17 +131,10 @@ def _points(library: Any, file: Path, shape: tuple[int, ...] | None) -> UInt8[np
                 found = (_CHANNELS.get(image.mode, 0), image.height, image.width)
                 _check(file, image.mode, found, shape, getattr(image, "n_frames", 1))
                 return np.moveaxis(np.asarray(image).reshape(*found[1:], found[0]), -1, 0)
-    except (
-        library.DecompressionBombError,
-        OSError,
-        SyntaxError,
-        EOFError,
-        zlib.error,
-        struct.error,
-        ValueError,
-    ) as bad:
-        if isinstance(bad, TableError):
-            raise
+    except TableError:
+        raise
+    except (library.DecompressionBombError, *_DAMAGED):
+        pass
     raise TableError(f"expected a PNG file of moderate size in {file.name}, found something else, or a damaged one")
 
 
@@ -152,6 +147,6 @@ def _check(file: Path, mode: str, found: tuple[int, ...], shape: tuple[int, ...]
         raise TableError(f"expected at most {_MOST_POINTS:,} points in {file.name}, found {found[1]} x {found[2]}")
     if shape is not None and found != shape:
         raise TableError(
-            f"expected images of one size and form, found {found[1]} x {found[2]} of {found[0]} channels in {file.name} "
-            f"after {shape[1]} x {shape[2]} of {shape[0]}; convert them"
+            f"expected images of one size and form, found {found[1]} x {found[2]} of {found[0]} channels in "
+            f"{file.name} after {shape[1]} x {shape[2]} of {shape[0]}; convert them"
         )
