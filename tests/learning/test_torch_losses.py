@@ -1,0 +1,197 @@
+"""Losses on logits against formulas written out, autograd, and all outcomes of a law."""
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp import Classes, Release
+from labeldp.errors import InputError
+from labeldp.learning._losses import row_loss
+from labeldp.learning._posterior import posterior
+from labeldp.learning._torch_losses import NETWORK_METHODS, LabelLoss
+from labeldp.privacy import ResponseChannel, SubsetChannel
+
+CLASSES = 4
+ROWS = 24
+ALL = np.arange(ROWS)
+#: Losses keep single precision beside a release, so that is how well they agree with formulas.
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+
+
+@pytest.fixture
+def release(kind, make_channel, randomized):
+    """Released labels of one kind of channel."""
+    codes = np.random.default_rng(0).integers(0, CLASSES, ROWS)
+    return randomized(codes, make_channel(kind, CLASSES, ROWS), 1)
+
+
+@pytest.fixture
+def logits():
+    """Logits of each row, in double precision."""
+    found = np.random.default_rng(2).normal(scale=2.0, size=(ROWS, CLASSES))
+    return torch.tensor(found, requires_grad=True)
+
+
+def softmax(logits):
+    """Probabilities of moderate logits."""
+    raised = np.exp(logits)
+    return raised / raised.sum(axis=1, keepdims=True)
+
+
+def written_out(release, method, logits):
+    """The loss of each row, as it is written."""
+    chance = softmax(logits)
+    if method == "likelihood":
+        return -np.log((release.likelihood() * chance).sum(axis=1))
+    if method == "posterior":
+        return -(posterior(release, chance) * np.log(chance)).sum(axis=1)
+    if method == "unbiased":
+        targets = release.unbiased()
+        if release.channel.kind != "candidates":
+            targets = targets + (1 - targets.sum(axis=1, keepdims=True)) / CLASSES
+    else:
+        mask = release.channel.levels(release.codes).mask
+        targets = np.array([row / row.sum() if row.any() else np.full(CLASSES, 1 / CLASSES) for row in mask])
+    return -(targets * np.log(chance)).sum(axis=1)
+
+
+@pytest.mark.parametrize("method", NETWORK_METHODS)
+def test_a_loss_is_what_its_formula_says(release, method, logits):
+    """For every kind of channel and method the loss of each row equals the dense formula, rows in any order."""
+    rows = np.random.default_rng(3).permutation(ROWS)
+    found = LabelLoss.of(release, method).take(rows)(logits[rows])
+    expected = written_out(release, method, logits.detach().numpy())[rows]
+    np.testing.assert_allclose(found.detach().numpy(), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("method", NETWORK_METHODS)
+def test_a_gradient_is_that_of_the_kernels(release, method, logits):
+    """Autograd gives the gradient of the compiled losses; that of posterior targets is that of the likelihood."""
+    LabelLoss.of(release, method).take(ALL)(logits).sum().backward()
+    expected = logits.detach().numpy().copy()
+    row_loss(release, "likelihood" if method == "posterior" else method)(expected, np.ones(ROWS))
+    np.testing.assert_allclose(logits.grad.numpy(), expected, **CLOSE)
+
+
+def test_posterior_targets_move_a_network_as_the_likelihood_does(release):
+    """Fisher's identity reaches the weights: both losses have the same gradient in each of them."""
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, CLASSES)).double()
+    features = torch.randn(ROWS, 3, dtype=torch.float64)
+    found = []
+    for method in ("likelihood", "posterior"):
+        network.zero_grad()
+        LabelLoss.of(release, method).take(ALL)(network(features)).mean().backward()
+        found.append(torch.cat([each.grad.flatten() for each in network.parameters()]))
+    assert found[0].abs().max() > 1e-3
+    torch.testing.assert_close(found[0], found[1], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("row", range(CLASSES))
+def test_the_unbiased_gradient_expects_the_true_one(kind, make_channel, make_release, row):
+    """Over all outcomes of a row's law the gradient of a network's weights has that of the true label as its mean.
+
+    Where the row has candidates that holds for true classes among them.
+    """
+    channel = make_channel(kind, CLASSES, ROWS)
+    table = channel.table(row)
+    count = len(table.outcomes)
+    loss = LabelLoss.of(make_release(table.outcomes, channel.take(np.full(count, row))), "unbiased")
+    torch.manual_seed(row)
+    network = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, CLASSES)).double()
+    features = torch.randn(1, 3, dtype=torch.float64)
+
+    def gradient(value):
+        network.zero_grad()
+        value.backward()
+        return torch.cat([each.grad.flatten() for each in network.parameters()])
+
+    each = torch.stack([gradient(loss.take(np.array([i]))(network(features)).sum()) for i in range(count)])
+    for true in table.outcomes if kind == "candidates" else range(CLASSES):
+        expected = gradient(torch.nn.functional.cross_entropy(network(features), torch.tensor([int(true)])))
+        torch.testing.assert_close(torch.tensor(table.matrix[true]) @ each, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", NETWORK_METHODS)
+@pytest.mark.parametrize("size", [40.0, 800.0, 1e5])
+def test_extreme_logits_stay_finite(release, method, size):
+    """Logits that overflow when raised give finite losses and gradients, in single precision."""
+    values = size * np.random.default_rng(4).choice([-1.0, 0.0, 1.0], size=(ROWS, CLASSES))
+    logits = torch.tensor(values, dtype=torch.float32, requires_grad=True)
+    found = LabelLoss.of(release, method).take(ALL)(logits)
+    found.sum().backward()
+    assert torch.isfinite(found).all()
+    assert torch.isfinite(logits.grad).all()
+    if method == "likelihood":
+        shifted = values - values.max(axis=1, keepdims=True)
+        hit = (release.likelihood() * softmax(shifted)).sum(axis=1)
+        np.testing.assert_allclose(found.detach().numpy(), -np.log(hit), rtol=1e-5, atol=1e-4)
+
+
+def test_half_precision_is_left_before_the_loss(release, logits):
+    """Logits in half precision give losses in single precision."""
+    loss = LabelLoss.of(release).take(ALL)
+    found = loss(logits.detach().to(torch.bfloat16))
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, loss(logits.detach()).float(), rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("method", NETWORK_METHODS)
+def test_public_labels_give_the_cross_entropy(method, logits):
+    """Every method on labels declared public is PyTorch's cross entropy."""
+    codes = np.random.default_rng(5).integers(0, CLASSES, ROWS)
+    loss = LabelLoss.of(Release.public(codes, Classes(range(CLASSES))), method).take(ALL)
+    expected = torch.nn.functional.cross_entropy(logits, torch.tensor(codes), reduction="none")
+    torch.testing.assert_close(loss(logits), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_thousand_classes_stay_packed_until_the_batch(randomized):
+    """Sets of a thousand classes lie in bits beside three values for each row, and a batch is the dense formula."""
+    rng = np.random.default_rng(6)
+    release = randomized(rng.integers(0, 1000, 40), SubsetChannel.at(1000, 300, 1.0), 7)
+    loss = LabelLoss.of(release)
+    assert loss.mask.nbytes + loss.support.nbytes + loss.values.nbytes + loss.weights.nbytes == 40 * (125 + 12 + 4)
+    logits = rng.normal(size=(3, 1000))
+    hit = (release.likelihood()[[5, 0, 39]] * softmax(logits)).sum(axis=1)
+    found = loss.take(np.array([5, 0, 39]))(torch.tensor(logits))
+    np.testing.assert_allclose(found.numpy(), -np.log(hit), **CLOSE)
+
+
+def test_a_class_takes_four_bytes(randomized):
+    """Classes stay the codes that were released, however many there are."""
+    release = randomized(np.arange(40), ResponseChannel.at(1000, 1.0), 7)
+    assert LabelLoss.of(release).mask.nbytes == 4 * 40
+
+
+def test_weights_weigh(release, logits):
+    """The loss of a row is multiplied by its weight."""
+    weights = np.random.default_rng(8).uniform(0.0, 2.0, ROWS)
+    found = LabelLoss.of(release, weights=weights).take(ALL)(logits)
+    torch.testing.assert_close(found, LabelLoss.of(release).take(ALL)(logits) * torch.tensor(weights).float())
+
+
+@pytest.mark.parametrize("correction", [0.0, 0.4])
+def test_a_partial_correction_is_that_of_the_kernels(release, correction):
+    """For every kind of channel the gradient at equal logits shows the same targets."""
+    logits = torch.zeros(ROWS, CLASSES, requires_grad=True)
+    LabelLoss.of(release, "unbiased", correction).take(ALL)(logits).sum().backward()
+    expected = np.zeros((ROWS, CLASSES))
+    row_loss(release, "unbiased", correction)(expected, np.ones(ROWS))
+    np.testing.assert_allclose(logits.grad.numpy(), expected, **CLOSE)
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_what_is_no_method_or_correction_is_refused(release):
+    """Names are shown; so are corrections that are no share, before any batch is made."""
+    with pytest.raises(InputError, match="among likelihood, unbiased, posterior, plain, found 'forward'"):
+        LabelLoss.of(release, "forward")
+    with pytest.raises(InputError, match="correction from 0 to 1"):
+        LabelLoss.of(release, "unbiased", 1.5)
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize("shape", [(3, CLASSES), (ROWS, CLASSES + 1), (ROWS,)])
+def test_logits_of_another_shape_are_refused(release, shape):
+    """Both shapes are named."""
+    with pytest.raises(InputError, match=rf"logits of shape \({ROWS}, {CLASSES}\)"):
+        LabelLoss.of(release).take(ALL)(torch.zeros(shape))
