@@ -332,8 +332,8 @@ def test_a_split_is_of_all_rows(count, shares):
 
 def test_parts_of_very_many_rows_never_add_up(monkeypatch):
     """Rows are parted in so few runs that the account tells parts apart."""
-    monkeypatch.setattr("labeldp.release._splitting._MOST_RUNS", 50)
-    monkeypatch.setattr("labeldp.privacy._account._MOST_RANGES", 60)
+    monkeypatch.setattr("labeldp.release._splitting._MOST_RUNS", 24)
+    monkeypatch.setattr("labeldp.privacy._account._MOST_RANGES", 30)
     curator = Curator(LABELS, SPACE, budget=1.0)
     assert joined(staged(curator)).guarantee.epsilon == curator.spent[0] == 1.0
 
