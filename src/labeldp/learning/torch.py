@@ -29,6 +29,7 @@ try:
     from torch.optim import Optimizer
 
     from labeldp.learning._soft import ProbabilityClassifier, row_count, row_weights
+    from labeldp.learning._torch_augmentation import augmentation
     from labeldp.learning._torch_losses import NETWORK_METHODS, BatchLoss, NetworkMethod
     from labeldp.learning._torch_rows import ReleasedRows, as_rows, shape_of, taken
     from labeldp.learning._torch_training import (
@@ -51,14 +52,14 @@ try:
 except ModuleNotFoundError as missing:
     raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[torch]'") from None
 
-__all__ = ["BatchLoss", "ReleasedRows", "TorchClassifier"]
+__all__ = ["BatchLoss", "ReleasedRows", "TorchClassifier", "augmentation"]
 
 #: Rows that are predicted at a time.
 _PREDICTED = 1024
 #: What decides nothing about what is learned, and may differ where training is taken up again.
 _FREE = ("module", "checkpoint", "device", "report", "workers", "warm_start")
 
-OPTIMIZERS: MappingProxyType[str, Callable[..., Optimizer]] = MappingProxyType(
+_OPTIMIZERS: MappingProxyType[str, Callable[..., Optimizer]] = MappingProxyType(
     {
         "sgd": lambda parameters, rate, momentum, decay: torch.optim.SGD(
             parameters, lr=rate, momentum=momentum, weight_decay=decay
@@ -293,7 +294,7 @@ class TorchClassifier(ProbabilityClassifier):
     def _optimizer(self) -> Callable[[Any], Optimizer]:
         if callable(self.optimizer):
             return self.optimizer
-        found = _named("optimizer", self.optimizer, OPTIMIZERS)
+        found = _named("optimizer", self.optimizer, _OPTIMIZERS)
         return lambda parameters: found(parameters, self.learning_rate, self.momentum, self.weight_decay)
 
     def _owner(self, module: nn.Module, rows: ReleasedRows, release: Release) -> str:

@@ -1,0 +1,80 @@
+"""Images changed at random in training: crop, flip and cutout, each image of a batch by its own chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from kornia.augmentation import RandomCrop, RandomErasing, RandomHorizontalFlip
+from torch import Tensor, nn
+
+from labeldp._checks import whole
+from labeldp.errors import InputError
+
+_MOST_POINTS = 1 << 14
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Random crops, left-right flips and cutout, for ``TorchClassifier(augment=...)``; made by ``augmentation``.
+
+    Attributes:
+        crop: Points by which an image is moved at most, in each direction; what enters is 0.
+        flip: Whether every other image is mirrored.
+        cutout: The side of the square that is set to 0.
+    """
+
+    crop: int
+    flip: bool
+    cutout: int
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Images changed by PyTorch's random numbers."""
+        if not isinstance(images, Tensor) or images.ndim != 4 or not images.is_floating_point():
+            found = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
+            raise InputError(
+                f"expected images of shape (rows, channels, height, width) for augmentation, found {found}; shape the "
+                "features so, or leave augmentation out"
+            )
+        height, width = images.shape[2:]
+        if self.cutout > min(height, width):
+            raise InputError(f"expected a cutout within images of {height} x {width} points, found {self.cutout}")
+        with torch.no_grad():
+            return _steps(self, height, width)(images)
+
+
+@lru_cache
+def _steps(settings: Augmentation, height: int, width: int) -> nn.Sequential:
+    """What is done to images of a size; it has no state."""
+    steps: list[nn.Module] = []
+    if settings.crop:
+        steps.append(RandomCrop((height, width), padding=settings.crop))
+    if settings.flip:
+        steps.append(RandomHorizontalFlip(p=0.5))
+    if settings.cutout:
+        share = settings.cutout**2 / (height * width)
+        steps.append(RandomErasing(p=1.0, scale=(share, share), ratio=(1.0, 1.0), value=0.0))
+    return nn.Sequential(*steps)
+
+
+def augmentation(crop: int = 4, *, flip: bool = True, cutout: int = 8) -> Augmentation:
+    """What the papers do to images in training: random crop, left-right flip and cutout.
+
+    Args:
+        crop: Points by which an image is moved at most, in each direction; 0 for no crop.
+        flip: Whether every other image is mirrored; leave it out where left and right matter, as in digits.
+        cutout: The side in points of a square at a random place that is set to 0; 0 for none.
+
+    References:
+        Ghazi et al. 2021, Appendix B; DeVries and Taylor 2017 (cutout), whose square may lie partly outside.
+
+    Example:
+        >>> import torch
+        >>> from labeldp.learning.torch import augmentation
+        >>> augmentation(crop=2, flip=False)(torch.ones(5, 1, 28, 28)).shape
+        torch.Size([5, 1, 28, 28])
+    """
+    return Augmentation(
+        whole(crop, "crop", 0, _MOST_POINTS), flip=bool(flip), cutout=whole(cutout, "cutout", 0, _MOST_POINTS)
+    )
