@@ -15,7 +15,7 @@ from torch import Tensor
 
 from labeldp.errors import InputError
 from labeldp.learning._losses import RowLoss, TargetLoss, row_loss
-from labeldp.privacy import unpack
+from labeldp.privacy import pack, unpack
 from labeldp.release import Release
 
 NetworkMethod = Literal["likelihood", "unbiased", "posterior", "plain"]
@@ -143,11 +143,11 @@ class LabelLoss:
         if method == "unbiased" and not release.channel.even:
             row_loss(rows_of(release, slice(0)), method, correction)  # the correction is checked before any batch
             none, unset = np.empty((n, 0), dtype=np.uint8), np.empty((n, 0), dtype=np.float32)
-            return cls(release.codes, none, unset, each, release, method, correction, k)
+            return cls(_compact(release.codes), none, unset, each, release, method, correction, k)
         step = max(1, _ENTRIES_PER_CHUNK // k)
         parts = [_values(rows_of(release, slice(low, low + step)), method, correction) for low in range(0, n, step)]
         support, values = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return cls(release.codes, support, values, each, None, method, correction, k)
+        return cls(_compact(release.codes), support, values, each, None, method, correction, k)
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -176,6 +176,11 @@ class LabelLoss:
 def rows_of(release: Release, rows: slice | Int[np.ndarray, "m"]) -> Release:
     """Some rows, to read their labels from: a slice of a release would be hashed each time."""
     return dataclasses.replace(release, codes=release.codes[rows], channel=release.channel.take(rows))
+
+
+def _compact(codes: np.ndarray) -> np.ndarray:
+    """Class codes and packed sets as they are; sets that are masks, packed."""
+    return pack(codes) if codes.dtype == np.bool_ else codes
 
 
 def _values(

@@ -89,7 +89,7 @@ class Machine(Protocol):
     def backward(self, loss: Tensor) -> None:
         """Gradients of a loss."""
 
-    def unwrap_model(self, model: nn.Module) -> nn.Module:
+    def unwrap_model(self, model: nn.Module, *, keep_fp32_wrapper: bool = True) -> nn.Module:
         """The network without what prepared it."""
 
     def gather(self, value: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ class Alone:
         """Gradients of a loss."""
         loss.backward()
 
-    def unwrap_model(self, model: nn.Module) -> nn.Module:
+    def unwrap_model(self, model: nn.Module, *, keep_fp32_wrapper: bool = True) -> nn.Module:  # noqa: ARG002
         """As it is."""
         return model
 
@@ -402,7 +402,7 @@ class Run:
         network = self.network
         if self.best is not None:
             network.load_state_dict(self.best)
-        return network.eval()
+        return self.machine.unwrap_model(network, keep_fp32_wrapper=False).eval()
 
 
 def train(run: Run, checkpoint: Checkpoint | None, report: Progress | None) -> nn.Module:

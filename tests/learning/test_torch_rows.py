@@ -1,0 +1,156 @@
+"""Features and released labels by row: forms, sizes, and other processes."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.sparse import csr_array
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
+
+from labeldp import Classes
+from labeldp.errors import NotTrueLabelsError, RowsError
+from labeldp.learning._torch_losses import LabelLoss
+from labeldp.learning.torch import ReleasedRows
+from labeldp.privacy import ResponseChannel
+
+ROWS, CLASSES = 30, 4
+CHOSEN = np.array([7, 0, 29, 7])
+
+
+@pytest.fixture(scope="module")
+def release(randomized):
+    """Released labels of thirty rows."""
+    return randomized(np.arange(ROWS) % CLASSES, ResponseChannel.at(CLASSES, 1.0), 3)
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    """Features of thirty rows."""
+    return np.random.default_rng(0).normal(size=(ROWS, 5)).round(3)
+
+
+def test_rows_join_features_and_losses(release, numbers):
+    """A batch holds the features and what the released labels of the same rows ask, in the order asked for."""
+    features, asked = ReleasedRows(numbers, release)[CHOSEN]
+    np.testing.assert_array_equal(features.numpy(), numbers[CHOSEN].astype(np.float32))
+    logits = torch.randn(4, CLASSES)
+    assert torch.equal(asked(logits), LabelLoss.of(release).take(CHOSEN)(logits))
+
+
+@pytest.mark.parametrize("form", [np.asarray, torch.tensor, csr_array, pd.DataFrame, np.ndarray.tolist])
+def test_features_in_any_form(release, numbers, form):
+    """An array, a tensor, a sparse matrix, a frame and a list give the same batch."""
+    found, _ = ReleasedRows(form(numbers), release)[CHOSEN]
+    np.testing.assert_array_equal(found.numpy(), numbers[CHOSEN].astype(np.float32))
+
+
+def test_numbers_become_what_a_network_takes(release):
+    """Bytes become shares of 255, whole numbers indices, truth values and real numbers single precision."""
+    whole = np.arange(ROWS)
+    given = (whole.astype(np.uint8), whole.astype(np.int16), whole.astype(np.uint16), whole > 3, whole.astype(">f8"))
+    found, _ = ReleasedRows(given, release)[CHOSEN]
+    assert [part.dtype for part in found] == [torch.float32, torch.int64, torch.int64, torch.float32, torch.float32]
+    np.testing.assert_allclose(found[0].numpy(), CHOSEN / 255, rtol=1e-6)
+    for part, expected in zip(found[1:], (CHOSEN, CHOSEN, CHOSEN > 3, CHOSEN), strict=True):
+        np.testing.assert_array_equal(part.numpy(), expected)
+    assert ReleasedRows(whole / 2, release, dtype=torch.float64)[CHOSEN][0].dtype == torch.float64
+
+
+def test_one_row_is_a_batch_of_one(release, numbers):
+    """A single number gives a batch with one row."""
+    features, asked = ReleasedRows(numbers, release)[3]
+    assert features.shape == (1, 5)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_fetches_whole_batches(release, numbers, workers):
+    """PyTorch's loader gives every row once, in batches, from this process or another."""
+    rows = ReleasedRows((numbers, np.arange(ROWS)), release)
+    sampler = BatchSampler(SequentialSampler(rows), batch_size=8, drop_last=False)
+    found = list(DataLoader(rows, sampler=sampler, batch_size=None, num_workers=workers))
+    assert [len(asked) for _, asked in found] == [8, 8, 8, 6]
+    assert torch.cat([features[1] for features, _ in found]).tolist() == list(range(ROWS))
+    values = torch.cat([asked.values for _, asked in found])
+    assert torch.equal(values, rows.loss.take(np.arange(ROWS)).values)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_mapped_array_is_opened_anew_in_another_process(release, tmp_path, order):
+    """A pickle of rows over a memory-mapped file holds the place of the file and not what is in it."""
+    wide = np.random.default_rng(1).normal(size=(ROWS, 5000)).astype(np.float32)
+    np.save(tmp_path / "wide.npy", np.asarray(wide, order=order))
+    rows = ReleasedRows(np.load(tmp_path / "wide.npy", mmap_mode="r"), release)
+    packed = pickle.dumps(rows)
+    assert len(packed) < wide.nbytes / 50
+    copied = pickle.loads(packed)  # noqa: S301 (made a line above)
+    assert isinstance(copied.features, np.memmap)
+    np.testing.assert_array_equal(copied[CHOSEN][0].numpy(), wide[CHOSEN])
+    np.testing.assert_array_equal(rows[CHOSEN][0].numpy(), wide[CHOSEN])
+
+
+def test_a_part_of_a_mapped_array_is_sent_as_it_is(release, tmp_path):
+    """A slice of a mapped array knows no place of its own in the file, so its numbers travel."""
+    wide = np.random.default_rng(1).normal(size=(2 * ROWS, 5)).astype(np.float32)
+    np.save(tmp_path / "wide.npy", wide)
+    rows = ReleasedRows(np.load(tmp_path / "wide.npy", mmap_mode="r")[ROWS:], release)
+    copied = pickle.loads(pickle.dumps(rows))  # noqa: S301 (made in this line)
+    np.testing.assert_array_equal(copied[CHOSEN][0].numpy(), wide[ROWS + CHOSEN])
+
+
+def test_a_pickle_holds_no_more_than_a_release(release, numbers):
+    """What is sent to another process gives the same batches."""
+    copied = pickle.loads(pickle.dumps(ReleasedRows(numbers, release)))  # noqa: S301 (made in this line)
+    logits = torch.randn(4, CLASSES)
+    assert torch.equal(copied[CHOSEN][1](logits), LabelLoss.of(release).take(CHOSEN)(logits))
+
+
+def test_weights_are_scaled_to_a_mean_of_one(release, numbers):
+    """So that rates mean the same whatever weights add up to."""
+    weights = np.arange(1.0, ROWS + 1)
+    asked = ReleasedRows(numbers, release, sample_weight=weights)[np.arange(ROWS)][1]
+    np.testing.assert_allclose(asked.weights.numpy(), weights / weights.mean(), rtol=1e-6)
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_bare_labels_are_refused(numbers):
+    """An array of labels is no release."""
+    with pytest.raises(NotTrueLabelsError, match="expected a Release as labels, found ndarray"):
+        ReleasedRows(numbers, np.zeros(ROWS))
+
+
+@pytest.mark.parametrize("rows", [ROWS - 1, ROWS + 1])
+def test_another_number_of_rows_is_refused(release, rows):
+    """Both numbers are named; so are those of the parts of a tuple."""
+    with pytest.raises(RowsError, match=f"each of {rows} rows of features, found {ROWS}"):
+        ReleasedRows(np.zeros((rows, 2)), release)
+    with pytest.raises(ValueError, match="same number of rows"):
+        ReleasedRows((np.zeros((rows, 2)), np.zeros(ROWS)), release)
+
+
+def test_no_rows_are_refused(release):
+    """There is nothing to learn from."""
+    with pytest.raises(RowsError, match="at least one row"):
+        ReleasedRows(np.zeros((0, 2)), release[:0])
+
+
+@pytest.mark.parametrize("features", [np.array(["a"] * ROWS), np.zeros(ROWS, dtype=complex)])
+def test_what_is_no_number_is_refused(release, features):
+    """Text must be encoded first."""
+    with pytest.raises(ValueError, match="features that are numbers"):
+        ReleasedRows(features, release)[CHOSEN]
+
+
+def test_a_single_value_is_no_features(release):
+    """It has no rows."""
+    with pytest.raises(ValueError, match="features with rows"):
+        ReleasedRows(3.0, release)
+
+
+def test_classes_are_declared_whatever_was_released(randomized):
+    """A class that no released label has still has its place in the loss."""
+    space = Classes(range(9))
+    rows = ReleasedRows(np.zeros((3, 2)), randomized([0, 0, 0], ResponseChannel.at(space.size, 5.0), 1))
+    assert rows[[0, 1]][1].values.shape == (2, 9)
