@@ -485,3 +485,35 @@ def test_errors_never_show_a_label(labels, classes):
 def test_a_curator_does_not_show_its_labels(space, labels):
     """Its text is the number of labels, the space and what was spent, whatever the labels are."""
     assert repr(Curator(labels, space)) == repr(Curator(labels[::-1], space))
+
+
+# Sessions
+
+
+def test_a_declared_session_knows_the_rows_of_another_curator(space, labels, tmp_path):
+    """In one session different rows cost the largest and the same rows the sum, whoever asks; else all are the same."""
+    path, half = tmp_path / "ledger", len(labels) // 2
+
+    def curator(session):
+        return Curator(labels, space, ledger=path, budget=1.5, session=session)
+
+    first = curator("train").randomize(RandomizedResponse(space, 1.0), slice(0, half))
+    again = curator("train")
+    second = again.randomize(RandomizedResponse(space, 1.0), slice(half, None))
+    assert again.spent[0] == 1.0
+    for session in ("train", "other", None):
+        with pytest.raises(BudgetError):
+            curator(session).randomize(RandomizedResponse(space, 1.0), slice(half, None))
+    with pytest.raises(BudgetError):  # rows of a shorter table are no rows of this one
+        shorter = Curator(labels[:-1], space, ledger=path, budget=1.5, session="train")
+        shorter.randomize(RandomizedResponse(space, 1.0), slice(half, None))
+    for release in (first, second):
+        assert any("in the declared session" in each for each in release.certificate.assumptions)
+
+
+def test_without_a_session_nothing_is_declared_of_rows(space, labels):
+    """A curator of its own assumes nothing about rows that others name, and says its name."""
+    curator = Curator(labels, space, name="colour")
+    release = curator.randomize(RandomizedResponse(space, 1.0))
+    assert not any("session" in each for each in release.certificate.assumptions)
+    assert curator.name == "colour"

@@ -16,12 +16,12 @@ from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms import Query, Randomizer, draw, expectation, grouped, per_unit, unit_sizes
 from labeldp.privacy import (
     Budget,
-    CandidateChannel,
     Channel,
     ClusterChannel,
     Guarantee,
     LabelSpace,
     Rows,
+    candidate_sizes,
     row_arrays,
     shown_above,
 )
@@ -33,6 +33,7 @@ from labeldp.release._rows import row_numbers, row_places
 from labeldp.release._units import unit_keys
 
 _FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"
+_SAME_ROWS = "row numbers mean the same rows in all that was drawn in the declared session"
 
 
 class Curator:
@@ -51,6 +52,9 @@ class Curator:
             other.
         name: The name under which a ledger knows these labels; by default that of a pandas series, or ``"label"``.
             Labels of one name in one ledger are taken for the same.
+        session: A name under which curators of one ledger mean the same rows, in the same order: what they draw from
+            different rows then costs the largest and not the sum, as it does with one curator. You declare that; give
+            it where work that was stopped goes on in another process. By default no other curator's rows are known.
 
     Guarantee:
         * Every draw from a label was charged before it was made; a request beyond the budget draws nothing.
@@ -77,6 +81,7 @@ class Curator:
         units: object = None,
         ledger: str | Path | None = None,
         name: str | None = None,
+        session: str | None = None,
     ) -> None:
         if not isinstance(space, LabelSpace):
             raise LabelError(f"expected a declared label space, found {type(space).__name__}; write Classes([...])")
@@ -88,7 +93,9 @@ class Curator:
         self._ledger = Ledger(Path(ledger) if ledger is not None else None)
         self._budget = budget_of(budget)
         self._name = str(name or getattr(labels, "name", None) or "label")
-        self._session = identifier()
+        # rows of another number of labels are others, whatever they are called; a random name is never a declared one
+        self._shared = session is not None
+        self._session = identifier() if session is None else f"declared:{self._codes.size}:{session}"
         self.space = space
 
     def randomize(self, randomizer: Randomizer, rows: object = None) -> Release:
@@ -141,6 +148,11 @@ class Curator:
         self._ledger.allows(charges, self._budget)
 
     @property
+    def name(self) -> str:
+        """The name under which a ledger knows these labels."""
+        return self._name
+
+    @property
     def has_units(self) -> bool:
         """Whether units of several rows were declared."""
         return self._unit is not None
@@ -183,7 +195,7 @@ class Curator:
             index.size,
             (charge,),
             expectation(channel, randomizer.mass),
-            assumptions=_assumptions(channel, self._unit is not None),
+            assumptions=(*self._declared, *_priors(channel)),
             private=words.private,
         )
         return Release(codes, channel, self.space, certificate)
@@ -209,7 +221,7 @@ class Curator:
             codes.size,
             (Draw(query.name, query.law(most), entry.rows, guarantee),),
             expects=None,
-            assumptions=(*_declared(self._unit is not None), *guarantee.assumptions),
+            assumptions=(*self._declared, *guarantee.assumptions),
             private=words.private,
         )
         return Answer(value, certificate)
@@ -232,6 +244,13 @@ class Curator:
     def _unit_name(self) -> str:
         return "row" if self._unit is None else "unit"
 
+    @property
+    def _declared(self) -> tuple[str, ...]:
+        """What is declared for all that leaves."""
+        public = "columns kept beside what is released, the row order and the row set are public"
+        units = ("the units were declared, and who is one unit with whom is public",) if self.has_units else ()
+        return (public, *units, *((_SAME_ROWS,) if self._shared else ()))
+
     def _channel(self, randomizer: Randomizer, index: Int[np.ndarray, "n"]) -> Channel:
         channel = randomizer.channel()
         if self._unit is not None:
@@ -247,20 +266,13 @@ class Curator:
         return "" if self._unit is None else self._ledger.mark("units", digest(self._unit.tobytes()))
 
 
-def _assumptions(channel: Channel, units: bool) -> tuple[str, ...]:
-    """What a curator is told and cannot check."""
-    declared = [*_declared(units)]
-    if channel.kind == CandidateChannel.kind:
-        declared.append(f"the prior {_FROM_ELSEWHERE}")
+def _priors(channel: Channel) -> tuple[str, ...]:
+    """What a curator is told of the law of each row and cannot check."""
+    if candidate_sizes(channel) is not None:
+        return (f"the prior {_FROM_ELSEWHERE}",)
     if channel.kind == ClusterChannel.kind:
-        declared.append(f"the clusters are public, and the distribution of classes in each {_FROM_ELSEWHERE}")
-    return tuple(declared)
-
-
-def _declared(units: bool) -> tuple[str, ...]:
-    """What is declared for all that leaves."""
-    public = "columns kept beside what is released, the row order and the row set are public"
-    return (public, "the units were declared, and who is one unit with whom is public") if units else (public,)
+        return (f"the clusters are public, and the distribution of classes in each {_FROM_ELSEWHERE}",)
+    return ()
 
 
 def budget_of(budget: float | tuple[float, float] | Budget | None) -> Budget | None:
