@@ -142,7 +142,7 @@ def test_the_others_have_the_parameters_of_their_layers():
     counts = [sum(each.numel() for each in make().parameters()) for make in (
         lambda: convolutional(10), lambda: ratings(7, 5, 3, factors=4), lambda: mlp(6, 3, width=8)
     )]  # fmt: skip
-    small = convolution(1, 16, 5) + convolution(16, 32, 3) + convolution(32, 64, 3) + 64 * 10 + 10
+    small = convolution(1, 32, 6) + convolution(32, 64, 3) + convolution(64, 128, 3) + 128 * 10 + 10
     pairs = (7 + 5) * (4 + 4) + (8 * 8 + 8) + (8 * 4 + 4) + (8 * 3 + 3)
     layers = (6 * 8 + 8) + (8 * 4 + 4) + (4 * 3 + 3)
     assert counts == [small, pairs, layers]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from labeldp.cli._images import IMAGE_COLUMN, IMAGES, read_images_at
 from labeldp.cli._terminal import show
 from labeldp.errors import InputError
 
@@ -14,17 +15,19 @@ from labeldp.errors import InputError
 def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that 'labeldp learn' wrote.")],
     table: Annotated[
-        Path, typer.Argument(metavar="TABLE", help="A CSV or Parquet file or a folder of either; or a release.")
+        Path, typer.Argument(metavar="TABLE", help="CSV, Parquet, a folder of either, IDX labels; or a release.")
     ],
     label: Annotated[str, typer.Option(help="The label column.")],
     labels_are_public: Annotated[
         bool, typer.Option("--labels-are-public", help="You declare that the labels of this table may be seen.")
     ] = False,
     released: Annotated[bool, typer.Option("--released", help="TABLE is the folder of a release.")] = False,
+    images: IMAGES = None,
+    image_column: IMAGE_COLUMN = None,
 ) -> None:
     """Judge a model on labels that are public, or on released ones."""
-    from labeldp.learning.tables import TableModel  # noqa: PLC0415 (commands load what they need)
-    from labeldp.learning.tables import evaluate as judged  # noqa: PLC0415
+    from labeldp.learning.tables import evaluate as judged  # noqa: PLC0415 (commands load what they need)
+    from labeldp.learning.tables import open_model  # noqa: PLC0415
     from labeldp.report import scores_text  # noqa: PLC0415
 
     if labels_are_public == released:
@@ -33,7 +36,8 @@ def evaluate(
             f"expected either --labels-are-public or --released to say what the labels of {table} are, found {found}; "
             "true labels that are not public must not be read here: release them first"
         )
-    loaded = TableModel.load(model)
-    found_scores = judged(loaded, table, label, public=labels_are_public)
+    loaded = open_model(model)
+    pixels = read_images_at(images)
+    found_scores = judged(loaded, table, label, public=labels_are_public, images=pixels, image_column=image_column)
     by = "labels that you declared public" if labels_are_public else "released labels"
     show(*scores_text(found_scores, loaded.space.points, by, public=labels_are_public))

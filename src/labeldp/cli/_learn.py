@@ -3,37 +3,99 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from labeldp.cli._images import IMAGE_COLUMN, IMAGES, read_images_at
 from labeldp.cli._terminal import names, progress, show
+from labeldp.errors import InputError
+
+if TYPE_CHECKING:
+    from labeldp.learning.tables import Learned
+
+#: What the names of networks begin with.
+NETWORK = "torch:"
+
+EPOCHS = Annotated[int | None, typer.Option(help="For networks: how often each row is seen.")]
+BATCH_SIZE = Annotated[int | None, typer.Option(help="For networks: rows of a step.")]
+LEARNING_RATE = Annotated[float | None, typer.Option(help="For networks: the largest rate.")]
+MIXUP = Annotated[float | None, typer.Option(help="For networks: how strongly rows are mixed in pairs; 0 for not.")]
+DEVICE = Annotated[str | None, typer.Option(help="For networks: cpu or cuda; default: cuda where there is one.")]
 
 
 def learn(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
-    output: Annotated[Path, typer.Option(help="A file that does not exist yet, such as model.skops.")],
-    model: Annotated[str, typer.Option(help="softmax or boosting.")] = "softmax",
+    output: Annotated[
+        Path,
+        typer.Option(help="A file that does not exist yet, such as model.skops, or model.safetensors of a network."),
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="softmax, boosting, torch:mlp, torch:ratings; of images torch:convolutional, "
+            "torch:inception, torch:resnet18."
+        ),
+    ] = "softmax",
     method: Annotated[
         str | None,
         typer.Option(
-            help="softmax: likelihood, unbiased, plain or clusters; boosting: em, plain or clusters. Default: the "
-            "first, or clusters after 'release --mechanism cluster'."
+            help="softmax: likelihood, unbiased, plain or clusters; boosting: em, plain or clusters; networks: "
+            "likelihood, unbiased, posterior or plain. Default: the first, or clusters after 'release --mechanism "
+            "cluster'."
         ),
     ] = None,
     features: Annotated[
-        list[str] | None, typer.Option(help="Columns to predict from, a,b,c; default: all that can be of use.")
+        list[str] | None,
+        typer.Option(help="Columns to predict from, a,b,c; default: all that can be of use. Of ratings: who,what."),
     ] = None,
+    images: IMAGES = None,
+    image_column: IMAGE_COLUMN = None,
+    epochs: EPOCHS = None,
+    batch_size: BATCH_SIZE = None,
+    learning_rate: LEARNING_RATE = None,
+    mixup: MIXUP = None,
+    device: DEVICE = None,
 ) -> None:
     """Learn to predict the label from the public columns, tuned and judged on released labels: it costs nothing.
 
-    'plain' takes released labels for true ones: it is a baseline.
+    'plain' takes released labels for true ones: it is a baseline. Networks are judged on a tenth of the rows.
     """
     from labeldp.learning.tables import check_model_path  # noqa: PLC0415 (commands load what they need)
     from labeldp.learning.tables import learn as learned_from  # noqa: PLC0415
     from labeldp.report import learned_text  # noqa: PLC0415
 
     check_model_path(output)
+    training = trained_with(
+        epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, mixup=mixup, device=device
+    )
     with progress() as report:
-        learned = learned_from(directory, model=model, method=method, features=names(features), progress=report)
+        given: dict[str, Any] = {"model": model, "method": method, "features": names(features), "progress": report}
+        learned: Learned
+        if model.startswith(NETWORK):
+            from labeldp.learning.torch import learn_network  # noqa: PLC0415 (PyTorch is an extra)
+
+            found = read_images_at(images)
+            learned = learn_network(directory, images=found, image_column=image_column, training=training, **given)
+        else:
+            only_for_networks(images=images, image_column=image_column, **training)
+            learned = learned_from(directory, **given)
     show(*learned_text(learned, str(learned.model.save(output))))
+
+
+def trained_with(**settings: object) -> dict[str, object]:
+    """The settings of training that were typed."""
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def only_for_networks(**given: object) -> None:
+    """Refuse what only networks use.
+
+    Raises:
+        InputError: Something was given.
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"expected --{name.replace('_', '-')} with a network ({NETWORK}...) alone, found it with another model"
+            )

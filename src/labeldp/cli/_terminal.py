@@ -19,6 +19,7 @@ _TITLES = {
     "check": "checking every row",
     "release": "randomizing and writing",
     "learn": "fitting models",
+    "epoch": "training",
 }
 
 

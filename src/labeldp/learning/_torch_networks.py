@@ -27,13 +27,12 @@ def convolutional(classes: int, channels: int = 1) -> nn.Sequential:
         channels: Channels of an image: 1 of gray, 3 of colour.
     """
     return nn.Sequential(
-        *_convolution(channels, 16, 5, stride=2),
-        *_convolution(16, 32),
-        nn.MaxPool2d(2, ceil_mode=True),
-        *_convolution(32, 64),
+        *_convolution(channels, 32, 6, stride=2),
+        *_convolution(32, 64, stride=2),
+        *_convolution(64, 128, stride=2),
         nn.AdaptiveMaxPool2d(1),
         nn.Flatten(),
-        nn.Linear(64, classes),
+        nn.Linear(128, classes),
     )
 
 
@@ -130,7 +129,7 @@ NETWORKS: Mapping[str, Callable[..., nn.Module]] = MappingProxyType(
 def _convolution(narrow: int, wide: int, size: int = 3, stride: int = 1) -> tuple[nn.Module, ...]:
     """A convolution, batch normalization and a rectifier; the normalization has the constant term."""
     return (
-        nn.Conv2d(narrow, wide, size, stride=stride, padding=size // 2, bias=False),
+        nn.Conv2d(narrow, wide, size, stride=stride, padding=(size - 1) // 2, bias=False),
         nn.BatchNorm2d(wide),
         nn.ReLU(),
     )

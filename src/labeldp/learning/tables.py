@@ -6,21 +6,21 @@ Needs ``pip install 'labeldp[learn]'``.
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
-from labeldp.errors import InputError, LabelError, MissingExtraError, OutputError, VerificationError
+from labeldp.errors import InputError, LabelError, MissingExtraError, VerificationError
+from labeldp.learning._model_files import check_model_path, is_network, written
 from labeldp.learning._scores import Scores, scores
 from labeldp.learning._selection import gain
 from labeldp.mechanisms import ExchangedLabels
@@ -44,6 +44,10 @@ try:
 except ModuleNotFoundError as missing:
     raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[learn]'") from None
 
+if TYPE_CHECKING:  # PyTorch is an extra of its own
+    from labeldp.learning._torch_models import NetworkModel
+    from labeldp.learning.images import Images
+
 __all__ = [
     "METHODS",
     "Learned",
@@ -53,6 +57,7 @@ __all__ = [
     "cluster_table",
     "evaluate",
     "learn",
+    "open_model",
     "scores",
 ]
 
@@ -79,7 +84,7 @@ _TRUSTED = [
     "sklearn.utils.validation.check_array",
 ]
 
-_FOLDS = 5
+_FOLDS, _TENTH = 5, 10
 _SHOWN_CLASSES = 12
 _TREES = 50
 _LEAVES = (8, 31)
@@ -110,6 +115,11 @@ class TableModel:
         """The declared label space."""
         return self.certificate.space
 
+    @property
+    def inputs(self) -> list[str]:
+        """What it takes, in words."""
+        return list(self.columns)
+
     def predict_proba(self, table: object) -> Float[np.ndarray, "n k"]:
         """Probabilities of the true classes, shape (n, k), for an Arrow table or a pandas or polars frame.
 
@@ -128,7 +138,6 @@ class TableModel:
         Raises:
             OutputError: The file exists, or there is no folder to put it in.
         """
-        target = check_model_path(Path(path))
         about = {
             "schema": SCHEMA,
             "made_with": {name: version(name) for name in ("labeldp", "scikit-learn")},
@@ -137,13 +146,8 @@ class TableModel:
             "columns": [{"name": name, "kind": kind} for name, kind in self.columns.items()],
             "certificate": json.loads(self.certificate.to_json()),
         }
-        staged = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            skops.io.dump({"about": json.dumps(about), "estimator": self.estimator}, staged)
-            staged.replace(check_model_path(target))
-        finally:
-            staged.unlink(missing_ok=True)
-        return target
+        held = {"about": json.dumps(about), "estimator": self.estimator}
+        return written(Path(path), lambda file: skops.io.dump(held, file))
 
     @classmethod
     def load(cls, path: str | Path) -> TableModel:
@@ -190,12 +194,14 @@ class Learned:
             where labels are not those of their rows, but of peers'.
         left_out: Public columns that were not used, and why.
         setting: What was chosen on released labels.
+        judged_by: What the scores are from.
     """
 
-    model: TableModel
+    model: TableModel | NetworkModel
     scores: Scores | None
     left_out: Mapping[str, str]
     setting: str
+    judged_by: str = "five-fold cross-validation on released labels"
 
 
 def learn(
@@ -238,14 +244,12 @@ def learn(
     release = Release.load(directory)
     leaning = isinstance(release.channel, ClusterChannel)
     method = method or (_CLUSTERS if leaning else METHODS[model][0])
-    certificate = release.certificate
-    if certificate is None or len(release) < 2 * _FOLDS:
-        raise InputError(f"expected at least {2 * _FOLDS} rows to learn from, found {len(release)}")
-    unit = None if certificate.guarantee.unit == "row" else certificate.guarantee.unit
+    certificate = enough_rows(release)
+    unit = unit_of(certificate)
     columns, left_out = columns_of(table, features, unit)
     frame = frame_of(table, columns)
     estimators = _estimators(columns, model, method)
-    parts = list(_parts(len(release), table[unit] if unit is not None and unit in table.column_names else None))
+    parts = list(_parts(len(release), units_in(table, unit)))
     probabilities, best = _judged(estimators, frame, release, parts, progress or (lambda *_: None))
     fitted = estimators[best].fit(frame, release)
     return Learned(
@@ -286,7 +290,30 @@ def _setting(fitted: Pipeline, model: str, best: int) -> str:
     return f"l2 {last.l2_:.3g}{chosen}" if hasattr(last, "l2_") else "scikit-learn's usual penalty"
 
 
-def evaluate(model: TableModel, source: str | Path, label: str, *, public: bool) -> Scores:
+def open_model(path: str | Path) -> TableModel | NetworkModel:
+    """A model that ``labeldp learn`` kept, whichever it is.
+
+    Raises:
+        InputError: There is no such file, or it holds something else.
+        MissingExtraError: It is a network, and PyTorch is not installed.
+    """
+    file = Path(path)
+    if not file.is_file() or not is_network(file):
+        return TableModel.load(file)
+    from labeldp.learning.torch import NetworkModel  # noqa: PLC0415 (PyTorch is an extra of its own)
+
+    return NetworkModel.load(file)
+
+
+def evaluate(
+    model: TableModel | NetworkModel,
+    source: str | Path,
+    label: str,
+    *,
+    public: bool,
+    images: Images | None = None,
+    image_column: str | None = None,
+) -> Scores:
     """Judge a model on a table.
 
     Args:
@@ -294,6 +321,8 @@ def evaluate(model: TableModel, source: str | Path, label: str, *, public: bool)
         source: With ``public`` a CSV or Parquet file or a folder of either, else the folder of a release.
         label: The label column.
         public: Whether you declare the labels of this table public. Otherwise they are the labels of a release.
+        images: For a model of images: those of the rows.
+        image_column: The column that names the image of each row; by default they are in the order of the rows.
 
     Guarantee:
         On a release it costs nothing. On labels that were declared public nothing is promised of them.
@@ -309,7 +338,8 @@ def evaluate(model: TableModel, source: str | Path, label: str, *, public: bool)
             raise InputError(
                 f"expected a table with public labels in {source}, found the folder of a release; use --released"
             )
-        types = {name: KINDS[kind] for name, kind in model.columns.items()}
+        named = {image_column: pa.string()} if image_column else {}
+        types = named | {name: KINDS[kind] for name, kind in model.columns.items()}
         try:
             table, labels = public_table(source, label, model.space, types)
         except LabelError:
@@ -321,7 +351,43 @@ def evaluate(model: TableModel, source: str | Path, label: str, *, public: bool)
     else:
         labels, table = Release.load(source), public_columns(source)
         _check_other(model.certificate, labels.certificate, label)
-    return scores(labels, model.predict_proba(table))
+    if images is None:
+        return scores(labels, model.predict_proba(table))
+    if isinstance(model, TableModel):
+        raise InputError("expected no images for a model of columns, found some; leave them out")
+    pixels = images.of_rows(len(labels), image_names(table, image_column))
+    return scores(labels, model.predict_proba(table, pixels))
+
+
+def image_names(table: pa.Table, column: str | None) -> list[object] | None:
+    """The names of the rows' images, if a column holds them.
+
+    Raises:
+        InputError: There is no such column.
+    """
+    if column is None:
+        return None
+    if column not in table.column_names:
+        found = ", ".join(table.column_names) or "none"
+        raise InputError(f"expected the names of images in a public column {column!r}, found {found}")
+    return list(table[column].to_pylist())
+
+
+def enough_rows(release: Release) -> Certificate:
+    """The certificate of a release that has rows enough to learn from and to judge by."""
+    if release.certificate is None or len(release) < 2 * _FOLDS:
+        raise InputError(f"expected at least {2 * _FOLDS} rows to learn from, found {len(release)}")
+    return release.certificate
+
+
+def unit_of(certificate: Certificate) -> str | None:
+    """The column that tells units apart, where a unit is not a row."""
+    return None if certificate.guarantee.unit == "row" else certificate.guarantee.unit
+
+
+def units_in(table: pa.Table, unit: str | None) -> pa.ChunkedArray | None:
+    """The unit of each row, where its column was kept."""
+    return table[unit] if unit is not None and unit in table.column_names else None
 
 
 def _types(estimator: Any) -> tuple[Any, ...]:
@@ -351,17 +417,8 @@ def _check_other(learned_from: Certificate, certificate: Certificate | None, lab
     if certificate.files == learned_from.files:
         raise InputError(
             "expected rows that the model was not fitted on, found the release that it was learned from; "
-            "'labeldp learn' printed how good it is, by cross-validation"
+            "'labeldp learn' printed how good it is on rows that it did not see"
         )
-
-
-def check_model_path(path: Path) -> Path:
-    """Refuse a file that exists, or that has no folder to be in."""
-    if os.path.lexists(path):
-        raise OutputError(f"expected an output file that does not exist yet, found {path}; choose another name")
-    if not path.parent.is_dir():
-        raise OutputError(f"expected an existing folder to put the model in, found none at {path.parent}")
-    return path
 
 
 def _estimators(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
@@ -391,15 +448,20 @@ def _softly(estimator: Any, method: str) -> Any:
     return ReleasedLabelClassifier(estimator, method=method)  # type: ignore[arg-type]
 
 
-def _parts(rows: int, units: pa.ChunkedArray | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _parts(rows: int, units: pa.ChunkedArray | None, folds: int = _FOLDS) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Rows to fit on and rows to judge by: every row is judged once, and a unit is never on both sides."""
     if units is None:
-        yield from KFold(_FOLDS, shuffle=True, random_state=0).split(np.zeros(rows))
+        yield from KFold(folds, shuffle=True, random_state=0).split(np.zeros(rows))
         return
     groups = pc.rank(units, tiebreaker="dense").to_numpy()
-    if len(np.unique(groups)) < _FOLDS:
-        raise InputError(f"expected at least {_FOLDS} units to learn from, found {len(np.unique(groups))}")
-    yield from GroupKFold(_FOLDS, shuffle=True, random_state=0).split(np.zeros(rows), groups=groups)
+    if len(np.unique(groups)) < folds:
+        raise InputError(f"expected at least {folds} units to learn from, found {len(np.unique(groups))}")
+    yield from GroupKFold(folds, shuffle=True, random_state=0).split(np.zeros(rows), groups=groups)
+
+
+def one_part(rows: int, units: pa.ChunkedArray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit on, and a tenth of the rows to judge by, without a unit on both sides."""
+    return next(_parts(rows, units, _TENTH))
 
 
 def _judged(

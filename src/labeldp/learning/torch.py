@@ -31,7 +31,10 @@ try:
     from labeldp.learning._soft import ProbabilityClassifier, row_count, row_weights
     from labeldp.learning._torch_augmentation import augmentation
     from labeldp.learning._torch_losses import NETWORK_METHODS, BatchLoss, NetworkMethod
+    from labeldp.learning._torch_models import NetworkModel
+    from labeldp.learning._torch_networks import NETWORKS, convolutional, inception, mlp, ratings, resnet18
     from labeldp.learning._torch_rows import ReleasedRows, as_rows, shape_of, taken
+    from labeldp.learning._torch_tables import learn_network, learner_of, network_of, trained_model
     from labeldp.learning._torch_training import (
         SCHEDULES,
         Alone,
@@ -52,7 +55,23 @@ try:
 except ModuleNotFoundError as missing:
     raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[torch]'") from None
 
-__all__ = ["BatchLoss", "ReleasedRows", "TorchClassifier", "augmentation"]
+__all__ = [
+    "NETWORKS",
+    "BatchLoss",
+    "NetworkModel",
+    "ReleasedRows",
+    "TorchClassifier",
+    "augmentation",
+    "convolutional",
+    "inception",
+    "learn_network",
+    "learner_of",
+    "mlp",
+    "network_of",
+    "ratings",
+    "resnet18",
+    "trained_model",
+]
 
 #: Rows that are predicted at a time.
 _PREDICTED = 1024

@@ -256,20 +256,19 @@ def learned_text(learned: Learned, output: str) -> Parts:
     model = learned.model
     lines = _pairs()
     _row(lines, "model", f"{model.model}, method {model.method}, {learned.setting}")
-    _row(lines, "features", _listed(list(model.columns)))
+    _row(lines, "features", _listed(model.inputs))
     for name, why in learned.left_out.items():
         _row(lines, "left out", f"{name}: {why}")
     if model.certificate.guarantee.unit != "row":
         _row(lines, "mind", _UNITS)
     _row(lines, "output", output)
     told = _said(f"Learned from a release, at no further cost: {model.certificate.sentence}")
-    by = "five-fold cross-validation on released labels"
     if learned.scores is None:
         judged: Parts = [
             _said("How good it is, exchanged labels do not say: 'labeldp evaluate' does on public labels.")
         ]
     else:
-        judged = scores_text(learned.scores, model.certificate.space.points, by)
+        judged = scores_text(learned.scores, model.certificate.space.points, learned.judged_by)
     return [told, Text(), lines, Text(), *judged]
 
 
@@ -327,6 +326,8 @@ def _range(estimate: Estimate | Bounds) -> str:
 def _mechanism(name: str, law: object) -> str:
     """A mechanism and what it releases for a row."""
     plain = dict(law) if isinstance(law, dict) else {}
+    if plain.get("kind") == "candidate-subset":
+        return f"{name}: a set of up to {max(map(int, plain['size']))} of a row's candidates"
     if plain.get("kind") == "subset":
         return f"{name}: a set of {plain['size']} of {plain['classes']} classes"
     return f"{name}: {len(plain['channels'])} groups of units" if plain.get("kind") == "grouped" else name
