@@ -34,6 +34,7 @@ EXPORTED = [
     "NoisyMean",
     "PeerExchange",
     "PriorResponse",
+    "PriorSubsetResponse",
     "RandomizedResponse",
     "Randomizer",
     "Release",

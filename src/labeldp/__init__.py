@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from labeldp.mechanisms import NoisyHistogram as NoisyHistogram
     from labeldp.mechanisms import NoisyMean as NoisyMean
     from labeldp.mechanisms import PeerExchange as PeerExchange
+    from labeldp.mechanisms import PriorSubsetResponse as PriorSubsetResponse
     from labeldp.mechanisms import Randomizer as Randomizer
     from labeldp.privacy import Channel as Channel
     from labeldp.privacy import Classes, Guarantee, Interval
@@ -50,6 +51,7 @@ _ROOMS = {
     "NoisyMean": "mechanisms",
     "PeerExchange": "mechanisms",
     "PriorResponse": "mechanisms",
+    "PriorSubsetResponse": "mechanisms",
     "RandomizedResponse": "mechanisms",
     "Randomizer": "mechanisms",
     "Release": "release",
@@ -77,6 +79,7 @@ __all__ = [
     "NoisyMean",
     "PeerExchange",
     "PriorResponse",
+    "PriorSubsetResponse",
     "RandomizedResponse",
     "Randomizer",
     "Release",

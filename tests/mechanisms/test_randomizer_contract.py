@@ -24,6 +24,7 @@ from labeldp.mechanisms import (
     BitResponse,
     ClusterResponse,
     PriorResponse,
+    PriorSubsetResponse,
     RandomizedResponse,
     Randomizer,
     SubsetResponse,
@@ -46,6 +47,7 @@ CASES = {
     "symmetric": (BitResponse, lambda e, _: BitResponse(SPACE, e, form="symmetric")),
     "top-k": (TopKResponse, lambda e, n: TopKResponse(SPACE, e, priors(n), k=3)),
     "cluster": (ClusterResponse, lambda e, n: ClusterResponse(SPACE, e, PRIOR, np.arange(n) % 3)),
+    "prior-subset": (PriorSubsetResponse, lambda e, n: PriorSubsetResponse(SPACE, e, priors(n))),
     "prior": (PriorResponse, lambda e, n: PriorResponse(SPACE, e, priors(n))),
 }
 every_case = pytest.mark.parametrize("case", CASES)
@@ -217,7 +219,7 @@ def test_no_word_is_used_twice():
     assert len(source.asked) > 3
 
 
-@pytest.mark.parametrize("case", ["top-k", "prior"])
+@pytest.mark.parametrize("case", ["top-k", "prior", "prior-subset"])
 @pytest.mark.parametrize("rows", [0, 2, 4])
 def test_a_law_for_other_rows_is_refused(case, rows):
     """More labels, or fewer, than the prior has rows is an error, never a law read from elsewhere in memory."""

@@ -1,5 +1,6 @@
 """What every final channel promises, by enumeration of its words and by high-precision arithmetic."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -15,6 +16,7 @@ from labeldp.errors import EpsilonError
 from labeldp.privacy import (
     BitChannel,
     CandidateChannel,
+    CandidateSubsetChannel,
     Channel,
     ClusterChannel,
     GroupedChannel,
@@ -40,6 +42,12 @@ def candidate_rows(classes):
     for m in range(1, classes + 1):
         mask[m - 1, rng.permutation(classes)[:m]] = True
     return pack(mask)
+
+
+def subsets_of_candidates(**parts):
+    """The channel of subsets of up to three candidates with other parts."""
+    channel = CandidateSubsetChannel.at(3, 1.0, candidate_rows(3))
+    return dataclasses.replace(channel, **parts)
 
 
 def grouped_responses(epsilon, bits):
@@ -78,6 +86,14 @@ CASES = {
     "response-10": (ResponseChannel, lambda e, bits: ResponseChannel.at(10, e, bits)),
     "candidates-3": (CandidateChannel, lambda e, bits: CandidateChannel.at(3, e, candidate_rows(3), bits)),
     "candidates-9": (CandidateChannel, lambda e, bits: CandidateChannel.at(9, e, candidate_rows(9), bits)),
+    "candidate-subset-3": (
+        CandidateSubsetChannel,
+        lambda e, bits: CandidateSubsetChannel.at(3, e, candidate_rows(3), bits),
+    ),
+    "candidate-subset-6": (
+        CandidateSubsetChannel,
+        lambda e, bits: CandidateSubsetChannel.at(6, e, candidate_rows(6), bits),
+    ),
     "subset-2-1": (SubsetChannel, lambda e, bits: SubsetChannel.at(2, 1, e, bits)),
     "subset-5-2": (SubsetChannel, lambda e, bits: SubsetChannel.at(5, 2, e, bits)),
     "subset-9-4": (SubsetChannel, lambda e, bits: SubsetChannel.at(9, 4, e, bits)),
@@ -182,7 +198,30 @@ def law_of_picks(channel, row):
     return law
 
 
+def law_of_candidate_picks(channel, row):
+    """The law of subsets of candidates: every first word, then every stand-in with every sequence of picks."""
+    law, k, inside = {}, channel.classes, unpack(channel.candidates[row : row + 1], channel.classes)[0]
+    m, never = int(inside.sum()), [HALF - 1 | (HALF - 1) << 31] * (channel.words_per_row - 1)
+    for code in range(k):
+        first = np.hstack([np.arange(WORDS)[:, None], np.tile(np.array(never, dtype=np.int64), (WORDS, 1))])
+        found = unpack(drawn(channel, row, code, first), k)
+        stood_in = code if inside[code] else int(np.flatnonzero(inside)[m * (HALF - 1) >> 32])
+        is_in = found[:, stood_in]
+        chance = Fraction(int(is_in.sum()), WORDS)
+        for member, share in ((True, chance), (False, 1 - chance)):
+            if not share:
+                continue
+            bounds = [m, *range(m - (channel.size[m] - member), m)] if m > 1 else []
+            sequences = itertools.product(*([(pick, bound) for pick in range(bound)] for bound in bounds))
+            word = int(np.argmax(is_in == member))
+            lines = [words_of_picks(word, picks) for picks in sequences]
+            for key, times in Counter(keys(drawn(channel, row, code, lines))).items():
+                law.setdefault(key, [Fraction(0)] * k)[code] += share * Fraction(times, len(lines))
+    return law
+
+
 COUNTING = {
+    CandidateSubsetChannel: law_of_candidate_picks,
     ResponseChannel: law_of_words,
     CandidateChannel: law_of_words,
     ClusterChannel: law_of_words,
@@ -460,6 +499,33 @@ def test_a_row_without_words_stops_whatever_its_label(code, first):
         channel.draw(np.array([code], dtype=np.int32), words)
 
 
+@pytest.mark.parametrize("first", [0, 2**64 - 1])
+def test_words_suffice_or_not_whatever_the_label(first):
+    """A row of candidates runs out of words for every label or for none, inside its candidates or outside."""
+    channel = CandidateSubsetChannel.at(10, 1.0, pack(np.array([[True] * 7 + [False] * 3])))
+    halves_used = 1 + channel.size[7] - (first == 0)  # the stand-in, and the picks of the rest
+    rejected, good = 0, HALF - 1
+    for spoilt in range(2 * (channel.words_per_row - 1) + 1):
+        parts = [rejected] * spoilt + [good] * (2 * (channel.words_per_row - 1) - spoilt)
+        line = [first, *(low | high << 32 for low, high in zip(parts[::2], parts[1::2], strict=True))]
+        enough = len(parts) - spoilt >= halves_used
+        for code in range(10):
+            if enough:
+                assert np.bitwise_count(drawn(channel, 0, code, [line])).sum() == channel.size[7]
+                continue
+            with pytest.raises(RuntimeError, match="ran out of random words; draw again"):
+                drawn(channel, 0, code, [line])
+
+
+def test_possible_subsets_are_those_of_the_table():
+    """Every set but those that the table lists is refused, in rows of every number of candidates."""
+    channel = CandidateSubsetChannel.at(6, 0.5, candidate_rows(6))
+    every = pack(np.array(list(itertools.product((False, True), repeat=6))))
+    for row in range(6):
+        found = channel.take(np.full(len(every), row)).possible(every)
+        assert sorted(every[found].ravel().tolist()) == sorted(channel.table(row).outcomes.ravel().tolist())
+
+
 @pytest.mark.parametrize(("classes", "size"), [(2, 1), (10, 4), (100, 38), (1000, 269), (65536, 200)])
 def test_rows_hardly_ever_run_out_of_words(classes, size):
     """The chance that a row's spare halves do not suffice is below 2**-100, by a union over sets of rejections."""
@@ -555,6 +621,15 @@ def test_a_channel_comes_back_from_its_plain_law(case):
         lambda: CandidateChannel(3, (0, 1), (0, 1), candidate_rows(3)),
         lambda: CandidateChannel.at(3, 1.0, pack(np.array([[True, False, False], [False, False, False]]))),
         lambda: CandidateChannel.at(9, 1.0, pack(np.array([[True, False, False]]))),
+        lambda: CandidateSubsetChannel(3, (1, 1), (1, 1), candidate_rows(3)),
+        lambda: subsets_of_candidates(size=(1, 1, 1, 3)),
+        lambda: subsets_of_candidates(size=(1, 1, 0, 1)),
+        lambda: subsets_of_candidates(size=(1, 2, 1, 1)),
+        lambda: subsets_of_candidates(member=(1 << 64, 1 << 63, 1 << 63, 1 << 63)),
+        lambda: subsets_of_candidates(member=(1 << 64, 1 << 64, 1 << 64, 1 << 63)),
+        lambda: subsets_of_candidates(member=(1 << 64, 1 << 64, 1 << 62, 1 << 63)),
+        lambda: subsets_of_candidates(candidates=pack(np.array([[True, False, False], [False, False, False]]))),
+        lambda: subsets_of_candidates(candidates=np.zeros((1, 2), dtype=np.uint8)),
         lambda: GroupedChannel(3, (), (), np.array([0])),
         lambda: GroupedChannel(3, (ResponseChannel.at(3, 1.0),), (1,), np.array([1])),
         lambda: GroupedChannel(3, (ResponseChannel.at(3, 1.0),), (1,), np.array([-1])),

@@ -1,5 +1,6 @@
 """Tight composition, against laws written out in full, exact sums of integers, and formulas from papers."""
 
+import dataclasses
 import itertools
 import math
 from fractions import Fraction
@@ -14,6 +15,7 @@ from labeldp.errors import BudgetError, EpsilonError, InputError
 from labeldp.privacy import (
     BitChannel,
     CandidateChannel,
+    CandidateSubsetChannel,
     Charge,
     ClusterChannel,
     Composition,
@@ -30,6 +32,11 @@ from labeldp.privacy import _composition as composition
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 1.7, 2.5, 3.9)
 ALL = Rows.all(5)
+
+
+def candidate_subsets(epsilon, classes, *rows, bits=64):
+    """Subsets of the candidates of each row."""
+    return CandidateSubsetChannel.at(classes, epsilon, candidates(epsilon, classes, *rows).candidates, bits)
 
 
 def candidates(epsilon, classes, *rows, bits=64):
@@ -56,6 +63,8 @@ SCHEDULES = {
     "symmetric bits": [BitChannel.symmetric(4, 1.3)] * 3,
     "two candidates": [candidates(0.9, 4, [1, 3])] * 4,
     "three candidates": [candidates(0.9, 4, [0, 1, 3])] * 4,
+    "two candidates of subsets": [candidate_subsets(0.9, 6, [1, 3])] * 3,
+    "five candidates of subsets": [candidate_subsets(0.9, 6, [0, 1, 3, 4, 5])] * 3,
     "all candidates": [candidates(0.9, 4, range(4), bits=16)] * 4,
     "other candidates": [candidates(0.9, 4, [1, 3]), candidates(0.5, 4, [0, 1, 3]), candidates(0.5, 4, [1, 2, 3])],
     "a cluster": [clusters(0.9, [0.1, 0.5, 0.1, 0.3])] * 4,
@@ -154,10 +163,23 @@ def test_candidates_count_at_the_fewest_that_a_row_has():
     assert composed([one] * 9).delta_at(0.0) == 0.0
 
 
+def test_subsets_of_candidates_count_at_the_worst_number_that_a_row_has():
+    """The loss is that of subsets of as many classes; one candidate says nothing, unknown rows are the worst."""
+    two, four = candidate_subsets(1.0, 6, [0, 1]), candidate_subsets(1.0, 6, [0, 1, 2, 5])
+    like = PrivacyLoss.of(SubsetChannel(4, four.size[4], four.member[4]))
+    assert (PrivacyLoss.of(four).odds, PrivacyLoss.of(four).least) == (like.odds, like.least)
+    both, one = candidate_subsets(1.0, 6, [0, 1], [0, 1, 2, 5], [3]), candidate_subsets(1.0, 6, [3])
+    assert PrivacyLoss.of(both).odds == max(PrivacyLoss.of(two).odds, like.odds)
+    assert PrivacyLoss.of(both).least >= max(PrivacyLoss.of(two).least, like.least) * (1 - Fraction(1, 10**15))
+    unknown = dataclasses.replace(two, candidates=np.empty((0, 1), dtype=np.uint8))
+    assert PrivacyLoss.of(unknown).least >= PrivacyLoss.of(both).least * (1 - Fraction(1, 10**15))
+    assert composed([one] * 9).delta_at(0.0) == 0.0
+
+
 def test_labels_outside_the_candidates_are_bounded_by_those_inside():
     """No pair of labels, inside or outside, at the last candidate or not, exceeds the loss, at any epsilon."""
-    for bits, epsilon in itertools.product((16, 64), (0.1, 1.0, 4.0)):
-        channel = candidates(epsilon, 6, [0, 2, 3], [1, 5], [0, 1, 2, 3, 4], bits=bits)
+    for make, bits, epsilon in itertools.product((candidates, candidate_subsets), (16, 64), (0.1, 1.0, 4.0)):
+        channel = make(epsilon, 6, [0, 2, 3], [1, 5], [0, 1, 2, 3, 4], bits=bits)
         for row in range(3):
             twice = [channel.take(np.array([row]))] * 2
             found = composed(twice)

@@ -14,6 +14,7 @@ from labeldp.privacy import (
     pair_share,
     total_variance,
     training_size,
+    training_sizes,
 )
 
 CHANNELS = [
@@ -49,6 +50,17 @@ def test_a_law_that_says_nothing_is_worth_nothing():
     nothing = Membership(np.array([0.5, 0.0]), np.array([0.5, 0.0]), np.array([0.5, 0.0]))
     assert pair_share(nothing).tolist() == [0.0, 0.0]
     assert total_variance(nothing, 4) == np.inf
+
+
+@pytest.mark.parametrize(("classes", "epsilon"), list(itertools.product([2, 3, 10, 40], [0.1, 1.0, 2.0, 5.0])))
+def test_sizes_for_all_numbers_of_classes_are_those_for_each(classes, epsilon):
+    """The formula for all numbers of classes finds what trying every size finds, or one that is as good."""
+    sizes = training_sizes(classes, epsilon)
+    assert sizes[:2].tolist() == [1, 1]
+    for m in range(2, classes + 1):
+        shares = [float(pair_share(SubsetChannel.at(m, d, epsilon).membership)) for d in range(1, m)]
+        assert shares[sizes[m] - 1] == pytest.approx(max(shares), rel=1e-12)
+        assert shares[training_size(m, epsilon) - 1] == pytest.approx(max(shares), rel=1e-12)
 
 
 @pytest.mark.parametrize(("classes", "epsilon"), list(itertools.product([2, 3, 10, 40], [0.1, 1.0, 2.0, 5.0])))

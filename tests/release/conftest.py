@@ -11,7 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import BitResponse, Classes, PriorResponse, RandomizedResponse, SubsetResponse, TopKResponse
+from labeldp import (
+    BitResponse,
+    Classes,
+    PriorResponse,
+    PriorSubsetResponse,
+    RandomizedResponse,
+    SubsetResponse,
+    TopKResponse,
+)
 
 LABELS = ("red", "green", "blue", "grey", "pink")
 
@@ -29,6 +37,7 @@ RANDOMIZERS = {
     "bits": lambda space, epsilon, _: BitResponse(space, epsilon),
     "symmetric": lambda space, epsilon, _: BitResponse(space, epsilon, form="symmetric"),
     "prior": lambda space, epsilon, rows: PriorResponse(space, epsilon, prior_for(rows)),
+    "prior-subset": lambda space, epsilon, rows: PriorSubsetResponse(space, epsilon, prior_for(rows)),
     "top-k": lambda space, epsilon, rows: TopKResponse(space, epsilon, prior_for(rows), k=3),
 }
 

@@ -440,7 +440,7 @@ def test_a_set_release_holds_the_true_class_at_the_stated_rate(space, randomizer
     mask = release.codes == 0 if release.channel.form == "class" else unpack(release.codes, 5)[:, 0]
     membership = release.channel.membership
     matrix = release.channel.table(0).matrix
-    if release.channel.kind == "candidates":  # the class may be outside a row's candidates
+    if hasattr(release.channel, "candidates"):  # the class may be outside a row's candidates
         inside = unpack(release.channel.candidates, 5)[:, 0]
         expected = np.where(inside, membership.true, 0.0)
     else:
@@ -487,33 +487,71 @@ def test_a_curator_does_not_show_its_labels(space, labels):
     assert repr(Curator(labels, space)) == repr(Curator(labels[::-1], space))
 
 
-# Sessions
+# Identities
 
 
-def test_a_declared_session_knows_the_rows_of_another_curator(space, labels, tmp_path):
-    """In one session different rows cost the largest and the same rows the sum, whoever asks; else all are the same."""
-    path, half = tmp_path / "ledger", len(labels) // 2
+def test_rows_of_declared_identities_are_known_again(space, labels, tmp_path):
+    """Curators of one ledger with the same identities pay the largest for different rows, and the sum for the same."""
+    path, half, names = tmp_path / "ledger", len(labels) // 2, [f"p{i}" for i in range(len(labels))]
 
-    def curator(session):
-        return Curator(labels, space, ledger=path, budget=1.5, session=session)
+    def curator():
+        return Curator(labels, space, ledger=path, budget=1.5, identity=names)
 
-    first = curator("train").randomize(RandomizedResponse(space, 1.0), slice(0, half))
-    again = curator("train")
+    first = curator().randomize(RandomizedResponse(space, 1.0), slice(0, half))
+    again = curator()
     second = again.randomize(RandomizedResponse(space, 1.0), slice(half, None))
     assert again.spent[0] == 1.0
-    for session in ("train", "other", None):
+    for rows in (slice(0, half), slice(half, None), [half]):
         with pytest.raises(BudgetError):
-            curator(session).randomize(RandomizedResponse(space, 1.0), slice(half, None))
-    with pytest.raises(BudgetError):  # rows of a shorter table are no rows of this one
-        shorter = Curator(labels[:-1], space, ledger=path, budget=1.5, session="train")
-        shorter.randomize(RandomizedResponse(space, 1.0), slice(half, None))
+            curator().randomize(RandomizedResponse(space, 1.0), rows)
     for release in (first, second):
-        assert any("in the declared session" in each for each in release.certificate.assumptions)
+        assert any("the identities of rows were declared" in each for each in release.certificate.assumptions)
 
 
-def test_without_a_session_nothing_is_declared_of_rows(space, labels):
-    """A curator of its own assumes nothing about rows that others name, and says its name."""
+@pytest.mark.parametrize("change", ["order", "one", "none", "shorter", "type"])
+def test_other_rows_can_not_pass_for_known_ones(space, labels, tmp_path, change):
+    """Labels in another order, of another person, of fewer rows or without identities may be any: costs are summed."""
+    path, half, names = tmp_path / "ledger", len(labels) // 2, list(range(100, 100 + len(labels)))
+    Curator(labels, space, ledger=path, budget=1.5, identity=names).randomize(
+        RandomizedResponse(space, 1.0), slice(0, half)
+    )
+    others = {
+        "order": (labels[::-1], names[::-1]),
+        "one": (labels, [*names[:-1], 7]),
+        "none": (labels, None),
+        "shorter": (labels[:-1], names[:-1]),
+        "type": (labels, list(map(str, names))),
+    }
+    given, identity = others[change]
+    other = Curator(given, space, ledger=path, budget=1.5, identity=identity)
+    with pytest.raises(BudgetError):
+        other.randomize(RandomizedResponse(space, 1.0), slice(half, None))
+    assert other.spent[0] == 1.0
+
+
+def test_identities_of_labels_that_changed_are_those_of_the_same_rows(space, labels, tmp_path):
+    """An edited label is one of the same row: asking for it again is summed, and asking for another row is not."""
+    path, half, names = tmp_path / "ledger", len(labels) // 2, list(range(100, 100 + len(labels)))
+    Curator(labels, space, ledger=path, budget=1.5, identity=names).randomize(
+        RandomizedResponse(space, 1.0), slice(0, half)
+    )
+    edited = Curator([labels[1], *labels[1:]], space, ledger=path, budget=1.5, identity=names)
+    with pytest.raises(BudgetError):
+        edited.randomize(RandomizedResponse(space, 1.0), slice(0, 1))
+    edited.randomize(RandomizedResponse(space, 1.0), slice(half, None))
+    assert edited.spent[0] == 1.0
+
+
+@pytest.mark.parametrize("identity", [[1, 2], [1] * 60, [None, *range(59)], [[1]] * 60, object(), [*range(59), "a"]])
+def test_identities_that_are_none_are_refused(space, labels, identity):
+    """Identities that are missing, repeat or are too few tell no rows apart."""
+    with pytest.raises(InputError, match="identit"):
+        Curator(labels, space, identity=identity)
+
+
+def test_a_curator_says_its_name_and_declares_no_identities_by_itself(space, labels):
+    """Without identities nothing is assumed about rows that others name."""
     curator = Curator(labels, space, name="colour")
     release = curator.randomize(RandomizedResponse(space, 1.0))
-    assert not any("session" in each for each in release.certificate.assumptions)
+    assert not any("identities" in each for each in release.certificate.assumptions)
     assert curator.name == "colour"

@@ -16,7 +16,7 @@ import pytest
 
 import labeldp.release._table_release as module
 import labeldp.release._tables as tables_module
-from labeldp import Classes, Interval, verify
+from labeldp import Classes, Interval, PriorSubsetResponse, verify
 from labeldp.errors import (
     BudgetError,
     EpsilonError,
@@ -411,6 +411,24 @@ def test_a_prior_gives_candidates(release, source, columns):
         assert row == sorted(row, key=order.get)
         inside = min(columns[f"prior_{name}"][i] for name in row)
         assert all(columns[f"prior_{name}"][i] <= inside for name in order if name not in row)
+
+
+def test_a_prior_gives_subsets_of_candidates(release, write_table, columns, tables):
+    """A mechanism of sets reads the same columns, releases sets of each row's candidates, and verifies."""
+    names = ("red", "green", "blue", "grey", "pink")
+    prior = np.where(np.arange(60)[:, None] % 2, [[0.2] * 5], [[0.0, 0.5, 0.4, 0.1, 0.0]])
+    given = {**columns, **{f"prior_{name}": prior[:, j].tolist() for j, name in enumerate(names)}}
+    source = write_table(tables / "priors.parquet", given)
+    done = release(source, mechanism="prior-subset", prior="prior_", epsilon=0.5)
+    found, law = read(done.output), done.certificate.law
+    assert law["kind"] == "candidate-subset"
+    assert {len(row) for row in found["colour_candidates"]} == {3, 5}
+    for candidates, released in zip(found["colour_candidates"], found["colour_released"], strict=True):
+        assert set(released) <= set(candidates)
+        assert len(released) == int(law["size"][len(candidates)])
+    expected = PriorSubsetResponse(done.certificate.space, 0.5, prior).expectation
+    assert done.certificate.expects.truth_probability == pytest.approx(expected.truth_probability, rel=1e-12)
+    assert verify(done.output).holds
 
 
 @pytest.mark.parametrize("bad", [[0.2] * 4 + [0.3], [1.2, -0.2, 0, 0, 0], [float("nan")] * 5, [None] * 5, ["x"] * 5])

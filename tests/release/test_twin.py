@@ -16,7 +16,7 @@ import labeldp.release._table_release as table_module
 import labeldp.release._tables as tables_module
 from labeldp import Classes, Curator, Interval, RandomizedResponse
 from labeldp._words import TapeWords
-from labeldp.privacy import unpack
+from labeldp.privacy import pack, unpack
 from labeldp.release import MECHANISMS, PRIOR, Ledger, ledger_path, release_table
 
 CASES = {
@@ -33,6 +33,9 @@ def constant(channel, codes, *_):
         return np.zeros(codes.size, dtype=np.int32)
     if channel.kind == "candidates":
         return np.argmax(unpack(channel.candidates, channel.classes), axis=1).astype(np.int32)
+    if channel.kind == "candidate-subset":
+        inside = unpack(channel.candidates, channel.classes)
+        return pack(inside & (np.cumsum(inside, axis=1) <= np.array(channel.size)[channel.sizes][:, None]))
     size = getattr(channel, "size", None) or getattr(getattr(channel, "channels", [None])[0], "size", 1)
     mask = np.zeros((codes.size, channel.classes), dtype=np.bool_)
     mask[:, :size] = True

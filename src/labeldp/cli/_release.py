@@ -40,7 +40,7 @@ def release(
     ] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Columns that are not public; all others are.")] = None,
     mechanism: Annotated[
-        str, typer.Option(help="auto, randomized-response, subset, bits, prior, cluster or peer.")
+        str, typer.Option(help="auto, randomized-response, subset, bits, prior, prior-subset, cluster or peer.")
     ] = "auto",
     prior: Annotated[
         str | None, typer.Option(help="What the prior's column names begin with; a class follows.")

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from labeldp.errors import InputError
 from labeldp.learning._estimates import Estimates, clopper_pearson, normal_estimates
 from labeldp.learning._selection import released
-from labeldp.privacy import CandidateChannel
+from labeldp.privacy import candidate_sizes, row_arrays
 from labeldp.release import Release
 
 _ENTRIES_PER_BLOCK = 1 << 22
@@ -18,7 +18,8 @@ _ENTRIES_PER_BLOCK = 1 << 22
 def require_identified(release: Release) -> None:
     """Refuse rows whose true class may lie outside their candidates."""
     channel = released(release).channel
-    if isinstance(channel, CandidateChannel) and (channel.sizes < channel.classes).any():
+    sizes = candidate_sizes(channel)
+    if sizes is not None and (sizes < channel.classes).any():
         raise InputError(
             "expected a channel that identifies true labels, found rows with candidates; use log_likelihood, or "
             "accuracy_bounds"
@@ -28,9 +29,12 @@ def require_identified(release: Release) -> None:
 def candidates_of(release: Release, codes: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Bool[np.ndarray, "n"]]:
     """How many candidates each row has, and whether a class is one of several."""
     channel = release.channel
-    if not isinstance(channel, CandidateChannel):
+    sizes = candidate_sizes(channel)
+    if sizes is None:
         return np.full(len(codes), channel.classes), np.ones(len(codes), dtype=np.bool_)
-    return channel.sizes, channel.possible(codes) & (channel.sizes > 1)
+    packed = row_arrays(channel)["candidates"]
+    held = packed[np.arange(len(codes)), codes >> 3] >> (codes & 7).astype(np.uint8) & 1
+    return sizes, (held == 1) & (sizes > 1)
 
 
 def holds_class(release: Release, codes: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:

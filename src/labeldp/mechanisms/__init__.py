@@ -7,7 +7,7 @@ from labeldp.mechanisms._deviations import noise_deviation
 from labeldp.mechanisms._drawing import draw
 from labeldp.mechanisms._moments import LabelMoments
 from labeldp.mechanisms._peers import ExchangedLabels, PeerExchange, exchange
-from labeldp.mechanisms._prior import PriorResponse, TopKResponse, checked_prior
+from labeldp.mechanisms._prior import PriorResponse, PriorSubsetResponse, TopKResponse, checked_prior
 from labeldp.mechanisms._promises import promise_of
 from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query, cell_numbers
 from labeldp.mechanisms._randomizer import Expectation, Randomizer, expectation
@@ -28,6 +28,7 @@ __all__ = [
     "NoisyMean",
     "PeerExchange",
     "PriorResponse",
+    "PriorSubsetResponse",
     "Query",
     "RandomizedResponse",
     "Randomizer",

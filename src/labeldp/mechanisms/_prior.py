@@ -12,7 +12,15 @@ from jaxtyping import Float
 from labeldp import _checks
 from labeldp.errors import PriorError
 from labeldp.mechanisms._randomizer import Randomizer
-from labeldp.privacy import CandidateChannel, LabelSpace, bad_prior_row, prior_candidates, top_candidates
+from labeldp.privacy import (
+    CandidateChannel,
+    CandidateSubsetChannel,
+    LabelSpace,
+    bad_prior_row,
+    prior_candidates,
+    prior_subset_candidates,
+    top_candidates,
+)
 
 _TOLERANCE = 1e-3
 
@@ -121,6 +129,64 @@ class PriorResponse(Randomizer):
 
     def channel(self) -> CandidateChannel:
         """The law of each row's released class given the true one."""
+        return self._chosen[0]
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Prior probability of each row's candidates."""
+        return self._chosen[1]
+
+
+@dataclass(frozen=True, eq=False)
+class PriorSubsetResponse(Randomizer):
+    """Subsets of the candidates that a prior gives each row: what tells classes apart best, where a prior is known.
+
+    Each row has the number of candidates at which its released subset tells the pairs of classes best apart that its
+    prior holds for likely, ``privacy.prior_subset_candidates``, and a subset of the size that is best for so many. A
+    uniform prior gives ``SubsetResponse``. Where ``PriorResponse`` releases the truth most often, this says most of it:
+    from a prior that is nearly sure of a class ``PriorResponse`` releases that class, whatever the label is.
+
+    Args:
+        space: The declared label space.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        prior: Public probabilities of the classes, one row for each label, shape (n, k).
+
+    Guarantee:
+        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``.
+        * Neighbours differ in the label of one row; features and the prior are public, and the prior was not
+          computed from these labels. Released labels of other rows may have gone into it.
+
+    References:
+        Ye and Barg 2018 for subsets; Ghazi et al. 2021, Algorithm 1, for candidates.
+
+    Example:
+        >>> from labeldp import Classes, PriorSubsetResponse
+        >>> prior = [[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]]
+        >>> channel = PriorSubsetResponse(Classes(["a", "b", "c", "d"]), 0.5, prior).channel()
+        >>> channel.sizes.tolist(), channel.size, channel.epsilon <= 0.5
+        ([1, 2, 4], (1, 1, 1, 1, 2), True)
+
+    Raises:
+        EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        PriorError: The prior has another shape, or a row that is not a distribution.
+    """
+
+    prior: Float[np.ndarray, "n k"] = field(repr=False)
+
+    name: ClassVar[str] = "prior-subset"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.space, LabelSpace):
+            object.__setattr__(self, "prior", checked_prior(self.prior, self.space.size))
+        super().__post_init__()
+
+    @cached_property
+    def _chosen(self) -> tuple[CandidateSubsetChannel, np.ndarray]:
+        candidates, mass = prior_subset_candidates(self.prior, self.epsilon)
+        return CandidateSubsetChannel.at(self.space.size, self.epsilon, candidates), mass
+
+    def channel(self) -> CandidateSubsetChannel:
+        """The law of each row's released set given the true class."""
         return self._chosen[0]
 
     @property

@@ -2,13 +2,14 @@
 
 from labeldp.privacy._account import Account, Budget, Charge, Rows, compose
 from labeldp.privacy._bits import BitChannel
+from labeldp.privacy._candidate_subsets import CandidateSubsetChannel, prior_subset_candidates
 from labeldp.privacy._candidates import CandidateChannel, bad_prior_row, prior_candidates, top_candidates
-from labeldp.privacy._channel import Channel, Levels, Membership, Table, row_arrays
+from labeldp.privacy._channel import Channel, Levels, Membership, Table, candidate_sizes, row_arrays
 from labeldp.privacy._cluster import ClusterChannel
 from labeldp.privacy._composition import Composition
 from labeldp.privacy._concentrated import ConcentratedLoss, rho_above
 from labeldp.privacy._distributions import nearest_distributions
-from labeldp.privacy._efficiency import estimation_size, pair_share, total_variance, training_size
+from labeldp.privacy._efficiency import estimation_size, pair_share, total_variance, training_size, training_sizes
 from labeldp.privacy._events import dp_events
 from labeldp.privacy._gaussian import GaussianNoise, least_deviation
 from labeldp.privacy._grouped import GroupedChannel
@@ -30,6 +31,7 @@ __all__ = [
     "BitChannel",
     "Budget",
     "CandidateChannel",
+    "CandidateSubsetChannel",
     "Channel",
     "Charge",
     "Classes",
@@ -50,6 +52,7 @@ __all__ = [
     "SubsetChannel",
     "Table",
     "bad_prior_row",
+    "candidate_sizes",
     "channel_of",
     "compose",
     "dp_events",
@@ -63,6 +66,7 @@ __all__ = [
     "pair_share",
     "printed_above",
     "prior_candidates",
+    "prior_subset_candidates",
     "rest_of",
     "rho_above",
     "row_arrays",
@@ -71,5 +75,6 @@ __all__ = [
     "top_candidates",
     "total_variance",
     "training_size",
+    "training_sizes",
     "unpack",
 ]

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
 
 from labeldp.privacy._rounding import log_above
+from labeldp.privacy._sets import sizes
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,12 @@ def row_arrays(channel: Channel) -> dict[str, np.ndarray]:
     """What differs by row, by name."""
     fields = {field.name: getattr(channel, field.name) for field in dataclasses.fields(channel)}
     return {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+
+
+def candidate_sizes(channel: Channel) -> Int[np.ndarray, "n"] | None:
+    """The number of candidates of each row; None where rows have none, and any class may be released."""
+    packed = row_arrays(channel).get("candidates")
+    return None if packed is None else sizes(packed)
 
 
 def _labels(released: object) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from labeldp.privacy._channel import Membership
 
@@ -28,6 +28,20 @@ def total_variance(chance: Membership, classes: int) -> float:
 def training_size(classes: int, epsilon: float) -> int:
     """The subset size with the largest ``pair_share``: about ``classes / (exp(epsilon / 2) + 1)``."""
     return int(np.argmax(pair_share(_subsets(classes, epsilon)))) + 1
+
+
+def training_sizes(classes: int, epsilon: float) -> Int[np.ndarray, "sizes"]:
+    """``training_size`` for every number of classes from 0 to ``classes``; 1 where there is no choice.
+
+    ``pair_share`` is ``d (m - d) / (m + (e - 1) d)`` up to factors without d, which has one maximum in d, at
+    ``m / (exp(epsilon / 2) + 1)``: so the best whole d lies beside it.
+    """
+    m = np.arange(classes + 1)
+    below = np.clip(np.floor(m / (np.exp(epsilon / 2) + 1)), 1, np.maximum(m - 1, 1))
+    above = np.minimum(below + 1, np.maximum(m - 1, 1))
+    shares = [d * (m - d) / (m + np.expm1(epsilon) * d) for d in (below, above)]
+    best: np.ndarray = np.where(shares[1] > shares[0], above, below).astype(np.int64)
+    return best
 
 
 def estimation_size(classes: int, epsilon: float) -> int:

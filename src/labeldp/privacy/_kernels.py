@@ -127,6 +127,53 @@ def draw_subset(codes, words, classes, size, member, out):
 
 
 @njit(cache=True, nogil=True)
+def draw_candidate_subset(codes, words, candidates, size, member, out):
+    """Subsets of a row's candidates, as ``draw_subset`` draws them, on the candidates in their order.
+
+    The first half is a stand-in among the candidates for a label that is none of them; it is drawn for every row.
+    ``size`` and ``member`` are indexed by the number of candidates. Returns False if a row ran out of words.
+    """
+    members = np.empty(8 * candidates.shape[1], dtype=np.int64)
+    for i in range(codes.size):
+        y = codes[i]
+        m, place = np.int64(0), np.int64(-1)
+        for j in range(members.size):
+            if (candidates[i, j >> 3] >> np.uint8(j & 7)) & 1:
+                place = m if j == y else place
+                members[m] = j
+                m += 1
+        if m == 1:
+            out[i, members[0] >> 3] |= np.uint8(1) << np.uint8(members[0] & 7)
+            continue
+        inside = words[i, 0] < member[m]
+        chosen = size[m] - 1 if inside else size[m]
+        half = 2
+        for j in range(m - 2 - chosen, m - 1):
+            stand_in = j == m - 2 - chosen
+            bound = np.uint64(m if stand_in else j + 1)
+            floor = ((_LOW + np.uint64(1)) - bound) % bound
+            while True:
+                if half >= 2 * words.shape[1]:
+                    return False
+                word = words[i, half >> 1]
+                product = ((word >> _HALF) if half & 1 else (word & _LOW)) * bound
+                half += 1
+                if (product & _LOW) >= floor:
+                    break
+            pick = np.int64(product >> _HALF)
+            if stand_in:
+                place = pick if place < 0 else place
+                continue
+            chosen_class = members[pick + (pick >= place)]
+            if out[i, chosen_class >> 3] >> np.uint8(chosen_class & 7) & 1:
+                chosen_class = members[j + (j >= place)]
+            out[i, chosen_class >> 3] |= np.uint8(1) << np.uint8(chosen_class & 7)
+        if inside:
+            out[i, members[place] >> 3] |= np.uint8(1) << np.uint8(members[place] & 7)
+    return True
+
+
+@njit(cache=True, nogil=True)
 def draw_bits(codes, words, true, false, out):
     """Independent bits: one word for each class, below ``true`` for the true class and ``false`` for the others."""
     for i in range(codes.size):

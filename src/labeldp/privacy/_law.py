@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.privacy._bits import BitChannel
+from labeldp.privacy._candidate_subsets import CandidateSubsetChannel
 from labeldp.privacy._candidates import CandidateChannel
 from labeldp.privacy._channel import Channel, row_arrays
 from labeldp.privacy._cluster import ClusterChannel
@@ -25,7 +26,15 @@ from labeldp.privacy._subset import SubsetChannel
 CHANNELS: Mapping[str, type[Channel]] = types.MappingProxyType(
     {
         kind.kind: kind
-        for kind in (ResponseChannel, CandidateChannel, ClusterChannel, SubsetChannel, BitChannel, GroupedChannel)
+        for kind in (
+            ResponseChannel,
+            CandidateChannel,
+            CandidateSubsetChannel,
+            ClusterChannel,
+            SubsetChannel,
+            BitChannel,
+            GroupedChannel,
+        )
     }
 )
 

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from labeldp.privacy._bits import BitChannel
+from labeldp.privacy._candidate_subsets import CandidateSubsetChannel
 from labeldp.privacy._candidates import CandidateChannel
 from labeldp.privacy._channel import Channel
 from labeldp.privacy._cluster import ClusterChannel
@@ -68,19 +69,21 @@ class PrivacyLoss:
         word = 1 << channel.bits
         match channel:
             case ResponseChannel():
-                return cls(channel.odds, Fraction(channel.other, word))
+                least = Fraction(channel.other, word)
             case SubsetChannel():
                 # the true class is out, with (W - A) / W, and y' is among the `size` of the k - 1 others
-                out = Fraction(word - channel.member, word)
-                return cls(channel.odds, out * Fraction(channel.size, channel.classes - 1))
+                least = Fraction(word - channel.member, word) * Fraction(channel.size, channel.classes - 1)
             case BitChannel():
-                return cls(channel.odds, Fraction((word - channel.true) * channel.false, word**2))
+                least = Fraction((word - channel.true) * channel.false, word**2)
             case CandidateChannel():
                 return cls._of_candidates(channel, word)
+            case CandidateSubsetChannel():
+                return cls._of_candidate_subsets(channel, word)
             case ClusterChannel():
                 return cls._of_clusters(channel, word)
             case _:
                 return cls.within(channel.odds)
+        return cls(channel.odds, least)
 
     @classmethod
     def within(cls, odds: Fraction, failure: Fraction = Fraction(0)) -> Self:
@@ -108,13 +111,29 @@ class PrivacyLoss:
         order at most the worst of them, since hockey-stick divergences are jointly convex. Two labels outside
         cannot be told apart. Where an integer breaks ``b_m <= u_z``, the worst with the channel's odds is taken.
         """
-        present = {int(m) for m in np.unique(channel.sizes)} or set(range(1, channel.classes + 1))
-        found = [(m, channel.keep[m], channel.other[m]) for m in sorted(present - {1})]
+        found = [(m, channel.keep[m], channel.other[m]) for m in _numbers(channel)]
         if not found:
             return cls(Fraction(1), Fraction(0))
         if any(word - (m - 1) * -(-word // m) < other for m, _, other in found):
             return cls.within(channel.odds)
         return cls._covering((Fraction(keep, other), Fraction(other, word)) for _, keep, other in found)
+
+    @classmethod
+    def _of_candidate_subsets(cls, channel: CandidateSubsetChannel, word: int) -> Self:
+        """The worst over the numbers of candidates that rows have; over all numbers where no rows are given.
+
+        Two labels among m candidates have the loss of subsets of m classes. The law of a label outside is the mean of
+        those of the candidates, so that a pair with it is at most the worst of them, as above.
+        """
+        numbers = _numbers(channel)
+        if not numbers:
+            return cls(Fraction(1), Fraction(0))
+        pairs = []
+        for m in numbers:
+            member, size = channel.member[m], channel.size[m]
+            odds = Fraction(member * (m - size), (word - member) * size)
+            pairs.append((odds, Fraction(word - member, word) * Fraction(size, m - 1)))
+        return cls._covering(pairs)
 
     @classmethod
     def _of_clusters(cls, channel: ClusterChannel, word: int) -> Self:
@@ -133,3 +152,9 @@ class PrivacyLoss:
         """One loss that bounds several: the largest odds and the largest least that go together."""
         odds, least = zip(*pairs, strict=True)
         return cls(max(odds), min(max(least), 1 / (1 + max(odds))))
+
+
+def _numbers(channel: CandidateChannel | CandidateSubsetChannel) -> list[int]:
+    """The numbers of candidates, from two on, that rows have; all numbers where no rows are given."""
+    present = {int(m) for m in np.unique(channel.sizes)} or set(range(1, channel.classes + 1))
+    return sorted(present - {1})

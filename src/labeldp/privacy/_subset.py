@@ -19,7 +19,7 @@ from labeldp.privacy._sets import pack, unpack
 #: A row runs out of words with a probability below 2**-LOST; the draw then stops and nothing is released.
 _LOST = 128
 #: Larger tables are not written out.
-_LARGEST_TABLE = 1 << 22
+LARGEST_TABLE = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +54,8 @@ class SubsetChannel(Channel):
 
     @cached_property
     def words_per_row(self) -> int:
-        """One word for membership; halves of words for the rest, with enough to spare for rejections.
-
-        A half is rejected with probability below ``classes / 2**32``, so ``r`` or more of ``size`` picks are with
-        probability below ``(size * classes / 2**32)**r``.
-        """
-        doubt = 32 - math.log2(self.size * self.classes + 1)
-        spare = math.ceil(_LOST / doubt) if doubt > 1 else _LOST + self.size
-        return 1 + math.ceil((self.size + spare) / 2)
+        """One word for membership; halves of words for the rest, with enough to spare for rejections."""
+        return words_for_picks(self.size, self.classes)
 
     @cached_property
     def membership(self) -> Membership:
@@ -92,7 +86,7 @@ class SubsetChannel(Channel):
     def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
         """Every subset of that size, where there are few."""
         count = math.comb(self.classes, self.size)
-        if count * self.classes > _LARGEST_TABLE:
+        if count * self.classes > LARGEST_TABLE:
             raise ValueError(f"expected a small law, found {count} outcomes for {self.classes} classes; use levels")
         mask = np.zeros((count, self.classes), dtype=np.bool_)
         for outcome, subset in zip(mask, itertools.combinations(range(self.classes), self.size), strict=True):
@@ -101,6 +95,17 @@ class SubsetChannel(Channel):
         inside = float(true / math.comb(self.classes - 1, self.size - 1))
         outside = float((1 - true) / math.comb(self.classes - 1, self.size))
         return Table(pack(mask), np.where(mask.T, inside, outside))
+
+
+def words_for_picks(picks: int, classes: int) -> int:
+    """One word, and as many more as have halves for picks below ``classes``, with enough to spare for rejections.
+
+    A half is rejected with probability below ``classes / 2**32``, so ``r`` or more of the picks are with probability
+    below ``(picks * classes / 2**32)**r``.
+    """
+    doubt = 32 - math.log2(picks * classes + 1)
+    spare = math.ceil(_LOST / doubt) if doubt > 1 else _LOST + picks
+    return 1 + math.ceil((picks + spare) / 2)
 
 
 def set_mask(released: np.ndarray, classes: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from labeldp import _checks
 from labeldp.errors import InputError, VerificationError
-from labeldp.privacy import CandidateChannel, Channel, Charge, ClusterChannel, Composition, Rows, channel_of
+from labeldp.privacy import Channel, Charge, ClusterChannel, Composition, Rows, candidate_sizes, channel_of
 from labeldp.release._certificate import Certificate, Draw
 from labeldp.release._ledger import Ledger, by_data
 from labeldp.release._verifying import certified, law_of_rows, read_alone
@@ -164,7 +164,7 @@ def _source(path: Path) -> _Source:
     law = certificate.law
     whole = path.is_dir() and certificate.parent is None
     channel = law_of_rows(path, certificate) if whole else channel_of(law)
-    guessed = isinstance(channel, CandidateChannel) and not whole
+    guessed = candidate_sizes(channel) is not None and not whole
     return _Source(str(path), certificate, channel, guessed)
 
 

@@ -21,6 +21,7 @@ from labeldp.mechanisms import (
     NoisyHistogram,
     PeerExchange,
     PriorResponse,
+    PriorSubsetResponse,
     RandomizedResponse,
     Randomizer,
     SubsetResponse,
@@ -37,7 +38,13 @@ from labeldp.release._cluster_response import share_of_counts
 from labeldp.release._columns import column_name, column_types
 from labeldp.release._survey import Survey, prior_of
 
-AUTO, PRIOR, CLUSTER, PEER = "auto", "prior", "cluster", "peer"
+AUTO, CLUSTER, PEER = "auto", "cluster", "peer"
+PRIOR, PRIOR_SUBSET = PriorResponse.name, PriorSubsetResponse.name
+
+#: Mechanisms that need the prior of each row.
+WITH_PRIOR: Mapping[str, type[PriorResponse | PriorSubsetResponse]] = MappingProxyType(
+    {PRIOR: PriorResponse, PRIOR_SUBSET: PriorSubsetResponse}
+)
 
 #: Mechanisms by the name that the command line gives them; the others need more of the table than its labels.
 MECHANISMS: Mapping[str, Callable[[LabelSpace, float], Randomizer]] = MappingProxyType(
@@ -158,7 +165,7 @@ def check_mechanism(asked: Asked) -> None:
     """
     if asked.mechanism not in _BUILDERS:
         raise InputError(f"expected a mechanism among {', '.join(_BUILDERS)}, found {asked.mechanism!r}")
-    if asked.unit and asked.mechanism in (PRIOR, CLUSTER, PEER):
+    if asked.unit and asked.mechanism in (*WITH_PRIOR, CLUSTER, PEER):
         raise InputError(
             f"expected a mechanism that randomizes labels alone for units of several rows, found {asked.mechanism!r}"
         )
@@ -166,7 +173,7 @@ def check_mechanism(asked: Asked) -> None:
         PeerExchange.check(asked.space)
         if not asked.delta:
             raise EpsilonError("expected a delta above 0 for an exchange between peers (--delta), found none")
-    if asked.mechanism in MECHANISMS or asked.mechanism == PRIOR:
+    if asked.mechanism in MECHANISMS or asked.mechanism in WITH_PRIOR:
         _randomizer(asked)
 
 
@@ -182,8 +189,10 @@ def law_on_table(asked: Asked, found: Survey, tally: Tally) -> TableLaw:
 
 
 def _randomizer(asked: Asked) -> Randomizer:
-    """The randomizer of a name; with a prior, the one that a uniform prior gives."""
-    return MECHANISMS.get(asked.mechanism, RandomizedResponse)(asked.space, asked.epsilon)
+    """The randomizer of a name; of those with a prior, that of no rows."""
+    if asked.mechanism in WITH_PRIOR:
+        return WITH_PRIOR[asked.mechanism](asked.space, asked.epsilon, np.empty((0, asked.space.size)))
+    return MECHANISMS[asked.mechanism](asked.space, asked.epsilon)
 
 
 def _by_channel(
@@ -221,15 +230,14 @@ def _alone(asked: Asked, found: Survey, _: Tally) -> TableLaw:
 
 def _with_prior(asked: Asked, _: Survey, __: Tally) -> TableLaw:
     """Each label among the candidates that its prior gives."""
-    space, columns = asked.space, list(asked.prior)
+    columns, kind = list(asked.prior), WITH_PRIOR[asked.mechanism]
 
     def of_prior(batch: pa.RecordBatch, first: int) -> tuple[Channel, np.ndarray]:
-        randomizer = PriorResponse(space, asked.epsilon, prior_of(batch, columns, first))
+        randomizer = kind(asked.space, asked.epsilon, prior_of(batch, columns, first))
         return randomizer.channel(), randomizer.mass
 
-    empty = PriorResponse(space, asked.epsilon, np.empty((0, space.size))).channel()
     declared = f"the prior columns {columns[0]!r} ... are public and were not computed from labels"
-    return _by_channel(asked, PRIOR, empty, of_prior, columns, (declared,))
+    return _by_channel(asked, kind.name, _randomizer(asked).channel(), of_prior, columns, (declared,))
 
 
 def _in_clusters(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
@@ -289,7 +297,12 @@ def _among_peers(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
 
 
 _BUILDERS: Mapping[str, Callable[[Asked, Survey, Tally], TableLaw]] = MappingProxyType(
-    {**dict.fromkeys(MECHANISMS, _alone), PRIOR: _with_prior, CLUSTER: _in_clusters, PEER: _among_peers}
+    {
+        **dict.fromkeys(MECHANISMS, _alone),
+        **dict.fromkeys(WITH_PRIOR, _with_prior),
+        CLUSTER: _in_clusters,
+        PEER: _among_peers,
+    }
 )
 
 

@@ -35,7 +35,7 @@ from labeldp.release._table_laws import (
     AUTO,
     CLUSTER,
     PEER,
-    PRIOR,
+    WITH_PRIOR,
     Asked,
     Drawing,
     TableLaw,
@@ -108,11 +108,12 @@ def release_table(
         output: A folder that does not exist yet. It appears at once, complete, or not at all.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
-        mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"`` or ``"prior"``, by which each label
-            is randomized alone; ``"cluster"``, for a trusted curator who counts the classes in each cluster with half
-            of epsilon or more and lets labels respond towards them with the rest; ``"peer"``, a simulation of peers who
-            exchange labels of two classes inside clusters, at a delta.
-        prior: With ``"prior"``: what the names of the prior's columns begin with, each followed by its class.
+        mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"``, ``"prior"`` or
+            ``"prior-subset"``, by which each label is randomized alone; ``"cluster"``, for a trusted curator who counts
+            the classes in each cluster with half of epsilon or more and lets labels respond towards them with the rest;
+            ``"peer"``, a simulation of peers who exchange labels of two classes inside clusters, at a delta.
+        prior: With ``"prior"`` and ``"prior-subset"``: what the names of the prior's columns begin with, each followed
+            by its class.
         clusters: With ``"cluster"`` and ``"peer"``: the column that says which cluster a row is in, which need not be
             kept, or the number of each row's cluster. It is declared public.
         delta: With ``"peer"``: the failure probability.
@@ -310,9 +311,9 @@ class _Job:
 
 def _prior_columns(table: Table, space: LabelSpace, mechanism: str, prefix: str | None) -> list[str]:
     """The prior's columns in declared class order."""
-    if (mechanism == PRIOR) != (prefix is not None):
+    if (mechanism in WITH_PRIOR) != (prefix is not None):
         found = f"a prefix with {mechanism!r}" if prefix is not None else "no prefix"
-        raise InputError(f"expected the mechanism 'prior' with the prefix of its columns (--prior), found {found}")
+        raise InputError(f"expected a mechanism with a prior with the prefix of its columns (--prior), found {found}")
     columns = [f"{prefix}{point}" for point in space.points] if prefix is not None else []
     _public(table, columns, "prior")
     return columns

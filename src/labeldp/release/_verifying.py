@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
 from labeldp.mechanisms import Expectation, expectation, promise_of
-from labeldp.privacy import CandidateChannel, Channel, GroupedChannel, Guarantee, channel_of, law_of, shown_above
+from labeldp.privacy import Channel, GroupedChannel, Guarantee, candidate_sizes, channel_of, law_of, shown_above
 from labeldp.release._answer_columns import CLUSTERS, Form, form_of
 from labeldp.release._certificate import IN_STAGES, UNKNOWN, Certificate, Draw, File
 from labeldp.release._columns import CODES, column_name, column_types, from_column
@@ -150,7 +150,7 @@ def read_alone(file: Path) -> Certificate:
 def law_of_rows(folder: Path, certificate: Certificate) -> Channel:
     """The channel of a verified folder, with one row for each number of candidates that its rows have."""
     law = certificate.law
-    if not isinstance(channel_of(law), CandidateChannel):
+    if candidate_sizes(channel_of(law)) is None:
         return channel_of(law)
     found: dict[int, np.ndarray] = {}
     for _, part in _fields(folder, certificate):
