@@ -308,10 +308,17 @@ class Run:
             if len(losses) % _LOOK == 0 or len(losses) == self.steps:
                 self._look(losses, looked)
                 looked = len(losses)
-        found = {"loss": float(torch.stack(losses).mean())}
+        found = {"loss": float(machine.gather(torch.stack(losses).mean()[None]).mean())}
         self.history.append(found)
+        self._agree()
         if self.held is not None:
             found["gain"] = self._judge(self.held)
+
+    def _agree(self) -> None:
+        """Statistics of batches as the first process has them: each process saw its own part of every batch."""
+        modules = (self.machine.unwrap_model(self.model), self.network)
+        for buffer in (each for module in modules for each in module.buffers()):
+            buffer.copy_(self.machine.gather(buffer[None])[0])
 
     def _rate(self, step: int) -> None:
         share = self.course.schedule((step + 0.5) / (self.steps * self.course.epochs))
