@@ -1,12 +1,22 @@
 """Networks in scikit-learn's form: what they learn, what they promise, and what they refuse."""
 
+import functools
+import pickle
+
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release
-from labeldp.learning.torch import TorchClassifier
+from labeldp.errors import InputError, NotTrueLabelsError
+from labeldp.learning import metrics
+from labeldp.learning.torch import TorchClassifier, augmentation
 from labeldp.privacy import CandidateChannel, pack
 
 SPACE = Classes(["ham", "jam", "spam"])
@@ -134,3 +144,177 @@ def test_a_label_is_drawn_once_for_all_epochs(features, monkeypatch):
         learner(method=method, epochs=4).fit(features, given)
     assert len(drawn) == 1
     assert given.hash == fingerprint
+
+
+def test_it_is_cloned_searched_and_piped(features, release):
+    """scikit-learn's clone, pipelines and grid searches take it with a release where labels would stand."""
+    model = clone(learner(module=linear(3), epochs=1))
+    assert model.get_params()["epochs"] == 1
+    piped = make_pipeline(StandardScaler(), learner()).fit(features, release)
+    assert piped.score(features, release) > 0.1
+    rates = {"learning_rate": [1e-9, 0.5]}
+    found = GridSearchCV(learner(), rates, scoring=metrics.accuracy_scorer, cv=3).fit(features, release)
+    assert found.best_params_ == {"learning_rate": 0.5}
+    by_gain = GridSearchCV(learner(), rates, cv=KFold(3)).fit(features, release)
+    assert by_gain.best_params_ == {"learning_rate": 0.5}
+
+
+def test_a_fitted_learner_can_be_sent(features, release):
+    """A pickle predicts the same."""
+    model = learner().fit(features, release)
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301 (made in this line)
+    np.testing.assert_array_equal(again.predict_proba(features), model.predict_proba(features))
+
+
+def test_features_in_parts_are_arguments(release):
+    """A tuple such as users and items reaches the network as its arguments, in training and prediction."""
+
+    class Pairs(nn.Module):
+        def __init__(self, classes):
+            super().__init__()
+            self.users, self.items = nn.Embedding(3, classes), nn.Embedding(5, classes)
+
+        def forward(self, users, items):
+            return self.users(users) + self.items(items)
+
+    given = (np.arange(ROWS, dtype=np.int16) % 3, np.arange(ROWS) % 5)
+    model = learner(module=Pairs, epochs=20).fit(given, release)
+    assert np.mean(model.predict_proba(given).argmax(axis=1) == np.arange(ROWS) % 3) > 0.9
+    with pytest.raises(InputError, match="set mixup to 0"):
+        learner(module=Pairs, mixup=0.5).fit(given, release)
+
+
+def test_prediction_is_by_rows_alone(features, release):
+    """Predictions in evaluation mode do not depend on the rows beside, nor on how many there are."""
+
+    def network(classes):
+        return nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, classes))
+
+    model = learner(module=network).fit(features, release)
+    many = model.predict_proba(np.tile(features, (4, 1)))
+    np.testing.assert_allclose(many[:ROWS], model.predict_proba(features), atol=1e-6)
+    np.testing.assert_allclose(many[-1:], model.predict_proba(features[-1:]), atol=1e-6)
+    assert not model.module_.training
+
+
+def test_double_precision_is_kept(features, release):
+    """A network in double precision is given features in double precision."""
+    model = learner(module=lambda classes: linear(classes).double()).fit(features, release)
+    assert model.module_.weight.dtype == torch.float64
+
+
+def test_weights_of_rows_count(features, release):
+    """A row of weight 0 might as well not be there: its features change nothing."""
+    weights, moved = np.ones(ROWS), features.copy()
+    weights[:50] = 0.0
+    moved[:50] += 9.0
+    one, two = (learner().fit(given, release, weights) for given in (features, moved))
+    assert same(one, two)
+    assert not same(one, learner().fit(features, release))
+
+
+@pytest.mark.parametrize("name", ["adamw", "sgd"])
+def test_optimizers_by_name(features, release, name):
+    """Both learn, and a function that makes one of PyTorch's does as well as its name."""
+    by_name = learner(optimizer=name, learning_rate=0.05, momentum=0.8, weight_decay=0.01, epochs=12)
+    made = {
+        "adamw": functools.partial(torch.optim.AdamW, lr=0.05, weight_decay=0.01),
+        "sgd": functools.partial(torch.optim.SGD, lr=0.05, momentum=0.8, weight_decay=0.01),
+    }[name]
+    assert same(by_name.fit(features, release), learner(optimizer=made, epochs=12).fit(features, release))
+    assert by_name.score(features, release) > 0.1
+
+
+def test_a_function_without_arguments_makes_a_network_too(features, release):
+    """It is called with nothing."""
+    assert learner(module=lambda: nn.Linear(3, 3)).fit(features, release).score(features, release) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"method": "forward"}, "method among likelihood, unbiased, posterior, plain, found 'forward'"),
+        ({"schedule": "step"}, "schedule among constant, linear, piecewise, cosine, found 'step'"),
+        ({"optimizer": "lion"}, "optimizer among sgd, adamw, found 'lion'"),
+        ({"mixup": -0.1}, "mixup to be a number of at least 0"),
+        ({"mixup": float("nan")}, "mixup to be a number of at least 0"),
+        ({"averaging": 1.0}, "averaging to be a number of at least 0 and below 1"),
+        ({"held_out": 1.0}, "held_out to be a number of at least 0 and below 1"),
+        ({"held_out": 0.9999}, "rows to fit on"),
+        ({"patience": 3}, "held_out above 0 with patience"),
+        ({"patience": 0, "held_out": 0.1}, "patience to be a whole number of at least 1"),
+        ({"learning_rate": "fast"}, "learning_rate to be a number"),
+        ({"epochs": 0}, "epochs to be a whole number of at least 1, found 0"),
+        ({"epochs": 1.5}, "epochs to be a whole number"),
+        ({"batch_size": 0}, "batch_size to be a whole number of at least 1"),
+        ({"seed": -1}, "seed to be a whole number of at least 0"),
+        ({"correction": 0.5}, "'unbiased' alone"),
+        ({"device": "warp"}, "device that PyTorch finds here, found 'warp'"),
+        ({"module": 3}, "a network or a function that makes one, found int"),
+        ({"module": lambda classes: classes}, "a function that makes a network, found one that makes int"),
+        ({"module": nn.Linear(3, 5)}, "an output for each of 3 declared classes, found 5"),
+        ({"module": nn.Linear(3, 1)}, "an output for each of 3 declared classes, found 1"),
+        ({"module": nn.Linear(4, 3)}, r"takes a batch of shape \(1, 3\), found one that does not"),
+        ({"module": nn.Identity()}, "a network with weights to learn, found Identity without any"),
+        (
+            {"module": nn.Sequential(nn.Linear(3, 3), nn.Unflatten(1, (3, 1)))},
+            r"outputs are rows by declared classes, found \(1, 3, 1\)",
+        ),
+        ({"module": nn.Embedding(3, 3)}, r"takes a batch of shape \(1, 3\)"),
+        ({"augment": augmentation()}, r"images of shape \(rows, channels, height, width\)"),
+    ],
+)
+@pytest.mark.usefixtures("as_users_call")
+def test_what_cannot_be_used_is_refused(features, release, settings, told):
+    """What was expected and found is said, and the learner stays unfitted."""
+    model = learner(**settings)
+    with pytest.raises(InputError, match=told):
+        model.fit(features, release)
+    assert not hasattr(model, "module_")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a graphics processor")
+def test_a_graphics_processor_that_is_not_there_is_refused(features, release):
+    """The way out is said."""
+    with pytest.raises(InputError, match="found 'cuda'; take device='cpu'"):
+        learner(device="cuda").fit(features, release)
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_bare_labels_are_refused(features, release):
+    """An array of labels is no release, in fitting and in judging."""
+    with pytest.raises(NotTrueLabelsError, match="expected a Release as labels"):
+        learner().fit(features, np.zeros(ROWS))
+    with pytest.raises(NotTrueLabelsError, match="expected a Release as labels"):
+        learner().fit(features, release).score(features, np.zeros(ROWS))
+
+
+def test_rows_that_do_not_match_are_refused(features, release):
+    """Both numbers are named."""
+    with pytest.raises(InputError, match=f"each of {ROWS - 1} rows of features, found {ROWS}"):
+        learner().fit(features[1:], release)
+
+
+def test_classes_in_another_order_are_no_warm_start(features, release):
+    """The weights belong to outputs in the order of the first fit."""
+    model = learner(warm_start=True).fit(features, release)
+    other = Release(release.codes, release.channel, Classes(["jam", "ham", "spam"]), release.certificate)
+    with pytest.raises(InputError, match="the same order with warm_start"):
+        model.fit(features, other)
+    assert model.classes_.tolist() == ["ham", "jam", "spam"]
+
+
+def test_images_of_another_shape_are_refused(release):
+    """The network's own words come with the shape that it was given."""
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3))
+    with pytest.raises(InputError, match=r"shape \(1, 1, 8, 8\), found one that does not: .*3 channels"):
+        learner(module=network).fit(np.zeros((ROWS, 1, 8, 8), dtype=np.uint8), release)
+    model = learner(module=network, epochs=1).fit(np.zeros((ROWS, 3, 8, 8), dtype=np.uint8), release)
+    with pytest.raises(InputError, match=r"shape \(2, 1, 8, 8\)"):
+        model.predict_proba(np.zeros((2, 1, 8, 8), dtype=np.uint8))
+
+
+def test_a_learner_that_was_not_fitted_says_so(features):
+    """As scikit-learn's do."""
+    with pytest.raises(NotFittedError):
+        learner().predict(features)

@@ -223,7 +223,7 @@ class TorchClassifier(ProbabilityClassifier):
         classes = np.array(release.space.points)
         with own_chance(self.seed):
             module = self._start(classes)
-            kind = next((each.dtype for each in module.parameters() if each.is_floating_point()), torch.float32)
+            kind = _kind(module)
             rows = ReleasedRows(
                 features, release, self.method, correction=self.correction, sample_weight=sample_weight, dtype=kind
             )
@@ -245,7 +245,7 @@ class TorchClassifier(ProbabilityClassifier):
         check_is_fitted(self)
         features = as_rows(X)
         found = np.empty((row_count(features), len(self.classes_)))
-        kind = next((each.dtype for each in self.module_.parameters() if each.is_floating_point()), torch.float32)
+        kind = _kind(self.module_)
         for low in range(0, len(found), _PREDICTED):
             rows = np.arange(low, min(low + _PREDICTED, len(found)))
             given = moved(taken(features, rows, kind), self.device_, channels_last=self.channels_last)
@@ -326,6 +326,14 @@ class TorchClassifier(ProbabilityClassifier):
         digest.update(f"{release.hash} {shape_of(rows.features)} {release.space.points!r}".encode())
         digest.update(rows.loss.weights.tobytes())
         return digest.hexdigest()
+
+
+def _kind(module: nn.Module) -> torch.dtype:
+    """The type of a network's weights, which real features are given in."""
+    found = next((each.dtype for each in module.parameters() if each.is_floating_point()), None)
+    if found is None:
+        raise InputError(f"expected a network with weights to learn, found {type(module).__name__} without any")
+    return found
 
 
 def _check_outputs(run: Run, classes: int) -> None:
