@@ -17,6 +17,7 @@ from labeldp.release._ledger import Entry, Ledger, spent_by_data
 from labeldp.release._public import clusters_in, is_answer, public_columns, public_table
 from labeldp.release._release import Release
 from labeldp.release._splitting import public_split
+from labeldp.release._table_curator import release_with
 from labeldp.release._table_laws import AUTO, CLUSTER, MECHANISMS, PEER, PRIOR
 from labeldp.release._table_release import TableRelease, kept_columns, ledger_path, release_table
 from labeldp.release._tables import Table, open_table, typed
@@ -58,6 +59,7 @@ __all__ = [
     "public_table",
     "read_idx",
     "release_table",
+    "release_with",
     "share_of_prior",
     "spent_by_data",
     "typed",

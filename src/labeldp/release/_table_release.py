@@ -49,7 +49,7 @@ from labeldp.release._writing import FileWriter, columns_of, finish
 _ENDING = ".labeldp-ledger"
 _ROWS_PER_BATCH = 1 << 18
 _ENTRIES_PER_BATCH = 1 << 24
-_DECLARED_PUBLIC = (
+DECLARED_PUBLIC = (
     "the kept columns, the row order, the row set and the split into files are public",
     "the type in which the table stores its label column is public",
 )
@@ -159,12 +159,12 @@ def release_table(
     found = survey(table, space, list(dict.fromkeys([*kept, *named])), unit, likely, rows, report, tally.add)
     law = law_on_table(asked, found, tally)
     job = _Job(table, space, tuple(kept), law, rows, found.rows, report)
-    record = _ledger_of(table.path, ledger, label, known_by)
+    record = ledger_of(table.path, ledger, label, known_by)
     record.settle()
     entry = Entry(
         identifier(),
         label,
-        _marks(record, table.path, known_by),
+        marks_of(record, table.path, known_by),
         law.name,
         law.guarantee,
         Rows.all(found.rows),
@@ -172,13 +172,13 @@ def release_table(
         output=str(target),
     )
     with staged(target, entry.identifier) as staging, record.charged(entry, allowance):
-        _unchanged(table, stamp)
+        unchanged(table, stamp)
         certificate = job.write(staging, entry, SecureWords())
-        _unchanged(table, stamp)
+        unchanged(table, stamp)
         finish(staging, target, certificate)
     path = ledger_path(table.path, record.path)
     mine = related(record.entries(), label, entry.marks)
-    account, notes_file = account_of(mine), _write_notes(path, found.notes)
+    account, notes_file = account_of(mine), write_notes(path, found.notes)
     return TableRelease(certificate, target, path, found.notes, notes_file, account.spent, account.budget)
 
 
@@ -208,7 +208,7 @@ def ledger_path(source: Path, ledger: str | Path | None = None) -> Path:
     return Path(ledger).absolute() if ledger else source.with_name(f"{source.name}{_ENDING}")
 
 
-def _ledger_of(source: Path, ledger: str | Path | None, label: str, known_by: Mapping[str, str]) -> Ledger:
+def ledger_of(source: Path, ledger: str | Path | None, label: str, known_by: Mapping[str, str]) -> Ledger:
     """The ledger of a table: the one that was named, or one beside it that knows these labels, or its own.
 
     So a table that was renamed, or written in another format, meets the ledger of the first release, though a ledger
@@ -222,7 +222,7 @@ def _ledger_of(source: Path, ledger: str | Path | None, label: str, known_by: Ma
     for path in [] if ledger is not None else sorted(own.parent.glob(f"*{_ENDING}")):
         with suppress(*([] if path == own else [LedgerError])):
             beside = Ledger(path)
-            if related(beside.entries(), label, _marks(beside, source, known_by)):
+            if related(beside.entries(), label, marks_of(beside, source, known_by)):
                 found.append(beside)
     if len(found) > 1:
         names = ", ".join(str(each.path) for each in found)
@@ -273,7 +273,7 @@ class _Job:
             columns=columns_of(staging / files[0].name),
             files=tuple(files),
             expects=Expectation(*(totals / self.rows).tolist()) if drawing.channel else None,
-            assumptions=(*_DECLARED_PUBLIC, *self.law.declared, *self.law.guarantee.assumptions),
+            assumptions=(*DECLARED_PUBLIC, *self.law.declared, *self.law.guarantee.assumptions),
             private=words.private,
         )
 
@@ -346,19 +346,19 @@ def _known(schema: pa.Schema, names: Sequence[str], what: str) -> None:
             raise InputError(f"expected the {what} column {name!r} in the table, found {', '.join(schema.names[:20])}")
 
 
-def _unchanged(table: Table, stamp: object) -> None:
+def unchanged(table: Table, stamp: object) -> None:
     """What was checked is what is released: units and priors of another table would not be paid for."""
     if table.stamp != stamp:
         raise TableError(f"expected a table that stays as it is, found {table.path} changed meanwhile; try again")
 
 
-def _marks(ledger: Ledger, path: Path, known_by: Mapping[str, str]) -> tuple[str, ...]:
+def marks_of(ledger: Ledger, path: Path, known_by: Mapping[str, str]) -> tuple[str, ...]:
     """Fingerprints of the data: its path, and the head of each column but the label."""
     columns = (ledger.mark("column", name, head) for name, head in sorted(known_by.items()))
     return (ledger.mark("path", str(path.resolve())), *columns)
 
 
-def _write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
+def write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
     """Keep the notes for the curator beside the ledger, readable by nobody else."""
     path = ledger.with_name(f"{ledger.name}.notes")
     lines = notes or ("nothing was found in the kept columns or in the order of rows that gives labels away",)

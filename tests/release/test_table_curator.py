@@ -1,0 +1,258 @@
+"""Tables whose labels are asked for by a function: one charge, one release, all or nothing."""
+
+import csv
+import gzip
+import struct
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, release_table
+from labeldp.errors import BudgetError, InputError, LabelDPError, OutputError, TableError
+from labeldp.release import Ledger, Release, accounted, joined, public_split, release_with, verify
+
+SPACE = Classes(["zq-a", "zq-b", "zq-c"])
+ROWS = 60
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Sixty rows: a number, a flag, a town, and the label, by which nothing else goes."""
+    path = tmp_path / "t.csv"
+    with path.open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["id", "flag", "town", "y"])
+        lines.writerows([i, i % 3 == 0, ["north", "south"][i % 2], f"zq-{'abc'[i * 7 % 3]}"] for i in range(ROWS))
+    return path
+
+
+def once(_, curator):
+    """One request for all rows."""
+    return curator.randomize(RandomizedResponse(SPACE, 1.0))
+
+
+def in_stages(_, curator):
+    """Two requests, each for some of the rows."""
+    parts = public_split(len(curator), [1, 2])
+    even = np.full((ROWS, 3), 1 / 3)
+    return joined([(rows, curator.randomize(PriorResponse(SPACE, 1.0, even[rows]), rows)) for rows in parts])
+
+
+def states(tmp_path):
+    """What became of each charge, and its epsilon."""
+    ledger = tmp_path / "t.csv.labeldp-ledger"
+    return [(entry.state, entry.guarantee.epsilon) for entry in Ledger(ledger).entries()] if ledger.exists() else []
+
+
+@pytest.mark.parametrize("ask", [once, in_stages])
+def test_what_is_asked_for_becomes_one_release_and_one_charge(table, tmp_path, ask):
+    """The folder verifies, opens and accounts as one of ``release_table`` does; the whole is charged once."""
+    done = release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=["town", "id"])
+    assert verify(done.output).holds
+    assert states(tmp_path) == [("released", 1.0)]
+    assert done.spent == (1.0, 0.0)
+    release = Release.load(done.output)
+    assert release.certificate == done.certificate
+    assert len(release) == ROWS
+    assert accounted([done.output])[0].composition.epsilon <= 1.0
+    assert {"the type in which the table stores its label column is public"} <= set(done.certificate.assumptions)
+
+
+def test_kept_columns_are_those_that_a_release_writes(table, tmp_path):
+    """In the same order, of the same types and with the same values, and without the label."""
+    given = {"keep": ["town", "flag", "id"]}
+    one = release_with(table, "y", SPACE, 1.0, tmp_path / "one", once, **given)
+    two = release_table(table, "y", SPACE, 1.0, tmp_path / "two", mechanism="randomized-response", budget=2.0, **given)
+    found, wanted = (pq.read_table(each.output / "data.parquet") for each in (one, two))
+    assert found.schema == wanted.schema
+    assert found.column_names == ["id", "flag", "town", "y_released"]
+    assert found.drop_columns(["y_released"]) == wanted.drop_columns(["y_released"])
+
+
+def test_the_function_is_given_public_columns_and_true_labels_only_through_the_curator(table, tmp_path):
+    """Kept columns in their types; at a large epsilon what is drawn is the label of the same row."""
+    seen = []
+
+    def ask(columns, curator):
+        seen.append(columns)
+        return curator.randomize(RandomizedResponse(SPACE, 30.0))
+
+    done = release_with(table, "y", SPACE, 30.0, tmp_path / "out", ask, drop=["town"])
+    assert seen[0].column_names == ["id", "flag"]
+    assert seen[0]["id"].to_pylist() == list(range(ROWS))
+    released = pq.read_table(done.output / "data.parquet")["y_released"].to_pylist()
+    assert released == [f"zq-{'abc'[i * 7 % 3]}" for i in range(ROWS)]
+
+
+def test_no_more_than_epsilon_is_drawn(table, tmp_path):
+    """The curator refuses a second request for the same rows; the first was made, so the charge stays."""
+
+    def ask(columns, curator):
+        once(columns, curator)
+        return once(columns, curator)
+
+    with pytest.raises(InputError, match=r"budget.*the charge stays"):
+        release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
+    assert states(tmp_path) == [("charged", 1.0)]
+    assert not (tmp_path / "out").exists()
+    assert list(tmp_path.glob(".out*")) == []
+    with pytest.raises(BudgetError):
+        release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[])
+    assert release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[], budget=2.0).spent == (2.0, 0.0)
+
+
+@pytest.mark.parametrize("problem", [ZeroDivisionError("zq-a"), InputError("expected, found"), OutputError("x")])
+def test_a_failure_after_a_draw_may_depend_on_it_and_is_paid_for(table, tmp_path, problem):
+    """The charge stays, nothing is written, and of an error that nobody foresaw the text is not shown."""
+
+    def ask(columns, curator):
+        once(columns, curator)
+        raise problem
+
+    with pytest.raises(InputError, match="the charge stays") as caught:
+        release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
+    assert "zq-" not in str(caught.value)
+    assert states(tmp_path) == [("charged", 1.0)]
+    assert [path.name for path in tmp_path.glob("*out*")] == []
+    Ledger(tmp_path / "t.csv.labeldp-ledger").settle()
+    assert states(tmp_path) == [("charged", 1.0)]
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt(), OSError(28, "No space left on device"), MemoryError()])
+@pytest.mark.parametrize("late", [False, True])
+def test_what_the_machine_or_the_user_stops_costs_nothing(table, tmp_path, problem, late):
+    """Ctrl-C, a full disk and memory depend on no label: nothing left, so the charge is void, drawn or not."""
+
+    def ask(columns, curator):
+        if late:
+            once(columns, curator)
+        raise problem
+
+    with pytest.raises(type(problem)):
+        release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
+    assert states(tmp_path) == [("void", 1.0)]
+    assert list(tmp_path.glob("*out*")) + list(tmp_path.glob(".out*")) == []
+    assert release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[]).spent == (1.0, 0.0)
+
+
+def test_a_failure_before_a_draw_costs_nothing(table, tmp_path):
+    """What was refused before any label was drawn is refused in its own words."""
+
+    def ask(*_):
+        raise InputError("expected something else, found this")
+
+    with pytest.raises(InputError, match=r"^expected something else, found this$"):
+        release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
+    assert states(tmp_path) == [("void", 1.0)]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda *_: Curator(["zq-a"] * ROWS, SPACE, name="y").randomize(RandomizedResponse(SPACE, 1.0)),
+        lambda *_: Release.public(["zq-a"] * ROWS, SPACE),
+        lambda columns, curator: once(columns, curator)[:-1],
+        lambda columns, curator: once(columns, curator)[::-1],
+        lambda _, curator: curator.randomize(RandomizedResponse(SPACE, 1.0), slice(1, None)),
+    ],
+    ids=["another curator's", "public", "a part", "turned round", "some rows"],
+)
+def test_what_is_no_release_of_all_rows_is_not_written(table, tmp_path, ask):
+    """Labels of another curator, public ones, or a part of the rows."""
+    with pytest.raises(InputError, match="expected"):
+        release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"keep": None}, InputError),
+        ({"keep": ["y"]}, InputError),
+        ({"keep": ["none"]}, InputError),
+        ({"label": "z"}, TableError),
+        ({"epsilon": -1.0}, InputError),
+        ({"space": Classes(["zq-a", "zq-b"])}, InputError),
+        ({"space": Classes(["", "zq-b"])}, InputError),
+        ({"budget": 0.5}, BudgetError),
+        ({"output": "t.csv"}, OutputError),
+        ({"output": "none/out"}, OutputError),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_asked(table, tmp_path, change, error):
+    """In words without a label, and nothing is charged."""
+    given = {"label": "y", "space": SPACE, "epsilon": 1.0, "keep": ["id"], "output": "out", "budget": None} | change
+    place = tmp_path / given.pop("output")
+
+    def ask(*_):
+        raise AssertionError
+
+    with pytest.raises(error) as caught:
+        release_with(table, given.pop("label"), given.pop("space"), given.pop("epsilon"), place, ask, **given)
+    assert isinstance(caught.value, LabelDPError)
+    assert "zq-" not in str(caught.value)
+    assert states(tmp_path) == []
+
+
+def test_a_kept_column_of_a_released_columns_name_is_refused_first(tmp_path):
+    """Before labels are drawn for nothing."""
+    (tmp_path / "t.csv").write_text("y_candidates,y\n1,zq-a\n2,zq-b\n")
+    with pytest.raises(InputError, match="no column named 'y_candidates'"):
+        release_with(tmp_path / "t.csv", "y", SPACE, 1.0, tmp_path / "out", once, keep=["y_candidates"])
+    assert states(tmp_path) == []
+
+
+def test_the_same_table_is_known_again(table, tmp_path):
+    """What was released by one function is charged where the other is used, also for a copy."""
+    release_table(table, "y", SPACE, 1.0, tmp_path / "one", keep=["id"])
+    (tmp_path / "copy.csv").write_bytes(table.read_bytes())
+    with pytest.raises(BudgetError):
+        release_with(tmp_path / "copy.csv", "y", SPACE, 1.0, tmp_path / "two", once, keep=[])
+    release_with(tmp_path / "copy.csv", "y", SPACE, 1.0, tmp_path / "two", once, keep=[], budget=2.0)
+    with pytest.raises(BudgetError):
+        release_table(table, "y", SPACE, 1.0, tmp_path / "three", keep=["id"])
+
+
+def test_a_table_that_changes_meanwhile_is_refused(table, tmp_path):
+    """What was checked is what is released."""
+
+    def ask(columns, curator):
+        table.write_text(table.read_text().replace("north", "west"))
+        return once(columns, curator)
+
+    with pytest.raises(TableError, match="changed meanwhile"):
+        release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=["town"])
+    assert states(tmp_path) == [("void", 1.0)]
+
+
+def test_labels_alone_and_notes(tmp_path):
+    """A file of labels in IDX form has no columns; that its rows are grouped is noted for its owner."""
+    data = struct.pack(">BBBBI", 0, 0, 8, 1, 40) + bytes([0] * 20 + [1] * 20)
+    (tmp_path / "t-idx1-ubyte.gz").write_bytes(gzip.compress(data))
+    space, seen = Classes([0, 1]), []
+
+    def ask(columns, curator):
+        seen.append((columns.column_names, len(curator)))
+        return curator.randomize(RandomizedResponse(space, 1.0))
+
+    done = release_with(tmp_path / "t-idx1-ubyte.gz", "label", space, 1.0, tmp_path / "out", ask, keep=[])
+    assert seen == [([], 40)]
+    assert verify(done.output).holds
+    assert any("grouped by label" in note for note in done.notes)
+    assert "grouped by label" in done.notes_file.read_text()
+
+
+def test_many_rows_are_written_in_pieces(table, tmp_path, monkeypatch):
+    """The file holds all rows in order, however many are written at a time."""
+    monkeypatch.setattr("labeldp.release._table_curator._ROWS_PER_BATCH", 7)
+    done = release_with(table, "y", SPACE, 30.0, tmp_path / "out", once_surely, keep=["id"])
+    assert verify(done.output).holds
+    found = pq.read_table(done.output / "data.parquet")
+    assert found["id"].to_pylist() == list(range(ROWS))
+    assert found["y_released"].to_pylist() == [f"zq-{'abc'[i * 7 % 3]}" for i in range(ROWS)]
+
+
+def once_surely(_, curator):
+    """One request, whose answers are all but the labels."""
+    return curator.randomize(RandomizedResponse(SPACE, 30.0))
