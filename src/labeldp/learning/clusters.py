@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -28,8 +29,9 @@ from threadpoolctl import threadpool_limits
 
 from labeldp import _checks
 from labeldp.errors import InputError
+from labeldp.learning._tree import ClusterTree, ward
 
-__all__ = ["Clusters", "Embedding", "cluster", "embed", "suggested_count"]
+__all__ = ["ClusterTree", "Clusters", "Embedding", "cluster", "cluster_tree", "embed", "suggested_count"]
 
 Method = Literal["auto", "kmeans", "minibatch", "graph"]
 
@@ -38,6 +40,7 @@ _FEW_ROWS = 20_000
 _ROWS_PER_BLOCK = 2_000
 
 _EIGENVECTORS = 30
+_LEAVES = 1000
 
 #: What ``suggested_count`` takes for granted: how far the first class of a cluster leads, and how often it may lose.
 _LEAD, _MISTAKEN = 0.5, 0.05
@@ -83,16 +86,19 @@ class Embedding:
 
     Attributes:
         places: The place of each row, of length one, shape (n, eigenvectors).
+        order: The columns of the places from the leading eigenvector on.
         components: The principal components that neighbours are found in.
         search: The neighbours of points in those components.
     """
 
     places: Float[np.ndarray, "n e"]
+    order: Int[np.ndarray, "e"]
     components: Any
     search: Any
 
     def __post_init__(self) -> None:
-        self.places.flags.writeable = False
+        for array in (self.places, self.order):
+            array.flags.writeable = False
 
     def neighbours(self, features: Any) -> Int[np.ndarray, "m neighbours"]:
         """The embedded rows that are nearest to new rows, nearest first.
@@ -125,6 +131,25 @@ class Embedding:
         count = _count(count, len(self.places))
         numbers = _fitted(KMeans(count, n_init=restarts, random_state=0), self.places).labels_
         return Clusters(numbers, count, "graph", _Votes(self, np.asarray(numbers, dtype=np.int64), count))
+
+    def tree(self, leaves: int = _LEAVES, *, eigenvectors: int | None = None) -> ClusterTree:
+        """A tree of clusters of the embedded rows by their places.
+
+        Args:
+            leaves: How many small clusters it begins with, at most one for each row.
+            eigenvectors: How many of the leading eigenvectors places are taken on: few for large clusters, many for
+                small ones; None for all.
+
+        Guarantee:
+            That of ``cluster``.
+        """
+        most = self.places.shape[1]
+        chosen = self.order[: _checks.whole(most if eigenvectors is None else eigenvectors, "eigenvectors", 1, most)]
+
+        def placed(features: Any) -> np.ndarray:
+            return _of_length_one(self.transform(features)[:, chosen])
+
+        return _tree(_of_length_one(self.places[:, chosen]), leaves, placed)
 
     def __repr__(self) -> str:
         return f"<{len(self.places)} rows on {self.places.shape[1]} eigenvectors of the graph of their neighbours>"
@@ -222,7 +247,39 @@ def embed(
         model = _components(points, components)
         points = model.transform(points)
         search = NearestNeighbors(n_neighbors=neighbours, algorithm="brute").fit(points)
-        return Embedding(_eigenvectors(_nearest(search, points, neighbours + 1), eigenvectors), model, search)
+        return Embedding(*_eigenvectors(_nearest(search, points, neighbours + 1), eigenvectors), model, search)
+
+
+def cluster_tree(features: Any, leaves: int = _LEAVES) -> ClusterTree:
+    """Put rows into small clusters by their public features, and these together step by step.
+
+    Small clusters are pure, large ones have many labels: ``TreeClassifier`` weighs one against the other, cluster by
+    cluster. ``Embedding.tree`` makes such a tree in the graph of neighbours.
+
+    Args:
+        features: Public features, shape (n, d), dense and finite; scale them first.
+        leaves: How many small clusters it begins with, at most one for each row.
+
+    Guarantee:
+        That of ``cluster``.
+
+    References:
+        Ward 1963, from the centres of k-means on.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp.learning.clusters import cluster_tree
+        >>> tree = cluster_tree(np.array([[0.0], [1.0], [10.0], [11.0]]), leaves=4)
+        >>> sorted(sorted(pair) for pair in tree.merges[:2].tolist()) == sorted(
+        ...     sorted(tree.leaves[pair].tolist()) for pair in ([0, 1], [2, 3])
+        ... )
+        True
+
+    Raises:
+        InputError: Features that are no finite numbers in rows and columns, or more leaves than rows.
+    """
+    points = _features(features)
+    return _tree(points, leaves, lambda new: _features(new, points.shape[1]))
 
 
 def suggested_count(rows: int, classes: int, epsilon: float) -> int:
@@ -295,6 +352,20 @@ class _Votes:
         return most
 
 
+def _tree(points: np.ndarray, leaves: int, placed: Callable[[Any], np.ndarray]) -> ClusterTree:
+    """A tree of clusters of points; new rows are placed among them, and have the nearest leaf."""
+    count = _count(leaves, len(points))
+    kind = KMeans if len(points) <= _FEW_ROWS else MiniBatchKMeans
+    finder = _fitted(kind(count, n_init=1, random_state=0), points)
+    merges = ward(finder.cluster_centers_, np.bincount(finder.labels_, minlength=count))
+
+    def found(features: Any) -> np.ndarray:
+        with threadpool_limits(1):
+            return _Centres(finder).predict(placed(features))
+
+    return ClusterTree(finder.labels_, merges, found)
+
+
 def _fitted(model: Any, points: np.ndarray) -> Any:
     """A fitted k-means on one thread, whose sums are then added in one order."""
     with threadpool_limits(1), warnings.catch_warnings():
@@ -316,8 +387,10 @@ def _nearest(search: NearestNeighbors, points: np.ndarray, count: int) -> Int[np
     return np.concatenate([search.kneighbors(block, count, return_distance=False) for block in blocks])
 
 
-def _eigenvectors(near: Int[np.ndarray, "n count"], count: int) -> Float[np.ndarray, "n e"]:
-    """Leading eigenvectors of the normalised graph of neighbours, rows of length one."""
+def _eigenvectors(
+    near: Int[np.ndarray, "n count"], count: int
+) -> tuple[Float[np.ndarray, "n e"], Int[np.ndarray, "e"]]:
+    """Leading eigenvectors of the normalised graph of neighbours, rows of length one, and which of them come first."""
     rows = len(near)
     starts = np.arange(0, near.size + 1, near.shape[1])
     graph = csr_matrix((np.ones(near.size), near.ravel(), starts), shape=(rows, rows))
@@ -328,16 +401,17 @@ def _eigenvectors(near: Int[np.ndarray, "n count"], count: int) -> Float[np.ndar
     graph = scale @ graph @ scale
     parts, part = connected_components(graph, directed=False)
     if parts == 1:
-        return _of_length_one(_leading(graph, count))
+        return _of_length_one(_leading(graph, count)), np.arange(count)[::-1].copy()
     # Each part has an eigenvector of its own to the eigenvalue one, and an iteration from one start finds but one of
     # them: they are written down, the largest parts first, and taken off.
     order = np.argsort(-np.bincount(part), kind="stable")[:count]
     known = np.where(part[:, None] == order, root[:, None], 0.0)
     known /= np.linalg.norm(known, axis=0)
     if len(order) == count:
-        return _of_length_one(known)
+        return _of_length_one(known), np.arange(count)
     rest = LinearOperator((rows, rows), lambda vector: graph @ vector - known @ (known.T @ vector), dtype=np.float64)
-    return _of_length_one(np.hstack([known, _leading(rest, count - len(order))]))
+    first = np.concatenate([np.arange(parts), np.arange(parts, count)[::-1]])
+    return _of_length_one(np.hstack([known, _leading(rest, count - len(order))])), first
 
 
 def _leading(operator: Any, count: int) -> Float[np.ndarray, "n e"]:

@@ -34,6 +34,7 @@ from labeldp.learning._soft import (
     soft_probabilities,
     take_rows,
 )
+from labeldp.learning._tree_learner import TreeClassifier
 from labeldp.privacy import ClusterChannel, pair_share
 from labeldp.release import Release
 
@@ -43,6 +44,7 @@ __all__ = [
     "ReleasedLabelClassifier",
     "SoftLabelClassifier",
     "SoftmaxRegression",
+    "TreeClassifier",
 ]
 
 #: The usual penalty is a prior under which all features together give a logit this variance. It was best, or close to
