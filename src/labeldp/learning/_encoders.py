@@ -294,7 +294,7 @@ def _common(values: pd.Series[Any]) -> tuple[str, ...]:
 
 def _filled(values: pd.Series[Any]) -> Sequence[str]:
     """Texts, empty where they are missing."""
-    return ["" if text is None else str(text) for text in values]
+    return list(np.where(values.isna(), "", values.astype(object)))
 
 
 def _refuse_images(pixels: np.ndarray | None) -> None:
