@@ -318,3 +318,27 @@ def test_a_learner_that_was_not_fitted_says_so(features):
     """As scikit-learn's do."""
     with pytest.raises(NotFittedError):
         learner().predict(features)
+
+
+def test_what_a_network_learns_depends_on_the_draw_alone(features, monkeypatch):
+    """Where the draw is the same, so is the network bit by bit, stopping early and averaging too, though no label is."""
+    drawn = (np.arange(ROWS) % 3).astype(np.int32)
+    monkeypatch.setattr("labeldp.release._curator.draw", lambda _channel, codes, _words: drawn[: len(codes)].copy())
+    labels = np.random.default_rng(0).integers(0, 3, ROWS)
+    found = []
+    for codes in (labels, np.where(labels == 0, 1, 0)):
+        given = Curator(np.array(SPACE.points)[codes], SPACE).randomize(RandomizedResponse(SPACE, 2.0))
+        found.append(learner(held_out=0.2, patience=1, averaging=0.5, mixup=0.3, epochs=6).fit(features, given))
+    assert same(*found)
+    assert found[0].history_ == found[1].history_
+
+
+def test_a_network_learns_what_a_prior_says():
+    """Where released labels say next to nothing, a network learns the prior of its rows, and it is no other without."""
+    features = np.repeat([[-1.0], [1.0]], 200, axis=0).astype(np.float32)
+    space, codes = Classes(["no", "yes"]), np.repeat([0, 1], 200)
+    release = Curator(np.array(["no", "yes"])[codes], space).randomize(RandomizedResponse(space, 1e-3))
+    prior = 0.8 * np.eye(2)[1 - codes] + 0.1
+    learner = TorchClassifier(lambda: nn.Linear(1, 2), epochs=10, learning_rate=0.5)
+    found = learner.fit(features, release, prior=prior).predict_proba(features)
+    np.testing.assert_allclose(found, prior, atol=0.05)
