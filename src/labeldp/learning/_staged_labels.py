@@ -1,0 +1,157 @@
+"""Labels that are asked for stage by stage. It sees a curator, and of labels what that releases."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from labeldp.errors import BudgetError
+from labeldp.learning._soft import take_rows
+from labeldp.learning._stage_files import StageFiles
+from labeldp.learning.priors import Prior, declared_probabilities
+from labeldp.mechanisms import Randomizer
+from labeldp.privacy import LabelSpace, rest_of, row_arrays
+from labeldp.release import Answer, Curator, Release, joined
+
+_GOES_ON = (
+    "; this run in stages was stopped before. In another process with a ledger file, give the first curator and this "
+    "one the same identity=. Where that is so, labels of a stage were charged and lost before they were kept: raise "
+    "the budget by what these rows cost once more"
+)
+
+Respond = Callable[[LabelSpace, float, np.ndarray], Randomizer]
+
+
+@dataclass(frozen=True, eq=False)
+class StagedLabels:
+    """Labels of all a curator's rows, of which the first stages are released.
+
+    Attributes:
+        curator: Who holds the labels.
+        features: Features of all rows.
+        parts: The rows of each stage, each in their order; together all rows, each once.
+        prior: What is known before the first stage.
+        epsilon: What the whole costs each row.
+        respond: The randomizer, from a label space, an epsilon and a prior for each row.
+        files: Where what is released is kept.
+        releases: What is released so far, one for each stage.
+        answers: What the prior paid for.
+    """
+
+    curator: Curator
+    features: Any
+    parts: list[np.ndarray]
+    prior: Prior
+    epsilon: float
+    respond: Respond
+    files: StageFiles
+    releases: list[Release] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+
+    @property
+    def prior_cost(self) -> float:
+        """What the prior takes of every row's epsilon."""
+        return self.prior.cost(np.arange(len(self.curator)), self.epsilon)
+
+    @property
+    def rest(self) -> float:
+        """What each label responds with."""
+        return rest_of(self.epsilon, self.prior_cost)
+
+    def check(self, goes_on: bool) -> None:
+        """Make sure that all stages that are not released will be allowed, and that their law can be made.
+
+        Args:
+            goes_on: Whether the run was begun before; then the refusal says what to do.
+
+        Raises:
+            BudgetError: The budget does not allow them.
+            EpsilonError: No integers keep that epsilon.
+        """
+        k = self.curator.space.size
+        self.respond(self.curator.space, self.rest, np.full((1, k), 1.0 / k))
+        asked = [(self.prior_cost, slice(None))] if self.prior_cost and not self.releases else []
+        requests = [*asked, *((self.rest, rows) for rows in self.parts[len(self.releases) :])]
+        try:
+            if requests:
+                self.curator.check(requests, self.epsilon)
+        except BudgetError as refusal:
+            raise BudgetError(f"{refusal}{_GOES_ON if goes_on else ''}") from None
+
+    def release(self, number: int, prior: Callable[[Any], Float[np.ndarray, "m k"]] | None) -> Release:
+        """The released labels of a stage, drawn if they are not yet, and kept.
+
+        Args:
+            number: Of the stage, from 0.
+            prior: The prior of rows from their features; None before the first stage.
+        """
+        if number < len(self.releases):
+            return self.releases[number]
+        rows = self.parts[number]
+        assumptions: tuple[str, ...] = ()
+        if prior is None:
+            told = self.prior.ask(self.curator, self.features, None, self.epsilon)
+            if told.answer is not None:
+                self.files.keep_answer(told.answer)
+                self.answers.append(told.answer)
+            probabilities, assumptions = told.probabilities[rows], told.assumptions
+        else:
+            probabilities = prior(take_rows(self.features, rows))
+        release = self.curator.randomize(self.respond(self.curator.space, self.rest, probabilities), rows)
+        self.releases.append(_resting_on(release, assumptions))
+        self.files.keep(number, self.releases[-1])
+        return self.releases[-1]
+
+    def so_far(self, number: int) -> tuple[Int[np.ndarray, "m"], Release]:
+        """All rows of the stages up to one, in their order, and their released labels.
+
+        After the last stage that is the whole release, with one certificate that can be saved and verified.
+        """
+        parts, releases = self.parts[: number + 1], self.releases[: number + 1]
+        rows = np.concatenate(parts)
+        order = np.argsort(rows)
+        if len(parts) == len(self.parts):
+            return rows[order], joined(zip(parts, releases, strict=True), answers=self.answers)
+        return rows[order], _stacked(releases, order)
+
+
+def candidates_of(release: Release) -> float:
+    """The mean number of candidates of rows."""
+    support = release.channel.levels(release.codes).support
+    return float(release.channel.classes if support is None else np.count_nonzero(support, axis=1).mean())
+
+
+def among_top(model: Any, features: Any, release: Release, count: int) -> Bool[np.ndarray, "m"]:
+    """Whether each released label is, or holds, one of the ``count`` classes that a model finds likeliest."""
+    order = np.argsort(-declared_probabilities(model, features, release.space), axis=1, kind="stable")
+    likely = np.zeros(order.shape, dtype=np.bool_)
+    np.put_along_axis(likely, order[:, :count], True, axis=1)
+    return np.asarray((release.channel.levels(release.codes).mask & likely).any(axis=1))
+
+
+def _resting_on(release: Release, assumptions: tuple[str, ...]) -> Release:
+    """The release with what its prior rests on in its certificate."""
+    if release.certificate is None or not assumptions:
+        return release
+    certificate = dataclasses.replace(release.certificate, assumptions=(*release.certificate.assumptions, *assumptions))
+    return dataclasses.replace(release, certificate=certificate)
+
+
+def _stacked(releases: list[Release], order: Int[np.ndarray, "m"]) -> Release:
+    """Releases of some of the stages below each other, in another order: to learn from, with all their charges."""
+    channel, certificate = releases[0].channel, releases[0].certificate
+    if certificate is None:
+        raise ValueError("expected releases that were charged for")
+    arrays: dict[str, Any] = {
+        name: np.concatenate([row_arrays(release.channel)[name] for release in releases])[order]
+        for name in row_arrays(channel)
+    }
+    draws = tuple(draw for release in releases if release.certificate for draw in release.certificate.draws)
+    codes = np.concatenate([release.codes for release in releases])[order]
+    whole = dataclasses.replace(certificate, rows=len(codes), draws=draws)
+    return Release(codes, dataclasses.replace(channel, **arrays), releases[0].space, whole)

@@ -1,0 +1,694 @@
+"""Learning in stages: each label is asked for once, with a prior from labels that were released before."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import coo_matrix, csr_matrix
+from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+import labeldp.release._curator as curator_module
+from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release, verify
+from labeldp._words import TapeWords
+from labeldp.errors import BudgetError, EpsilonError, InputError, NotTrueLabelsError, OutputError
+from labeldp.learning.priors import (
+    ClusterPrior,
+    GivenPrior,
+    ReleasePrior,
+    tempered,
+)
+from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
+from labeldp.learning.stages import ClusterNames, MultiStage
+from labeldp.release import Answer
+
+SPACE = Classes(["a", "b", "c", "d"])
+ROWS = 240
+CODES = np.tile(np.arange(4), ROWS // 4)
+LABELS = np.array(SPACE.points)[CODES]
+FEATURES = 3.0 * np.eye(4)[CODES] + np.random.default_rng(0).normal(size=(ROWS, 4))
+
+
+class Recorder:
+    """A learner without any base class: it keeps what it was fitted on, and predicts one distribution."""
+
+    fitted: ClassVar[list] = []
+
+    def __init__(self, probabilities=(0.4, 0.3, 0.2, 0.1)):
+        self.probabilities = np.asarray(probabilities)
+
+    def fit(self, features, release):
+        """Keep both."""
+        Recorder.fitted.append((features, release))
+
+    def predict_proba(self, features):
+        """The same for every row."""
+        rows = features[0] if isinstance(features, tuple) else features
+        return np.tile(self.probabilities, (rows.shape[0], 1))
+
+
+class Warm(SoftmaxRegression):
+    """A learner that may go on from what it knows, and counts how often it was fitted."""
+
+    def __init__(self, *, warm_start=False, l2=0.01):
+        super().__init__(l2=l2)
+        self.warm_start = warm_start
+
+    def fit(self, X, y, sample_weight=None):  # noqa: N803
+        """Count, from the start again unless it goes on."""
+        self.fits_ = 1 + (getattr(self, "fits_", 0) if self.warm_start else 0)
+        return super().fit(X, y, sample_weight)
+
+
+class StoppedError(Exception):
+    """A run was stopped."""
+
+
+class Stopping(SoftmaxRegression):
+    """A learner that stops the run when it is fitted for the nth time."""
+
+    at, fits = 2, 0
+
+    def fit(self, X, y, sample_weight=None):  # noqa: N803
+        """Fit, or stop."""
+        Stopping.fits += 1
+        if Stopping.fits == Stopping.at:
+            raise StoppedError
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    """Each test begins with learners that remember nothing."""
+    Recorder.fitted, Stopping.at, Stopping.fits = [], 2, 0
+
+
+@pytest.fixture
+def quick():
+    """A learner whose penalty need not be looked for."""
+    return SoftmaxRegression(l2=0.01)
+
+
+# Stages
+
+
+@pytest.mark.parametrize("response", ["prior", "subset"])
+@pytest.mark.parametrize("stages", [1, 2, 3, 5])
+def test_stages_part_the_rows_and_cost_the_largest(quick, tmp_path, response, stages):
+    """Each row is in one stage; the release is of all rows, costs epsilon and no more, and verifies when saved."""
+    curator = Curator(LABELS, SPACE)
+    model = MultiStage(quick, 2.0, stages=stages, response=response).fit(FEATURES, curator)
+    rows = np.concatenate([stage.rows for stage in model.stages_])
+    assert len(model.stages_) == stages
+    assert sorted(rows.tolist()) == list(range(ROWS))
+    assert model.release_.guarantee.epsilon <= 2.0
+    assert curator.spent[0] <= 2.0
+    assert verify(model.release_.save(tmp_path / "out")).holds
+    again = Release.load(tmp_path / "out")
+    assert again.guarantee.epsilon == model.release_.guarantee.epsilon
+    assert len(again.certificate.draws) == stages
+    with pytest.raises(BudgetError):
+        curator.randomize(RandomizedResponse(SPACE, 0.01), [0])
+
+
+def test_the_release_is_in_the_order_of_the_features():
+    """At a large epsilon released labels are those of the rows that the features are of, in their order."""
+    model = MultiStage(SoftmaxRegression(l2=0.01), 30.0, stages=3).fit(FEATURES, Curator(LABELS, SPACE))
+    agree = model.release_.codes == CODES
+    assert agree.mean() > 0.8
+    assert agree[model.stages_[0].rows].all()
+
+
+def test_learners_see_the_rows_of_the_stages_so_far():
+    """A stage is fitted on all rows so far, or on the last stage alone, each beside its own released label."""
+    for on in ("all", "last"):
+        Recorder.fitted = []
+        model = MultiStage(Recorder(), 2.0, stages=3, on=on).fit(FEATURES, Curator(LABELS, SPACE))
+        whole = model.release_
+        for number, (features, release) in enumerate(Recorder.fitted):
+            parts = [stage.rows for stage in model.stages_[: number + 1]]
+            rows = np.sort(np.concatenate(parts)) if on == "all" else parts[-1]
+            np.testing.assert_array_equal(features, FEATURES[rows])
+            np.testing.assert_array_equal(release.codes, whole.codes[rows])
+            np.testing.assert_array_equal(release.likelihood(), whole.likelihood()[rows])
+            assert model.stages_[number].fitted_on == len(rows)
+            assert release.guarantee.epsilon <= 2.0
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 0.5, 1.0, 4.0, 12.0])
+def test_one_stage_is_randomized_response_at_every_epsilon(epsilon):
+    """LP-1ST asks with an even prior, which leaves all classes as candidates: k* is k, and never one less."""
+    model = MultiStage(Recorder(), epsilon, stages=1).fit(FEATURES, Curator(LABELS, SPACE))
+    plain = RandomizedResponse(SPACE, epsilon).channel()
+    np.testing.assert_allclose(model.release_.channel.matrix(0), plain.matrix(0), atol=1e-15)
+    assert model.stages_[0].candidates == 4
+    assert model.stages_[0].truth_probability == pytest.approx(float(plain.membership.true), rel=1e-12)
+
+
+def test_the_prior_of_a_stage_is_what_the_model_predicts_at_the_temperature():
+    """Stages after the first have the candidates of RRWithPrior for the tempered predictions of the model before."""
+    for temperatures, expected in (((1.0, 1.0), (1.0, 1.0)), (0.25, (0.25, 0.25)), ([3.0, 0.5], (3.0, 0.5))):
+        model = MultiStage(Recorder(), 1.0, stages=3, temperature=temperatures).fit(FEATURES, Curator(LABELS, SPACE))
+        for stage, temperature in zip(model.stages_[1:], expected, strict=True):
+            prior = tempered(np.tile([0.4, 0.3, 0.2, 0.1], (len(stage.rows), 1)), temperature)
+            wanted = PriorResponse(SPACE, 1.0, prior)
+            np.testing.assert_array_equal(model.release_[stage.rows].channel.candidates, wanted.channel().candidates)
+            assert stage.truth_probability == pytest.approx(wanted.expectation.truth_probability)
+            assert stage.clean_share == pytest.approx(wanted.expectation.clean_share)
+
+
+def test_limits_of_the_temperature():
+    """Next to zero one candidate is left, and at infinity all are."""
+    cold = MultiStage(Recorder(), 1.0, temperature=1e-9).fit(FEATURES, Curator(LABELS, SPACE))
+    hot = MultiStage(Recorder(), 1.0, temperature=np.inf).fit(FEATURES, Curator(LABELS, SPACE))
+    assert [stage.candidates for stage in cold.stages_] == [4, 1]
+    assert [stage.candidates for stage in hot.stages_] == [4, 4]
+    assert cold.stages_[1].clean_share == 0.0
+
+
+def test_shares_of_the_rows():
+    """Stages have the shares that were asked for; by default sixty percent are in the first."""
+    for shares, sizes in (((0.25, 0.75), [60, 180]), ([0.5, 0.25, 0.25], [120, 60, 60]), (None, [144, 96])):
+        stages = 2 if shares is None else len(shares)
+        model = MultiStage(Recorder(), 1.0, stages=stages, shares=shares).fit(FEATURES, Curator(LABELS, SPACE))
+        assert [len(stage.rows) for stage in model.stages_] == sizes
+
+
+def test_the_split_is_another_each_time_and_depends_on_no_label():
+    """Two runs part the rows differently."""
+    one, two = (MultiStage(Recorder(), 1.0).fit(FEATURES, Curator(LABELS, SPACE)) for _ in range(2))
+    assert (one.stages_[0].rows != two.stages_[0].rows).any()
+
+
+# Filter
+
+
+def test_the_filter_takes_away_earlier_labels_that_the_model_finds_unlikely():
+    """An earlier row stays if its released label is among the mean number of candidates; new rows all stay."""
+    model = MultiStage(Recorder(), 1.0, temperature=0.3, filter_labels=True).fit(FEATURES, Curator(LABELS, SPACE))
+    first, second = model.stages_
+    count = round(second.candidates)
+    assert 1 <= count < 4
+    kept = np.sort(np.concatenate([first.rows[model.release_.codes[first.rows] < count], second.rows]))
+    np.testing.assert_array_equal(Recorder.fitted[1][0], FEATURES[kept])
+    assert second.fitted_on == len(kept) < ROWS
+    assert first.fitted_on == len(first.rows)
+
+
+def test_the_filter_takes_sets_by_what_they_hold():
+    """A released set stays if it holds one of the likeliest classes."""
+    learner = Recorder((0.97, 0.01, 0.01, 0.01))
+    model = MultiStage(learner, 1.0, response="subset", temperature=0.01, filter_labels=True)
+    model.fit(FEATURES, Curator(LABELS, SPACE))
+    first, second = model.stages_
+    assert round(second.candidates) == 1
+    held = model.release_[first.rows].channel.levels(model.release_[first.rows].codes).mask[:, 0]
+    assert second.fitted_on == held.sum() + len(second.rows) < ROWS
+
+
+def test_nothing_is_filtered_unless_asked():
+    """By default later stages are fitted on all rows so far."""
+    model = MultiStage(Recorder(), 1.0, temperature=0.3).fit(FEATURES, Curator(LABELS, SPACE))
+    assert model.stages_[1].fitted_on == ROWS
+
+
+# Learners
+
+
+def test_a_learner_goes_on_where_it_can():
+    """With a parameter warm_start the same learner is fitted again, in a pipeline too; else, or if told so, a copy."""
+    for learner, warm, fits in (
+        (Warm(), True, 3),
+        (Warm(), False, 1),
+        (make_pipeline(StandardScaler(), Warm()), True, 3),
+        ([Warm(), Warm(), Warm()], True, 1),
+    ):
+        model = MultiStage(learner, 2.0, stages=3, warm_start=warm).fit(FEATURES, Curator(LABELS, SPACE))
+        last = model.learner_[-1] if hasattr(model.learner_, "steps") else model.learner_
+        assert last.fits_ == fits
+        given = learner[0] if isinstance(learner, list) else learner
+        assert not hasattr(given[-1] if hasattr(given, "steps") else given, "fits_")
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        None,
+        SoftmaxRegression(l2=0.01),
+        make_pipeline(StandardScaler(), SoftmaxRegression(l2=0.01)),
+        DecisionTreeClassifier(max_depth=3),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        ReleasedLabelClassifier(DecisionTreeClassifier(max_depth=3)),
+        Recorder(),
+    ],
+    ids=["default", "softmax", "pipeline", "tree", "bare pipeline", "wrapped", "foreign"],
+)
+def test_any_learner(learner):
+    """Learners for released labels are taken as they are, and scikit-learn's classifiers are wrapped."""
+    model = MultiStage(learner, 3.0).fit(FEATURES, Curator(LABELS, SPACE))
+    assert model.classes_.tolist() == ["a", "b", "c", "d"]
+    probabilities = model.predict_proba(FEATURES)
+    assert probabilities.shape == (ROWS, 4)
+    if not isinstance(learner, Recorder):
+        assert (model.predict(FEATURES) == LABELS).mean() > 0.6
+        assert model.score(FEATURES, model.release_) > 0
+
+
+def test_another_learner_for_each_stage():
+    """A list has a learner for each stage: here names of clusters, then softmax regression."""
+    nearest = FrozenEstimator(LogisticRegression().fit(FEATURES, CODES))  # gives numbers from 0, as clusters do
+    model = MultiStage([ClusterNames(nearest), SoftmaxRegression(l2=0.01)], 2.0).fit(FEATURES, Curator(LABELS, SPACE))
+    assert isinstance(model.learner_, SoftmaxRegression)
+    assert model.stages_[1].candidates < 2
+    assert (model.predict(FEATURES) == LABELS).mean() > 0.8
+
+
+class Reversed(SoftmaxRegression):
+    """A learner that names its classes from the last to the first."""
+
+    def predict_proba(self, X):  # noqa: N803
+        """The columns in the order of its classes."""
+        return super().predict_proba(X)[:, ::-1]
+
+    def fit(self, X, y, sample_weight=None):  # noqa: N803
+        """Turn the classes around."""
+        super().fit(X, y, sample_weight)
+        self.classes_ = self.classes_[::-1]
+        return self
+
+
+def test_classes_in_another_order_are_put_in_the_declared_one():
+    """A learner's columns are those of its own classes."""
+    model = MultiStage(Reversed(l2=0.01), 30.0).fit(FEATURES, Curator(LABELS, SPACE))
+    assert (model.predict(FEATURES) == LABELS).mean() > 0.8
+    np.testing.assert_allclose(model.predict_proba(FEATURES)[:, ::-1], model.learner_.predict_proba(FEATURES))
+    assert model.stages_[1].truth_probability > 0.8
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        FEATURES.tolist,
+        lambda: FEATURES.astype(np.float32),
+        lambda: pd.DataFrame(FEATURES),
+        lambda: csr_matrix(FEATURES),
+        lambda: coo_matrix(FEATURES),
+        lambda: (FEATURES, np.arange(ROWS)),
+        lambda: FEATURES.reshape(ROWS, 2, 2),
+    ],
+    ids=["list", "float32", "frame", "csr", "coo", "tuple", "images"],
+)
+def test_features_of_any_form(make):
+    """Rows of arrays of any number of dimensions, of frames, of sparse matrices and of tuples are taken alike."""
+    model = MultiStage(Recorder(), 2.0).fit(make(), Curator(LABELS, SPACE))
+    features, release = Recorder.fitted[0]
+    first = features[0] if isinstance(features, tuple) else features
+    dense = first.toarray() if hasattr(first, "toarray") else np.asarray(first)
+    np.testing.assert_allclose(dense.reshape(len(release), 4), FEATURES[model.stages_[0].rows], rtol=1e-6)
+    assert model.predict_proba(make()).shape == (ROWS, 4)
+
+
+# Guarantee
+
+
+def with_tape(labels, monkeypatch, split):
+    """A run whose words are the same in every run, for the same split of the rows."""
+    tape = np.random.default_rng(5).integers(0, 2**64, 4096, dtype=np.uint64)
+    monkeypatch.setattr(curator_module, "SecureWords", lambda: TapeWords(tape))
+    monkeypatch.setattr("labeldp.learning.stages.public_split", lambda *_: split)
+    return MultiStage(SoftmaxRegression(l2=0.01), 2.0, stages=3).fit(FEATURES, Curator(labels, SPACE))
+
+
+def test_a_label_changes_its_own_row_and_only_later_priors(monkeypatch):
+    """With the same words, a neighbour's earlier stages are the same bit for bit, and its own differs in its row.
+
+    What follows depends on labels through released ones: where the released label is the same, all of it is the same.
+    """
+    order = np.random.default_rng(1).permutation(ROWS)
+    split = [np.sort(part) for part in np.array_split(order, 3)]
+    one = with_tape(LABELS, monkeypatch, split)
+    changed = 0
+    for number in range(3):
+        for row in split[number][:6]:
+            labels = LABELS.copy()
+            labels[row] = SPACE.points[(CODES[row] + 1) % 4]
+            two = with_tape(labels, monkeypatch, split)
+            for stage in range(number + 1):
+                rows = split[stage]
+                differ = rows[one.release_.codes[rows] != two.release_.codes[rows]]
+                assert set(differ.tolist()) <= ({row} if stage == number else set())
+                np.testing.assert_array_equal(
+                    one.release_[rows].channel.candidates, two.release_[rows].channel.candidates
+                )
+            same = one.release_.codes[row] == two.release_.codes[row]
+            changed += not same
+            if same:
+                np.testing.assert_array_equal(one.release_.codes, two.release_.codes)
+                np.testing.assert_array_equal(one.predict_proba(FEATURES), two.predict_proba(FEATURES))
+    assert changed  # the comparison sees labels
+    assert not one.release_.certificate.private
+
+
+def test_every_row_is_drawn_once(monkeypatch):
+    """Over all stages, the codes that reach a draw are those of each row once."""
+    seen, original = [], curator_module.draw
+
+    def watched(channel, codes, words):
+        seen.append(len(codes))
+        return original(channel, codes, words)
+
+    monkeypatch.setattr(curator_module, "draw", watched)
+    MultiStage(Recorder(), 1.0, stages=4).fit(FEATURES, Curator(LABELS, SPACE))
+    assert len(seen) == 4
+    assert sum(seen) == ROWS
+
+
+def test_all_stages_are_asked_for_before_the_first_is_drawn(monkeypatch):
+    """Where rows of the last stage are spent, nothing is drawn and nothing charged."""
+    curator = Curator(LABELS, SPACE, budget=1.5)
+    curator.randomize(RandomizedResponse(SPACE, 1.0), [ROWS - 1])
+    before = curator.spent
+    monkeypatch.setattr(curator_module, "draw", lambda *_: pytest.fail("a label was drawn"))
+    with pytest.raises(BudgetError):
+        MultiStage(Recorder(), 1.0, stages=5).fit(FEATURES, curator)
+    assert curator.spent == before
+    assert Recorder.fitted == []
+
+
+def test_a_ledger_file_counts_the_largest(quick, tmp_path):
+    """On disk too stages cost what one does, and a second run on the same labels is refused or summed."""
+    curator = Curator(LABELS, SPACE, ledger=tmp_path / "ledger", budget=3.0)
+    MultiStage(quick, 1.5, stages=3).fit(FEATURES, curator)
+    assert curator.spent[0] <= 1.5
+    MultiStage(quick, 1.5, stages=2).fit(FEATURES, curator)
+    assert 2.9 < curator.spent[0] <= 3.0
+    with pytest.raises(BudgetError):
+        MultiStage(quick, 0.1).fit(FEATURES, curator)
+
+
+def test_units_of_several_rows_are_refused():
+    """Rows of one unit would be in several stages and add up, so nothing is drawn."""
+    curator = Curator(LABELS, SPACE, units=np.arange(ROWS) // 2)
+    with pytest.raises(InputError, match="units of several"):
+        MultiStage(Recorder(), 1.0).fit(FEATURES, curator)
+    assert curator.spent == (0.0, 0.0)
+
+
+# Priors of the first stage
+
+
+def test_counts_of_clusters_are_paid_for_by_all_and_charged_once(quick, tmp_path):
+    """Histogram and response cost epsilon together, and one certificate says both."""
+    curator = Curator(LABELS, SPACE)
+    model = MultiStage(quick, 1.0, stages=3, prior=ClusterPrior(CODES, epsilon=0.25)).fit(FEATURES, curator)
+    draws = model.release_.certificate.draws
+    assert [draw.mechanism for draw in draws] == ["noisy-histogram", "prior", "prior", "prior"]
+    assert max(draw.guarantee.epsilon for draw in draws[1:]) <= 0.75
+    assert 0.99 < model.release_.guarantee.epsilon <= 1.0
+    assert curator.spent[0] == pytest.approx(model.release_.guarantee.epsilon)
+    assert model.release_.guarantee.trust == "central"
+    assert model.stages_[0].candidates < 2
+    assert verify(model.release_.save(tmp_path / "out")).holds
+
+
+def test_a_given_prior_is_that_of_the_first_stage():
+    """The first stage has the candidates of the prior; what it is computed from is in the certificate."""
+    model = MultiStage(Recorder(), 1.0, prior=GivenPrior([0.9, 0.05, 0.03, 0.02])).fit(FEATURES, Curator(LABELS, SPACE))
+    assert model.stages_[0].candidates == 1
+    curator = Curator(LABELS, SPACE, budget=2.0)
+    earlier = curator.randomize(RandomizedResponse(SPACE, 1.0))
+    model = MultiStage(Recorder(), 1.0, prior=ReleasePrior(earlier)).fit(FEATURES, curator)
+    assert curator.spent[0] == pytest.approx(2.0)
+    assert any(earlier.certificate.release in each for each in model.release_.certificate.assumptions)
+
+
+# Going on
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_same_labels(tmp_path):
+    """Where the learner of the second stage fails, both stages are kept; fitted again nothing is charged or drawn."""
+    curator, folder = Curator(LABELS, SPACE, ledger=tmp_path / "ledger"), tmp_path / "run"
+    with pytest.raises(StoppedError):
+        MultiStage(Stopping(l2=0.01), 1.0, directory=folder).fit(FEATURES, curator)
+    kept = [Release.load(folder / f"stage-{number}") for number in (1, 2)]
+    spent = curator.spent
+    model = MultiStage(Stopping(l2=0.01), 1.0, directory=folder).fit(FEATURES, curator)
+    assert curator.spent == spent
+    for release, stage in zip(kept, model.stages_, strict=True):
+        np.testing.assert_array_equal(model.release_.codes[stage.rows], release.codes)
+    again = MultiStage(SoftmaxRegression(l2=0.01), 1.0, directory=folder, on="last").fit(FEATURES, curator)
+    np.testing.assert_array_equal(again.release_.codes, model.release_.codes)
+
+
+def test_a_run_that_was_stopped_before_its_second_stage_draws_that_alone(tmp_path, monkeypatch):
+    """The first stage stays as it was released, and the rest is drawn now."""
+    Stopping.at = 1
+    curator, folder = Curator(LABELS, SPACE), tmp_path / "run"
+    prior = ClusterPrior(CODES, epsilon=0.2)
+    with pytest.raises(StoppedError):
+        MultiStage(Stopping(l2=0.01), 1.0, stages=3, prior=prior, directory=folder).fit(FEATURES, curator)
+    seen, original = [], curator_module.draw
+    monkeypatch.setattr(curator_module, "draw", lambda *args: seen.append(len(args[1])) or original(*args))
+    model = MultiStage(Stopping(l2=0.01), 1.0, stages=3, prior=prior, directory=folder).fit(FEATURES, curator)
+    assert seen == [48, 48]
+    assert 0.99 < model.release_.guarantee.epsilon <= 1.0
+    assert curator.spent[0] <= 1.0
+    assert isinstance(Answer.load(folder / "prior-001"), Answer)
+    assert verify(model.release_.save(tmp_path / "out")).holds
+
+
+KILLED = """
+    import os, signal, sys
+    import numpy as np
+    from labeldp import Classes, Curator
+    from labeldp.learning.sklearn import SoftmaxRegression
+    from labeldp.learning.stages import MultiStage
+
+    folder, fatal = sys.argv[1], int(sys.argv[2])
+    space, codes = Classes(["a", "b", "c"]), np.tile([0, 1, 2], 40)
+    features = np.eye(3)[codes]
+
+    class Fatal(SoftmaxRegression):
+        fits = 0
+
+        def fit(self, X, y, sample_weight=None):
+            Fatal.fits += 1
+            if Fatal.fits == fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().fit(X, y, sample_weight)
+
+    ids = [f"p{i}" for i in range(120)]
+    curator = Curator(np.array(space.points)[codes], space, ledger=f"{folder}/ledger", budget=1.0, identity=ids)
+    model = MultiStage(Fatal(l2=0.01), 1.0, stages=3, directory=f"{folder}/run").fit(features, curator)
+    print("DONE", curator.spent[0], model.release_.guarantee.epsilon, *model.release_.codes)
+"""
+
+
+def test_a_run_that_was_killed_goes_on_in_another_process(tmp_path):
+    """After SIGKILL in the learner of the second stage a new process goes on, within the budget of the ledger."""
+
+    def run(fatal):
+        code = textwrap.dedent(KILLED)
+        return subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path), str(fatal)], capture_output=True, text=True, check=False
+        )
+
+    assert run(2).returncode == -signal.SIGKILL
+    kept = [Release.load(tmp_path / "run" / f"stage-{number}").codes for number in (1, 2)]
+    split = np.load(tmp_path / "run" / "split.npy")
+    done = run(0)
+    assert done.returncode == 0, done.stderr
+    _, spent, epsilon, *codes = done.stdout.split()
+    assert (float(spent), float(epsilon)) == (1.0, 1.0)
+    for number, released in enumerate(kept):
+        np.testing.assert_array_equal(np.array(codes, dtype=int)[split == number], released)
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_labels_that_were_charged_and_lost_are_not_drawn_again_for_nothing(tmp_path, monkeypatch, stage):
+    """Stopped between a charge and its file, the run is refused until the budget allows those rows once more."""
+    folder, lost = tmp_path / "run", []
+
+    def full(self, directory, *args, **kwargs):
+        lost.append(directory)
+        if len(lost) == stage + 1:
+            raise OSError("no space left on device")
+        return original(self, directory, *args, **kwargs)
+
+    original = Release.save
+    curator = Curator(LABELS, SPACE, ledger=tmp_path / "ledger", budget=1.0, identity=np.arange(ROWS) + 7)
+    with monkeypatch.context() as patch:
+        patch.setattr(Release, "save", full)
+        with pytest.raises(OSError, match="no space"):
+            MultiStage(Recorder(), 1.0, directory=folder).fit(FEATURES, curator)
+    assert curator.spent[0] == 1.0
+    with pytest.raises(BudgetError, match="charged and lost"):
+        MultiStage(Recorder(), 1.0, directory=folder).fit(FEATURES, curator)
+    richer = Curator(LABELS, SPACE, ledger=tmp_path / "ledger", budget=2.0, identity=np.arange(ROWS) + 7)
+    model = MultiStage(Recorder(), 1.0, directory=folder).fit(FEATURES, richer)
+    assert richer.spent[0] == 2.0
+    assert model.release_.guarantee.epsilon == 1.0
+
+
+def test_without_identities_another_process_is_refused(tmp_path):
+    """A curator of the same ledger that may hold any rows can not go on within the budget, and is told how to."""
+    folder = tmp_path / "run"
+    Stopping.at = 1
+    with pytest.raises(StoppedError):
+        MultiStage(Stopping(l2=0.01), 1.0, directory=folder).fit(
+            FEATURES, Curator(LABELS, SPACE, ledger=tmp_path / "ledger", budget=1.0)
+        )
+    with pytest.raises(BudgetError, match="same identity="):
+        MultiStage(Stopping(l2=0.01), 1.0, directory=folder).fit(
+            FEATURES, Curator(LABELS, SPACE, ledger=tmp_path / "ledger", budget=1.0)
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("epsilon", {"epsilon": 2.0}),
+        ("shares", {"stages": 3}),
+        ("shares", {"shares": (0.5, 0.5)}),
+        ("response", {"response": "subset"}),
+        ("prior", {"prior": GivenPrior([0.25] * 4)}),
+        ("features", {"features": FEATURES + 1}),
+        ("label", {"curator": Curator(LABELS, SPACE, name="other")}),
+        ("space", {"curator": Curator(LABELS, Classes(["d", "c", "b", "a"]))}),
+        ("rows", {"curator": Curator(LABELS[:-4], SPACE), "features": FEATURES[:-4]}),
+    ],
+)
+def test_a_folder_of_another_run_is_refused(tmp_path, name, change):
+    """What a run can not differ in is named, and nothing is charged."""
+    MultiStage(Recorder(), 1.0, directory=tmp_path / "run").fit(FEATURES, Curator(LABELS, SPACE))
+    settings = {"epsilon": 1.0, **change}
+    features, curator = settings.pop("features", FEATURES), settings.pop("curator", Curator(LABELS, SPACE))
+    with pytest.raises(OutputError, match=name):
+        MultiStage(Recorder(), directory=tmp_path / "run", **settings).fit(features, curator)
+    assert curator.spent == (0.0, 0.0)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    """A folder that is not empty, settings that are none and releases of other rows are not gone on from."""
+    curator = Curator(LABELS, SPACE)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "thesis.txt").write_text("years of work")
+    with pytest.raises(OutputError, match=r"thesis\.txt"):
+        MultiStage(Recorder(), 1.0, directory=tmp_path / "a").fit(FEATURES, curator)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "stages.json").write_text("{")
+    with pytest.raises(OutputError, match="found no JSON"):
+        MultiStage(Recorder(), 1.0, directory=tmp_path / "b").fit(FEATURES, curator)
+    MultiStage(Recorder(), 1.0, directory=tmp_path / "c").fit(FEATURES, Curator(LABELS, SPACE))
+    split = np.load(tmp_path / "c" / "split.npy")
+    np.save(tmp_path / "c" / "split.npy", split[::-1])
+    with pytest.raises(OutputError, match="the rows of the split"):
+        MultiStage(Recorder(), 1.0, directory=tmp_path / "c").fit(FEATURES, curator)
+    assert curator.spent == (0.0, 0.0)
+
+
+def test_a_run_keeps_public_things_alone(tmp_path):
+    """Its folder has the split, the settings and releases; settings say nothing that labels decide."""
+    MultiStage(Recorder(), 1.0, directory=tmp_path / "one").fit(FEATURES, Curator(LABELS, SPACE))
+    MultiStage(Recorder(), 1.0, directory=tmp_path / "two").fit(FEATURES, Curator(LABELS[::-1], SPACE))
+    assert sorted(os.listdir(tmp_path / "one")) == ["split.npy", "stage-1", "stage-2", "stages.json"]
+    one, two = (json.loads((tmp_path / name / "stages.json").read_text()) for name in ("one", "two"))
+    assert one == two
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"stages": 0}, "stages between"),
+        ({"stages": 241}, "one row for each of 241 stages"),
+        ({"shares": (0.5, 0.4)}, "sum to 1"),
+        ({"shares": (1.0,)}, "2 shares"),
+        ({"shares": (1.5, -0.5)}, "above 0"),
+        ({"temperature": 0.0}, "temperature above 0"),
+        ({"temperature": [1.0, 1.0]}, "one for each of the 1 stages"),
+        ({"response": "bits"}, "response among prior, subset"),
+        ({"on": "first"}, "on among all, last"),
+        ({"prior": [0.25] * 4}, "expected a prior"),
+        ({"learner": "softmax"}, "fit and predict_proba"),
+        ({"learner": SoftmaxRegression}, "fit and predict_proba"),
+        ({"learner": LinearSVC()}, "fit and predict_proba"),
+        ({"learner": [SoftmaxRegression()]}, "found 1"),
+        ({"prior": ClusterPrior(CODES, epsilon=2.0)}, "less than epsilon"),
+    ],
+)
+def test_what_can_not_be_used_is_refused_before_anything_is_charged(settings, said):
+    """Settings are checked before the first draw."""
+    curator = Curator(LABELS, SPACE)
+    with pytest.raises(InputError, match=said):
+        MultiStage(**{"learner": Recorder(), "epsilon": 1.0, **settings}).fit(FEATURES, curator)
+    assert curator.spent == (0.0, 0.0)
+
+
+def test_an_epsilon_is_checked_before_anything_is_charged():
+    """One that no integers can keep is refused."""
+    curator = Curator(LABELS, SPACE)
+    for epsilon in (0.0, -1.0, 1e-30, 1e6):
+        with pytest.raises(EpsilonError):
+            MultiStage(Recorder(), epsilon).fit(FEATURES, curator)
+    assert curator.spent == (0.0, 0.0)
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_labels_come_from_a_curator_and_features_have_its_rows():
+    """Releases and bare labels are no curator; features of another number of rows are refused."""
+    curator = Curator(LABELS, SPACE)
+    for labels in (LABELS, Curator(LABELS, SPACE).randomize(RandomizedResponse(SPACE, 1.0)), None):
+        with pytest.raises(NotTrueLabelsError, match="expected a Curator"):
+            MultiStage(Recorder(), 1.0).fit(FEATURES, labels)
+    for features in (FEATURES[:-1], (FEATURES, FEATURES[:-1])):
+        with pytest.raises(InputError, match="rows"):
+            MultiStage(Recorder(), 1.0).fit(features, curator)
+    assert curator.spent == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("probabilities", [(0.5, 0.5), (0.5, 0.5, 0.5, 0.5), (np.nan, 0.5, 0.5, 0.0)])
+def test_a_learner_that_predicts_no_distributions_is_refused(probabilities):
+    """Before the second stage is drawn it is found out; the first was charged for and released."""
+    curator = Curator(LABELS, SPACE)
+    with pytest.raises(InputError, match=r"Recorder|declared classes"):
+        MultiStage(Recorder(probabilities), 1.0).fit(FEATURES, curator)
+    assert len(Recorder.fitted) == 1
+
+
+# Accuracy
+
+
+@pytest.mark.slow
+def test_two_stages_learn_more_of_digits_than_one():
+    """At epsilon 2 the mean test accuracy of five draws is higher with two stages.
+
+    In 40 draws it was 0.92 and 0.88 with standard deviations below 0.02, so that five differ by 0.04 with a standard
+    deviation of 0.012: a run that is right fails in fewer than one in 2000.
+    """
+    features, digits = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(digits))
+    train, test, space = order[:1257], order[1257:], Classes(range(10))
+
+    def accuracy(stages):
+        learner = SoftmaxRegression(l2=0.001)
+        model = MultiStage(learner, 2.0, stages=stages).fit(features[train] / 16, Curator(digits[train], space))
+        return np.mean(model.predict(features[test] / 16) == digits[test])
+
+    one, two = (np.mean([accuracy(stages) for _ in range(5)]) for stages in (1, 2))
+    assert one > 0.8
+    assert two > one
