@@ -16,6 +16,7 @@ from torch import nn
 from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning import metrics
+from labeldp.learning._torch_training import split
 from labeldp.learning.torch import TorchClassifier, augmentation
 from labeldp.privacy import CandidateChannel, pack
 
@@ -295,6 +296,14 @@ def test_rows_that_do_not_match_are_refused(features, release):
         learner().fit(features[1:], release)
 
 
+def test_held_out_rows_without_weight_judge_nothing(features, release):
+    """Held-out rows that all weigh nothing are refused."""
+    weights = np.ones(ROWS)
+    weights[split(ROWS, 0.1, 0)[1]] = 0.0
+    with pytest.raises(InputError, match="rows of some weight to judge by, found 270 and 0"):
+        learner(held_out=0.1).fit(features, release, weights)
+
+
 def test_classes_in_another_order_are_no_warm_start(features, release):
     """The weights belong to outputs in the order of the first fit."""
     model = learner(warm_start=True).fit(features, release)
@@ -339,6 +348,6 @@ def test_a_network_learns_what_a_prior_says():
     space, codes = Classes(["no", "yes"]), np.repeat([0, 1], 200)
     release = Curator(np.array(["no", "yes"])[codes], space).randomize(RandomizedResponse(space, 1e-3))
     prior = 0.8 * np.eye(2)[1 - codes] + 0.1
-    learner = TorchClassifier(lambda: nn.Linear(1, 2), epochs=10, learning_rate=0.5)
+    learner = TorchClassifier(lambda: nn.Linear(1, 2), epochs=20, batch_size=20, learning_rate=0.5)
     found = learner.fit(features, release, prior=prior).predict_proba(features)
     np.testing.assert_allclose(found, prior, atol=0.05)

@@ -195,3 +195,41 @@ def test_logits_of_another_shape_are_refused(release, shape):
     """Both shapes are named."""
     with pytest.raises(InputError, match=rf"logits of shape \({ROWS}, {CLASSES}\)"):
         LabelLoss.of(release).take(ALL)(torch.zeros(shape))
+
+
+@pytest.mark.parametrize("method", ["likelihood", "posterior"])
+def test_a_prior_makes_the_posterior_the_target(release, method, logits):
+    """With a prior the loss is the cross entropy on the posterior under it, held fixed."""
+    prior = np.random.default_rng(3).dirichlet(np.ones(CLASSES), ROWS)
+    found = LabelLoss.of(release, method, prior=7.0 * prior).take(ALL)(logits)
+    targets = posterior(release, prior)
+    expected = -(targets * np.log(softmax(logits.detach().numpy()))).sum(axis=1)
+    np.testing.assert_allclose(found.detach().numpy(), expected, **CLOSE)
+    found.sum().backward()
+    np.testing.assert_allclose(logits.grad.numpy(), softmax(logits.detach().numpy()) - targets, **CLOSE)
+
+
+def test_public_labels_go_before_a_prior(logits):
+    """Labels that were declared public are certain, whatever a prior says."""
+    release = Release.public(np.arange(ROWS) % CLASSES, Classes(range(CLASSES)))
+    prior = np.full((ROWS, CLASSES), 0.25)
+    torch.testing.assert_close(
+        LabelLoss.of(release, prior=prior).take(ALL)(logits), LabelLoss.of(release).take(ALL)(logits)
+    )
+
+
+@pytest.mark.parametrize(
+    ("prior", "method", "expected"),
+    [
+        (np.ones((ROWS, CLASSES)), "plain", "expected the method likelihood or posterior with a prior, found 'plain'"),
+        (np.ones((ROWS, CLASSES)), "unbiased", "expected the method likelihood or posterior"),
+        (np.ones((ROWS - 1, CLASSES)), "likelihood", "expected a prior of shape"),
+        (np.zeros((ROWS, CLASSES)), "likelihood", "expected a prior of shape"),
+        (np.full((ROWS, CLASSES), np.nan), "likelihood", "expected a prior of shape"),
+        (np.array([[1.0, 1.0, 1.0, -1.0]] * ROWS), "likelihood", "expected a prior of shape"),
+    ],
+)
+def test_priors_that_are_none_are_refused(release, prior, method, expected):
+    """A prior has a finite share of each class for each row, and goes with losses that know the likelihood."""
+    with pytest.raises(InputError, match=expected):
+        LabelLoss.of(release, method, prior=prior)

@@ -103,6 +103,7 @@ class LabelLoss:
         method: Which loss.
         correction: How much of the correction is made, with ``"unbiased"``.
         classes: Number of classes.
+        prior: What else is known of the class of each row, which makes the loss the cross entropy on a fixed posterior.
     """
 
     mask: Int[np.ndarray, "n"] | UInt8[np.ndarray, "n b"]
@@ -113,6 +114,7 @@ class LabelLoss:
     method: NetworkMethod
     correction: float
     classes: int
+    prior: Float32[np.ndarray, "n k"] | None = None
 
     @classmethod
     def of(
@@ -121,6 +123,7 @@ class LabelLoss:
         method: NetworkMethod = "likelihood",
         correction: float = 1.0,
         weights: Float[np.ndarray, "n"] | None = None,
+        prior: Float[np.ndarray, "n k"] | None = None,
     ) -> LabelLoss:
         """The loss of a release.
 
@@ -130,14 +133,17 @@ class LabelLoss:
                 entropy on the posterior of the true class under the model's own prediction and the channel.
             correction: With ``"unbiased"``: how much of the correction is made, from 0 to 1.
             weights: The weight of each row, by default 1.
+            prior: P(true = j | what else is known of the row), up to a factor; labels that were declared public go
+                before it.
 
         References:
             Patrini et al. 2017 (forward), Natarajan et al. 2013 (backward), Malek et al. 2021, section 3.2 (posterior).
         """
         if method not in NETWORK_METHODS:
             raise InputError(f"expected a method among {', '.join(NETWORK_METHODS)}, found {method!r}")
+        told = None if prior is None else _checked_prior(prior, release, method)
         if release.is_public:
-            method = "plain"
+            method, told = "plain", None
         n, k = len(release), release.channel.classes
         each = np.ones(n, dtype=np.float32) if weights is None else np.asarray(weights, dtype=np.float32)
         if method == "unbiased" and not release.channel.even:
@@ -147,15 +153,18 @@ class LabelLoss:
         step = max(1, _ENTRIES_PER_CHUNK // k)
         parts = [_values(rows_of(release, slice(low, low + step)), method, correction) for low in range(0, n, step)]
         support, values = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return cls(_compact(release.codes), support, values, each, None, method, correction, k)
+        return cls(_compact(release.codes), support, values, each, None, method, correction, k, told)
 
     def __len__(self) -> int:
         return len(self.mask)
 
     def take(self, rows: Int[np.ndarray, "m"]) -> BatchLoss:
         """What some of the rows ask, written out."""
-        weights = torch.from_numpy(self.weights[rows])
-        return BatchLoss(torch.from_numpy(self._dense(rows)), weights, self.method)
+        weights, values = torch.from_numpy(self.weights[rows]), torch.from_numpy(self._dense(rows))
+        if self.prior is None:
+            return BatchLoss(values, weights, self.method)
+        known = torch.from_numpy(self.prior[rows]).double().log() + values
+        return BatchLoss(torch.softmax(known, dim=1).float(), weights, "plain")
 
     def _dense(self, rows: Int[np.ndarray, "m"]) -> Float32[np.ndarray, "m k"]:
         if self.uneven is not None:
@@ -171,6 +180,21 @@ class LabelLoss:
         if self.support.shape[1]:
             found = np.where(unpack(self.support[rows], self.classes), found, outside)
         return found
+
+
+def _checked_prior(prior: object, release: Release, method: NetworkMethod) -> Float32[np.ndarray, "n k"]:
+    """A prior with room for each class of each row."""
+    shape = (len(release), release.channel.classes)
+    if method not in ("likelihood", "posterior"):
+        raise InputError(f"expected the method likelihood or posterior with a prior, found {method!r}")
+    found = np.asarray(prior, dtype=np.float64)
+    if found.shape != shape or not np.isfinite(found).all() or (found < 0.0).any() or not (found.sum(axis=1) > 0).all():
+        raise InputError(
+            f"expected a prior of shape {shape} whose rows are finite, not negative and not all zero, found one of "
+            f"shape {found.shape} or other rows; give what predict_proba of a model says of these rows"
+        )
+    shares = found / found.sum(axis=1, keepdims=True)
+    return np.asarray(np.maximum(shares, np.finfo(np.float32).tiny), dtype=np.float32)
 
 
 def rows_of(release: Release, rows: slice | Int[np.ndarray, "m"]) -> Release:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int
 from scipy.sparse import issparse
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
 
 from labeldp.errors import InputError, RowsError
 from labeldp.learning._selection import released
@@ -25,8 +25,8 @@ _WHITE = 255
 class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
     """A PyTorch data set of rows: features, and what the released label of each asks of a network.
 
-    It is fetched by whole batches: ``rows[[3, 1, 4]]`` gives features as tensors and a ``BatchLoss``, which is called
-    with logits. Labels stay as compact as they were released until then. It can be sent to worker processes; a
+    It is fetched by whole batches: ``rows[[3, 1, 4]]``, or ``rows.loader(batch_size)`` for all, gives features as tensors
+    and a ``BatchLoss``, which is called with logits. Labels stay as compact as they were released until then. It can be sent to worker processes; a
     memory-mapped array is opened anew there.
 
     Args:
@@ -37,6 +37,7 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         method: ``"likelihood"``, ``"unbiased"``, ``"posterior"`` or ``"plain"``.
         correction: With ``"unbiased"``: how much of the correction is made.
         sample_weight: Weights of rows, which are scaled to a mean of one.
+        prior: P(true = j | what else is known of a row), shape (n, k), as for ``TorchClassifier.fit``.
         dtype: The type of real features.
 
     Guarantee:
@@ -63,6 +64,7 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         *,
         correction: float = 1.0,
         sample_weight: Any = None,
+        prior: Any = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self.features = as_rows(features)
@@ -72,7 +74,7 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         if count == 0:
             raise RowsError("expected at least one row, found none")
         weights = row_weights(sample_weight, count)
-        self.loss = LabelLoss.of(release, method, correction, weights / weights.mean())
+        self.loss = LabelLoss.of(release, method, correction, weights / weights.mean(), prior)
         self.dtype = dtype
 
     def __len__(self) -> int:
@@ -82,6 +84,22 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         """Features and losses of some rows, given by number; of one row as a batch of one."""
         chosen = np.atleast_1d(np.asarray(rows, dtype=np.int64))
         return taken(self.features, chosen, self.dtype), self.loss.take(chosen)
+
+    def loader(
+        self, batch_size: int, *, seed: int | None = None, workers: int = 0
+    ) -> DataLoader[tuple[Any, BatchLoss]]:
+        """PyTorch's loader of whole batches, for a training loop of one's own.
+
+        Args:
+            batch_size: Most rows of a batch.
+            seed: A public number from which the order follows, another one in each epoch; None for that of the rows.
+            workers: Processes that fetch batches.
+        """
+        own = torch.Generator()  # so that the caller's random numbers stay what they are
+        own.manual_seed(seed or 0)
+        order = SequentialSampler(self) if seed is None else RandomSampler(self, generator=own)
+        batches = BatchSampler(order, batch_size, drop_last=False)
+        return DataLoader(self, sampler=batches, batch_size=None, num_workers=workers, generator=own)
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: memory-mapped features by the place of their file."""

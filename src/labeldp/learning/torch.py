@@ -208,7 +208,7 @@ class TorchClassifier(ProbabilityClassifier):
         self.workers = workers
         self.report = report
 
-    def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Any, y: Release, sample_weight: Any = None, prior: Any = None) -> Self:  # noqa: N803
         """Fit on features of n rows and a release of n rows.
 
         Args:
@@ -216,6 +216,10 @@ class TorchClassifier(ProbabilityClassifier):
                 these, which the network takes as several arguments. Bytes are divided by 255.
             y: A release of n rows.
             sample_weight: Weights of rows.
+            prior: P(true = j | what else is known of a row), shape (n, k): what another model says of it, such as
+                ``TreeClassifier``. Then the network learns the posterior ``q_j = prior_j P(released | j) / sum``, which
+                stays as it is, by cross entropy. It must come from releases and public features, as all that is
+                learned. Labels that were declared public go before it.
         """
         release, features = released(y), as_rows(X)
         course = self._course()
@@ -225,15 +229,28 @@ class TorchClassifier(ProbabilityClassifier):
             module = self._start(classes)
             kind = _kind(module)
             rows = ReleasedRows(
-                features, release, self.method, correction=self.correction, sample_weight=sample_weight, dtype=kind
+                features,
+                release,
+                self.method,
+                correction=self.correction,
+                sample_weight=sample_weight,
+                prior=prior,
+                dtype=kind,
             )
             fit, held = split(len(rows), self.held_out, self.seed)
-            if len(fit) < machine.num_processes:
-                raise InputError(f"expected rows to fit on, found {len(rows)} with held_out {self.held_out}")
             weights = row_weights(sample_weight, len(rows))[held]
+            if not len(fit) or (len(held) and not weights.any()):
+                raise InputError(
+                    f"expected rows to fit on and, with held_out above 0, rows of some weight to judge by, found "
+                    f"{len(fit)} and {np.count_nonzero(weights)}; choose another held_out"
+                )
             judged = HeldOut(features, held, release[held], weights) if len(held) else None
             kept = None if self.checkpoint is None else Checkpoint(Path(self.checkpoint), self._owner(module, rows, y))
             run = Run.start(module, rows, fit, judged, course, machine)
+            if len(fit) // run.steps < machine.num_processes:
+                raise InputError(
+                    f"expected batches with a row for each of {machine.num_processes} processes, found fewer"
+                )
             _check_outputs(run, len(classes))
             trained = train(run, kept, self.report)
         self.classes_, self.module_, self.history_ = classes, trained, run.history
@@ -325,6 +342,8 @@ class TorchClassifier(ProbabilityClassifier):
             digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
         digest.update(f"{release.hash} {shape_of(rows.features)} {release.space.points!r}".encode())
         digest.update(rows.loss.weights.tobytes())
+        if rows.loss.prior is not None:
+            digest.update(b"prior" + rows.loss.prior.tobytes())
         return digest.hexdigest()
 
 
