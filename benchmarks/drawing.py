@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from labeldp import BitResponse, Classes, PriorResponse, RandomizedResponse, SubsetResponse
+from labeldp import BitResponse, Classes, PriorResponse, PriorSubsetResponse, RandomizedResponse, SubsetResponse
 from labeldp._words import SecureWords
 from labeldp.mechanisms import draw
 
@@ -101,6 +101,10 @@ def contest(classes: int, rows: int, everything: bool) -> dict[str, tuple[Callab
         prior = rng.dirichlet(np.ones(classes), max(1, min(rows, 100_000_000 // classes) // 10))
         found["labeldp prior (choose candidates and draw)"] = (
             lambda: draw(PriorResponse(space, EPSILON, prior).channel(), codes[: len(prior)], SecureWords()),
+            len(prior),
+        )
+        found["labeldp prior-subset (choose candidates and draw)"] = (
+            lambda: draw(PriorSubsetResponse(space, EPSILON, prior).channel(), codes[: len(prior)], SecureWords()),
             len(prior),
         )
         for name, (run, count) in elsewhere(classes).items():

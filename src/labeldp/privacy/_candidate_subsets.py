@@ -60,11 +60,7 @@ class CandidateSubsetChannel(Channel):
         word = 1 << self.bits
         if not len(self.size) == len(self.member) == self.classes + 1:
             raise ValueError("expected one size and one weight for each number of candidates")
-        if (self.size[:2], self.member[:2]) != ((1, 1), (word, word)):
-            raise ValueError("expected the only candidate of a row in every subset")
-        for m in range(2, self.classes + 1):
-            if not (1 <= self.size[m] < m and 0 < self.member[m] < word and self._odds(m) >= 1):
-                raise ValueError("expected subsets of some but not all candidates that favour the true class")
+        _worst(self.size, self.member, word)
         if self.candidates.shape[1] != (self.classes + 7) // 8 or (self.candidates.size and not self.sizes.all()):
             raise ValueError("expected at least one candidate in each row")
 
@@ -81,7 +77,7 @@ class CandidateSubsetChannel(Channel):
     @cached_property
     def odds(self) -> Fraction:
         """The largest ratio over all numbers of candidates that a row may have, labels outside included."""
-        return max((self._odds(m) for m in range(2, self.classes + 1)), default=Fraction(1))
+        return _worst(self.size, self.member, 1 << self.bits)
 
     @cached_property
     def words_per_row(self) -> int:
@@ -203,6 +199,23 @@ def _weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int, ...], 
     for m in range(2, classes + 1):
         accept(_odds(m, size[m], member[m], word), epsilon, bits)
     return tuple(size), tuple(member)
+
+
+@lru_cache
+def _worst(size: tuple[int, ...], member: tuple[int, ...], word: int) -> Fraction:
+    """The largest odds of a law; kept, since each part of a release is a channel of that law.
+
+    Raises:
+        ValueError: The integers form no law.
+    """
+    if (size[:2], member[:2]) != ((1, 1), (word, word)):
+        raise ValueError("expected the only candidate of a row in every subset")
+    found = []
+    for m in range(2, len(size)):
+        if not (1 <= size[m] < m and 0 < member[m] < word and _odds(m, size[m], member[m], word) >= 1):
+            raise ValueError("expected subsets of some but not all candidates that favour the true class")
+        found.append(_odds(m, size[m], member[m], word))
+    return max(found, default=Fraction(1))
 
 
 def _odds(m: int, size: int, member: int, word: int) -> Fraction:

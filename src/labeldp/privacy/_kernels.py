@@ -145,8 +145,8 @@ def draw_candidate_subset(codes, words, candidates, size, member, out):
         if m == 1:
             out[i, members[0] >> 3] |= np.uint8(1) << np.uint8(members[0] & 7)
             continue
-        inside = words[i, 0] < member[m]
-        chosen = size[m] - 1 if inside else size[m]
+        held = words[i, 0] < member[m]
+        chosen = size[m] - 1 if held else size[m]
         half = 2
         for j in range(m - 2 - chosen, m - 1):
             stand_in = j == m - 2 - chosen
@@ -158,7 +158,7 @@ def draw_candidate_subset(codes, words, candidates, size, member, out):
                 word = words[i, half >> 1]
                 product = ((word >> _HALF) if half & 1 else (word & _LOW)) * bound
                 half += 1
-                if (product & _LOW) >= floor:
+                if floor <= product & _LOW:
                     break
             pick = np.int64(product >> _HALF)
             if stand_in:
@@ -168,7 +168,7 @@ def draw_candidate_subset(codes, words, candidates, size, member, out):
             if out[i, chosen_class >> 3] >> np.uint8(chosen_class & 7) & 1:
                 chosen_class = members[j + (j >= place)]
             out[i, chosen_class >> 3] |= np.uint8(1) << np.uint8(chosen_class & 7)
-        if inside:
+        if held:
             out[i, members[place] >> 3] |= np.uint8(1) << np.uint8(members[place] & 7)
     return True
 
