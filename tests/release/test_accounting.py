@@ -7,7 +7,16 @@ import shutil
 import numpy as np
 import pytest
 
-from labeldp import BitResponse, Classes, Curator, NoisyHistogram, RandomizedResponse, SubsetResponse, TopKResponse
+from labeldp import (
+    BitResponse,
+    Classes,
+    Curator,
+    NoisyHistogram,
+    PriorSubsetResponse,
+    RandomizedResponse,
+    SubsetResponse,
+    TopKResponse,
+)
 from labeldp._words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LedgerError, VerificationError
 from labeldp.privacy import Charge, Composition, Rows
@@ -112,6 +121,18 @@ def test_candidates_count_by_the_rows_that_are_there(curator, space, save):
     (both,) = accounted([folders[0] / "certificate.json", folders[0]])
     assert both.unknown == ()
     assert alone.composition.epsilon == whole.composition.epsilon
+
+
+def test_subsets_of_candidates_count_by_the_rows_that_are_there(curator, space, save):
+    """The same of sets: a folder is counted by its rows, and a certificate alone by the worst number of candidates."""
+    prior = [[0.3, 0.3, 0.2, 0.1, 0.1]] * 30 + [[0.4, 0.3, 0.3, 0.0, 0.0]] * 30
+    releases = [curator.randomize(PriorSubsetResponse(space, 0.5, prior)) for _ in range(4)]
+    assert len(set(releases[0].channel.sizes.tolist())) == 2
+    folders = save(*releases)
+    (whole,), (alone,) = accounted(folders), accounted([folder / "certificate.json" for folder in folders])
+    assert dict(whole.at_deltas)[0.016] == pytest.approx(by_hand(*releases).epsilon_at(0.016), rel=1e-9)
+    assert dict(alone.at_deltas)[0.016] >= dict(whole.at_deltas)[0.016]
+    assert (whole.unknown, len(alone.unknown)) == ((), 4)
 
 
 def test_a_ledger_counts_as_the_worst_of_its_epsilons(labels, space, tmp_path):
