@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import torch
 from scipy.sparse import csr_array
-from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
 from labeldp import Classes
 from labeldp.errors import NotTrueLabelsError, RowsError
@@ -67,14 +66,47 @@ def test_one_row_is_a_batch_of_one(release, numbers):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_loader_fetches_whole_batches(release, numbers, workers):
-    """PyTorch's loader gives every row once, in batches, from this process or another."""
+    """PyTorch's loader gives every row once, in batches, from this process or another, in order without a seed."""
     rows = ReleasedRows((numbers, np.arange(ROWS)), release)
-    sampler = BatchSampler(SequentialSampler(rows), batch_size=8, drop_last=False)
-    found = list(DataLoader(rows, sampler=sampler, batch_size=None, num_workers=workers))
+    before = torch.get_rng_state()
+    found = list(rows.loader(8, workers=workers))
+    assert torch.equal(torch.get_rng_state(), before)
     assert [len(asked) for _, asked in found] == [8, 8, 8, 6]
     assert torch.cat([features[1] for features, _ in found]).tolist() == list(range(ROWS))
     values = torch.cat([asked.values for _, asked in found])
     assert torch.equal(values, rows.loss.take(np.arange(ROWS)).values)
+
+
+def test_a_loader_orders_rows_by_its_seed(release):
+    """Each epoch has another order, and a seed gives the same orders again, whatever PyTorch's own state is."""
+    rows = ReleasedRows(np.arange(ROWS), release)
+    found = []
+    for start in (1, 2):
+        torch.manual_seed(start)
+        loader = rows.loader(8, seed=3)
+        found.append([torch.cat([features for features, _ in loader]).tolist() for _ in range(2)])
+    assert found[0] == found[1]
+    assert found[0][0] != found[0][1]
+    assert sorted(found[0][0]) == sorted(found[0][1]) == list(range(ROWS))
+
+
+def test_a_loop_of_ones_own_learns(release):
+    """Losses of a loader's batches have gradients that teach a network which class is released most often."""
+    features = np.eye(CLASSES)[np.arange(ROWS) % CLASSES]
+    torch.manual_seed(0)
+    network = torch.nn.Linear(CLASSES, CLASSES)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.5)
+    means = []
+    for _ in range(10):
+        losses = []
+        for given, asked in ReleasedRows(features, release).loader(8, seed=0):
+            loss = asked(network(given)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        means.append(np.mean(losses))
+    assert means[-1] < means[0] - 0.01
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -204,7 +204,7 @@ def rows_of(release: Release, rows: slice | Int[np.ndarray, "m"]) -> Release:
 
 def _compact(codes: np.ndarray) -> np.ndarray:
     """Class codes and packed sets as they are; sets that are masks, packed."""
-    return pack(codes) if codes.dtype == np.bool_ else codes
+    return np.asarray(pack(codes)) if codes.dtype == np.bool_ else codes
 
 
 def _values(

@@ -25,9 +25,9 @@ _WHITE = 255
 class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
     """A PyTorch data set of rows: features, and what the released label of each asks of a network.
 
-    It is fetched by whole batches: ``rows[[3, 1, 4]]``, or ``rows.loader(batch_size)`` for all, gives features as tensors
-    and a ``BatchLoss``, which is called with logits. Labels stay as compact as they were released until then. It can be sent to worker processes; a
-    memory-mapped array is opened anew there.
+    It is fetched by whole batches: ``rows[[3, 1, 4]]``, or ``rows.loader(batch_size)`` for all, gives features as
+    tensors and a ``BatchLoss``, which is called with logits. Labels stay as compact as they were released until then.
+    It can be sent to worker processes; a memory-mapped array is opened anew there.
 
     Args:
         features: Rows along the first axis: a tensor, an array (memory-mapped or not), a sparse matrix, a frame of
