@@ -38,7 +38,7 @@ def test_columns_become_what_scikit_learn_makes_of_them():
     np.testing.assert_array_equal(ours[:, 1] == 1, theirs[:, 3] > 0)
     texts = ["", "east", "north", "south"]
     assert ColumnEncoder.of(frame, KINDS).texts == {"town": tuple(texts)}
-    found = ["" if town is None else town for town in frame["town"]]
+    found = ["" if pd.isna(town) else town for town in frame["town"]]
     np.testing.assert_array_equal(ours[:, 4:8], np.array([[town == text for text in texts] for town in found]))
     np.testing.assert_array_equal(ours[:, 8], 0)
 

@@ -20,7 +20,7 @@ from labeldp.learning._torch_losses import NETWORK_METHODS
 from labeldp.learning._torch_models import ENCODERS, PREFIX, Network, NetworkModel
 from labeldp.learning.images import Images
 from labeldp.learning.tables import Learned, enough_rows, image_names, one_part, unit_of, units_in
-from labeldp.release import Release, is_answer, public_columns
+from labeldp.release import Certificate, Release, is_answer, public_columns
 
 if TYPE_CHECKING:
     from labeldp.learning.torch import TorchClassifier
@@ -122,11 +122,9 @@ def learner_of(
     )
 
 
-def trained_model(network: Network, learner: TorchClassifier, release: Release) -> NetworkModel:
-    """What a learner made of a network."""
-    if release.certificate is None:
-        raise InputError("expected a release with a certificate, found labels that were declared public")
-    return NetworkModel(network, learner.module_.cpu(), learner.method, release.certificate)
+def trained_model(network: Network, learner: TorchClassifier, certificate: Certificate) -> NetworkModel:
+    """What a learner made of a network, and the certificate of what it learned from."""
+    return NetworkModel(network, learner.module_.cpu(), learner.method, certificate)
 
 
 def learn_network(
@@ -174,10 +172,10 @@ def learn_network(
     )
     fit, held = one_part(len(release), units_in(table, unit))
     learner = learner_of(network, method, training, progress).fit(given[fit], release[fit])
-    made = trained_model(network, learner, release)
+    judged = scores(release[held], learner.predict_proba(given[held]))
     return Learned(
-        made,
-        scores(release[held], learner.predict_proba(given[held])),
+        trained_model(network, learner, certificate),
+        judged,
         MappingProxyType(left_out),
         f"{learner.n_iter_} epochs",
         _JUDGED_BY,
