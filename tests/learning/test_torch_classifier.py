@@ -214,11 +214,12 @@ def test_weights_of_rows_count(features, release):
     assert not same(one, learner().fit(features, release))
 
 
-@pytest.mark.parametrize("name", ["adamw", "sgd"])
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
 def test_optimizers_by_name(features, release, name):
     """Both learn, and a function that makes one of PyTorch's does as well as its name."""
     by_name = learner(optimizer=name, learning_rate=0.05, momentum=0.8, weight_decay=0.01, epochs=12)
     made = {
+        "adam": functools.partial(torch.optim.Adam, lr=0.05, weight_decay=0.01),
         "adamw": functools.partial(torch.optim.AdamW, lr=0.05, weight_decay=0.01),
         "sgd": functools.partial(torch.optim.SGD, lr=0.05, momentum=0.8, weight_decay=0.01),
     }[name]
@@ -236,7 +237,7 @@ def test_a_function_without_arguments_makes_a_network_too(features, release):
     [
         ({"method": "forward"}, "method among likelihood, unbiased, posterior, plain, found 'forward'"),
         ({"schedule": "step"}, "schedule among constant, linear, piecewise, cosine, found 'step'"),
-        ({"optimizer": "lion"}, "optimizer among sgd, adamw, found 'lion'"),
+        ({"optimizer": "lion"}, "optimizer among sgd, adam, adamw, found 'lion'"),
         ({"mixup": -0.1}, "mixup to be a number of at least 0"),
         ({"mixup": float("nan")}, "mixup to be a number of at least 0"),
         ({"averaging": 1.0}, "averaging to be a number of at least 0 and below 1"),
@@ -251,6 +252,8 @@ def test_a_function_without_arguments_makes_a_network_too(features, release):
         ({"seed": -1}, "seed to be a whole number of at least 0"),
         ({"correction": 0.5}, "'unbiased' alone"),
         ({"device": "warp"}, "device that PyTorch finds here, found 'warp'"),
+        ({"precision": "half"}, "precision among full, bf16, found 'half'"),
+        ({"accelerator": list, "precision": "bf16"}, "neither device nor precision with an accelerator"),
         ({"module": 3}, "a network or a function that makes one, found int"),
         ({"module": lambda classes: classes}, "a function that makes a network, found one that makes int"),
         ({"module": nn.Linear(3, 5)}, "an output for each of 3 declared classes, found 5"),

@@ -263,6 +263,23 @@ def test_an_accelerator_trains_the_same_network(features, release):
     assert "forward" not in vars(helped.module_)
 
 
+def test_half_precision_is_for_steps_alone(features, release):
+    """The network computes otherwise, close by; its weights and what it predicts with stay in full precision."""
+    seen = []
+
+    class Watching(nn.Linear):
+        def forward(self, given):
+            seen.append((self.training, super().forward(given).dtype))
+            return super().forward(given)
+
+    full = learner().fit(features, release)
+    half = learner(module=lambda k: Watching(3, k), precision="bf16", held_out=0.0).fit(features, release)
+    assert set(seen) == {(True, torch.bfloat16), (False, torch.float32)}
+    assert half.module_.weight.dtype == torch.float32
+    difference = abs(full.predict_proba(features) - half.predict_proba(features)).max()
+    assert 0.0 < difference < 0.05
+
+
 def images(classes):
     """A small convolutional network."""
     return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, classes))

@@ -101,9 +101,15 @@ class Machine(Protocol):
 
 @dataclass(frozen=True)
 class Alone:
-    """One process on one device, in full precision."""
+    """One process on one device.
+
+    Attributes:
+        device: Where.
+        half: Whether networks compute in bfloat16, which needs no scaled gradients; weights stay as they are.
+    """
 
     device: torch.device
+    half: bool = False
     num_processes: int = 1
     process_index: int = 0
     is_main_process: bool = True
@@ -114,8 +120,8 @@ class Alone:
         return parts
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """Nothing changes."""
-        return contextlib.nullcontext()
+        """In half precision or as it is."""
+        return torch.autocast(self.device.type, torch.bfloat16) if self.half else contextlib.nullcontext()
 
     def backward(self, loss: Tensor) -> None:
         """Gradients of a loss."""

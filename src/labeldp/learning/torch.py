@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -83,6 +83,7 @@ _OPTIMIZERS: MappingProxyType[str, Callable[..., Optimizer]] = MappingProxyType(
         "sgd": lambda parameters, rate, momentum, decay: torch.optim.SGD(
             parameters, lr=rate, momentum=momentum, weight_decay=decay
         ),
+        "adam": lambda parameters, rate, _momentum, decay: torch.optim.Adam(parameters, lr=rate, weight_decay=decay),
         "adamw": lambda parameters, rate, _momentum, decay: torch.optim.AdamW(parameters, lr=rate, weight_decay=decay),
     }
 )
@@ -101,12 +102,12 @@ class TorchClassifier(ProbabilityClassifier):
         correction: With ``"unbiased"``: how much of the correction is made, from 0 to 1.
         epochs: Times that each row is seen.
         batch_size: Most rows of a step, over all processes; the batches of an epoch differ by one row at most.
-        optimizer: ``"sgd"``, ``"adamw"``, or a function of parameters that makes an optimizer, which then has its own
-            rate, momentum and decay.
+        optimizer: ``"sgd"``, ``"adam"``, ``"adamw"``, or a function of parameters that makes an optimizer, which then
+            has its own rate, momentum and decay.
         learning_rate: The largest rate.
         momentum: With ``"sgd"``.
-        weight_decay: Coefficient of the squared weights, halved (``"sgd"``), or of decay apart from gradients
-            (``"adamw"``).
+        weight_decay: Coefficient of the squared weights, halved (``"sgd"``, ``"adam"``), or of decay apart from
+            gradients (``"adamw"``).
         schedule: ``"linear"``: from 0 up in the first 15 % of the steps, then down to 0; ``"piecewise"``: up likewise,
             then a tenth at 30, 60 and 90 % each; ``"cosine"``: up likewise, then half a cosine; ``"constant"``; or a
             function from the share of the steps that are done to the share of the rate.
@@ -122,8 +123,10 @@ class TorchClassifier(ProbabilityClassifier):
         seed: A public number. First weights, order, mixing, augmentation and dropout follow from it, and no label
             does: those were drawn before. PyTorch's own random state is neither used nor changed.
         device: Where to compute, such as ``"cuda"``; None for the graphics processor if there is one.
+        precision: ``"full"``, or ``"bf16"``: the network computes in half precision in training, where weights, losses
+            and predictions stay in full.
         accelerator: A function that makes an ``accelerate.Accelerator``, for mixed precision and several devices;
-            then ``device`` is its.
+            then ``device`` and ``precision`` are its.
         channels_last: Whether images lie in memory with channels last, which convolutions often prefer.
         workers: Processes that fetch batches, for features that are slow to read.
         report: Told ``("epoch", done, of)``.
@@ -179,6 +182,7 @@ class TorchClassifier(ProbabilityClassifier):
         checkpoint: str | Path | None = None,
         seed: int = 0,
         device: str | None = None,
+        precision: Literal["full", "bf16"] = "full",
         accelerator: Callable[[], Any] | None = None,
         channels_last: bool = False,
         workers: int = 0,
@@ -203,6 +207,7 @@ class TorchClassifier(ProbabilityClassifier):
         self.checkpoint = checkpoint
         self.seed = seed
         self.device = device
+        self.precision = precision
         self.accelerator = accelerator
         self.channels_last = channels_last
         self.workers = workers
@@ -288,7 +293,12 @@ class TorchClassifier(ProbabilityClassifier):
         return made
 
     def _machine(self) -> Machine:
+        _among("precision", self.precision, ("full", "bf16"))
         if self.accelerator is not None:
+            if self.device is not None or self.precision != "full":
+                raise InputError(
+                    "expected neither device nor precision with an accelerator, found one; give them to it"
+                )
             return self.accelerator()  # type: ignore[no-any-return]
         wanted = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
@@ -298,7 +308,7 @@ class TorchClassifier(ProbabilityClassifier):
                 f"expected a device that PyTorch finds here, found {wanted!r}; take device='cpu', or a PyTorch that "
                 "was made for that device"
             ) from None
-        return Alone(torch.device(wanted))
+        return Alone(torch.device(wanted), half=self.precision == "bf16")
 
     def _course(self) -> Course:
         """The settings, checked."""
