@@ -350,7 +350,7 @@ def test_a_split_is_of_all_rows(count, shares):
     for part, share in zip(parts, shares, strict=True):
         assert (np.diff(part) > 0).all()
         assert len(part) >= 1
-        run = -(-count // (1 << 17))
+        run = -(-count // (1 << 14))
         assert abs(len(part) - share / sum(shares) * count) <= 5 * run + len(shares)
         assert Rows.of(part).holds(len(part))
 

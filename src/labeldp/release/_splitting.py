@@ -10,8 +10,8 @@ from jaxtyping import Int
 from labeldp import _checks
 from labeldp.errors import InputError, RowsError
 
-#: Rows are parted in so many runs at most, fewer than the ranges that a charge holds.
-_MOST_RUNS = 1 << 17
+#: Rows are parted in so many runs at most: far fewer than a charge holds, so that a certificate stays a short text.
+_MOST_RUNS = 1 << 14
 
 
 def public_split(count: int, shares: Sequence[float], seed: int | None = None) -> list[Int[np.ndarray, "m"]]:
