@@ -34,11 +34,11 @@ class ClusterNames(ProbabilityClassifier):
     class that leads by some purity, and the rest as in all rows; how common names and purities are is learned from all
     clusters, so that a cluster of few rows stays near all rows. From there some steps of expectation maximisation go
     towards the maximum of the likelihood of each cluster, where classes may mix in any way: as many as are best for
-    held-out released labels. Of a joined release rows with candidates count by their own law.
+    held-out released labels, and none in doubt. Of a joined release rows with candidates count by their own law.
 
     Args:
         clusters: What gives rows their clusters: ``labeldp.learning.clusters.Clusters``, or any fitted object whose
-            ``predict`` gives numbers from 0 (in searches and in stages, which copy what they fit, scikit-learn's own in a
+            ``predict`` gives numbers from 0 (where learners are copied, as in stages, scikit-learn's own in a
             ``FrozenEstimator``). None where the features are these numbers, shape (n,) or (n, 1).
         steps: Steps of expectation maximisation, or ``"auto"``.
 
@@ -178,13 +178,19 @@ def _refined(
 
 
 def _best_steps(likelihood: Float[np.ndarray, "n k"], cells: Int[np.ndarray, "n"], count: int) -> int:
-    """The number of steps for which held-out released labels are likeliest."""
-    gains = dict.fromkeys(_STEPS, 0.0)
+    """The number of steps for which held-out released labels are likeliest, if it is clearly better than none.
+
+    Few clean rows say little of that, so no step is made unless the gain over none exceeds its standard error.
+    """
+    gains: list[np.ndarray] = []
     for fit, held in splits(len(cells), min(5, len(cells))):
         if not len(fit):
             return 0
         named, _ = _named(likelihood[fit], cells[fit], count)
-        for step, distributions in _refined(likelihood[fit], cells[fit], named, list(_STEPS)):
-            hit = (likelihood[held] * distributions[cells[held]]).sum(axis=1)
-            gains[step] += float(np.log(np.maximum(hit, np.finfo(np.float64).tiny)).sum())
-    return max(_STEPS, key=lambda step: (gains[step], -step))
+        found = _refined(likelihood[fit], cells[fit], named, list(_STEPS))
+        hits = np.stack([(likelihood[held] * distributions[cells[held]]).sum(axis=1) for _, distributions in found])
+        gains.append(np.log(np.maximum(hits, np.finfo(np.float64).tiny)))
+    over = np.concatenate(gains, axis=1)
+    over -= over[0]
+    best = int(np.argmax(over.mean(axis=1)))
+    return _STEPS[best] if over[best].mean() > over[best].std() / np.sqrt(over.shape[1]) else 0
