@@ -245,7 +245,6 @@ def test_a_learner_goes_on_where_it_can():
 @pytest.mark.parametrize(
     "learner",
     [
-        None,
         SoftmaxRegression(l2=0.01),
         make_pipeline(StandardScaler(), SoftmaxRegression(l2=0.01)),
         DecisionTreeClassifier(max_depth=3),
@@ -253,7 +252,7 @@ def test_a_learner_goes_on_where_it_can():
         ReleasedLabelClassifier(DecisionTreeClassifier(max_depth=3)),
         Recorder(),
     ],
-    ids=["default", "softmax", "pipeline", "tree", "bare pipeline", "wrapped", "foreign"],
+    ids=["softmax", "pipeline", "tree", "bare pipeline", "wrapped", "foreign"],
 )
 def test_any_learner(learner):
     """Learners for released labels are taken as they are, and scikit-learn's classifiers are wrapped."""
@@ -264,6 +263,12 @@ def test_any_learner(learner):
     if not isinstance(learner, Recorder):
         assert (model.predict(FEATURES) == LABELS).mean() > 0.6
         assert model.score(FEATURES, model.release_) > 0
+
+
+def test_the_default_is_softmax_regression(monkeypatch):
+    """Without a learner it is softmax regression on released labels."""
+    monkeypatch.setattr(SoftmaxRegression, "_penalty", lambda *_: 0.01)
+    assert isinstance(MultiStage(epsilon=2.0).fit(FEATURES, Curator(LABELS, SPACE)).learner_, SoftmaxRegression)
 
 
 def test_another_learner_for_each_stage():
@@ -328,7 +333,7 @@ def with_tape(labels, monkeypatch, split):
     tape = np.random.default_rng(5).integers(0, 2**64, 4096, dtype=np.uint64)
     monkeypatch.setattr(curator_module, "SecureWords", lambda: TapeWords(tape))
     monkeypatch.setattr("labeldp.learning.stages.public_split", lambda *_: split)
-    return MultiStage(SoftmaxRegression(l2=0.01), 2.0, stages=3).fit(FEATURES, Curator(labels, SPACE))
+    return MultiStage(SoftmaxRegression(l2=0.01), 4.0, stages=3).fit(FEATURES, Curator(labels, SPACE))
 
 
 def test_a_label_changes_its_own_row_and_only_later_priors(monkeypatch):
@@ -341,7 +346,7 @@ def test_a_label_changes_its_own_row_and_only_later_priors(monkeypatch):
     one = with_tape(LABELS, monkeypatch, split)
     changed = 0
     for number in range(3):
-        for row in split[number][:6]:
+        for row in split[number][:2]:
             labels = LABELS.copy()
             labels[row] = SPACE.points[(CODES[row] + 1) % 4]
             two = with_tape(labels, monkeypatch, split)
@@ -380,6 +385,7 @@ def test_all_stages_are_asked_for_before_the_first_is_drawn(monkeypatch):
     curator = Curator(LABELS, SPACE, budget=1.5)
     curator.randomize(RandomizedResponse(SPACE, 1.0), [ROWS - 1])
     before = curator.spent
+    monkeypatch.setattr("labeldp.learning.stages.public_split", lambda *_: np.array_split(np.arange(ROWS), 5))
     monkeypatch.setattr(curator_module, "draw", lambda *_: pytest.fail("a label was drawn"))
     with pytest.raises(BudgetError):
         MultiStage(Recorder(), 1.0, stages=5).fit(FEATURES, curator)
@@ -564,6 +570,7 @@ def test_without_identities_another_process_is_refused(tmp_path):
         ("shares", {"shares": (0.5, 0.5)}),
         ("response", {"response": "subset"}),
         ("prior", {"prior": GivenPrior([0.25] * 4)}),
+        ("prior_cost", {"prior": ClusterPrior(CODES, epsilon=0.2)}),
         ("features", {"features": FEATURES + 1}),
         ("label", {"curator": Curator(LABELS, SPACE, name="other")}),
         ("space", {"curator": Curator(LABELS, Classes(["d", "c", "b", "a"]))}),
@@ -596,7 +603,36 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     np.save(tmp_path / "c" / "split.npy", split[::-1])
     with pytest.raises(OutputError, match="the rows of the split"):
         MultiStage(Recorder(), 1.0, directory=tmp_path / "c").fit(FEATURES, curator)
+    (tmp_path / "c" / "split.npy").write_bytes(b"")
+    with pytest.raises(OutputError, match="the split of the rows"):
+        MultiStage(Recorder(), 1.0, directory=tmp_path / "c").fit(FEATURES, curator)
     assert curator.spent == (0.0, 0.0)
+
+
+def test_a_run_that_was_stopped_before_it_began_begins(tmp_path):
+    """A split without settings, and files that were not complete, are those of a run that drew nothing."""
+    (tmp_path / "split.npy").write_bytes(b"")
+    (tmp_path / ".stages.json").write_text("{")
+    model = MultiStage(Recorder(), 1.0, directory=tmp_path).fit(FEATURES, Curator(LABELS, SPACE))
+    assert sorted(os.listdir(tmp_path)) == ["split.npy", "stage-1", "stage-2", "stages.json"]
+    assert np.load(tmp_path / "split.npy").tolist() == np.isin(np.arange(ROWS), model.stages_[1].rows).tolist()
+
+
+def test_counts_that_no_label_responded_to_are_charged_and_not_said(tmp_path, monkeypatch):
+    """Stopped between the counts and the first stage, both are paid for again; the release rests on the new counts."""
+    prior, folder = ClusterPrior(CODES, epsilon=0.25), tmp_path / "run"
+    curator = Curator(LABELS, SPACE, budget=2.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Release, "save", lambda *_, **__: pytest.fail("no space"))
+        with pytest.raises(pytest.fail.Exception):
+            MultiStage(Recorder(), 1.0, prior=prior, directory=folder).fit(FEATURES, curator)
+    assert curator.spent[0] > 0.99
+    model = MultiStage(Recorder(), 1.0, prior=prior, directory=folder).fit(FEATURES, curator)
+    assert 0.99 < model.release_.guarantee.epsilon <= 1.0
+    assert curator.spent[0] > 1.98
+    again = MultiStage(Recorder(), 1.0, prior=prior, directory=folder).fit(FEATURES, curator)
+    assert [draw.mechanism for draw in again.release_.certificate.draws] == ["noisy-histogram", "prior", "prior"]
+    assert again.release_.guarantee.epsilon == model.release_.guarantee.epsilon
 
 
 def test_a_run_keeps_public_things_alone(tmp_path):
@@ -675,10 +711,10 @@ def test_a_learner_that_predicts_no_distributions_is_refused(probabilities):
 
 @pytest.mark.slow
 def test_two_stages_learn_more_of_digits_than_one():
-    """At epsilon 2 the mean test accuracy of five draws is higher with two stages.
+    """At epsilon 2 the mean test accuracy of twelve draws is higher with two stages.
 
-    In 40 draws it was 0.92 and 0.88 with standard deviations below 0.02, so that five differ by 0.04 with a standard
-    deviation of 0.012: a run that is right fails in fewer than one in 2000.
+    In 40 draws each it was 0.927 and 0.908, with standard deviations of 0.013 and 0.012, so that the means of twelve
+    differ by 0.019 with a standard deviation of 0.005: it fails in fewer than one run in 5000.
     """
     features, digits = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(digits))
@@ -689,6 +725,6 @@ def test_two_stages_learn_more_of_digits_than_one():
         model = MultiStage(learner, 2.0, stages=stages).fit(features[train] / 16, Curator(digits[train], space))
         return np.mean(model.predict(features[test] / 16) == digits[test])
 
-    one, two = (np.mean([accuracy(stages) for _ in range(5)]) for stages in (1, 2))
+    one, two = (np.mean([accuracy(stages) for _ in range(12)]) for stages in (1, 2))
     assert one > 0.8
     assert two > one

@@ -529,6 +529,14 @@ def test_other_rows_can_not_pass_for_known_ones(space, labels, tmp_path, change)
     assert other.spent[0] == 1.0
 
 
+def test_curators_without_identities_know_no_rows_of_each_other(space, labels, tmp_path):
+    """Of two curators of one ledger each takes the other's rows for any rows, the same labels or not."""
+    path, half = tmp_path / "ledger", len(labels) // 2
+    Curator(labels, space, ledger=path, budget=1.5).randomize(RandomizedResponse(space, 1.0), slice(0, half))
+    with pytest.raises(BudgetError):
+        Curator(labels, space, ledger=path).randomize(RandomizedResponse(space, 1.0), slice(half, None))
+
+
 def test_identities_of_labels_that_changed_are_those_of_the_same_rows(space, labels, tmp_path):
     """An edited label is one of the same row: asking for it again is summed, and asking for another row is not."""
     path, half, names = tmp_path / "ledger", len(labels) // 2, list(range(100, 100 + len(labels)))
@@ -542,7 +550,9 @@ def test_identities_of_labels_that_changed_are_those_of_the_same_rows(space, lab
     assert edited.spent[0] == 1.0
 
 
-@pytest.mark.parametrize("identity", [[1, 2], [1] * 60, [None, *range(59)], [[1]] * 60, object(), [*range(59), "a"]])
+@pytest.mark.parametrize(
+    "identity", [[1, 2], [1] * 60, [None, *range(59)], [[1]] * 60, [*range(59), object()], object(), [*range(59), "a"]]
+)
 def test_identities_that_are_none_are_refused(space, labels, identity):
     """Identities that are missing, repeat or are too few tell no rows apart."""
     with pytest.raises(InputError, match="identit"):

@@ -50,9 +50,9 @@ class StageFiles:
         self.directory.mkdir(parents=True, exist_ok=True)
         if (self.directory / _SETTINGS).is_file():
             self._refuse_others()
-            stage_of_row = np.load(self.directory / _SPLIT, allow_pickle=False)
-            return [np.flatnonzero(stage_of_row == number) for number in range(int(stage_of_row.max()) + 1)], True
-        if found := sorted(path.name for path in self.directory.iterdir() if path.name != _SPLIT):
+            return self._kept_split(), True
+        begun = {_SPLIT, _staging(self.directory / _SPLIT).name, _staging(self.directory / _SETTINGS).name}
+        if found := sorted(path.name for path in self.directory.iterdir() if path.name not in begun):
             raise OutputError(
                 f"expected an empty folder for the stages, or one of an earlier run, found {found[0]!r} in "
                 f"{self.directory}; choose another"
@@ -61,8 +61,9 @@ class StageFiles:
         stage_of_row = np.empty(sum(map(len, parts)), dtype=np.int16)
         for number, rows in enumerate(parts):
             stage_of_row[rows] = number
-        np.save(self.directory / _SPLIT, stage_of_row)
-        _write_whole(self.directory / _SETTINGS, json.dumps({"schema": _SCHEMA, **self.settings}, indent=2))
+        _write_whole(self.directory / _SPLIT, lambda file: np.save(file, stage_of_row))
+        text = json.dumps({"schema": _SCHEMA, **self.settings}, indent=2) + "\n"
+        _write_whole(self.directory / _SETTINGS, lambda file: file.write(text.encode()))
         return parts, False
 
     def releases(self, parts: Parts) -> list[Release]:
@@ -98,6 +99,16 @@ class StageFiles:
             number = len(list(self.directory.glob("prior-*"))) + 1
             answer.save(self.directory / f"prior-{number:03}")
 
+    def _kept_split(self) -> Parts:
+        """The rows of each stage as they were kept."""
+        try:
+            stage_of_row = np.load((self.directory or Path()) / _SPLIT, allow_pickle=False)
+            return [np.flatnonzero(stage_of_row == number) for number in range(len(self.settings["shares"]))]
+        except (OSError, ValueError, EOFError):
+            raise OutputError(
+                f"expected the split of the rows in {self.directory}, found none; restore a copy"
+            ) from None
+
     def _stage(self, number: int) -> Path:
         return (self.directory or Path()) / f"stage-{number + 1}"
 
@@ -123,8 +134,15 @@ def fingerprint(features: Any) -> str:
     return str(joblib.hash(arrays, hash_name="sha1"))
 
 
-def _write_whole(path: Path, text: str) -> None:
-    """Write a file that appears complete or not at all."""
-    staging = path.with_name(f".{path.name}")
-    staging.write_text(text + "\n", encoding="utf-8")
-    os.replace(staging, path)
+def _staging(path: Path) -> Path:
+    """Where a file is until it is complete."""
+    return path.with_name(f".{path.name}")
+
+
+def _write_whole(path: Path, write: Callable[[Any], object]) -> None:
+    """Write a file that appears complete, and on disk, or not at all."""
+    with _staging(path).open("wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+    _staging(path).replace(path)

@@ -98,7 +98,7 @@ class StagedLabels:
             told = self.prior.ask(self.curator, self.features, None, self.epsilon)
             if told.answer is not None:
                 self.files.keep_answer(told.answer)
-                self.answers.append(told.answer)
+                self.answers[:] = [told.answer]  # one that was asked before and that no label responded to says nothing
             probabilities, assumptions = told.probabilities[rows], told.assumptions
         else:
             probabilities = prior(take_rows(self.features, rows))

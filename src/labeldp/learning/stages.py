@@ -246,6 +246,7 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
             "shares": [float(share) for share in shares],
             "response": self.response,
             "prior": type(prior).__name__,
+            "prior_cost": prior.cost(np.arange(len(curator)), float(self.epsilon)),
         }
         return StageFiles(Path(self.directory), settings)
 
