@@ -1,8 +1,10 @@
 """Twin runs: with the draw held fixed, nothing but the private notes may tell two neighbouring tables apart."""
 
 import datetime as calendar
+import itertools
 import shutil
 import sqlite3
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +13,7 @@ import pytest
 
 from labeldp._words import TapeWords
 from labeldp.mechanisms import draw
+from labeldp.release import public_split
 
 pytestmark = pytest.mark.usefixtures("still")
 
@@ -56,8 +59,11 @@ def still(monkeypatch):
     def fixed(channel, codes, _, first_row=0):
         return draw(channel, np.zeros_like(codes), tape, first_row)
 
-    monkeypatch.setattr("labeldp.release._table_release.draw", fixed)
-    monkeypatch.setattr("labeldp.release._table_release.identifier", lambda: "1" * 32)
+    for file in ("_table_release", "_curator"):
+        monkeypatch.setattr(f"labeldp.release.{file}.draw", fixed)
+    for number, file in enumerate(("_table_release", "_table_curator"), 3):
+        monkeypatch.setattr(f"labeldp.release.{file}.identifier", lambda number=number: f"{number}" * 32)
+    monkeypatch.setattr("labeldp.learning.stages.public_split", partial(public_split, seed=0))
     monkeypatch.setattr("labeldp.release._ledger.identifier", lambda: "2" * 32)
     monkeypatch.setattr("labeldp.release._ledger.datetime", Clock)
 
@@ -85,10 +91,12 @@ def columns_of(labels, **more):
 
 
 @pytest.fixture
-def told(run, tmp_path, write_csv):
+def told(run, tmp_path, write_csv, monkeypatch):
     """All that commands say and leave behind on a table: printed texts, exit codes and bytes; twice in one place."""
 
     def telling(columns, commands, kind="csv"):
+        names = itertools.count()
+        monkeypatch.setattr("labeldp.release._curator.identifier", lambda: f"{next(names):032x}")
         place = tmp_path / "work"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
@@ -118,6 +126,9 @@ def damage(place):
     path.write_bytes(path.read_bytes()[:-1] + b"X")
 
 
+STAGES = (
+    f"stages SOURCE --label y --classes {CLASSES} --missing {B} --epsilon 1 --output PLACE/out --model-file PLACE/t.m"
+)
 RELEASE = f"release SOURCE --label y --classes {CLASSES} --missing {B} --epsilon 1 --output PLACE/out"
 COMMANDS = {
     "all is well": [f"{RELEASE} --keep all", "verify PLACE/out", "ledger SOURCE.labeldp-ledger"],
@@ -137,6 +148,12 @@ COMMANDS = {
     "classes of another kind": [f"{RELEASE} --keep id --classes 1,2 --missing 1"],
     "budget": [f"{RELEASE} --keep id --budget 0.5", "ledger SOURCE.labeldp-ledger"],
     "unit is the label": [f"{RELEASE} --keep id --unit y"],
+    "stages": [f"{STAGES} --keep id,age", "verify PLACE/out", "ledger SOURCE.labeldp-ledger", "account PLACE/out"],
+    "stages, then a release": [f"{STAGES} --keep id", f"{RELEASE}2 --keep id", "ledger SOURCE.labeldp-ledger"],
+    "stages of nothing": [f"{STAGES} --keep none", "ledger SOURCE.labeldp-ledger"],
+    "stages of classes of another kind": [f"{STAGES} --keep id --classes 1,2 --missing 1"],
+    "stages of a budget": [f"{STAGES} --keep id --budget 0.5", "ledger SOURCE.labeldp-ledger"],
+    "stages of the label": [f"{STAGES} --keep id,y"],
 }
 
 
@@ -154,6 +171,14 @@ def test_nothing_but_the_draw_depends_on_a_label(told, pair, kind):
 def test_no_command_tells_neighbours_apart(told, pair, commands):
     """Whatever a command does or refuses, it is the same on both neighbours."""
     one, other = (told(columns_of(labels), COMMANDS[commands]) for labels in NEIGHBOURS[pair])
+    assert one == other
+
+
+def test_stages_depend_on_a_label_through_the_draw_alone(told):
+    """A release in stages works on both neighbours, and everything that is said and left is the same."""
+    one, other = (told(columns_of(labels), COMMANDS["stages"]) for labels in NEIGHBOURS["middle row"])
+    assert [ran.code for ran in one[0]] == [0, 0, 0, 0], one[0][0].err
+    assert "t.m" not in one[1]
     assert one == other
 
 

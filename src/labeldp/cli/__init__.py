@@ -16,6 +16,7 @@ from labeldp.cli._learn import learn
 from labeldp.cli._ledger import ledger
 from labeldp.cli._plan import plan
 from labeldp.cli._release import release
+from labeldp.cli._stages import stages
 from labeldp.cli._terminal import complain
 from labeldp.cli._verify import verify
 from labeldp.errors import LabelDPError
@@ -41,7 +42,7 @@ def _about(
         typer.echo(f"labeldp {metadata.version('labeldp')}")
 
 
-for _command in (release, verify, learn, evaluate, plan, account, ledger):
+for _command in (release, stages, verify, learn, evaluate, plan, account, ledger):
     app.command()(_command)
 
 

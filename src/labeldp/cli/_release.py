@@ -8,22 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeldp.cli._terminal import names, notes_on_terminal, progress, show, told_warnings
+from labeldp.cli._declaring import BUDGET, DROP, KEEP, MISSING, class_texts, declared_columns
+from labeldp.cli._terminal import notes_on_terminal, progress, show, told_warnings
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.privacy import LabelSpace
     from labeldp.release import Table
 
-_EVERYTHING, _NOTHING, _AUTO = "all", "none", "auto"
-
-
-def _budget(text: str) -> tuple[float, float]:
-    """EPSILON or EPSILON,DELTA."""
-    numbers = tuple(float(part) for part in text.split(","))
-    if len(numbers) not in (1, 2):
-        raise ValueError(f"expected EPSILON or EPSILON,DELTA, found {len(numbers)} numbers")
-    return numbers[0], numbers[1] if len(numbers) == 2 else 0.0
+_AUTO = "auto"
 
 
 def release(
@@ -35,10 +28,8 @@ def release(
     interval: Annotated[
         str | None, typer.Option(help="A real label's range and grid, LO,HI,STEP; others are clipped.")
     ] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option(help="Public columns, a,b,c, 'all' but the label, or 'none'.")
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Columns that are not public; all others are.")] = None,
+    keep: KEEP = None,
+    drop: DROP = None,
     mechanism: Annotated[
         str, typer.Option(help="auto, randomized-response, subset, bits, prior, prior-subset, cluster or peer.")
     ] = "auto",
@@ -54,13 +45,8 @@ def release(
     unit: Annotated[
         str | None, typer.Option(help="The column that says whose rows these are; epsilon is theirs.")
     ] = None,
-    missing: Annotated[str, typer.Option(help="'refuse', or the class that missing labels are given.")] = "refuse",
-    budget: Annotated[
-        Any,
-        typer.Option(
-            parser=_budget, metavar="EPSILON[,DELTA]", help="The most to spend on this label; default: this release."
-        ),
-    ] = None,
+    missing: MISSING = "refuse",
+    budget: BUDGET = None,
     delta: Annotated[
         float, typer.Option(help="With peer: the failure probability, well below one over the rows.")
     ] = 0.0,
@@ -82,17 +68,13 @@ def release(
     table = open_table(source, label)
     space: LabelSpace
     if classes is not None:
-        space = declared_classes(table, _class_texts(classes), missing)
+        space = declared_classes(table, class_texts(classes), missing)
     else:
         low, high, step = _three_numbers(interval or "")
         space = Interval(low, high, step, missing if missing == "refuse" else _number(missing))
-    kept = names(keep)
-    if kept == [_EVERYTHING]:
-        kept, drop = None, drop or []
-    elif kept == [_NOTHING] and _NOTHING not in table.schema.names:
-        kept = []
+    kept, dropped = declared_columns(table, keep, drop)
     with told_warnings(), progress() as report:
-        found = _clusters(table, clusters, kept, names(drop), lambda rows: _suggested(rows, space, epsilon), report)
+        found = _clusters(table, clusters, kept, dropped, lambda rows: _suggested(rows, space, epsilon), report)
         done = release_table(
             source,
             label,
@@ -100,7 +82,7 @@ def release(
             epsilon,
             output,
             keep=kept,
-            drop=names(drop),
+            drop=dropped,
             mechanism=mechanism,
             prior=prior,
             clusters=found,
@@ -138,17 +120,6 @@ def _suggested(rows: int, space: LabelSpace, epsilon: float) -> int:
     from labeldp.learning.clusters import suggested_count  # noqa: PLC0415 (the learners are an extra)
 
     return suggested_count(rows, space.size, epsilon)
-
-
-def _class_texts(classes: str) -> list[str]:
-    """Classes from a list with commas, or from the lines of a file."""
-    if not classes.startswith("@"):
-        return [text.strip() for text in classes.split(",")]
-    try:
-        lines = Path(classes[1:]).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeError):
-        raise InputError(f"expected a text file with one class on each line, found none at {classes[1:]}") from None
-    return [line for line in lines if line]
 
 
 def _three_numbers(text: str) -> tuple[float, ...]:

@@ -55,6 +55,7 @@ __all__ = [
     "TableModel",
     "check_model_path",
     "cluster_table",
+    "estimators_of",
     "evaluate",
     "learn",
     "open_model",
@@ -172,7 +173,7 @@ class TableModel:
             _check_version(about["made_with"]["scikit-learn"])
             columns = {column["name"]: column["kind"] for column in about["columns"]}
             certificate = Certificate.from_json(json.dumps(about["certificate"]))
-            if _types(held["estimator"]) != _types(_estimators(columns, about["model"], about["method"])[0]):
+            if _types(held["estimator"]) != _types(estimators_of(columns, about["model"], about["method"])[0]):
                 raise KeyError("estimator")  # such a pipeline was never written here
             return cls(held["estimator"], MappingProxyType(columns), about["model"], about["method"], certificate)
         except UntrustedTypesFoundException:
@@ -248,7 +249,7 @@ def learn(
     unit = unit_of(certificate)
     columns, left_out = columns_of(table, features, unit)
     frame = frame_of(table, columns)
-    estimators = _estimators(columns, model, method)
+    estimators = estimators_of(columns, model, method)
     parts = list(_parts(len(release), units_in(table, unit)))
     probabilities, best = _judged(estimators, frame, release, parts, progress or (lambda *_: None))
     fitted = estimators[best].fit(frame, release)
@@ -274,7 +275,7 @@ def _learned_from_peers(
         raise InputError(f"expected no method for labels that peers exchanged, found {method!r}; leave it out")
     cells = clusters_in(folder)
     columns, left_out = columns_of(table, features, None)
-    (estimator, *_) = _estimators(columns, model, _EXCHANGED)
+    (estimator, *_) = estimators_of(columns, model, _EXCHANGED)
     fitted = estimator.fit(frame_of(table, columns), answer, model__cells=cells)
     made = TableModel(fitted, MappingProxyType(columns), model, _EXCHANGED, answer.certificate)
     return Learned(made, None, MappingProxyType(left_out), _setting(fitted, model, 0))
@@ -421,7 +422,7 @@ def _check_other(learned_from: Certificate, certificate: Certificate | None, lab
         )
 
 
-def _estimators(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
+def estimators_of(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
     """What is to be chosen among, by released labels."""
     numbers = [name for name, kind in columns.items() if kind != "category"]
     categories = [name for name, kind in columns.items() if kind == "category"]

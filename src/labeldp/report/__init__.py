@@ -8,6 +8,7 @@ from labeldp.report._text import (
     plan_text,
     release_text,
     scores_text,
+    staged_text,
     verdict_text,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "save_lines",
     "save_plan_figure",
     "scores_text",
+    "staged_text",
     "verdict_text",
 ]

@@ -19,6 +19,7 @@ from labeldp.release import Accounted, Certificate, Entry, TableRelease, Verdict
 
 if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
     from labeldp.learning.metrics import Bounds, Estimate
+    from labeldp.learning.table_stages import Staged
     from labeldp.learning.tables import Learned, Scores
 
 _SHOWN_COLUMNS = 12
@@ -270,6 +271,33 @@ def learned_text(learned: Learned, output: str) -> Parts:
     else:
         judged = scores_text(learned.scores, model.certificate.space.points, learned.judged_by)
     return [told, Text(), lines, Text(), *judged]
+
+
+def staged_text(staged: Staged) -> Parts:
+    """What was released in stages, what each stage kept of labels by its prior, and the model that came of it."""
+    parts, model = release_text(staged.release), staged.model
+    table = _table("stages", ["stage", "rows", "candidates", "truth kept", "clean rows", "fitted on"])
+    for number, stage in enumerate(staged.stages, 1):
+        _row(
+            table,
+            str(number),
+            f"{len(stage.rows):,}",
+            f"{stage.candidates:.1f}",
+            f"{stage.truth_probability:.1%}",
+            f"{int(len(stage.rows) * stage.clean_share):,}",
+            f"{stage.fitted_on:,}",
+        )
+    lines = _pairs()
+    _row(lines, "model", f"{model.model}, method {model.method}")
+    _row(lines, "features", _listed(model.inputs))
+    for name, why in staged.left_out.items():
+        _row(lines, "left out", f"{name}: {why}")
+    _row(lines, "output", str(staged.model_file))
+    told = (
+        "What a stage keeps is expected, if its prior is right. How good the model is, 'labeldp evaluate' says on "
+        "labels that are public, or on another release."
+    )
+    return [*parts, Text(), table, Text(), lines, Text(), _said(told)]
 
 
 def scores_text(scores: Scores, points: Sequence[object], judged_by: str, *, public: bool = False) -> Parts:

@@ -1,0 +1,101 @@
+"""``labeldp stages``: a table with a sensitive label becomes a release that was drawn in stages, and a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from labeldp.cli._declaring import BUDGET, CLASSES, DROP, KEEP, MISSING, class_texts, declared_columns
+from labeldp.cli._images import IMAGE_COLUMN, IMAGES, read_images_at
+from labeldp.cli._learn import (
+    BATCH_SIZE,
+    DEVICE,
+    EPOCHS,
+    LEARNING_RATE,
+    MIXUP,
+    NETWORK,
+    only_for_networks,
+    trained_with,
+)
+from labeldp.cli._terminal import names, notes_on_terminal, progress, show
+
+
+def stages(
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV or Parquet, a folder of either, or IDX labels.")],
+    label: Annotated[str, typer.Option(help="The label column, which is not public.")],
+    classes: CLASSES,
+    epsilon: Annotated[float, typer.Option(help="What the whole costs each label.")],
+    output: Annotated[Path, typer.Option(help="A folder that does not exist yet, for the release.")],
+    keep: KEEP = None,
+    drop: DROP = None,
+    stages: Annotated[int, typer.Option(help="How many stages; the first has 60 percent of the rows.")] = 2,
+    model: Annotated[str, typer.Option(help="softmax, boosting, or a network as 'learn' has them.")] = "softmax",
+    model_file: Annotated[
+        Path | None,
+        typer.Option(help="Where the model goes; default: beside the folder, DIR.skops or DIR.safetensors."),
+    ] = None,
+    features: Annotated[
+        list[str] | None, typer.Option(help="Kept columns to predict from, a,b,c; default: all that can be of use.")
+    ] = None,
+    prior: Annotated[
+        str,
+        typer.Option(
+            help="Of the first stage: uniform; clusters, whose classes a trusted curator counts with part of epsilon; "
+            "or a public file with a column for each class."
+        ),
+    ] = "uniform",
+    clusters: Annotated[str, typer.Option(help="With --prior clusters: how many.")] = "auto",
+    images: IMAGES = None,
+    image_column: IMAGE_COLUMN = None,
+    epochs: EPOCHS = None,
+    batch_size: BATCH_SIZE = None,
+    learning_rate: LEARNING_RATE = None,
+    mixup: MIXUP = None,
+    device: DEVICE = None,
+    missing: MISSING = "refuse",
+    budget: BUDGET = None,
+    ledger: Annotated[Path | None, typer.Option(help="Where charges are kept; default: beside INPUT.")] = None,
+) -> None:
+    """Randomize labels in stages, each towards what a model learned from the stages before; keep release and model.
+
+    Every label is drawn once, so the whole costs what one stage does. The folder is a release like any other: 'verify',
+    'account' and 'learn' take it. The table is held in memory, and the ledger is held until the last model is fitted.
+    """
+    from labeldp.learning.table_stages import learn_in_stages  # noqa: PLC0415 (commands load what they need)
+    from labeldp.release import declared_classes, open_table  # noqa: PLC0415
+    from labeldp.report import staged_text  # noqa: PLC0415
+
+    training: dict[str, Any] = trained_with(
+        epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, mixup=mixup, device=device
+    )
+    if not model.startswith(NETWORK):
+        only_for_networks(images=images, image_column=image_column, **training)
+    table = open_table(source, label)
+    space = declared_classes(table, class_texts(classes), missing)
+    kept, dropped = declared_columns(table, keep, drop)
+    with progress() as report:
+        done = learn_in_stages(
+            source,
+            label,
+            space,
+            epsilon,
+            output,
+            stages=stages,
+            model=model,
+            prior=prior,
+            clusters=clusters,
+            images=read_images_at(images),
+            image_column=image_column,
+            features=names(features),
+            training=training,
+            model_file=model_file,
+            keep=kept,
+            drop=dropped,
+            budget=budget,
+            ledger=ledger,
+            progress=report,
+        )
+    show(*staged_text(done))
+    notes_on_terminal(done.release.notes)

@@ -1,0 +1,304 @@
+"""From a table on disk to a release that was drawn in stages, and the model that came of it.
+
+It sees no label: it is given public columns and a curator, who is asked stage by stage. Needs
+``pip install 'labeldp[learn]'``, and for networks ``pip install 'labeldp[torch]'``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int
+from scipy.sparse import issparse
+
+from labeldp import _checks
+from labeldp.errors import InputError, MissingExtraError, TableError
+from labeldp.learning._model_files import check_model_path
+from labeldp.privacy import Classes, LabelSpace
+from labeldp.release import Certificate, Curator, Release, TableRelease, release_with
+
+try:
+    import pandas as pd
+    from sklearn.base import clone
+
+    from labeldp.learning._frames import columns_of, frame_of, scaled
+    from labeldp.learning.clusters import cluster, suggested_count
+    from labeldp.learning.images import Images
+    from labeldp.learning.priors import ClusterPrior, GivenPrior, Prior, UniformPrior
+    from labeldp.learning.stages import MultiStage, Stage
+    from labeldp.learning.tables import METHODS, TableModel, estimators_of
+except ModuleNotFoundError as missing:
+    raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[learn]'") from None
+
+if TYPE_CHECKING:  # PyTorch is an extra of its own
+    from labeldp.learning.torch import NetworkModel
+
+__all__ = ["Staged", "learn_in_stages", "model_path"]
+
+Progress = Callable[[str, int, int], None]
+
+UNIFORM, CLUSTERS, AUTO = "uniform", "clusters", "auto"
+
+_NETWORK = "torch:"
+_REHEARSED = 8
+_ENDINGS: Mapping[bool, str] = {False: ".skops", True: ".safetensors"}
+
+
+@dataclass(frozen=True, eq=False)
+class Staged:
+    """What came of a table whose labels were asked for in stages.
+
+    Attributes:
+        release: What was released, and where it is.
+        model: The model of the last stage.
+        model_file: Where it is kept.
+        stages: What is known of each stage.
+        left_out: Public columns that were not used, and why.
+    """
+
+    release: TableRelease
+    model: TableModel | NetworkModel
+    model_file: Path
+    stages: tuple[Stage, ...]
+    left_out: Mapping[str, str]
+
+
+def model_path(output: Path, model: str, wanted: Path | None = None) -> Path:
+    """Where a model goes: beside the folder of the release, unless another place is wanted."""
+    return wanted or output.with_name(f"{output.name}{_ENDINGS[model.startswith(_NETWORK)]}")
+
+
+def learn_in_stages(
+    source: str | Path,
+    label: str,
+    space: LabelSpace,
+    epsilon: float,
+    output: str | Path,
+    *,
+    stages: int = 2,
+    model: str = "softmax",
+    prior: str = UNIFORM,
+    clusters: str = AUTO,
+    images: Images | None = None,
+    image_column: str | None = None,
+    features: Sequence[str] | None = None,
+    training: Mapping[str, Any] | None = None,
+    model_file: str | Path | None = None,
+    keep: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    budget: float | tuple[float, float] | None = None,
+    ledger: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Staged:
+    """Ask for the labels of a table in stages, each with the prior that was learned from those before; keep both.
+
+    Args:
+        source: A CSV or Parquet file, a folder of either, or an IDX file of labels.
+        label: The label column.
+        space: The declared label space.
+        epsilon: What the whole costs each row's label.
+        output: The folder of the release, which does not exist yet.
+        stages: How many stages; see ``MultiStage``.
+        model: ``"softmax"``, ``"boosting"`` or a network such as ``"torch:convolutional"``.
+        prior: Of the first stage: ``"uniform"``; ``"clusters"``, from noisy counts of classes in clusters, which a
+            trusted curator is asked for with part of epsilon; or a public file with a column for each class, and one
+            row, or one for each of the table.
+        clusters: How many clusters; ``"auto"``: as many as go with the rows and epsilon.
+        images: For a network of images: those of the rows.
+        image_column: The kept column that names the image of each row; by default they are in the order of the rows.
+        features: The columns to predict from; by default all kept ones that can be of use.
+        training: For a network: arguments of ``TorchClassifier`` to use in place of the usual.
+        model_file: A file that does not exist yet; by default beside the folder.
+        keep: The public columns, or None with ``drop``.
+        drop: The columns that are not public; all others are declared public.
+        budget: The most that may be spent on this label of this data; by default the first release sets it.
+        ledger: Where charges are kept; by default beside the source.
+        progress: Called with the name of the work, what is done, and what there is in all.
+
+    Returns:
+        The release, and the model of the last stage, which was fitted on all rows.
+
+    Guarantee:
+        That of ``MultiStage`` and ``release_with``: epsilon for each row's label, for the release and the model
+        together. The model is written after the release stands.
+
+    Raises:
+        InputError: Something does not fit; nothing was charged, unless it says so.
+        BudgetError: The budget does not allow it; nothing was drawn.
+        OutputError: The folder or the model's file exists, or there is no folder to put it in.
+    """
+    file = check_model_path(model_path(Path(output), model, Path(model_file) if model_file else None))
+    _check(model, prior, images)
+    given = None if prior in (UNIFORM, CLUSTERS) else _probabilities(Path(prior), space)
+    made: list[tuple[_Columns | _Network, MultiStage]] = []
+
+    def ask(columns: pa.Table, curator: Curator) -> Release:
+        table = columns if columns.column_names else pa.table({"": pa.nulls(len(curator))})  # so that it has rows
+        if model.startswith(_NETWORK):
+            student: _Columns | _Network = _network(
+                model, space.size, table, images, image_column, features, training, progress
+            )
+        else:
+            student = _Columns.of(model, table, features)
+        first = _prior(prior, given, clusters, student, len(curator), space, epsilon)
+        staged = MultiStage(student.learner, epsilon, stages=stages, prior=first).fit(student.features, curator)
+        made.append((student, staged))
+        return staged.release_
+
+    done = release_with(
+        source,
+        label,
+        space,
+        epsilon,
+        output,
+        ask,
+        keep=keep,
+        drop=drop,
+        budget=budget,
+        ledger=ledger,
+        progress=progress,
+    )
+    student, staged = made[0]
+    kept = student.model(staged.learner_, done.certificate)
+    return Staged(done, kept, kept.save(file), staged.stages_, MappingProxyType(dict(student.left_out)))
+
+
+def _check(model: str, prior: str, images: Images | None) -> None:
+    """Refuse what does not fit together before a label is read."""
+    network = model.startswith(_NETWORK)
+    if not network and model not in METHODS:
+        raise InputError(f"expected a model among {', '.join(METHODS)}, or a network ({_NETWORK}...), found {model!r}")
+    if images is not None and not network:
+        raise InputError(
+            f"expected images for a network ({_NETWORK}...) alone, found them with {model}; leave them out"
+        )
+    if prior == CLUSTERS and model == f"{_NETWORK}ratings":
+        raise InputError(
+            f"expected another prior for ratings, whose rows lie in no space to find clusters in, found {prior!r}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """A scikit-learn pipeline on columns."""
+
+    name: str
+    learner: Any
+    features: pd.DataFrame
+    columns: Mapping[str, str]
+    left_out: Mapping[str, str]
+
+    @classmethod
+    def of(cls, model: str, table: pa.Table, wanted: Sequence[str] | None) -> _Columns:
+        columns, left_out = columns_of(table, wanted, None)
+        estimator = estimators_of(columns, model, METHODS[model][0])[0]
+        return cls(model, estimator, frame_of(table, columns), MappingProxyType(columns), left_out)
+
+    def numbers(self) -> Float[np.ndarray, "n d"]:
+        """Columns as scaled numbers."""
+        return _dense(scaled(self.columns).fit_transform(self.features))
+
+    def model(self, learner: Any, certificate: Certificate) -> TableModel:
+        """The model of a fitted pipeline."""
+        return TableModel(learner, self.columns, self.name, METHODS[self.name][0], certificate)
+
+
+@dataclass(frozen=True, eq=False)
+class _Network:
+    """A network on columns, pairs or images."""
+
+    network: Any
+    learner: Any
+    features: np.ndarray
+    left_out: Mapping[str, str]
+
+    def numbers(self) -> Float[np.ndarray, "n d"]:
+        """What the network takes, each row as one line."""
+        white = 255.0 if self.features.dtype == np.uint8 else 1.0
+        return np.asarray(self.features.reshape(len(self.features), -1) / white)
+
+    def model(self, learner: Any, certificate: Certificate) -> NetworkModel:
+        """The model of a trained network."""
+        from labeldp.learning.torch import trained_model  # noqa: PLC0415 (PyTorch is an extra of its own)
+
+        return trained_model(self.network, learner, certificate)
+
+
+def _network(
+    model: str,
+    classes: int,
+    table: pa.Table,
+    images: Images | None,
+    image_column: str | None,
+    features: Sequence[str] | None,
+    training: Mapping[str, Any] | None,
+    progress: Progress | None,
+) -> _Network:
+    from labeldp.learning.torch import learner_of, network_of  # noqa: PLC0415 (PyTorch is an extra of its own)
+
+    network, given, left_out = network_of(model, classes, table, images, image_column=image_column, features=features)
+    learner = learner_of(network, training=training, report=progress)
+    _rehearse(learner, given, classes)
+    return _Network(network, learner, given, left_out)
+
+
+def _rehearse(learner: Any, given: np.ndarray, classes: int) -> None:
+    """Train for a moment on a few rows with labels that are made up, so that what does not fit shows before a draw."""
+    rows = given[np.arange(_REHEARSED) % len(given)]
+    space = Classes(range(classes))
+    made_up = Release.public(np.arange(_REHEARSED) % classes, space)
+    clone(learner).set_params(epochs=min(learner.epochs, 1), report=None).fit(rows, made_up)
+
+
+def _prior(
+    prior: str,
+    given: np.ndarray | None,
+    clusters: str,
+    student: _Columns | _Network,
+    rows: int,
+    space: LabelSpace,
+    epsilon: float,
+) -> Prior:
+    """What is known before the first stage."""
+    if given is not None:
+        return GivenPrior(given)
+    if prior == UNIFORM:
+        return UniformPrior()
+    return ClusterPrior(_clusters(student, clusters, rows, space, epsilon))
+
+
+def _clusters(
+    student: _Columns | _Network, clusters: str, rows: int, space: LabelSpace, epsilon: float
+) -> Int[np.ndarray, "n"]:
+    """The cluster of each row, found in what is public of it."""
+    if clusters != AUTO and not clusters.isdecimal():
+        raise InputError(f"expected a number of clusters or {AUTO!r}, found {clusters!r}")
+    count = suggested_count(rows, space.size, epsilon) if clusters == AUTO else int(clusters)
+    return cluster(student.numbers(), _checks.whole(count, "clusters", 1, rows)).numbers
+
+
+def _probabilities(path: Path, space: LabelSpace) -> Float[np.ndarray, "*m k"]:
+    """The prior in a public file: a column for each class; one row, or one for each of the table."""
+    if not path.is_file():
+        raise InputError(f"expected {UNIFORM}, {CLUSTERS} or a file of probabilities as the prior, found {path}")
+    try:
+        frame = pd.read_parquet(path) if path.suffix in (".parquet", ".pq") else pd.read_csv(path)
+        wanted = [str(point) for point in space.points]
+        if lacking := sum(name not in frame.columns for name in wanted):
+            raise InputError(f"expected a column for each class in the prior {path}, found none for {lacking} of them")
+        found = frame[wanted].to_numpy(dtype=np.float64)
+    except (OSError, ValueError, TypeError, pa.ArrowException) as problem:
+        if isinstance(problem, InputError):
+            raise
+        raise TableError(f"expected a CSV or Parquet file of probabilities in {path}, found something else") from None
+    return np.asarray(found[0] if len(found) == 1 else found)
+
+
+def _dense(points: Any) -> Float[np.ndarray, "n d"]:
+    return np.asarray(points.toarray() if issparse(points) else points, dtype=np.float64)

@@ -1,0 +1,369 @@
+"""Releasing in stages on the command line: one release, one charge and a model, all of them or nothing."""
+
+import gzip
+import re
+import struct
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp.learning.stages import MultiStage
+from labeldp.learning.tables import TableModel, open_model
+from labeldp.release import Release
+
+CLASSES = ("zq-secret-7", "zq-secret-8", "zq-secret-9")
+ROWS = 300
+
+
+def patients(rows=ROWS, seed=0):
+    """Two numbers and a town, the class that the numbers tell, and a prior."""
+    random = np.random.default_rng(seed)
+    points = random.normal(size=(rows, 3))
+    codes = np.argmax(points + 0.2 * random.normal(size=points.shape), axis=1)
+    frame = pd.DataFrame(points.round(3), columns=["a", "b", "c"])
+    return frame.assign(town=random.choice(["north", "south"], rows), y=np.array(CLASSES)[codes])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A table to release, and one to test on."""
+    patients().to_csv(tmp_path / "t.csv", index=False)
+    patients(seed=1).to_csv(tmp_path / "test.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture
+def stages(run, folder):
+    """Run the command: options that work, replaced by those given, left out where one is None."""
+
+    def running(**options):
+        chosen = {"label": "y", "classes": ",".join(CLASSES), "epsilon": 3.0, "keep": "all", "output": folder / "out"}
+        typed = [(f"--{name.replace('_', '-')}", value) for name, value in (chosen | options).items()]
+        source = [value for name, value in typed if name == "--source"] or [folder / "t.csv"]
+        given = [part for name, value in typed if value is not None and name != "--source" for part in (name, value)]
+        return run("stages", source[0], *given)
+
+    return running
+
+
+@pytest.mark.parametrize("model", ["softmax", "boosting", "torch:mlp"])
+def test_a_table_becomes_a_release_and_a_model(stages, run, folder, states, model):
+    """The folder verifies, accounts and can be learned from; the model is beside it, and knows most labels.
+
+    At epsilon 3, 300 rows give each of these models more than 60 percent; one in three is chance.
+    """
+    ending = "safetensors" if model.startswith("torch:") else "skops"
+    trained = {"epochs": 20} if model.startswith("torch:") else {}
+    done = stages(model=model, **trained)
+    assert done.code == 0, done.err
+    assert "zq-secret" not in done.out + done.err
+    assert run("verify", folder / "out").code == 0
+    account = run("account", folder / "out")
+    assert account.code == 0
+    assert re.search(r"│ 0 +│ 3 ", account.out), account.out
+    assert states(folder / "t.csv.labeldp-ledger") == ["released"]
+    assert pq.read_schema(folder / "out" / "data.parquet").names == [
+        "a",
+        "b",
+        "c",
+        "town",
+        "y_released",
+        "y_candidates",
+    ]
+    kept = open_model(folder / f"out.{ending}")
+    assert kept.certificate == Release.load(folder / "out").certificate
+    test = patients(seed=1)
+    assert np.mean(kept.predict(test) == test["y"]) > 0.6
+    judged = run("evaluate", folder / f"out.{ending}", folder / "test.csv", "--label", "y", "--labels-are-public")
+    assert judged.code == 0, judged.err
+    assert run("learn", folder / "out", "--output", folder / "again").code == 0
+
+
+def test_stages_shares_and_files_are_as_asked_for(stages, folder):
+    """Three stages, a feature, another place for the model, and a ledger elsewhere."""
+    done = stages(stages=3, features="a,b", model_file=folder / "m", ledger=folder / "ledger", keep="a,b,town")
+    assert done.code == 0, done.err
+    assert [line.split("│")[2].strip() for line in done.out.splitlines() if re.match("│ [123] ", line)] == [
+        "180",
+        "60",
+        "60",
+    ]
+    assert list(TableModel.load(folder / "m").columns) == ["a", "b"]
+    assert (folder / "ledger").exists()
+    assert not (folder / "t.csv.labeldp-ledger").exists()
+    draws = Release.load(folder / "out").certificate.draws
+    assert [draw.mechanism for draw in draws] == ["prior"] * 3
+
+
+def test_a_prior_comes_from_a_file_or_from_clusters(stages, folder):
+    """One row for all, a row for each, or noisy counts of clusters, which are charged within epsilon."""
+    prior = pd.DataFrame({"zq-secret-9": [0.1], "zq-secret-7": [0.8], "zq-secret-8": [0.1]})
+    prior.to_csv(folder / "one.csv", index=False)
+    pd.concat([prior] * ROWS).to_parquet(folder / "each.parquet")
+    for number, given in enumerate((folder / "one.csv", folder / "each.parquet")):
+        done = stages(prior=given, output=folder / f"out-{number}", budget=9)
+        assert done.code == 0, done.err
+        assert any("prior" in each for each in Release.load(folder / f"out-{number}").certificate.assumptions)
+    done = stages(prior="clusters", clusters=6, output=folder / "clusters", budget=9)
+    assert done.code == 0, done.err
+    certificate = Release.load(folder / "clusters").certificate
+    assert [draw.mechanism for draw in certificate.draws] == ["noisy-histogram", "prior", "prior"]
+    assert certificate.guarantee.epsilon <= 3.0
+    assert "6 of 9" in done.out or "9 of 9" in done.out
+
+
+def test_the_whole_costs_what_one_stage_does(stages, folder, run):
+    """A second run is refused without a budget, and adds up with one; 'release' knows of it too."""
+    assert stages().code == 0
+    again = stages(output=folder / "two")
+    assert again.code == 1
+    assert "budget" in again.err
+    assert sorted(path.name for path in folder.glob("two*")) == []
+    assert "epsilon 6 of 6" in stages(output=folder / "two", budget=6).out
+    given = [
+        "--label",
+        "y",
+        "--classes",
+        ",".join(CLASSES),
+        "--epsilon",
+        "1",
+        "--keep",
+        "a",
+        "--output",
+        folder / "three",
+    ]
+    assert run("release", folder / "t.csv", *given).code == 1
+
+
+def idx(values):
+    """The bytes of an IDX file."""
+    return struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape) + values.astype(np.uint8).tobytes()
+
+
+def strokes(rows, seed):
+    """Images of 8 x 8 points with a bright line, which lies or stands, and which it is."""
+    random = np.random.default_rng(seed)
+    codes = np.arange(rows) % 2
+    images = random.integers(0, 60, (rows, 8, 8))
+    for image, code, place in zip(images, codes, random.integers(0, 8, rows), strict=True):
+        image[(place, slice(None)) if code else (slice(None), place)] = 255
+    return images, codes
+
+
+def test_images_in_the_order_of_rows(stages, run, folder):
+    """A file of images and a file of labels, from release to evaluation, in stages and without."""
+    for name, seed in (("train", 0), ("test", 1)):
+        images, codes = strokes(120, seed)
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(idx(images))
+        (folder / f"{name}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(codes)))
+    network = {
+        "model": "torch:convolutional",
+        "images": folder / "train-images-idx3-ubyte",
+        "epochs": 8,
+        "batch_size": 20,
+    }
+    source = {"source": folder / "train-labels-idx1-ubyte.gz", "label": "label", "classes": "0,1", "keep": "none"}
+    done = stages(epsilon=8, budget=16, **source, **network)
+    assert done.code == 0, done.err
+    given = ["--label", "label", "--classes", "0,1", "--keep", "none", "--epsilon", "8", "--output", folder / "shared"]
+    assert run("release", source["source"], *given).code == 0
+    typed = [part for name, value in network.items() for part in (f"--{name.replace('_', '-')}", value)]
+    learned = run("learn", folder / "shared", *typed, "--output", folder / "m.safetensors")
+    assert learned.code == 0, learned.err
+    assert "12 rows, by released labels of a tenth" in learned.out
+    assert "images of 8 x 8 points, 1 channel" in learned.out
+    test = [folder / "test-labels-idx1-ubyte.gz", "--label", "label", "--labels-are-public"]
+    for model in (folder / "out.safetensors", folder / "m.safetensors"):
+        judged = run("evaluate", model, *test, "--images", folder / "test-images-idx3-ubyte")
+        assert judged.code == 0, judged.err
+        assert float(re.search(r"accuracy +│ +([\d.]+)%", judged.out)[1]) > 75
+        without = run("evaluate", model, *test)
+        assert without.code == 1
+        assert "expected images for a model of images, found none" in without.err
+
+
+def test_images_by_the_names_of_their_files(stages, run, folder):
+    """A kept column joins rows with the files of a folder, in whatever order they are."""
+    image = pytest.importorskip("PIL.Image")
+    images, codes = strokes(60, 0)
+    (folder / "png").mkdir()
+    order = np.random.default_rng(0).permutation(60)
+    for number in range(60):
+        image.fromarray(images[number].astype(np.uint8)).save(folder / "png" / f"{number:03}.png")
+    names = [f"{number:03}.png" for number in order]
+    table = pd.DataFrame({"file": names, "y": np.array(["lies", "stands"])[codes[order]]})
+    table.to_csv(folder / "t.csv", index=False)
+    given = {"classes": "lies,stands", "epsilon": 9, "keep": "file", "images": folder / "png", "image_column": "file"}
+    done = stages(model="torch:convolutional", epochs=10, batch_size=10, **given)
+    assert done.code == 0, done.err
+    named = ["--images", folder / "png", "--image-column", "file", "--label", "y"]
+    judged = run("evaluate", folder / "out.safetensors", folder / "t.csv", *named, "--labels-are-public")
+    assert judged.code == 0, judged.err
+    assert float(re.search(r"accuracy +│ +([\d.]+)%", judged.out)[1]) > 75
+    released = ["--label", "y", "--classes", "lies,stands", "--epsilon", "1", "--keep", "file", "--budget", "10"]
+    assert run("release", folder / "t.csv", *released, "--output", folder / "shared").code == 0
+    judged = run("evaluate", folder / "out.safetensors", folder / "shared", *named, "--released")
+    assert judged.code == 0, judged.err
+    unnamed = stages(
+        model="torch:convolutional", **(given | {"image_column": None, "output": folder / "two", "budget": 99})
+    )
+    assert unnamed.code == 1
+    assert "expected a column of file names" in unnamed.err
+
+
+def test_ratings_are_learned_from_two_columns(stages, run, folder):
+    """Users and items, whoever was never seen among them."""
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"user": random.integers(0, 12, 400), "item": random.choice(list("abcdef"), 400)})
+    frame["y"] = np.where((frame["user"] % 2 == 0) ^ (frame["item"] < "d"), "zq-secret-7", "zq-secret-8")
+    frame.to_csv(folder / "t.csv", index=False)
+    done = stages(model="torch:ratings", features="user,item", epsilon=6, epochs=15, batch_size=32)
+    assert done.code == 0, done.err
+    new = pd.DataFrame({"user": [0, 1, 99], "item": ["a", "e", "a"]})
+    assert open_model(folder / "out.safetensors").predict_proba(new).shape == (3, 3)
+    judged = run("evaluate", folder / "out.safetensors", folder / "t.csv", "--label", "y", "--labels-are-public")
+    assert judged.code == 0, judged.err
+    assert float(re.search(r"accuracy +│ +([\d.]+)%", judged.out)[1]) > 75
+
+
+BAD = {
+    "no classes that are declared": {"classes": "zq-1,zq-2"},
+    "one class": {"classes": "zq-secret-7"},
+    "no column declared": {"keep": None},
+    "the label kept": {"keep": "a,y"},
+    "an unknown column": {"keep": "height"},
+    "an unknown feature": {"features": "height"},
+    "no columns": {"keep": "none"},
+    "a feature that is not kept": {"keep": "a", "features": "a,b"},
+    "a bad epsilon": {"epsilon": -1},
+    "an epsilon that is too large": {"epsilon": 800},
+    "no stages": {"stages": 0},
+    "more stages than rows": {"stages": 301},
+    "an unknown model": {"model": "forest"},
+    "an unknown network": {"model": "torch:forest"},
+    "a network of images without any": {"model": "torch:inception"},
+    "epochs of a model that has none": {"epochs": 3},
+    "images of a model that takes none": {"images": "t.csv"},
+    "images that are none": {"model": "torch:inception", "images": "t.csv"},
+    "images that are not there": {"model": "torch:inception", "images": "none"},
+    "no epochs": {"model": "torch:mlp", "epochs": 0},
+    "a prior that is not there": {"prior": "none.csv"},
+    "a prior that is the table": {"prior": "test.csv"},
+    "clusters that are no number": {"prior": "clusters", "clusters": "many"},
+    "more clusters than rows": {"prior": "clusters", "clusters": 301},
+    "clusters of ratings": {"model": "torch:ratings", "prior": "clusters", "features": "a,b"},
+    "an output that exists": {"output": "t.csv"},
+    "no folder for the output": {"output": "none/out"},
+    "a model that exists": {"model_file": "t.csv"},
+    "no folder for the model": {"model_file": "none/m"},
+    "a budget that is too small": {"budget": 0.5},
+    "a ledger that is none": {"ledger": "t.csv"},
+    "no input": {"source": "none.csv"},
+    "no label": {"label": "z"},
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused(stages, folder, states, monkeypatch, case):
+    """One line that says what was expected, no label, nothing left and nothing charged."""
+    monkeypatch.chdir(folder)
+    before = sorted(path.name for path in folder.iterdir())
+    done = stages(**BAD[case])
+    assert done.code == 1
+    assert done.out == ""
+    assert re.search(r"^error: expected .*found", done.err), done.err
+    assert done.err.count("\n") == 1
+    assert "zq-secret" not in done.err
+    locks = {"t.csv.labeldp-ledger", "t.csv.labeldp-ledger.lock", "t.csv.lock"}
+    assert {path.name for path in folder.iterdir()} - locks == set(before)
+    ledger = folder / "t.csv.labeldp-ledger"
+    assert not ledger.exists() or set(states(ledger)) <= {"void"}
+
+
+PLACES = ("release._curator.draw", "release._table_curator.finish", "release._table_curator.survey",
+          "release._table_curator.FileWriter", "learning.sklearn.SoftmaxRegression.fit")  # fmt: skip
+
+
+FULL = OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [*((place, KeyboardInterrupt()) for place in PLACES), (PLACES[0], FULL), (PLACES[-1], MemoryError())],
+)
+def test_whatever_stops_it_nothing_is_left(stages, folder, monkeypatch, states, place, problem):
+    """Ctrl-C, a full disk or memory in any step: a message, no output, no charge; the same command then succeeds."""
+
+    def stop(*_, **__):
+        raise problem
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"labeldp.{place}", stop)
+        done = stages()
+    assert done.code == (130 if isinstance(problem, KeyboardInterrupt) else 1)
+    assert done.out == ""
+    assert done.err.startswith("error: ")
+    assert "zq-secret" not in done.err
+    assert sorted(folder.glob("*out*")) + sorted(folder.glob(".*out*")) == []
+    ledger = folder / "t.csv.labeldp-ledger"
+    assert not ledger.exists() or set(states(ledger)) <= {"void"}
+    assert stages().code == 0
+    assert states(ledger)[-1] == "released"
+
+
+def test_a_learner_that_fails_on_what_was_drawn_is_paid_for(stages, folder, monkeypatch, states):
+    """Its failure may depend on labels: no text of it is shown, nothing is written, and the charge stays."""
+
+    def stop(*_, **__):
+        raise ZeroDivisionError("zq-secret-7")
+
+    monkeypatch.setattr("labeldp.learning.sklearn.SoftmaxRegression.fit", stop)
+    done = stages()
+    assert done.code == 1
+    assert "ZeroDivisionError" in done.err
+    assert "the charge stays" in done.err
+    assert "zq-secret" not in done.err
+    assert sorted(folder.glob("*out*")) + sorted(folder.glob(".*out*")) == []
+    assert states(folder / "t.csv.labeldp-ledger") == ["charged"]
+
+
+def test_a_model_that_cannot_be_kept_leaves_the_release(stages, run, folder, monkeypatch, states):
+    """It is written last: where that fails, the release stands, is charged, and gives a model again."""
+
+    def stop(*_, **__):
+        raise FULL
+
+    with monkeypatch.context() as patched:
+        patched.setattr("labeldp.learning.tables.TableModel.save", stop)
+        done = stages()
+    assert done.code == 1
+    assert "an output that stands is whole" in done.err
+    assert run("verify", folder / "out").code == 0
+    assert states(folder / "t.csv.labeldp-ledger") == ["released"]
+    assert run("learn", folder / "out", "--output", folder / "m").code == 0
+
+
+def test_a_column_that_gives_labels_away_is_noted_for_its_owner_alone(stages, folder):
+    """Beside the ledger, and not in what is printed."""
+    patients().assign(copy=lambda frame: frame["y"].str[-1]).to_csv(folder / "t.csv", index=False)
+    done = stages(keep="a,copy")
+    assert done.code == 0, done.err
+    assert "determines the label" not in done.out + done.err
+    assert "'copy' equals or determines the label" in (folder / "t.csv.labeldp-ledger.notes").read_text()
+
+
+def test_rows_are_split_anew_each_time(stages, folder, monkeypatch):
+    """Which rows are of which stage is public chance: two runs have other parts, and no row is in two."""
+    seen, real = [], MultiStage.fit
+
+    def fit(self, *given):
+        real(self, *given)
+        seen.append([stage.rows for stage in self.stages_])
+        return self
+
+    monkeypatch.setattr(MultiStage, "fit", fit)
+    assert stages(budget=9).code == stages(output=folder / "two").code == 0
+    assert all(sorted(np.concatenate(parts)) == list(range(ROWS)) for parts in seen)
+    assert not np.array_equal(seen[0][0], seen[1][0])
