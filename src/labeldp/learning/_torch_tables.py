@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 
 from labeldp.errors import InputError
 from labeldp.learning._encoders import ColumnEncoder, PairEncoder, PixelEncoder
@@ -38,7 +36,8 @@ _TRAINING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "epochs": 12,
             "batch_size": 512,
             "learning_rate": 0.01,
-            "optimizer": partial(torch.optim.Adam, lr=0.01, weight_decay=3e-5),
+            "optimizer": "adam",
+            "weight_decay": 3e-5,
         },
         "mlp": {"epochs": 20, "batch_size": 256, "learning_rate": 2e-3, "optimizer": "adamw"},
     }
@@ -111,14 +110,11 @@ def learner_of(
 
     if method is not None and method not in NETWORK_METHODS:
         raise InputError(f"expected a method of networks among {', '.join(NETWORK_METHODS)}, found {method!r}")
-    usual, given = dict(_TRAINING[network.name]), dict(training or {})
-    if "learning_rate" in given and callable(usual.get("optimizer")):
-        usual["optimizer"] = partial(usual["optimizer"], lr=given["learning_rate"])
     return TorchClassifier(
         lambda: network.module(),  # noqa: PLW0108 (a function is copied as it is, a method with what it is of)
         method=method or NETWORK_METHODS[0],
         report=report,
-        **(usual | given),
+        **{**_TRAINING[network.name], **(training or {})},
     )
 
 
