@@ -74,8 +74,7 @@ def test_what_noise_hides_falls_back_to_all_rows(randomized):
 def test_it_names_more_rightly_than_a_sum_of_votes(randomized):
     """At a small epsilon clusters of unequal size and classes of unequal share are named better than by largest sums.
 
-    Over 30 draws of 1500 rows the mean gain was 7 points, and one draw's deviates by 8. The draws are of seeds, the
-    same in every run.
+    Over these 12 draws of 1500 rows the mean gain was 8 points; they are of seeds, the same in every run.
     """
     better = []
     for seed in range(12):
@@ -87,7 +86,7 @@ def test_it_names_more_rightly_than_a_sum_of_votes(randomized):
         sums = np.stack([release.unbiased()[numbers == i].sum(axis=0) for i in range(30)])
         named = ClusterNames(steps=0).fit(numbers, release).distributions_.argmax(axis=1)
         better.append(np.mean(named[numbers] == codes) - np.mean(sums.argmax(axis=1)[numbers] == codes))
-    assert np.mean(better) > 0.02
+    assert np.mean(better) > 0.05
 
 
 def test_names_are_of_features_where_clusters_predict():
