@@ -233,13 +233,36 @@ def test_a_learner_goes_on_where_it_can():
         (Warm(), True, 3),
         (Warm(), False, 1),
         (make_pipeline(StandardScaler(), Warm()), True, 3),
-        ([Warm(), Warm(), Warm()], True, 1),
+        ([Warm(l2=0.1), Warm(l2=0.05), Warm(l2=0.02)], True, 3),
+        ([Warm(), SoftmaxRegression(l2=0.01), Warm()], True, 1),
     ):
         model = MultiStage(learner, 2.0, stages=3, warm_start=warm).fit(FEATURES, Curator(LABELS, SPACE))
         last = model.learner_[-1] if hasattr(model.learner_, "steps") else model.learner_
         assert last.fits_ == fits
         given = learner[0] if isinstance(learner, list) else learner
         assert not hasattr(given[-1] if hasattr(given, "steps") else given, "fits_")
+        assert last.l2 == (learner[-1].l2 if isinstance(learner, list) else 0.01)
+
+
+def test_a_network_goes_on_with_the_settings_of_its_stage():
+    """Of two networks the second goes on from the weights of the first with its own mixup; after another, anew."""
+    networks = pytest.importorskip("labeldp.learning.torch")
+    networks.torch.set_num_threads(1)
+
+    def network(**settings):
+        return networks.TorchClassifier(networks.mlp(4, 4), epochs=1, learning_rate=1e-12, **settings)
+
+    features, shown = FEATURES.astype(np.float32), []
+    first, later, other = network(mixup=4.0), network(mixup=1.0), SoftmaxRegression(l2=0.01)
+    for learners in ([first, later], [other, later], [later, later]):
+        model = MultiStage(learners, 2.0).fit(features, Curator(LABELS, SPACE))
+        assert model.learner_.mixup == 1.0
+        assert model.learner_.warm_start == (learners[0] is not other)
+        shown.append([each.detach().numpy() for each in model.learner_.module_.parameters()])
+    given = {id(learner): [each.detach().numpy() for each in learner.module.parameters()] for learner in (first, later)}
+    for learner, found in zip((first, later, later), shown, strict=True):
+        for weights, expected in zip(found, given[id(learner)], strict=True):
+            np.testing.assert_allclose(weights, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,18 @@ def fitted_copy(learner: Any, features: Any, labels: Any) -> Any:
     return model
 
 
-def warm_start_of(learner: Any) -> str | None:
-    """The parameter by which a learner, or the last step of a pipeline, goes on from what it knows."""
-    name = f"{learner.steps[-1][0]}__warm_start" if isinstance(learner, Pipeline) else "warm_start"
-    return name if hasattr(learner, "get_params") and name in learner.get_params() else None
+def going_on(model: Any, learner: Any) -> Any:
+    """A fitted model with the parameters of a learner of its type, which goes on from what the model knows.
+
+    Of pipelines the last step goes on, and the others begin anew. None where there is no parameter ``warm_start``, or
+    the learner is of another type.
+    """
+    if type(model) is not type(learner):
+        return None
+    fresh = clone(learner, safe=False)
+    if isinstance(fresh, Pipeline):
+        name, step = fresh.steps[-1]
+        last = going_on(model.steps[-1][1], step)
+        return None if last is None else fresh.set_params(**{name: last})
+    settings = fresh.get_params(deep=False) if hasattr(fresh, "get_params") else {}
+    return model.set_params(**{**settings, "warm_start": True}) if "warm_start" in settings else None

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning._any_learner import for_released_labels, warm_start_of
+from labeldp.learning._any_learner import for_released_labels, going_on
 from labeldp.learning._cluster_names import ClusterNames
 from labeldp.learning._consensus import ConsensusRetraining
 from labeldp.learning._soft import ProbabilityClassifier, indexable_rows, row_count, take_rows
@@ -85,8 +85,9 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
             (``PriorResponse``), as the authors do; ``"subset"``: a set of classes (``PriorSubsetResponse``).
         prior: What is known before the first stage, from ``labeldp.learning.priors``. A prior that is paid for counts
             all rows, and every stage responds with the rest of epsilon.
-        warm_start: Whether the learner goes on from what it learned in the stage before, if it can, that is if it has
-            a parameter ``warm_start`` (as the authors do).
+        warm_start: Whether the learner goes on from what it learned in the stage before (as the authors do), where it
+            has a parameter ``warm_start``. Of a list, learners of one type go on with the parameters of the later one,
+            such as another mixup; one of another type begins anew.
         filter_labels: Whether a stage leaves out earlier rows whose released label is not among the k likeliest
             classes of the model before, k being the mean number of the stage's candidates. The authors do, and fit
             with plain cross entropy, which takes released labels for true ones. Here it is off: a learner that knows
@@ -266,10 +267,8 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
 
     def _learner(self, learners: Sequence[Any], number: int, model: Any) -> Any:
         """What a stage fits: the learner of the stage before where it can go on from there, else a new copy."""
-        key = warm_start_of(learners[number])
-        if not (self.warm_start and key and number and learners[number] is learners[number - 1]):
-            return clone(learners[number], safe=False)
-        return model.set_params(**{key: True})
+        more = going_on(model, learners[number]) if self.warm_start else None
+        return clone(learners[number], safe=False) if more is None else more
 
 
 def _prior_of(model: Any, space: LabelSpace, temperature: float) -> Callable[[Any], np.ndarray]:
