@@ -33,7 +33,7 @@ from labeldp.release._rows import row_numbers, row_places
 from labeldp.release._units import unit_keys
 
 _FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"
-_SAME_ROWS = "row numbers mean the same rows in all that was drawn in the declared session"
+_IDENTITY = "the identities of rows were declared: public, and of one row each"
 
 
 class Curator:
@@ -52,9 +52,11 @@ class Curator:
             other.
         name: The name under which a ledger knows these labels; by default that of a pandas series, or ``"label"``.
             Labels of one name in one ledger are taken for the same.
-        session: A name under which curators of one ledger mean the same rows, in the same order: what they draw from
-            different rows then costs the largest and not the sum, as it does with one curator. You declare that; give
-            it where work that was stopped goes on in another process. By default no other curator's rows are known.
+        identity: What tells rows apart, such as a number of each patient: one entry for each row, all different,
+            public. Where work that was stopped goes on in another process, curators of one ledger that are given the
+            same identities in the same order know each other's rows, so that different rows cost the largest and not
+            the sum. Give what belongs to the rows, never their places in a table. By default no other curator's rows
+            are known, and neither are they where one identity differs or is elsewhere.
 
     Guarantee:
         * Every draw from a label was charged before it was made; a request beyond the budget draws nothing.
@@ -81,7 +83,7 @@ class Curator:
         units: object = None,
         ledger: str | Path | None = None,
         name: str | None = None,
-        session: str | None = None,
+        identity: object = None,
     ) -> None:
         if not isinstance(space, LabelSpace):
             raise LabelError(f"expected a declared label space, found {type(space).__name__}; write Classes([...])")
@@ -93,9 +95,12 @@ class Curator:
         self._ledger = Ledger(Path(ledger) if ledger is not None else None)
         self._budget = budget_of(budget)
         self._name = str(name or getattr(labels, "name", None) or "label")
-        # rows of another number of labels are others, whatever they are called; a random name is never a declared one
-        self._shared = session is not None
-        self._session = identifier() if session is None else f"declared:{self._codes.size}:{session}"
+        self._identified = identity is not None
+        self._session = (
+            f"rows {self._ledger.mark('rows', _rows_mark(identity, self._codes.size))}"
+            if self._identified
+            else identifier()
+        )
         self.space = space
 
     def randomize(self, randomizer: Randomizer, rows: object = None) -> Release:
@@ -249,7 +254,7 @@ class Curator:
         """What is declared for all that leaves."""
         public = "columns kept beside what is released, the row order and the row set are public"
         units = ("the units were declared, and who is one unit with whom is public",) if self.has_units else ()
-        return (public, *units, *((_SAME_ROWS,) if self._shared else ()))
+        return (public, *units, *((_IDENTITY,) if self._identified else ()))
 
     def _channel(self, randomizer: Randomizer, index: Int[np.ndarray, "n"]) -> Channel:
         channel = randomizer.channel()
@@ -280,6 +285,21 @@ def budget_of(budget: float | tuple[float, float] | Budget | None) -> Budget | N
     if budget is None or isinstance(budget, Budget):
         return budget
     return Budget(*budget) if isinstance(budget, tuple) else Budget(budget)
+
+
+def _rows_mark(identity: object, count: int) -> str:
+    """A digest of public identities in their order; of so many, all different."""
+    try:
+        values = pa.array(identity, from_pandas=True).to_pylist()
+    except (pa.ArrowException, TypeError, ValueError, AttributeError):
+        raise InputError("expected identities that are all numbers or all texts, found something else") from None
+    written = list(map(repr, values))
+    if len(values) != count or None in values or len(set(written)) != count:
+        raise InputError(
+            f"expected another identity for each of the {count} labels, found {len(values)}, or some that are missing "
+            "or the same; give a column whose values are all different"
+        )
+    return digest("\n".join(written).encode())
 
 
 def _unit_numbers(units: object, count: int) -> Int[np.ndarray, "n"]:
