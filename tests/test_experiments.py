@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
@@ -73,3 +74,81 @@ def test_cluster_response_on_digits(tmp_path):
         "cache",
         *(f"esfandiari.{end}" for end in ("csv", "md", "png")),
     }
+
+
+@pytest.mark.slow
+def test_ratings_of_a_few_lines(tmp_path):
+    """Ratings in the form of MovieLens-1M are read, and each method gets one row, certified for no more than asked."""
+    chance = np.random.default_rng(0)
+    lines = [f"{1 + pair // 20}::{10 * (pair % 20)}::{chance.integers(1, 6)}::0" for pair in range(600)]
+    (tmp_path / "ratings.dat").write_text("\n".join(lines) + "\n")
+    results = tmp_path / "results"
+    results.mkdir()
+    words = ("--data", str(tmp_path / "ratings.dat"), "--epsilons", "2", "--rounds", "10")
+    run_twice("movielens.py", results, *words)
+    rows = {row["method"]: row for row in rows_of(results / "movielens.csv")}
+    free = {"network", "factorization", "factorization, numbers alone"}
+    private = {f"{stages} {how}" for stages in ("1st", "2st") for how in ("plain", "likelihood", "factorization")}
+    assert set(rows) == {*free, *private, "questions", "questions, numbers alone"}
+    assert len(rows) == len(rows_of(results / "movielens.csv"))
+    assert all(row["data"] == "1m" and row["rows"] == "480" for row in rows.values())
+    assert all(0 < float(row["certified_epsilon"]) <= 2 for method, row in rows.items() if method not in free)
+    assert all(1 < float(row["rmse"]) < 2 for row in rows.values())  # of ratings that were drawn by chance
+    assert {path.name for path in results.iterdir()} == {f"movielens.{end}" for end in ("csv", "md", "png")}
+
+
+@pytest.mark.slow
+def test_priors_of_clusters_on_digits(tmp_path):
+    """Each setting gets one row, and where little may be spent clusters as priors teach more than an even prior."""
+    run_twice("priors.py", tmp_path, "--data", "digits", "--epsilons", "1", "--cache", str(tmp_path / "cache"))
+    rows = {row["setting"]: row for row in rows_of(tmp_path / "priors.csv")}
+    informed = {f"{kind} prior, {how}" for kind in ("k-means", "graph") for how in ("plain", "posterior")}
+    assert set(rows) == {"uniform plain", "uniform likelihood", *informed, "graph cluster response", "none"}
+    assert len(rows) == len(rows_of(tmp_path / "priors.csv"))
+    assert all(0 < float(row["certified_epsilon"]) <= 1 for setting, row in rows.items() if setting != "none")
+    assert float(rows["graph prior, plain"]["right"]) > 0.5 > float(rows["uniform plain"]["right"])
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", *(f"priors.{end}" for end in ("csv", "md", "png"))}
+
+
+@pytest.mark.slow
+def test_stages_on_images_made_by_chance(tmp_path):
+    """CIFAR-100 is read in its binary form, and no row passes for one with the paper's settings that is none."""
+    chance = np.random.default_rng(0)
+    for name, count in (("train", 40), ("test", 20)):
+        parts = [chance.integers(0, top, (count, width)) for top, width in ((20, 1), (100, 1), (256, 3072))]
+        np.concatenate(parts, axis=1).astype(np.uint8).tofile(tmp_path / f"{name}.bin")
+    results = tmp_path / "results"
+    results.mkdir()
+    words = ("--data", "cifar100", "--cifar100", str(tmp_path), "--network", "convolutional", "--device", "cpu")
+    run_twice("cifar.py", results, *words, "--epochs", "1", "--batch", "16", "--epsilons", "4")
+    rows = {(row["method"], row["epsilon"]): row for row in rows_of(results / "cifar.csv")}
+    assert set(rows) == {("LP-1ST", "inf"), ("LP-1ST", "4.0"), ("LP-2ST", "4.0")}
+    assert all(row["setting"] == "not the paper's" for row in rows.values())
+    assert all(float(row["certified_epsilon"]) <= 4 for key, row in rows.items() if key[1] != "inf")
+    assert "Not run here: Table 2" in (results / "cifar.md").read_text()
+
+
+@pytest.mark.slow
+def test_images_of_digits(tmp_path):
+    """Each method gets one row, certified for no more than asked, and trees and networks name most digits."""
+    words = ("--data", "digits", "--epsilons", "4", "--ways", "tree,none,paper 2", "--cache", str(tmp_path / "cache"))
+    run_twice("images.py", tmp_path, *words)
+    rows = {row["method"]: row for row in rows_of(tmp_path / "images.csv")}
+    networks = {"tree, network", "tree, network, likelihood", "tree, network, likelihood if better"}
+    assert set(rows) == {"tree", *networks, "no privacy", "LP-2ST"}
+    assert len(rows) == len(rows_of(tmp_path / "images.csv"))
+    assert all(0 < float(row["certified_epsilon"]) <= 4 for method, row in rows.items() if method != "no privacy")
+    assert all(float(rows[method]["accuracy"]) > 0.5 for method in {"tree", *networks, "no privacy"})
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", *(f"images.{end}" for end in ("csv", "md", "png"))}
+
+
+@pytest.mark.slow
+def test_sensitivity_on_digits(tmp_path):
+    """Each setting of a grid gets one row, with what released labels say of it beside what test labels do."""
+    run_twice("sensitivity.py", tmp_path, "--data", "digits", "--grids", "mixup")
+    rows = rows_of(tmp_path / "sensitivity.csv")
+    assert len({(row["first"], row["last"]) for row in rows}) == len(rows) == 16
+    assert all(0 < float(row["certified_epsilon"]) <= 2 for row in rows)
+    assert all(float(row["top_k"]) >= 0.1 for row in rows)
+    assert "Chosen" in (tmp_path / "sensitivity.md").read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {f"sensitivity.{end}" for end in ("csv", "md", "png")}
