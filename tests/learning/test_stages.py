@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -242,6 +243,19 @@ def test_a_learner_goes_on_where_it_can():
         given = learner[0] if isinstance(learner, list) else learner
         assert not hasattr(given[-1] if hasattr(given, "steps") else given, "fits_")
         assert last.l2 == (learner[-1].l2 if isinstance(learner, list) else 0.01)
+
+
+def test_states_of_networks_are_kept_for_each_stage(tmp_path):
+    """A network that keeps its state has a folder for each stage, and a run that is fitted again goes on from these."""
+    networks = pytest.importorskip("labeldp.learning.torch")
+    networks.torch.set_num_threads(1)
+    features, curator = FEATURES.astype(np.float32), Curator(LABELS, SPACE)
+    network = networks.TorchClassifier(networks.mlp(4, 4), epochs=2, checkpoint=tmp_path / "states")
+    for _ in range(2):
+        MultiStage(network, 2.0, directory=tmp_path / "run").fit(features, curator)
+    assert sorted(os.listdir(tmp_path / "states")) == ["stage-1", "stage-2"]
+    assert network.checkpoint == tmp_path / "states"
+    assert curator.spent[0] <= 2.0
 
 
 def test_a_network_goes_on_with_the_settings_of_its_stage():
@@ -494,7 +508,7 @@ def test_a_run_that_was_stopped_before_its_second_stage_draws_that_alone(tmp_pat
     assert seen == [48, 48]
     assert 0.99 < model.release_.guarantee.epsilon <= 1.0
     assert curator.spent[0] <= 1.0
-    assert isinstance(Answer.load(folder / "prior-001"), Answer)
+    assert isinstance(Answer.load(folder / "prior"), Answer)
     assert verify(model.release_.save(tmp_path / "out")).holds
 
 
@@ -627,7 +641,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     with pytest.raises(OutputError, match="the rows of the split"):
         MultiStage(Recorder(), 1.0, directory=tmp_path / "c").fit(FEATURES, curator)
     (tmp_path / "c" / "split.npy").write_bytes(b"")
-    with pytest.raises(OutputError, match="the split of the rows"):
+    with pytest.raises(OutputError, match="the split of 240 rows"):
         MultiStage(Recorder(), 1.0, directory=tmp_path / "c").fit(FEATURES, curator)
     assert curator.spent == (0.0, 0.0)
 
@@ -641,21 +655,51 @@ def test_a_run_that_was_stopped_before_it_began_begins(tmp_path):
     assert np.load(tmp_path / "split.npy").tolist() == np.isin(np.arange(ROWS), model.stages_[1].rows).tolist()
 
 
-def test_counts_that_no_label_responded_to_are_charged_and_not_said(tmp_path, monkeypatch):
-    """Stopped between the counts and the first stage, both are paid for again; the release rests on the new counts."""
+def test_counts_that_are_kept_are_used_again_and_not_asked_for_twice(tmp_path, monkeypatch):
+    """Stopped between the counts and the first stage, a run goes on with these counts, whoever the curator is."""
     prior, folder = ClusterPrior(CODES, epsilon=0.25), tmp_path / "run"
-    curator = Curator(LABELS, SPACE, budget=2.0)
+
+    def stopped(*_, **__):
+        raise StoppedError
+
+    curator = Curator(LABELS, SPACE)
     with monkeypatch.context() as patch:
-        patch.setattr(Release, "save", lambda *_, **__: pytest.fail("no space"))
-        with pytest.raises(pytest.fail.Exception):
+        patch.setattr(Curator, "randomize", stopped)
+        with pytest.raises(StoppedError):
             MultiStage(Recorder(), 1.0, prior=prior, directory=folder).fit(FEATURES, curator)
-    assert curator.spent[0] > 0.99
-    model = MultiStage(Recorder(), 1.0, prior=prior, directory=folder).fit(FEATURES, curator)
-    assert 0.99 < model.release_.guarantee.epsilon <= 1.0
-    assert curator.spent[0] > 1.98
-    again = MultiStage(Recorder(), 1.0, prior=prior, directory=folder).fit(FEATURES, curator)
-    assert [draw.mechanism for draw in again.release_.certificate.draws] == ["noisy-histogram", "prior", "prior"]
-    assert again.release_.guarantee.epsilon == model.release_.guarantee.epsilon
+    counts = Answer.load(folder / "prior")
+    for each in (curator, Curator(LABELS, SPACE)):
+        model = MultiStage(Recorder(), 1.0, prior=prior, directory=folder).fit(FEATURES, each)
+        assert each.spent[0] <= 1.0
+        assert 0.99 < model.release_.guarantee.epsilon <= 1.0
+        assert [draw.mechanism for draw in model.release_.certificate.draws] == ["noisy-histogram", "prior", "prior"]
+    np.testing.assert_array_equal(Answer.load(folder / "prior").value, counts.value)
+    told = prior.ask(Curator(LABELS, SPACE), None, None, 1.0, counts)
+    wanted = PriorResponse(SPACE, 0.75, told.probabilities).channel().candidates
+    first = model.stages_[0].rows
+    np.testing.assert_array_equal(model.release_.channel.candidates[first], wanted[first])
+
+
+@pytest.mark.parametrize("lost", ["prior", "stage-1", "law", "row", "stage", "fewer"])
+def test_a_folder_that_lost_something_is_refused_before_anything_is_charged(tmp_path, lost):
+    """Counts that labels responded to, a stage before another, a law or a row of the split: each is found at once."""
+    prior, folder = ClusterPrior(CODES, epsilon=0.25), tmp_path / "run"
+    MultiStage(Recorder(), 1.0, stages=3, prior=prior, directory=folder).fit(FEATURES, Curator(LABELS, SPACE))
+    split = np.load(folder / "split.npy")
+    if lost in ("prior", "stage-1"):
+        shutil.rmtree(folder / lost)
+    elif lost == "law":
+        shutil.rmtree(folder / "stage-3")
+        shutil.rmtree(folder / "stage-2")
+        even = np.full((np.count_nonzero(split == 1), 4), 0.25)
+        Curator(LABELS, SPACE).randomize(PriorResponse(SPACE, 2.0, even), split == 1).save(folder / "stage-2")
+    else:
+        changed = {"row": np.where(np.arange(ROWS) == 3, 7, split), "stage": 0 * split, "fewer": split[:-5]}
+        np.save(folder / "split.npy", changed[lost])
+    curator = Curator(LABELS, SPACE)
+    with pytest.raises(OutputError):
+        MultiStage(Recorder(), 1.0, stages=3, prior=prior, directory=folder).fit(FEATURES, curator)
+    assert curator.spent == (0.0, 0.0)
 
 
 def test_a_run_keeps_public_things_alone(tmp_path):

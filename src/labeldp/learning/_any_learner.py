@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from sklearn.base import ClassifierMixin, clone
@@ -33,6 +34,16 @@ def fitted_copy(learner: Any, features: Any, labels: Any) -> Any:
     """A copy of a learner, fitted."""
     model = clone(learner, safe=False)
     model.fit(features, labels)
+    return model
+
+
+def in_folder_of_stage(model: Any, number: int) -> Any:
+    """A model that keeps its state in a folder, with one folder for each stage: the states differ."""
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    folder = last.get_params(deep=False).get("checkpoint") if hasattr(last, "get_params") else None
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        last.set_params(checkpoint=Path(folder) / f"stage-{number + 1}")
     return model
 
 

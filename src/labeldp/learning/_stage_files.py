@@ -17,7 +17,7 @@ from labeldp.privacy import Rows
 from labeldp.release import Answer, Release
 
 _SCHEMA = "labeldp/stages/1"
-_SETTINGS, _SPLIT = "stages.json", "split.npy"
+_SETTINGS, _SPLIT, _PRIOR = "stages.json", "split.npy", "prior"
 
 Parts = list[np.ndarray]
 
@@ -71,7 +71,7 @@ class StageFiles:
 
         Raises:
             VerificationError: One does not agree with its certificate.
-            OutputError: One is of other rows.
+            OutputError: One is of other rows, or one before it is lost.
         """
         found: list[Release] = []
         for number, rows in enumerate(parts):
@@ -81,12 +81,17 @@ class StageFiles:
             if release.certificate is None or release.certificate.draws[-1].rows != Rows.of(rows):
                 raise OutputError(f"expected the rows of the split in {self._stage(number)}, found others")
             found.append(release)
+        if late := [n + 1 for n in range(len(found), len(parts)) if self.directory and self._stage(n).exists()]:
+            raise OutputError(
+                f"expected the releases of stages one after the other in {self.directory}, found stage {late[0]} "
+                "without those before; restore a copy"
+            )
         return found
 
     def answers(self) -> list[Answer]:
         """The answer that the prior of the first stage was made from, if it paid for one."""
-        kept = [] if self.directory is None else sorted(self.directory.glob("prior-*"))
-        return [Answer.load(folder) for folder in kept[-1:]]
+        kept = self.directory is not None and (self.directory / _PRIOR).exists()
+        return [Answer.load((self.directory or Path()) / _PRIOR)] if kept else []
 
     def keep(self, number: int, release: Release) -> None:
         """Keep the release of a stage."""
@@ -94,20 +99,24 @@ class StageFiles:
             release.save(self._stage(number))
 
     def keep_answer(self, answer: Answer) -> None:
-        """Keep the answer of a prior; after one that no label responded to, it is the answer that counts."""
+        """Keep the answer of a prior; it is asked for once."""
         if self.directory is not None:
-            number = len(list(self.directory.glob("prior-*"))) + 1
-            answer.save(self.directory / f"prior-{number:03}")
+            answer.save(self.directory / _PRIOR)
 
     def _kept_split(self) -> Parts:
         """The rows of each stage as they were kept."""
         try:
             stage_of_row = np.load((self.directory or Path()) / _SPLIT, allow_pickle=False)
-            return [np.flatnonzero(stage_of_row == number) for number in range(len(self.settings["shares"]))]
         except (OSError, ValueError, EOFError):
+            stage_of_row = np.empty(0)
+        count = self.settings["rows"]
+        parts = [np.flatnonzero(stage_of_row == number) for number in range(len(self.settings["shares"]))]
+        if stage_of_row.shape != (count,) or sum(map(len, parts)) != count or not all(map(len, parts)):
             raise OutputError(
-                f"expected the split of the rows in {self.directory}, found none; restore a copy"
-            ) from None
+                f"expected the split of {count} rows into {len(parts)} stages in {self.directory}, found another; "
+                "restore a copy"
+            )
+        return parts
 
     def _stage(self, number: int) -> Path:
         return (self.directory or Path()) / f"stage-{number + 1}"

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from labeldp.errors import BudgetError
+from labeldp.errors import BudgetError, OutputError
 from labeldp.learning._soft import take_rows
 from labeldp.learning._stage_files import StageFiles
 from labeldp.learning.priors import Prior, declared_probabilities
 from labeldp.mechanisms import Randomizer
-from labeldp.privacy import LabelSpace, rest_of, row_arrays
+from labeldp.privacy import LabelSpace, Rows, law_of, rest_of, row_arrays
 from labeldp.release import Answer, Curator, Release, joined
 
 _GOES_ON = (
@@ -72,16 +72,36 @@ class StagedLabels:
         Raises:
             BudgetError: The budget does not allow them.
             EpsilonError: No integers keep that epsilon.
+            OutputError: What was kept is of another run, or a part of it is lost.
         """
         k = self.curator.space.size
-        self.respond(self.curator.space, self.rest, np.full((1, k), 1.0 / k))
-        asked = [(self.prior_cost, slice(None))] if self.prior_cost and not self.releases else []
+        law = law_of(self.respond(self.curator.space, self.rest, np.full((1, k), 1.0 / k)).channel())
+        self._check_kept(law)
+        asked = [(self.prior_cost, slice(None))] if self.prior_cost and not self.answers else []
         requests = [*asked, *((self.rest, rows) for rows in self.parts[len(self.releases) :])]
         try:
             if requests:
                 self.curator.check(requests, self.epsilon)
         except BudgetError as refusal:
             raise BudgetError(f"{refusal}{_GOES_ON if goes_on else ''}") from None
+
+    def _check_kept(self, law: Mapping[str, Any]) -> None:
+        """Refuse what was kept if it is not of this run: it would be found out after labels were drawn beside it."""
+        kept: list[Release | Answer] = [*self.releases, *self.answers]
+        certificates = [each.certificate for each in kept if each.certificate is not None]
+        about = (self.curator.name, self.curator.space)
+        if any((each.label, each.space) != about or each.parent for each in certificates):
+            raise OutputError("expected kept releases of this label, found others in the folder of the run")
+        if any(law_of(release.channel) != law for release in self.releases):
+            raise OutputError("expected kept releases of this law, found others in the folder of the run")
+        if (self.prior_cost > 0 and self.releases and not self.answers) or (self.answers and not self.prior_cost):
+            raise OutputError(
+                "expected the answer that the first stage's prior was made from beside what was released with it, and "
+                "no other, found it lost from the folder of the run; restore a copy"
+            )
+        rows = Rows.all(len(self.curator))
+        if any(a.guarantee.epsilon > self.prior_cost or a.certificate.draws[-1].rows != rows for a in self.answers):
+            raise OutputError("expected a kept answer of this prior about all rows, found another")
 
     def release(self, number: int, prior: Callable[[Any], Float[np.ndarray, "m k"]] | None) -> Release:
         """The released labels of a stage, drawn if they are not yet, and kept.
@@ -95,10 +115,11 @@ class StagedLabels:
         rows = self.parts[number]
         assumptions: tuple[str, ...] = ()
         if prior is None:
-            told = self.prior.ask(self.curator, self.features, None, self.epsilon)
-            if told.answer is not None:
+            kept = self.answers[0] if self.answers else None
+            told = self.prior.ask(self.curator, self.features, None, self.epsilon, kept)
+            if told.answer is not None and kept is None:
                 self.files.keep_answer(told.answer)
-                self.answers[:] = [told.answer]  # one that was asked before and that no label responded to says nothing
+                self.answers.append(told.answer)
             probabilities, assumptions = told.probabilities[rows], told.assumptions
         else:
             probabilities = prior(take_rows(self.features, rows))

@@ -46,7 +46,14 @@ class Prior(ABC):
     """What is known of each row's class before its label is asked for."""
 
     @abstractmethod
-    def ask(self, curator: Curator, features: Any = None, rows: object = None, epsilon: float | None = None) -> Told:
+    def ask(
+        self,
+        curator: Curator,
+        features: Any = None,
+        rows: object = None,
+        epsilon: float | None = None,
+        answer: Answer | None = None,
+    ) -> Told:
         """What is known of some rows.
 
         Args:
@@ -55,6 +62,7 @@ class Prior(ABC):
             features: Features of all the curator's rows, where the prior needs them.
             rows: Row numbers; by default all rows.
             epsilon: What the prior and the response that follows may cost together, where the prior needs labels.
+            answer: What the same prior was answered about the same rows before; it is used again, and nothing is asked.
         """
 
     def cost(self, rows: Int[np.ndarray, "m"], epsilon: float) -> float:
@@ -74,9 +82,16 @@ class UniformPrior(Prior):
         [[0.5, 0.5], [0.5, 0.5]]
     """
 
-    def ask(self, curator: Curator, features: Any = None, rows: object = None, epsilon: float | None = None) -> Told:
+    def ask(
+        self,
+        curator: Curator,
+        features: Any = None,
+        rows: object = None,
+        epsilon: float | None = None,
+        answer: Answer | None = None,
+    ) -> Told:
         """One over the number of classes."""
-        del features, epsilon
+        del features, epsilon, answer
         shape = (len(_numbers(rows, len(curator))), curator.space.size)
         return Told(np.full(shape, 1.0 / curator.space.size))
 
@@ -101,9 +116,16 @@ class GivenPrior(Prior):
 
     probabilities: Any = field(repr=False)
 
-    def ask(self, curator: Curator, features: Any = None, rows: object = None, epsilon: float | None = None) -> Told:
+    def ask(
+        self,
+        curator: Curator,
+        features: Any = None,
+        rows: object = None,
+        epsilon: float | None = None,
+        answer: Answer | None = None,
+    ) -> Told:
         """The probabilities of these rows."""
-        del features, epsilon
+        del features, epsilon, answer
         index, k = _numbers(rows, len(curator)), curator.space.size
         given = np.asarray(self.probabilities, dtype=np.float64)
         if given.shape not in ((k,), (len(curator), k)):
@@ -157,7 +179,14 @@ class ClusterPrior(Prior):
             )
         return found
 
-    def ask(self, curator: Curator, features: Any = None, rows: object = None, epsilon: float | None = None) -> Told:
+    def ask(
+        self,
+        curator: Curator,
+        features: Any = None,
+        rows: object = None,
+        epsilon: float | None = None,
+        answer: Answer | None = None,
+    ) -> Told:
         """The distributions nearest to the noisy counts; even ones where a cluster has none of these rows."""
         del features
         if epsilon is None:
@@ -167,8 +196,11 @@ class ClusterPrior(Prior):
             raise InputError(f"expected a cluster for each of the {len(curator)} rows, found {len(cells)} of them")
         index = _numbers(rows, len(curator))
         spent, count = self.cost(index, epsilon), int(cells.max()) + 1
-        query = NoisyHistogram(curator.space, spent, cells[index], count)
-        answer = curator.answer(query, index, whole=epsilon)
+        if answer is None:
+            query = NoisyHistogram(curator.space, spent, cells[index], count)
+            answer = curator.answer(query, index, whole=epsilon)
+        if answer.value.shape != (count, curator.space.size):
+            raise InputError(f"expected the counts of {count} clusters, found those of {len(answer.value)}")
         members = np.bincount(cells[index], minlength=count)
         distributions = np.where(members[:, None] > 0, answer.distributions(), 1.0 / curator.space.size)
         return Told(distributions[cells[index]], spent, answer)
@@ -212,7 +244,14 @@ class ReleasePrior(Prior):
         """What the other prior costs."""
         return self.base.cost(rows, epsilon)
 
-    def ask(self, curator: Curator, features: Any = None, rows: object = None, epsilon: float | None = None) -> Told:
+    def ask(
+        self,
+        curator: Curator,
+        features: Any = None,
+        rows: object = None,
+        epsilon: float | None = None,
+        answer: Answer | None = None,
+    ) -> Told:
         """The posterior of these rows."""
         released_rows = _numbers(self.rows, len(curator))
         if self.release.space != curator.space or len(self.release) != len(np.unique(released_rows)):
@@ -221,7 +260,7 @@ class ReleasePrior(Prior):
                 f"{len(released_rows)} rows, found {len(self.release)} of them or another space; name its rows"
             )
         index = _numbers(rows, len(curator))
-        told = self.base.ask(curator, features, index, epsilon)
+        told = self.base.ask(curator, features, index, epsilon, answer)
         place = np.full(len(curator), -1)
         place[released_rows] = np.arange(len(released_rows))
         known = place[index] >= 0
@@ -264,9 +303,16 @@ class ModelPrior(Prior):
     temperature: float = 1.0
     learned_from: Sequence[Release | Answer] = ()
 
-    def ask(self, curator: Curator, features: Any = None, rows: object = None, epsilon: float | None = None) -> Told:
+    def ask(
+        self,
+        curator: Curator,
+        features: Any = None,
+        rows: object = None,
+        epsilon: float | None = None,
+        answer: Answer | None = None,
+    ) -> Told:
         """The model's probabilities at the temperature."""
-        del epsilon
+        del epsilon, answer
         if features is None:
             raise InputError("expected features of the curator's rows, which the model predicts from, found none")
         table = indexable_rows(features)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning._any_learner import for_released_labels, going_on
+from labeldp.learning._any_learner import for_released_labels, going_on, in_folder_of_stage
 from labeldp.learning._cluster_names import ClusterNames
 from labeldp.learning._consensus import ConsensusRetraining
 from labeldp.learning._soft import ProbabilityClassifier, indexable_rows, row_count, take_rows
@@ -73,7 +73,7 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
             ``SoftmaxRegression`` (the default) or ``labeldp.learning.torch.TorchClassifier``, or any object with
             ``fit(X, release)`` and ``predict_proba``; a scikit-learn classifier is put in a
             ``ReleasedLabelClassifier``. Or a list of these, one for each stage, such as names of clusters first and a
-            network last. Learners are copied.
+            network last. Learners are copied; one with a ``checkpoint`` folder has a folder in it for each stage.
         epsilon: What the whole may cost each row.
         stages: How many stages.
         shares: The shares of the rows that the stages have; they sum to one. By default the first has 60 percent,
@@ -268,7 +268,8 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
     def _learner(self, learners: Sequence[Any], number: int, model: Any) -> Any:
         """What a stage fits: the learner of the stage before where it can go on from there, else a new copy."""
         more = going_on(model, learners[number]) if self.warm_start else None
-        return clone(learners[number], safe=False) if more is None else more
+        model = clone(learners[number], safe=False) if more is None else more
+        return in_folder_of_stage(model, number)
 
 
 def _prior_of(model: Any, space: LabelSpace, temperature: float) -> Callable[[Any], np.ndarray]:
