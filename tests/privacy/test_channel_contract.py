@@ -644,6 +644,19 @@ def test_integers_that_form_no_law_are_refused(broken):
         broken()
 
 
+@pytest.mark.parametrize("kind", [CandidateChannel, CandidateSubsetChannel])
+@pytest.mark.parametrize("classes", [3, 8, 11])
+def test_candidates_are_classes(kind, classes):
+    """A bit behind the last class is no candidate: it would be released, or read past the end of the law."""
+    kept = np.ones((2, classes), dtype=np.bool_)
+    assert kind.at(classes, 1.0, pack(kept)).sizes.tolist() == [classes, classes]
+    if classes % 8:
+        wrong = pack(kept)
+        wrong[1, -1] |= 1 << (classes % 8)
+        with pytest.raises(ValueError, match="found others"):
+            kind.at(classes, 1.0, wrong)
+
+
 def test_groups_hold_no_rows_of_their_own():
     """A group's law is the same for all its rows: a channel with candidates for each row cannot be a group."""
     channel = CandidateChannel.at(3, 1.0, candidate_rows(3))

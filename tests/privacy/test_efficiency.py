@@ -12,6 +12,7 @@ from labeldp.privacy import (
     SubsetChannel,
     estimation_size,
     pair_share,
+    prior_subset_candidates,
     total_variance,
     training_size,
     training_sizes,
@@ -79,3 +80,9 @@ def test_shares_by_row_are_by_row():
     both = Membership(*(np.array([getattr(c, n) for c in (one, two)]) for n in ("true", "other", "apart")))
     assert pair_share(both).tolist() == [float(pair_share(one)), float(pair_share(two))]
     assert total_variance(both, 4) == pytest.approx((total_variance(one, 4) + total_variance(two, 4)) / 2)
+
+
+def test_sizes_at_an_epsilon_past_all_numbers():
+    """They are one, and nothing overflows in anybody's sight."""
+    assert training_sizes(5, 800.0).tolist() == [1] * 6
+    assert prior_subset_candidates(np.full((1, 5), 0.2), 800.0)[0].tolist() == [[1]]

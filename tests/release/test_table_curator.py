@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, release_table
+from labeldp import Classes, Curator, NoisyHistogram, PriorResponse, RandomizedResponse, release_table
 from labeldp.errors import BudgetError, InputError, LabelDPError, OutputError, TableError
 from labeldp.release import Ledger, Release, accounted, joined, public_split, release_with, verify
 
@@ -163,6 +163,41 @@ def test_what_is_no_release_of_all_rows_is_not_written(table, tmp_path, ask):
     with pytest.raises(InputError, match="expected"):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
     assert not (tmp_path / "out").exists()
+
+
+def posterior_of_a_draw(curator):
+    """A release whose prior is what an earlier one of the same rows says, and the charge of which it names alone."""
+    first = curator.randomize(RandomizedResponse(SPACE, 0.5)).likelihood()
+    return curator.randomize(PriorResponse(SPACE, 0.5, first / first.sum(axis=1, keepdims=True)))
+
+
+def prior_of_an_answer(curator):
+    """A histogram, and a release whose prior it is."""
+    counts = curator.answer(NoisyHistogram(SPACE, 0.5))
+    return counts, curator.randomize(PriorResponse(SPACE, 0.5, np.tile(counts.distributions()[:1], (ROWS, 1))))
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda _, curator: posterior_of_a_draw(curator), lambda _, curator: prior_of_an_answer(curator)[1]]
+)
+def test_a_certificate_of_less_than_what_was_asked_is_not_written(table, tmp_path, ask):
+    """Epsilon 1 was spent, and a certificate that says a half would hide what the law was made from."""
+    with pytest.raises(InputError, match=r"counts all that was asked.*the charge stays"):
+        release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
+    assert not (tmp_path / "out").exists()
+    assert states(tmp_path) == [("charged", 1.0)]
+
+
+def test_an_answer_that_is_named_is_counted(table, tmp_path):
+    """The certificate has both charges, and verifies."""
+
+    def ask(_, curator):
+        counts, release = prior_of_an_answer(curator)
+        return joined([(slice(None), release)], answers=[counts])
+
+    done = release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
+    assert done.certificate.guarantee.epsilon == 1.0
+    assert verify(done.output).holds
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from labeldp._chunks import over_chunks
 from labeldp.privacy._calibration import accept, subset_weight
 from labeldp.privacy._channel import Channel, Levels, Membership, Table
 from labeldp.privacy._efficiency import training_sizes
-from labeldp.privacy._sets import pack, sizes, unpack
+from labeldp.privacy._sets import beyond, pack, sizes, unpack
 from labeldp.privacy._subset import LARGEST_TABLE, set_mask, words_for_picks
 
 _ENTRIES_PER_CHUNK = 1 << 20
@@ -63,6 +63,8 @@ class CandidateSubsetChannel(Channel):
         _worst(self.size, self.member, word)
         if self.candidates.shape[1] != (self.classes + 7) // 8 or (self.candidates.size and not self.sizes.all()):
             raise ValueError("expected at least one candidate in each row")
+        if beyond(self.candidates, self.classes):
+            raise ValueError(f"expected candidates among {self.classes} classes, found others")
 
     @classmethod
     def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:
@@ -187,7 +189,8 @@ def _pair_values(classes: int, epsilon: float) -> Float[np.ndarray, "k"]:
     ``d (m - d) / ((m - 1) (m + (e - 1) d))``.
     """
     m, d = np.arange(2, classes + 1), training_sizes(classes, epsilon)[2:]
-    return np.concatenate([[0.0], d * (m - d) / ((m - 1) * (m + np.expm1(epsilon) * d))])
+    with np.errstate(over="ignore"):
+        return np.concatenate([[0.0], d * (m - d) / ((m - 1) * (m + np.expm1(epsilon) * d))])
 
 
 @lru_cache

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int, UInt8, UInt64
 from labeldp._chunks import over_chunks
 from labeldp.privacy._calibration import accept, response_weights
 from labeldp.privacy._channel import Channel, Levels, Membership, Table
-from labeldp.privacy._sets import pack, sizes, unpack
+from labeldp.privacy._sets import beyond, pack, sizes, unpack
 
 _ENTRIES_PER_CHUNK = 1 << 20
 
@@ -51,6 +51,8 @@ class CandidateChannel(Channel):
                 raise ValueError("expected keep >= other >= 1 that use every word once")
         if self.candidates.shape[1] != (self.classes + 7) // 8 or (self.candidates.size and not self.sizes.all()):
             raise ValueError("expected at least one candidate in each row")
+        if beyond(self.candidates, self.classes):
+            raise ValueError(f"expected candidates among {self.classes} classes, found others")
 
     @classmethod
     def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:

@@ -39,7 +39,9 @@ def training_sizes(classes: int, epsilon: float) -> Int[np.ndarray, "sizes"]:
     m = np.arange(classes + 1)
     below = np.clip(np.floor(m / (np.exp(epsilon / 2) + 1)), 1, np.maximum(m - 1, 1))
     above = np.minimum(below + 1, np.maximum(m - 1, 1))
-    shares = [d * (m - d) / (m + np.expm1(epsilon) * d) for d in (below, above)]
+    with np.errstate(over="ignore"):
+        odds = np.expm1(epsilon)  # past all numbers every share is 0, and the smaller size is taken
+    shares = [d * (m - d) / (m + odds * d) for d in (below, above)]
     best: np.ndarray = np.where(shares[1] > shares[0], above, below).astype(np.int64)
     return best
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from labeldp import _checks
 from labeldp.errors import InputError, VerificationError
 from labeldp.privacy import Channel, Charge, ClusterChannel, Composition, Rows, candidate_sizes, channel_of
-from labeldp.release._certificate import Certificate, Draw
+from labeldp.release._certificate import RESTS_ON, Certificate, Draw
 from labeldp.release._ledger import Ledger, by_data
 from labeldp.release._verifying import certified, law_of_rows, read_alone
 
@@ -102,8 +102,10 @@ def accounted(
         One result for each label name of the certificates, then one for each label of each data set of each ledger.
 
     Guarantee:
-        That of ``Composition``, if it was fixed beforehand which releases would be made. Labels of other names are
-        taken for other labels. Releases of a ledger and those of certificates are not added up.
+        That of ``Composition``, if it was fixed beforehand which releases would be made. Where a prior was computed
+        from an earlier release (``ReleasePrior``), the worst number of candidates counts, which holds whatever that
+        release was. Labels of other names are taken for other labels. Releases of a ledger and those of certificates
+        are not added up.
 
     Raises:
         VerificationError: A release and its certificate do not agree, or it was drawn with the words of a test.
@@ -163,9 +165,15 @@ def _source(path: Path) -> _Source:
         return _Source(str(path), certificate, None, False)
     law = certificate.law
     whole = path.is_dir() and certificate.parent is None
-    channel = law_of_rows(path, certificate) if whole else channel_of(law)
+    known = whole and not _rests_on_another(certificate)
+    channel = law_of_rows(path, certificate) if known else channel_of(law)
     guessed = candidate_sizes(channel) is not None and not whole
     return _Source(str(path), certificate, channel, guessed)
+
+
+def _rests_on_another(certificate: Certificate) -> bool:
+    """Whether another release chose the candidates; other results of it would have chosen more, or fewer."""
+    return any(each.startswith(RESTS_ON) for each in certificate.assumptions)
 
 
 def _released(sources: Sequence[_Source], one_table: bool) -> Accounted:

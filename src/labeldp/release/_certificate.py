@@ -19,6 +19,9 @@ SCHEMA = "labeldp/certificate/1"
 #: What is declared where labels were drawn in stages.
 IN_STAGES = "which rows are of which stage does not depend on labels, but through answers and releases that are charged"
 
+#: How it is declared that a prior was computed from another release of these rows.
+RESTS_ON = "the prior was computed from"
+
 _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
 
 #: What no certificate can show.

@@ -70,7 +70,8 @@ def release_with(
         epsilon: What all that is asked costs each row's label.
         output: A folder that does not exist yet. It appears at once, complete, or not at all.
         ask: Is given the public columns (without a column, a table of no rows) and a curator whose budget is epsilon,
-            and gives one release of all rows, in their order.
+            and gives one release of all rows, in their order, whose certificate counts all that was asked (``joined``).
+            What it learned from the labels it must keep to itself until the release stands, also on disk.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
         budget: The most that may be spent on this label of this data; by default the first release sets it.
@@ -162,13 +163,19 @@ def _asked(ask: Ask, columns: pa.Table, curator: Curator, staging: Path) -> tupl
 
 
 def _whole(release: Release, curator: Curator) -> Certificate:
-    """The certificate of a release of all a curator's rows."""
+    """The certificate of a release of all a curator's rows, which says no less than what they cost.
+
+    A release may depend on all that was asked before it, so a certificate of its last draw alone would claim too much.
+    """
     certificate = release.certificate
     if certificate is None or certificate.parent is not None or len(release) != len(curator):
         raise InputError(f"expected one release of all {len(curator)} rows, found something else")
-    promised, (epsilon, delta) = certificate.guarantee, curator.spent
-    if certificate.label != curator.name or promised.epsilon > epsilon or promised.delta > delta:
-        raise InputError("expected a release of the curator that was given, found another's")
+    promised = certificate.guarantee
+    if certificate.label != curator.name or (promised.epsilon, promised.delta) != curator.spent:
+        raise InputError(
+            "expected a release of the curator that was given, whose certificate counts all that was asked, found "
+            "another; name the answers that its law was made from with joined(parts, answers=...)"
+        )
     return certificate
 
 
