@@ -9,6 +9,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from labeldp import Classes
+from labeldp.errors import InputError
+from labeldp.learning.table_stages import learn_in_stages
 from labeldp.learning.tables import open_model
 from labeldp.release import Release
 
@@ -342,6 +345,15 @@ def test_a_model_that_cannot_be_kept_leaves_the_release(stages, run, folder, mon
     assert states(folder / "t.csv.labeldp-ledger") == ["released"]
     typed = ["--model", "torch:mlp", "--epochs", "1", "--output", folder / "m"]
     assert run("learn", folder / "out", *typed).code == 0
+
+
+@pytest.mark.parametrize("setting", ["checkpoint", "report", "accelerator", "held_out", "patience", "magic"])
+def test_nothing_of_a_training_is_kept_before_the_release_stands(folder, setting):
+    """A checkpoint of a run that was interrupted would hold what labels say, and the charge would be void."""
+    given = {"model": "torch:mlp", "training": {setting: folder / "kept"}, "keep": ["a", "b"]}
+    with pytest.raises(InputError, match="must not be kept"):
+        learn_in_stages(folder / "t.csv", "y", Classes(list(CLASSES)), 1.0, folder / "out", **given)
+    assert {path.name for path in folder.iterdir()} == {"t.csv", "test.csv"}
 
 
 def test_a_column_that_gives_labels_away_is_noted_for_its_owner_alone(stages, folder):

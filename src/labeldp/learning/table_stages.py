@@ -47,6 +47,24 @@ UNIFORM, CLUSTERS, AUTO = "uniform", "clusters", "auto"
 
 _NETWORK = "torch:"
 _REHEARSED = 8
+#: Settings of training that keep nothing on disk, and by which no length of it depends on labels.
+_SETTINGS = (
+    "augment",
+    "averaging",
+    "batch_size",
+    "channels_last",
+    "correction",
+    "device",
+    "epochs",
+    "learning_rate",
+    "mixup",
+    "momentum",
+    "optimizer",
+    "precision",
+    "schedule",
+    "seed",
+    "weight_decay",
+)
 _ENDINGS: Mapping[bool, str] = {False: ".skops", True: ".safetensors"}
 
 
@@ -113,7 +131,8 @@ def learn_in_stages(
         images: For a network of images: those of the rows.
         image_column: The kept column that names the image of each row; by default they are in the order of the rows.
         features: The columns to predict from; by default all kept ones that can be of use.
-        training: For a network: arguments of ``TorchClassifier`` to use in place of the usual.
+        training: For a network: arguments of ``TorchClassifier`` to use in place of the usual. Those by which something
+            of the training would be on disk or be told before the release stands are refused.
         model_file: A file that does not exist yet; by default beside the folder.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
@@ -134,7 +153,7 @@ def learn_in_stages(
         OutputError: The folder or the model's file exists, or there is no folder to put it in.
     """
     file = check_model_path(model_path(Path(output), model, Path(model_file) if model_file else None))
-    _check(model, prior, images)
+    _check(model, prior, images, training or {})
     given = None if prior in (UNIFORM, CLUSTERS) else _probabilities(Path(prior), space)
     made: list[tuple[_Columns | _Network, MultiStage]] = []
 
@@ -169,8 +188,13 @@ def learn_in_stages(
     return Staged(done, kept, kept.save(file), staged.stages_, MappingProxyType(dict(student.left_out)))
 
 
-def _check(model: str, prior: str, images: Images | None) -> None:
+def _check(model: str, prior: str, images: Images | None, training: Mapping[str, Any]) -> None:
     """Refuse what does not fit together before a label is read."""
+    if others := sorted(set(training) - set(_SETTINGS)):
+        raise InputError(
+            f"expected settings of training among {', '.join(_SETTINGS)}, found {others[0]!r}: what is learned from "
+            "labels must not be kept, or be told, before their release stands"
+        )
     network = model.startswith(_NETWORK)
     if not network and model not in METHODS:
         raise InputError(f"expected a model among {', '.join(METHODS)}, or a network ({_NETWORK}...), found {model!r}")
