@@ -3,6 +3,7 @@
 import gzip
 import re
 import struct
+import sys
 
 import numpy as np
 import pandas as pd
@@ -354,6 +355,18 @@ def test_nothing_of_a_training_is_kept_before_the_release_stands(folder, setting
     with pytest.raises(InputError, match="must not be kept"):
         learn_in_stages(folder / "t.csv", "y", Classes(list(CLASSES)), 1.0, folder / "out", **given)
     assert {path.name for path in folder.iterdir()} == {"t.csv", "test.csv"}
+
+
+@pytest.mark.parametrize("command", ["learn", "stages"])
+def test_without_pytorch_it_says_what_to_install(run, stages, folder, monkeypatch, command):
+    """Before a label is drawn; models of scikit-learn do not need it."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in [name for name in sys.modules if re.match(r"labeldp\.learning\.(_?torch)", name)]:
+        monkeypatch.delitem(sys.modules, name)
+    typed = ["--model", "torch:mlp", "--output", folder / "m"]
+    done = stages() if command == "stages" else run("learn", folder / "shared", *typed)
+    assert done.code == 1
+    assert "pip install 'labeldp[torch]'" in done.err
 
 
 def test_a_column_that_gives_labels_away_is_noted_for_its_owner_alone(stages, folder):

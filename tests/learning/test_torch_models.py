@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -16,7 +17,7 @@ from safetensors.torch import save_file  # noqa: E402
 from labeldp import Classes, Curator, RandomizedResponse, Release  # noqa: E402
 from labeldp.errors import InputError, OutputError  # noqa: E402
 from labeldp.learning.images import Images  # noqa: E402
-from labeldp.learning.tables import TableModel, open_model  # noqa: E402
+from labeldp.learning.tables import TableModel, evaluate, open_model  # noqa: E402
 from labeldp.learning.torch import NetworkModel, learn_network, learner_of, network_of, trained_model  # noqa: E402
 
 torch.set_num_threads(1)
@@ -259,8 +260,18 @@ REFUSED = {
         {"model": "torch:inception", "images": Images(pixels(), tuple("ab" * 20)), "image_column": "file"},
         "the names of images in a public column 'file'",
     ),
+    "a column of names, and no images": ({"model": "torch:mlp", "image_column": "town"}, "the column 'town' names"),
     "an unknown method": ({"model": "torch:mlp", "method": "em"}, "a method of networks among likelihood"),
 }
+
+
+def test_what_does_not_fit_a_model_is_not_judged(small, tmp_path):
+    """Images for a model of columns, or a column that names images which are not there."""
+    pq.write_table(columns().append_column("y", pa.array(["no", "yes"] * (ROWS // 2))), tmp_path / "t.parquet")
+    assert evaluate(small, tmp_path / "t.parquet", "y", public=True).rows == ROWS
+    for given, message in (({"images": Images(pixels())}, "no images"), ({"image_column": "town"}, "found none")):
+        with pytest.raises(InputError, match=message):
+            evaluate(small, tmp_path / "t.parquet", "y", public=True, **given)
 
 
 @pytest.fixture(scope="module")

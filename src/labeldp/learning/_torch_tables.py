@@ -72,6 +72,8 @@ def network_of(
     if takes is None or not model.startswith(PREFIX):
         known = ", ".join(PREFIX + name for name in ENCODERS)
         raise InputError(f"expected a model among {known}, found {model!r}")
+    if image_column is not None and images is None:
+        raise InputError(f"expected images that the column {image_column!r} names, found none; name them (--images)")
     if (images is not None) != (takes is PixelEncoder):
         found = "images" if images is not None else "none"
         raise InputError(f"expected images for a model of images and for no other (--images), found {found}")

@@ -353,6 +353,8 @@ def evaluate(
         labels, table = Release.load(source), public_columns(source)
         _check_other(model.certificate, labels.certificate, label)
     if images is None:
+        if image_column is not None:
+            raise InputError(f"expected images that the column {image_column!r} names, found none (--images)")
         return scores(labels, model.predict_proba(table))
     if isinstance(model, TableModel):
         raise InputError("expected no images for a model of columns, found some; leave them out")
