@@ -3,6 +3,8 @@
 import csv
 import gzip
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -134,6 +136,26 @@ def test_what_the_machine_or_the_user_stops_costs_nothing(table, tmp_path, probl
     assert states(tmp_path) == [("void", 1.0)]
     assert list(tmp_path.glob("*out*")) + list(tmp_path.glob(".out*")) == []
     assert release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[]).spent == (1.0, 0.0)
+
+
+def test_what_was_killed_is_settled_by_the_next(table, tmp_path):
+    """Killed after a draw, a run leaves a charge that is not settled; the next finds that nothing left."""
+    code = f"""
+import os
+from labeldp import Classes, RandomizedResponse
+from labeldp.release import release_with
+space = Classes(["zq-a", "zq-b", "zq-c"])
+def ask(_, curator):
+    curator.randomize(RandomizedResponse(space, 1.0))
+    os._exit(9)
+release_with({str(table)!r}, "y", space, 1.0, {str(tmp_path / "out")!r}, ask, keep=[])
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    assert states(tmp_path) == [("charged", 1.0)]
+    assert len(list(tmp_path.glob(".out*"))) == 1
+    assert release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[]).spent == (1.0, 0.0)
+    assert states(tmp_path) == [("void", 1.0), ("released", 1.0)]
+    assert list(tmp_path.glob(".out*")) == []
 
 
 def test_a_failure_before_a_draw_costs_nothing(table, tmp_path):
