@@ -630,6 +630,10 @@ def test_a_channel_comes_back_from_its_plain_law(case):
         lambda: subsets_of_candidates(member=(1 << 64, 1 << 64, 1 << 62, 1 << 63)),
         lambda: subsets_of_candidates(candidates=pack(np.array([[True, False, False], [False, False, False]]))),
         lambda: subsets_of_candidates(candidates=np.zeros((1, 2), dtype=np.uint8)),
+        lambda: subsets_of_candidates(
+            member=(1 << 64, 1 << 64, (1 << 63) + (1 << 61), subsets_of_candidates().member[3])
+        ),
+        lambda: subsets_of_candidates(member=(*subsets_of_candidates().member[:3], 1 << 63)),
         lambda: GroupedChannel(3, (), (), np.array([0])),
         lambda: GroupedChannel(3, (ResponseChannel.at(3, 1.0),), (1,), np.array([1])),
         lambda: GroupedChannel(3, (ResponseChannel.at(3, 1.0),), (1,), np.array([-1])),

@@ -14,6 +14,8 @@ import pytest
 
 from labeldp import Certificate, Classes, Curator, Guarantee, Interval, RandomizedResponse, SubsetResponse, verify
 from labeldp.errors import VerificationError
+from labeldp.learning.priors import ReleasePrior, UniformPrior
+from labeldp.learning.stages import MultiStage
 from labeldp.release import release_table
 
 mpmath.mp.dps = 60
@@ -79,6 +81,9 @@ def worst_ratio(law):
             return max(one / two for one, two in zip(given_a, given_b, strict=True))
         case "candidates":
             return max(candidate_ratio(int(law["keep"][m]), int(law["other"][m]), m, word) for m in range(1, k + 1))
+        case "candidate-subset":
+            laws = zip(law["size"], law["member"], range(k + 1), strict=True)
+            return max(subset_ratio(int(d), int(member), m, word) for d, member, m in laws if m > 1)
         case "grouped":
             pairs = zip(law["channels"], law["repeats"], strict=True)
             return max(worst_ratio(channel) ** int(repeat) for channel, repeat in pairs)
@@ -92,6 +97,15 @@ def candidate_ratio(keep, other, m, word):
     rows.append([usual] * (m - 1) + [word - (m - 1) * usual])
     assert all(sum(row) == word for row in rows)
     return max(Fraction(one[j], two[j]) for one in rows for two in rows for j in range(m))
+
+
+def subset_ratio(size, member, m, word):
+    """The same for subsets of ``m`` candidates: two of them, or one of them and a class outside."""
+    inside = Fraction(member, word * math.comb(m - 1, size - 1))
+    other = Fraction(word - member, word * math.comb(m - 1, size))
+    outside = (size * inside + (m - size) * other) / m
+    assert math.comb(m, size) * outside == 1
+    return max(one / two for one in (inside, other, outside) for two in (inside, other, outside))
 
 
 def assert_follows(body):
@@ -121,12 +135,12 @@ def test_the_guarantee_of_units_follows_from_the_text(unit_folder):
     assert read(unit_folder)["guarantee"]["unit"] != "row"
 
 
-@pytest.mark.parametrize("mechanism", ["auto", "randomized-response", "subset", "bits", "prior"])
+@pytest.mark.parametrize("mechanism", ["auto", "randomized-response", "subset", "bits", "prior", "prior-subset"])
 @pytest.mark.parametrize("epsilon", [0.01, 2.0, 20.0])
 def test_the_guarantee_of_a_table_follows_from_the_text(write_table, columns, space, tables, mechanism, epsilon):
     """So does that of a table on disk, at small and large epsilon, and it is at most what was asked for."""
     source = write_table(tables / "t.parquet", columns)
-    prior = "prior_" if mechanism == "prior" else None
+    prior = "prior_" if mechanism.startswith("prior") else None
     release_table(source, "colour", space, epsilon, tables / "o", keep=["id"], mechanism=mechanism, prior=prior)
     body = read(tables / "o")
     assert_follows(body)
@@ -320,3 +334,25 @@ def test_bytes_that_are_no_text_are_no_certificate(space, labels, tmp_path):
     (folder / "certificate.json").mkdir()
     assert not verify(folder).holds
     assert not verify(tmp_path / "nowhere").holds
+
+
+def test_what_a_prior_rests_on_is_said_beside_the_guarantee(space, labels):
+    """A prior from an earlier release of the same rows: nobody is told that the later epsilon is all that it costs.
+
+    Whoever takes the words out makes the certificate contradict itself.
+    """
+    curator = Curator(labels, space, budget=3.0)
+    first = curator.randomize(RandomizedResponse(space, 2.0))
+    stages = [MultiStage(epsilon=1.0, stages=1, prior=prior) for prior in (ReleasePrior(first), UniformPrior())]
+    rests, alone = (each.fit(np.eye(60), Curator(labels, space, budget=9.0)).release_.certificate for each in stages)
+    assert alone.sentence == alone.guarantee.sentence()
+    assert rests.sentence.startswith(rests.guarantee.sentence())
+    assert "what both cost adds up" in rests.sentence
+    text = rests.to_json()
+    assert Certificate.from_json(text) == rests
+    for body in (
+        changed(json.loads(text), ["guarantee", "sentence"], alone.sentence),
+        changed(json.loads(text), ["assumptions"], [5]),
+    ):
+        with pytest.raises(VerificationError):
+            Certificate.from_json(json.dumps(body))

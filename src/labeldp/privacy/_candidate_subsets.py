@@ -208,6 +208,9 @@ def _weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int, ...], 
 def _worst(size: tuple[int, ...], member: tuple[int, ...], word: int) -> Fraction:
     """The largest odds of a law; kept, since each part of a release is a channel of that law.
 
+    Weights are the largest whose odds are at most an epsilon, so one more at any number of candidates would be more
+    than the worst. A law with a smaller one has the same epsilon, and is none that was drawn with.
+
     Raises:
         ValueError: The integers form no law.
     """
@@ -218,7 +221,10 @@ def _worst(size: tuple[int, ...], member: tuple[int, ...], word: int) -> Fractio
         if not (1 <= size[m] < m and 0 < member[m] < word and _odds(m, size[m], member[m], word) >= 1):
             raise ValueError("expected subsets of some but not all candidates that favour the true class")
         found.append(_odds(m, size[m], member[m], word))
-    return max(found, default=Fraction(1))
+    worst = max(found, default=Fraction(1))
+    if any(member[m] + 1 < word and _odds(m, size[m], member[m] + 1, word) <= worst for m in range(2, len(size))):
+        raise ValueError("expected each weight as large as the worst odds allow, so that a law has one form")
+    return worst
 
 
 def _odds(m: int, size: int, member: int, word: int) -> Fraction:

@@ -12,7 +12,7 @@ from pathlib import Path
 from labeldp import _checks
 from labeldp.errors import InputError, VerificationError
 from labeldp.privacy import Channel, Charge, ClusterChannel, Composition, Rows, candidate_sizes, channel_of
-from labeldp.release._certificate import RESTS_ON, Certificate, Draw
+from labeldp.release._certificate import Certificate, Draw
 from labeldp.release._ledger import Ledger, by_data
 from labeldp.release._verifying import certified, law_of_rows, read_alone
 
@@ -156,7 +156,11 @@ def _is_database(path: Path) -> bool:
 
 
 def _source(path: Path) -> _Source:
-    """A release; a part has not all rows that were drawn, so they do not tell the fewest candidates."""
+    """A release and its law.
+
+    A part has not all rows that were drawn, so they do not tell the fewest candidates; and where another release chose
+    the candidates, other results of it would have chosen others.
+    """
     try:
         certificate = certified(path) if path.is_dir() else read_alone(path)
     except VerificationError as problem:
@@ -165,15 +169,10 @@ def _source(path: Path) -> _Source:
         return _Source(str(path), certificate, None, False)
     law = certificate.law
     whole = path.is_dir() and certificate.parent is None
-    known = whole and not _rests_on_another(certificate)
+    known = whole and not certificate.rests_on_another
     channel = law_of_rows(path, certificate) if known else channel_of(law)
     guessed = candidate_sizes(channel) is not None and not whole
     return _Source(str(path), certificate, channel, guessed)
-
-
-def _rests_on_another(certificate: Certificate) -> bool:
-    """Whether another release chose the candidates; other results of it would have chosen more, or fewer."""
-    return any(each.startswith(RESTS_ON) for each in certificate.assumptions)
 
 
 def _released(sources: Sequence[_Source], one_table: bool) -> Accounted:

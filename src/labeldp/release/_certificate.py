@@ -22,6 +22,11 @@ IN_STAGES = "which rows are of which stage does not depend on labels, but throug
 #: How it is declared that a prior was computed from another release of these rows.
 RESTS_ON = "the prior was computed from"
 
+_ADDS_UP = (
+    " This is what it adds to an earlier release, which its prior was computed from: in rows that they share, what "
+    "both cost adds up."
+)
+
 _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
 
 #: What no certificate can show.
@@ -119,8 +124,15 @@ class Certificate:
 
     @property
     def sentence(self) -> str:
-        """The guarantee in one plain sentence; where the words were a test's, that nothing is promised."""
-        return self.guarantee.sentence() if self.private else _NOT_PRIVATE
+        """The guarantee in plain words; where the words were a test's, that nothing is promised."""
+        if not self.private:
+            return _NOT_PRIVATE
+        return f"{self.guarantee.sentence()}{_ADDS_UP if self.rests_on_another else ''}"
+
+    @property
+    def rests_on_another(self) -> bool:
+        """Whether its prior was computed from another release, whose charge is not among these."""
+        return any(each.startswith(RESTS_ON) for each in self.assumptions)
 
     def to_json(self) -> str:
         """The certificate as text, with sorted keys."""
