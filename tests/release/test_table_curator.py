@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import signal
 import struct
 import subprocess
 import sys
@@ -156,6 +157,50 @@ release_with({str(table)!r}, "y", space, 1.0, {str(tmp_path / "out")!r}, ask, ke
     assert release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[]).spent == (1.0, 0.0)
     assert states(tmp_path) == [("void", 1.0), ("released", 1.0)]
     assert list(tmp_path.glob(".out*")) == []
+
+
+KILLED = """
+import os, signal, sys
+import labeldp.release._table_curator as module
+from labeldp import Classes, RandomizedResponse
+
+place, moment = sys.argv[1:]
+space, finish = Classes(["zq-a", "zq-b", "zq-c"]), module.finish
+
+def die(now):
+    if now == moment:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def ask(_, curator):
+    return curator.randomize(RandomizedResponse(space, 1.0))
+
+def finish_or_die(*given):
+    die("when all is written")
+    finish(*given)
+    die("when it stands")
+
+module.finish = finish_or_die
+module.release_with(f"{place}/t.csv", "y", space, 1.0, f"{place}/out", ask, keep=["id"])
+"""
+
+
+@pytest.mark.parametrize("moment", ["when all is written", "when it stands"])
+def test_killed_at_the_end_a_release_is_charged_for_if_it_left(table, tmp_path, moment):
+    """Without a chance to clean up: what stands is charged for, and what does not stand left nothing at all."""
+    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path, moment], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert states(tmp_path) == [("charged", 1.0)]
+    Ledger(tmp_path / "t.csv.labeldp-ledger").settle()
+    stands = moment == "when it stands"
+    assert states(tmp_path) == [("released" if stands else "void", 1.0)]
+    assert list(tmp_path.glob(".out*")) == []
+    assert (tmp_path / "out").exists() == stands
+    if stands:
+        assert verify(tmp_path / "out").holds
+        with pytest.raises(BudgetError):
+            release_with(table, "y", SPACE, 1.0, tmp_path / "again", once, keep=["id"])
+    else:
+        assert release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=["id"]).spent == (1.0, 0.0)
 
 
 def test_a_failure_before_a_draw_costs_nothing(table, tmp_path):

@@ -22,6 +22,7 @@ from labeldp.release import MECHANISMS, PRIOR, Ledger, ledger_path, release_tabl
 CASES = {
     **{name: {"mechanism": name} for name in MECHANISMS},
     PRIOR: {"mechanism": PRIOR, "prior": "prior_"},
+    "prior-subset": {"mechanism": "prior-subset", "prior": "prior_"},
     "unit": {"unit": "person"},
     "unit bits": {"unit": "person", "mechanism": "bits"},
 }
