@@ -142,6 +142,16 @@ def test_answers_that_stages_used_are_charged_once(tmp_path):
         joined(staged(Curator(LABELS, SPACE)), answers=[histogram, histogram])
 
 
+def test_answers_of_other_assumptions_are_refused():
+    """One guarantee stands for all: what one answer rests on would be lost behind another that rests on nothing."""
+    curator = Curator(LABELS, SPACE, budget=9.0)
+    plain, of_cells = (curator.answer(NoisyHistogram(SPACE, 0.5, cells)) for cells in (None, np.arange(240) % 2))
+    parts = staged(curator)
+    for answers in ([plain, of_cells], [of_cells, plain]):
+        with pytest.raises(InputError, match="the same assumptions"):
+            joined(parts, answers=answers)
+
+
 def test_parts_keep_the_answers_that_they_were_made_from(tmp_path):
     """A part of two charges has both in the whole."""
     curator = Curator(LABELS, SPACE, budget=1.0)
