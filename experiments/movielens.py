@@ -250,9 +250,9 @@ def answered(labels: np.ndarray, asked: np.ndarray, epsilon: float) -> tuple[np.
 
 PARTS: tuple[tuple[tuple[str, ...], Callable[[Job], Iterator[Learned]]], ...] = (
     (("1st plain", "1st likelihood", "1st factorization"), one_stage),
+    (("questions",), questions),
     (("2st plain",), two_stages),
     (("2st likelihood", "2st factorization"), two_likely_stages),
-    (("questions",), questions),
     (("questions, numbers alone",), functools.partial(questions, bare=True)),
 )
 FREE = (("network", "factorization", "factorization, numbers alone"), no_privacy)
