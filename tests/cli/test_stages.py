@@ -94,9 +94,11 @@ def test_stages_shares_and_files_are_as_asked_for(stages, folder):
     assert (folder / "ledger").exists()
     assert not (folder / "t.csv.labeldp-ledger").exists()
     draws = Release.load(folder / "out").certificate.draws
-    assert [draw.mechanism for draw in draws] == ["prior"] * 3
-    again = stages(stages=1, features="a", output=folder / "two", ledger=folder / "ledger", keep="a", budget=6)
+    assert [draw.mechanism for draw in draws] == ["prior-subset"] * 3
+    options = {"features": "a", "ledger": folder / "ledger", "keep": "a", "response": "prior"}
+    again = stages(stages=1, output=folder / "two", budget=6, **options)
     assert "epsilon 6 of 6" in again.out
+    assert [draw.mechanism for draw in Release.load(folder / "two").certificate.draws] == ["prior"]
 
 
 def test_a_prior_comes_from_a_file_or_from_clusters(stages, folder):
@@ -111,7 +113,7 @@ def test_a_prior_comes_from_a_file_or_from_clusters(stages, folder):
     done = stages(prior="clusters", clusters=6, output=folder / "clusters", budget=9)
     assert done.code == 0, done.err
     certificate = Release.load(folder / "clusters").certificate
-    assert [draw.mechanism for draw in certificate.draws] == ["noisy-histogram", "prior", "prior"]
+    assert [draw.mechanism for draw in certificate.draws] == ["noisy-histogram", "prior-subset", "prior-subset"]
     assert certificate.guarantee.epsilon <= 3.0
     assert "6 of 9" in done.out or "9 of 9" in done.out
 
@@ -243,6 +245,7 @@ BAD = {
     "no stages": {"stages": 0},
     "more stages than rows": {"stages": 301},
     "an unknown model": {"model": "forest"},
+    "an unknown response": {"response": "magic"},
     "an unknown network": {"model": "torch:forest"},
     "a network of images without any": {"model": "torch:inception"},
     "epochs of a model that has none": {"model": "softmax", "epochs": 3},

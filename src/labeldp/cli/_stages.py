@@ -39,6 +39,10 @@ def stages(
     features: Annotated[
         list[str] | None, typer.Option(help="Kept columns to predict from, a,b,c; default: all that can be of use.")
     ] = None,
+    response: Annotated[
+        str,
+        typer.Option(help="subset: sets of classes among a row's candidates; prior: single classes, as in the paper."),
+    ] = "subset",
     prior: Annotated[
         str,
         typer.Option(
@@ -84,6 +88,7 @@ def stages(
             output,
             stages=stages,
             model=model,
+            response=response,
             prior=prior,
             clusters=clusters,
             images=read_images_at(images),

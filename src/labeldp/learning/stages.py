@@ -32,7 +32,7 @@ __all__ = ["ClusterNames", "ConsensusRetraining", "MultiStage", "Stage"]
 Response = Literal["prior", "subset"]
 On = Literal["all", "last"]
 
-_RESPONSES: Mapping[str, Callable[[LabelSpace, float, np.ndarray], Randomizer]] = MappingProxyType(
+RESPONSES: Mapping[str, Callable[[LabelSpace, float, np.ndarray], Randomizer]] = MappingProxyType(
     {"prior": PriorResponse, "subset": PriorSubsetResponse}
 )
 
@@ -206,7 +206,7 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
         features, count = indexable_rows(X), _checks.whole(self.stages, "stages", 1, 1000)
         if row_count(features) != len(y):
             raise InputError(f"expected features of the curator's {len(y)} rows, found {row_count(features)} rows")
-        for name, found, known in (("response", self.response, _RESPONSES), ("on", self.on, get_args(On))):
+        for name, found, known in (("response", self.response, RESPONSES), ("on", self.on, get_args(On))):
             if found not in known:
                 raise InputError(f"expected {name} among {', '.join(known)}, found {found!r}")
         prior = UniformPrior() if self.prior is None else self.prior
@@ -226,7 +226,7 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
             parts,
             prior,
             epsilon,
-            _RESPONSES[self.response],
+            RESPONSES[self.response],
             files,
             files.releases(parts),
             files.answers(),

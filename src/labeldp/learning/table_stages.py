@@ -31,7 +31,7 @@ try:
     from labeldp.learning.clusters import cluster, suggested_count
     from labeldp.learning.images import Images
     from labeldp.learning.priors import ClusterPrior, GivenPrior, Prior, UniformPrior
-    from labeldp.learning.stages import MultiStage, Stage
+    from labeldp.learning.stages import RESPONSES, MultiStage, Stage
     from labeldp.learning.tables import METHODS, TableModel, estimators_of
 except ModuleNotFoundError as missing:
     raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[learn]'") from None
@@ -101,6 +101,7 @@ def learn_in_stages(
     *,
     stages: int = 2,
     model: str = "softmax",
+    response: str = "subset",
     prior: str = UNIFORM,
     clusters: str = AUTO,
     images: Images | None = None,
@@ -124,6 +125,8 @@ def learn_in_stages(
         output: The folder of the release, which does not exist yet.
         stages: How many stages; see ``MultiStage``.
         model: ``"softmax"``, ``"boosting"`` or a network such as ``"torch:convolutional"``.
+        response: ``"subset"``: labels are sets of classes among a row's candidates, which teach most; ``"prior"``:
+            single classes, as the authors of stages have them.
         prior: Of the first stage: ``"uniform"``; ``"clusters"``, from noisy counts of classes in clusters, which a
             trusted curator is asked for with part of epsilon; or a public file with a column for each class, and one
             row, or one for each of the table.
@@ -153,7 +156,7 @@ def learn_in_stages(
         OutputError: The folder or the model's file exists, or there is no folder to put it in.
     """
     file = check_model_path(model_path(Path(output), model, Path(model_file) if model_file else None))
-    _check(model, prior, images, training or {})
+    _check(model, response, prior, images, training or {})
     given = None if prior in (UNIFORM, CLUSTERS) else _probabilities(Path(prior), space)
     made: list[tuple[_Columns | _Network, MultiStage]] = []
 
@@ -166,7 +169,9 @@ def learn_in_stages(
         else:
             student = _Columns.of(model, table, features)
         first = _prior(prior, given, clusters, student, len(curator), space, epsilon)
-        staged = MultiStage(student.learner, epsilon, stages=stages, prior=first).fit(student.features, curator)
+        staged = MultiStage(student.learner, epsilon, stages=stages, response=response, prior=first).fit(  # type: ignore[arg-type]
+            student.features, curator
+        )
         made.append((student, staged))
         return staged.release_
 
@@ -188,13 +193,15 @@ def learn_in_stages(
     return Staged(done, kept, kept.save(file), staged.stages_, MappingProxyType(dict(student.left_out)))
 
 
-def _check(model: str, prior: str, images: Images | None, training: Mapping[str, Any]) -> None:
+def _check(model: str, response: str, prior: str, images: Images | None, training: Mapping[str, Any]) -> None:
     """Refuse what does not fit together before a label is read."""
     if others := sorted(set(training) - set(_SETTINGS)):
         raise InputError(
             f"expected settings of training among {', '.join(_SETTINGS)}, found {others[0]!r}: what is learned from "
             "labels must not be kept, or be told, before their release stands"
         )
+    if response not in RESPONSES:
+        raise InputError(f"expected response among {', '.join(RESPONSES)}, found {response!r}")
     network = model.startswith(_NETWORK)
     if not network and model not in METHODS:
         raise InputError(f"expected a model among {', '.join(METHODS)}, or a network ({_NETWORK}...), found {model!r}")
