@@ -1,12 +1,15 @@
 """Each broken version of the package in ``mutants.toml`` is killed by the tests that it names."""
 
 import importlib.util
+import json
 import os
+import queue
 import shutil
 import subprocess
 import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,31 +21,75 @@ PREFIX = "test_the_mutant_is_killed["
 PASSED, FAILED = 0, 1  # the exit codes of pytest; others are crashes and collection errors, which kill nothing
 
 
-def run(folder, tests):
-    """Run tests against the package in a folder, with its own compiled functions."""
-    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": path, "NUMBA_CACHE_DIR": str(folder / "numba"), "PYTEST_ADDOPTS": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@dataclass(frozen=True)
+class Result:
+    """How a run of pytest ended, and what it printed."""
+
+    code: int
+    printed: str
 
 
-def copied(folder):
-    """A copy of the package, which is what a process with this folder on its path imports."""
-    shutil.copytree(PACKAGE, folder / "labeldp", ignore=shutil.ignore_patterns("__pycache__"))
-    found = subprocess.run(
-        [sys.executable, "-c", "import importlib.util as u; print(u.find_spec('labeldp').origin)"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert Path(found.stdout.strip()) == folder / "labeldp" / "__init__.py"
-    return folder
+class Bench:
+    """A copy of the package that is broken and mended again and again, and a process that runs tests against it.
+
+    Functions that are compiled for one mutant serve the next ones: all but those of mutants in compiled functions.
+    """
+
+    def __init__(self, folder):
+        self.folder = folder
+        shutil.copytree(PACKAGE, folder / "labeldp", ignore=shutil.ignore_patterns("__pycache__"))
+        self.server = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("server.py")],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, tests, compiled="compiled"):
+        """Run tests against the copy as it is."""
+        output = self.folder / "printed.txt"
+        request = {"folder": self.folder, "compiled": self.folder / compiled, "output": output}
+        self.server.stdin.write(
+            json.dumps({name: str(path) for name, path in request.items()} | {"tests": tests}) + "\n"
+        )
+        self.server.stdin.flush()
+        code = int(self.server.stdout.readline())
+        return Result(code, output.read_text(encoding="utf-8", errors="replace"))
+
+    def tried(self, mutant):
+        """What the tests of a mutant say once its edits are made."""
+        files = {edit["file"]: self.folder / "labeldp" / edit["file"] for edit in mutant["edits"]}
+        try:
+            for edit in mutant["edits"]:
+                file = files[edit["file"]]
+                text = file.read_text(encoding="utf-8")
+                assert text.count(edit["old"]) == 1, f"the text of {edit['file']} has changed: write the mutant anew"
+                file.write_text(text.replace(edit["old"], edit["new"]), encoding="utf-8")
+                os.utime(file, (MUTANTS.index(mutant),) * 2)  # no two mutants of a file are taken for one
+            own = any(name.endswith("_kernels.py") for name in files)
+            return self.run(mutant["tests"], f"compiled-{mutant['name']}" if own else "compiled")
+        finally:
+            for name, file in files.items():
+                shutil.copy2(PACKAGE / name, file)
+
+    def close(self):
+        """End the process."""
+        self.server.stdin.close()
+        self.server.wait()
+        self.server.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def benches(tmp_path_factory):
+    """Benches that nobody works at, one for each processor."""
+    free = queue.SimpleQueue()
+    made = [Bench(tmp_path_factory.mktemp("bench")) for _ in range(os.cpu_count())]
+    for bench in made:
+        free.put(bench)
+    yield free
+    for bench in made:
+        bench.close()
 
 
 def test_the_table_is_well_formed():
@@ -62,31 +109,32 @@ def test_the_table_is_well_formed():
 
 
 @pytest.mark.slow
-def test_the_package_as_it_is_passes(tmp_path):
+def test_the_package_as_it_is_passes(benches):
     """The tests that kill mutants pass on an unchanged copy, so that a failure is the mutant's doing."""
     tests = sorted({test for mutant in MUTANTS for test in mutant["tests"]})
-    result = run(copied(tmp_path), tests)
-    assert result.returncode == PASSED, result.stdout[-3000:] + result.stderr[-1000:]
-
-
-def tried(mutant, folder):
-    """What the tests of a mutant say once its edits are made."""
-    copied(folder)
-    for edit in mutant["edits"]:
-        file = folder / "labeldp" / edit["file"]
-        text = file.read_text(encoding="utf-8")
-        assert text.count(edit["old"]) == 1, f"the text of {edit['file']} has changed: write the mutant anew"
-        file.write_text(text.replace(edit["old"], edit["new"]), encoding="utf-8")
-    return run(folder, mutant["tests"])
+    bench = benches.get()
+    try:
+        result = bench.run(tests)
+    finally:
+        benches.put(bench)
+    assert result.code == PASSED, result.printed[-4000:]
 
 
 @pytest.fixture(scope="module")
-def trials(request, tmp_path_factory):
+def trials(request, benches):
     """The trials of all mutants that were selected, several at a time."""
     chosen = [item.callspec.params["mutant"] for item in request.session.items if item.name.startswith(PREFIX)]
+
+    def tried(mutant):
+        bench = benches.get()
+        try:
+            return bench.tried(mutant)
+        finally:
+            benches.put(bench)
+
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
-        yield {mutant["name"]: pool.submit(tried, mutant, tmp_path_factory.mktemp("mutant")) for mutant in chosen}
+        yield {mutant["name"]: pool.submit(tried, mutant) for mutant in chosen}
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -96,6 +144,6 @@ def trials(request, tmp_path_factory):
 def test_the_mutant_is_killed(mutant, trials):
     """With its edits made, at least one of its tests fails, by an assertion or an error inside the test."""
     result = trials[mutant["name"]].result()
-    assert result.returncode == FAILED, result.stdout[-3000:] + result.stderr[-1000:]
-    assert " failed" in result.stdout
-    assert "error" not in result.stdout.splitlines()[-1]
+    assert result.code == FAILED, result.printed[-4000:]
+    assert " failed" in result.printed
+    assert "error" not in result.printed.splitlines()[-1]
