@@ -170,6 +170,8 @@ def test_images_in_the_order_of_rows(stages, run, folder):
     source = {"source": folder / "train-labels-idx1-ubyte.gz", "label": "label", "classes": "0,1", "keep": "none"}
     done = stages(epsilon=8, budget=16, **source, **network)
     assert done.code == 0, done.err
+    assert "the images of the rows are public" in Release.load(folder / "out").certificate.assumptions
+    assert run("verify", folder / "out").code == 0
     given = ["--label", "label", "--classes", "0,1", "--keep", "none", "--epsilon", "8", "--output", folder / "shared"]
     assert run("release", source["source"], *given).code == 0
     typed = [part for name, value in network.items() for part in (f"--{name.replace('_', '-')}", value)]

@@ -1,5 +1,6 @@
 """Learning in stages: each label is asked for once, with a prior from labels that were released before."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -29,10 +30,12 @@ from labeldp.learning.priors import (
     ClusterPrior,
     GivenPrior,
     ReleasePrior,
+    UniformPrior,
     tempered,
 )
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
 from labeldp.learning.stages import ClusterNames, MultiStage
+from labeldp.mechanisms import NoisyHistogram
 from labeldp.release import Answer
 
 SPACE = Classes(["a", "b", "c", "d"])
@@ -680,7 +683,33 @@ def test_counts_that_are_kept_are_used_again_and_not_asked_for_twice(tmp_path, m
     np.testing.assert_array_equal(model.release_.channel.candidates[first], wanted[first])
 
 
-@pytest.mark.parametrize("lost", ["prior", "stage-1", "law", "row", "stage", "fewer"])
+class Hiding(UniformPrior):
+    """A prior that asks for counts, and may say so."""
+
+    def __init__(self, told, cost):
+        self.told, self.said = told, cost
+
+    def cost(self, *_):
+        """What it says that it costs."""
+        return self.said
+
+    def ask(self, curator, *_):
+        """Counts of epsilon 0.5."""
+        counted = curator.answer(NoisyHistogram(SPACE, 0.5, CODES, 4), whole=2.0)
+        return dataclasses.replace(super().ask(curator), answer=counted if self.told else None)
+
+
+@pytest.mark.parametrize(("told", "cost"), [(False, 0.0), (True, 0.0), (True, 0.4)])
+def test_a_prior_that_draws_more_than_it_tells_is_refused(told, cost, monkeypatch):
+    """No label responds then: the certificate would say less than what was spent."""
+    drawn = []
+    monkeypatch.setattr(Curator, "randomize", lambda *_, **__: drawn.append(1))
+    with pytest.raises(InputError, match="found more from Hiding"):
+        MultiStage(Recorder(), 1.0, prior=Hiding(told, cost)).fit(FEATURES, Curator(LABELS, SPACE, budget=2.0))
+    assert not drawn
+
+
+@pytest.mark.parametrize("lost", ["prior", "cheaper", "stage-1", "law", "row", "stage", "fewer"])
 def test_a_folder_that_lost_something_is_refused_before_anything_is_charged(tmp_path, lost):
     """Counts that labels responded to, a stage before another, a law or a row of the split: each is found at once."""
     prior, folder = ClusterPrior(CODES, epsilon=0.25), tmp_path / "run"
@@ -688,6 +717,9 @@ def test_a_folder_that_lost_something_is_refused_before_anything_is_charged(tmp_
     split = np.load(folder / "split.npy")
     if lost in ("prior", "stage-1"):
         shutil.rmtree(folder / lost)
+    elif lost == "cheaper":
+        shutil.rmtree(folder / "prior")
+        Curator(LABELS, SPACE).answer(NoisyHistogram(SPACE, 0.01, CODES, 4)).save(folder / "prior")
     elif lost == "law":
         shutil.rmtree(folder / "stage-3")
         shutil.rmtree(folder / "stage-2")

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from labeldp.errors import BudgetError, OutputError
+from labeldp.errors import BudgetError, InputError, OutputError
 from labeldp.learning._soft import take_rows
 from labeldp.learning._stage_files import StageFiles
-from labeldp.learning.priors import Prior, declared_probabilities
+from labeldp.learning.priors import Prior, Told, declared_probabilities
 from labeldp.mechanisms import Randomizer
 from labeldp.privacy import LabelSpace, Rows, law_of, rest_of, row_arrays
 from labeldp.release import Answer, Curator, Release, joined
@@ -23,6 +23,9 @@ _GOES_ON = (
     "one the same identity=. Where that is so, labels of a stage were charged and lost before they were kept: raise "
     "the budget by what these rows cost once more"
 )
+
+#: What the certified epsilon of an answer may be below the one that was asked for.
+_ROUNDING = 1e-6
 
 Respond = Callable[[LabelSpace, float, np.ndarray], Randomizer]
 
@@ -100,7 +103,11 @@ class StagedLabels:
                 "no other, found it lost from the folder of the run; restore a copy"
             )
         rows = Rows.all(len(self.curator))
-        if any(a.guarantee.epsilon > self.prior_cost or a.certificate.draws[-1].rows != rows for a in self.answers):
+        cost = self.prior_cost
+        if any(
+            not 0.0 <= cost - answer.guarantee.epsilon <= _ROUNDING * cost or answer.certificate.draws[-1].rows != rows
+            for answer in self.answers
+        ):
             raise OutputError("expected a kept answer of this prior about all rows, found another")
 
     def release(self, number: int, prior: Callable[[Any], Float[np.ndarray, "m k"]] | None) -> Release:
@@ -116,7 +123,7 @@ class StagedLabels:
         assumptions: tuple[str, ...] = ()
         if prior is None:
             kept = self.answers[0] if self.answers else None
-            told = self.prior.ask(self.curator, self.features, None, self.epsilon, kept)
+            told = self._ask(kept)
             if told.answer is not None and kept is None:
                 self.files.keep_answer(told.answer)
                 self.answers.append(told.answer)
@@ -127,6 +134,18 @@ class StagedLabels:
         self.releases.append(_resting_on(release, assumptions))
         self.files.keep(number, self.releases[-1])
         return self.releases[-1]
+
+    def _ask(self, kept: Answer | None) -> Told:
+        """What the prior says of all rows; what it drew it must tell, and it must not have cost more than it said."""
+        before = self.curator.spent
+        told = self.prior.ask(self.curator, self.features, None, self.epsilon, kept)
+        hidden = self.curator.spent != before and (kept is not None or told.answer is None)
+        if hidden or (told.answer is not None and told.answer.guarantee.epsilon > self.prior_cost):
+            raise InputError(
+                f"expected a prior that draws no more than the one answer that it tells of, at the cost that it said "
+                f"({self.prior_cost:g}), found more from {type(self.prior).__name__}; what it drew stays charged"
+            )
+        return told
 
     def so_far(self, number: int) -> tuple[Int[np.ndarray, "m"], Release]:
         """All rows of the stages up to one, in their order, and their released labels.

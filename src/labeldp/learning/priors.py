@@ -58,7 +58,8 @@ class Prior(ABC):
 
         Args:
             curator: Who holds the labels. Of most priors nothing but the label space and the number of rows is asked;
-                one that needs labels asks a query, which is charged.
+                one that needs labels asks one query, which is charged, and tells of its answer: a certificate
+                counts no other.
             features: Features of all the curator's rows, where the prior needs them.
             rows: Row numbers; by default all rows.
             epsilon: What the prior and the response that follows may cost together, where the prior needs labels.

@@ -6,6 +6,7 @@ It sees no label: it is given public columns and a curator, who is asked stage b
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,6 +162,8 @@ def learn_in_stages(
     made: list[tuple[_Columns | _Network, MultiStage]] = []
 
     def ask(columns: pa.Table, curator: Curator) -> Release:
+        if not columns.column_names and images is None:
+            raise InputError("expected a public column to learn from, or images, found neither; name some with keep")
         table = columns if columns.column_names else pa.table({"": pa.nulls(len(curator))})  # so that it has rows
         if model.startswith(_NETWORK):
             student: _Columns | _Network = _network(
@@ -173,7 +176,7 @@ def learn_in_stages(
             student.features, curator
         )
         made.append((student, staged))
-        return staged.release_
+        return staged.release_ if images is None else _of_images(staged.release_)
 
     done = release_with(
         source,
@@ -213,6 +216,14 @@ def _check(model: str, response: str, prior: str, images: Images | None, trainin
         raise InputError(
             f"expected another prior for ratings, whose rows lie in no space to find clusters in, found {prior!r}"
         )
+
+
+def _of_images(release: Release) -> Release:
+    """The release with what candidates of rows were found in."""
+    if release.certificate is None:
+        raise ValueError("expected a release that was charged for")
+    assumptions = (*release.certificate.assumptions, "the images of the rows are public")
+    return dataclasses.replace(release, certificate=dataclasses.replace(release.certificate, assumptions=assumptions))
 
 
 @dataclass(frozen=True, eq=False)
