@@ -153,6 +153,7 @@ class Course:
             method=method,
             epochs=self.epochs,
             batch_size=self.batch,
+            optimizer="sgd",
             learning_rate=self.rate,
             momentum=paper.momentum,
             weight_decay=paper.decay,

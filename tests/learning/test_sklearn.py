@@ -369,3 +369,13 @@ def test_a_flat_likelihood_is_climbed_too(epsilon):
     assert model.n_iter_ > 0
     start, end = np.abs(gradient(np.zeros((10, 10)))).max(), np.abs(gradient(model.coef_.T)).max()
     assert end < 0.2 * start
+
+
+def test_a_score_is_of_the_classes_of_the_model():
+    """Released labels of other classes, or of these in another order, are refused and not judged by."""
+    space, other = Classes(["no", "perhaps", "yes"]), Classes(["yes", "perhaps", "no"])
+    labels, features = ["no", "perhaps", "yes"] * 20, np.tile(np.eye(3), (20, 1))
+    model = SoftmaxRegression(l2=0.1).fit(features, Release.public(labels, space))
+    assert model.score(features, Release.public(labels, space)) > 0
+    with pytest.raises(InputError, match="in their order"):
+        model.score(features, Release.public(labels, other))

@@ -17,6 +17,7 @@ from scipy.sparse import coo_matrix, csr_matrix
 from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -94,8 +95,10 @@ class Stopping(SoftmaxRegression):
 
 
 @pytest.fixture(autouse=True)
-def forgotten():
-    """Each test begins with learners that remember nothing."""
+def forgotten(request, monkeypatch):
+    """Each test begins with learners that remember nothing, and are not tried before unless the test asks for it."""
+    if "tried" not in request.fixturenames:
+        monkeypatch.setattr("labeldp.learning.stages.rehearse", lambda *_: None)
     Recorder.fitted, Stopping.at, Stopping.fits = [], 2, 0
 
 
@@ -681,6 +684,34 @@ def test_counts_that_are_kept_are_used_again_and_not_asked_for_twice(tmp_path, m
     wanted = PriorResponse(SPACE, 0.75, told.probabilities).channel().candidates
     first = model.stages_[0].rows
     np.testing.assert_array_equal(model.release_.channel.candidates[first], wanted[first])
+
+
+@pytest.fixture
+def tried():
+    """Learners are tried before a label is drawn, as they are for users."""
+
+
+@pytest.mark.usefixtures("tried")
+@pytest.mark.parametrize(
+    "learner", [SoftmaxRegression(), LogisticRegression(), make_pipeline(StandardScaler(), GaussianNB())]
+)
+def test_features_that_a_learner_does_not_take_cost_nothing(learner):
+    """A number that is not finite, in any row, shows before a label is drawn."""
+    features, curator = np.tile(FEATURES.astype(float), (5, 1)), Curator(np.tile(LABELS, 5), SPACE)
+    features[1, 0] = np.nan
+    with pytest.raises(InputError, match="expected"):
+        MultiStage(learner, 1.0).fit(features, curator)
+    assert curator.spent == (0.0, 0.0)
+
+
+@pytest.mark.usefixtures("tried")
+def test_a_network_of_other_classes_costs_nothing():
+    """Its outputs are counted before a label is drawn, and a checkpoint of the trial does not stay."""
+    networks = pytest.importorskip("labeldp.learning.torch")
+    curator = Curator(LABELS, SPACE)
+    with pytest.raises(InputError, match="output"):
+        MultiStage(networks.TorchClassifier(networks.mlp(4, 3), epochs=1), 1.0).fit(FEATURES, curator)
+    assert curator.spent == (0.0, 0.0)
 
 
 class Hiding(UniformPrior):

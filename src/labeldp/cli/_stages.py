@@ -50,7 +50,9 @@ def stages(
             "or a public file with a column for each class."
         ),
     ] = "uniform",
-    clusters: Annotated[str, typer.Option(help="With --prior clusters: how many.")] = "auto",
+    clusters: Annotated[
+        str | None, typer.Option(help="With --prior clusters: how many; default: as go with the rows.")
+    ] = None,
     images: IMAGES = None,
     image_column: IMAGE_COLUMN = None,
     epochs: EPOCHS = None,

@@ -32,6 +32,11 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803
         """The mean log likelihood of released labels, in nats over a model that knows nothing; more is better."""
         release = released(y)
+        if not np.array_equal(np.array(release.space.points), self.classes_):
+            raise InputError(
+                "expected a release of the classes that the model was fitted on, in their order, found other classes "
+                "or another order; declare the same label space"
+            )
         return float(np.average(gain(release, self.predict_proba(X)), weights=sample_weight))
 
 

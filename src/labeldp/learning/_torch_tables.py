@@ -30,8 +30,14 @@ _JUDGED_BY = "released labels of a tenth of the rows, which it was not fitted on
 _TRAINING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "convolutional": {"epochs": 12, "learning_rate": 0.01, "optimizer": "adamw", "channels_last": True},
-        "inception": {"epochs": 40, "batch_size": 256, "learning_rate": 0.02, "channels_last": True},
-        "resnet18": {"epochs": 200, "batch_size": 512, "learning_rate": 0.4, "schedule": "piecewise"},
+        "inception": {"epochs": 40, "optimizer": "sgd", "learning_rate": 0.02, "channels_last": True},
+        "resnet18": {
+            "epochs": 200,
+            "batch_size": 512,
+            "optimizer": "sgd",
+            "learning_rate": 0.4,
+            "schedule": "piecewise",
+        },
         "ratings": {
             "epochs": 12,
             "batch_size": 512,

@@ -363,8 +363,8 @@ class Run:
             step = len(self.history) * self.steps + looked + int(wrong[0]) + 1
             raise InputError(
                 f"expected finite losses, found another at step {step} of {self.steps * self.course.epochs} (epoch "
-                f"{len(self.history) + 1}, learning rate {max(self.rates):g}); lower learning_rate, take the method "
-                "'likelihood', which is bounded below, or look for features that are not finite"
+                f"{len(self.history) + 1}, learning rate {max(self.rates):g}); look for features that are not finite, "
+                "lower learning_rate, or take the method 'likelihood', which is bounded below"
             )
 
     def _judge(self, held: HeldOut) -> float:

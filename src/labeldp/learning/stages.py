@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning._any_learner import for_released_labels, going_on, in_folder_of_stage
+from labeldp.learning._any_learner import for_released_labels, going_on, in_folder_of_stage, rehearse
 from labeldp.learning._cluster_names import ClusterNames
 from labeldp.learning._consensus import ConsensusRetraining
 from labeldp.learning._soft import ProbabilityClassifier, indexable_rows, row_count, take_rows
@@ -231,6 +231,8 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
             files.releases(parts),
             files.answers(),
         )
+        for learner in {id(each): each for each in learners}.values():
+            rehearse(learner, features, y.space)
         labels.check(goes_on)
         return labels, learners, temperatures
 

@@ -21,12 +21,12 @@ from scipy.sparse import issparse
 from labeldp import _checks
 from labeldp.errors import InputError, MissingExtraError, TableError
 from labeldp.learning._model_files import check_model_path
-from labeldp.privacy import Classes, LabelSpace
+from labeldp.mechanisms import best_response
+from labeldp.privacy import LabelSpace, pair_share
 from labeldp.release import Certificate, Curator, Release, TableRelease, release_with
 
 try:
     import pandas as pd
-    from sklearn.base import clone
 
     from labeldp.learning._frames import columns_of, frame_of, scaled
     from labeldp.learning.clusters import cluster, suggested_count
@@ -47,7 +47,6 @@ Progress = Callable[[str, int, int], None]
 UNIFORM, CLUSTERS, AUTO = "uniform", "clusters", "auto"
 
 _NETWORK = "torch:"
-_REHEARSED = 8
 #: Settings of training that keep nothing on disk, and by which no length of it depends on labels.
 _SETTINGS = (
     "augment",
@@ -79,6 +78,7 @@ class Staged:
         model_file: Where it is kept.
         stages: What is known of each stage.
         left_out: Public columns that were not used, and why.
+        one_release: What one release of all rows would have been worth, in clean rows, at the same epsilon.
     """
 
     release: TableRelease
@@ -86,6 +86,7 @@ class Staged:
     model_file: Path
     stages: tuple[Stage, ...]
     left_out: Mapping[str, str]
+    one_release: float
 
 
 def model_path(output: Path, model: str, wanted: Path | None = None) -> Path:
@@ -104,7 +105,7 @@ def learn_in_stages(
     model: str = "softmax",
     response: str = "subset",
     prior: str = UNIFORM,
-    clusters: str = AUTO,
+    clusters: str | None = None,
     images: Images | None = None,
     image_column: str | None = None,
     features: Sequence[str] | None = None,
@@ -131,7 +132,7 @@ def learn_in_stages(
         prior: Of the first stage: ``"uniform"``; ``"clusters"``, from noisy counts of classes in clusters, which a
             trusted curator is asked for with part of epsilon; or a public file with a column for each class, and one
             row, or one for each of the table.
-        clusters: How many clusters; ``"auto"``: as many as go with the rows and epsilon.
+        clusters: How many, with that prior; by default, or ``"auto"``, as many as go with the rows and epsilon.
         images: For a network of images: those of the rows.
         image_column: The kept column that names the image of each row; by default they are in the order of the rows.
         features: The columns to predict from; by default all kept ones that can be of use.
@@ -158,6 +159,8 @@ def learn_in_stages(
     """
     file = check_model_path(model_path(Path(output), model, Path(model_file) if model_file else None))
     _check(model, response, prior, images, training or {})
+    if clusters is not None and prior != CLUSTERS:
+        raise InputError(f"expected a number of clusters with the prior {CLUSTERS!r} alone, found the prior {prior!r}")
     given = None if prior in (UNIFORM, CLUSTERS) else _probabilities(Path(prior), space)
     made: list[tuple[_Columns | _Network, MultiStage]] = []
 
@@ -171,7 +174,7 @@ def learn_in_stages(
             )
         else:
             student = _Columns.of(model, table, features)
-        first = _prior(prior, given, clusters, student, len(curator), space, epsilon)
+        first = _prior(prior, given, clusters or AUTO, student, len(curator), space, epsilon)
         staged = MultiStage(student.learner, epsilon, stages=stages, response=response, prior=first).fit(  # type: ignore[arg-type]
             student.features, curator
         )
@@ -193,7 +196,9 @@ def learn_in_stages(
     )
     student, staged = made[0]
     kept = student.model(staged.learner_, done.certificate)
-    return Staged(done, kept, kept.save(file), staged.stages_, MappingProxyType(dict(student.left_out)))
+    worth = done.certificate.rows * float(np.mean(pair_share(best_response(space, epsilon).channel().membership)))
+    left_out = MappingProxyType(dict(student.left_out))
+    return Staged(done, kept, kept.save(file), staged.stages_, left_out, worth)
 
 
 def _check(model: str, response: str, prior: str, images: Images | None, training: Mapping[str, Any]) -> None:
@@ -286,16 +291,7 @@ def _network(
 
     network, given, left_out = network_of(model, classes, table, images, image_column=image_column, features=features)
     learner = learner_of(network, training=training, report=progress)
-    _rehearse(learner, given, classes)
     return _Network(network, learner, given, left_out)
-
-
-def _rehearse(learner: Any, given: np.ndarray, classes: int) -> None:
-    """Train for a moment on a few rows with labels that are made up, so that what does not fit shows before a draw."""
-    rows = given[np.arange(_REHEARSED) % len(given)]
-    space = Classes(range(classes))
-    made_up = Release.public(np.arange(_REHEARSED) % classes, space)
-    clone(learner).set_params(epochs=min(learner.epochs, 1), report=None).fit(rows, made_up)
 
 
 def _prior(

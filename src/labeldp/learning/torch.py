@@ -143,8 +143,9 @@ class TorchClassifier(ProbabilityClassifier):
         of epochs; so are stopping early and choosing settings by held-out released labels.
 
     References:
-        Ghazi et al. 2021, Appendix B, for the defaults and the schedules; Patrini et al. 2017 (forward), Natarajan et
-        al. 2013 (backward), Malek et al. 2021, section 3.2 (posterior); Zhang et al. 2018 (mixup).
+        Ghazi et al. 2021, Appendix B, for the schedules, the epochs and the weight decay (they train by ``"sgd"``);
+        Patrini et al. 2017 (forward), Natarajan et al. 2013 (backward), Malek et al. 2021, section 3.2 (posterior);
+        Zhang et al. 2018 (mixup).
 
     Example:
         >>> import numpy as np
@@ -168,8 +169,8 @@ class TorchClassifier(ProbabilityClassifier):
         correction: float = 1.0,
         epochs: int = 40,
         batch_size: int = 256,
-        optimizer: str | Callable[[Any], Optimizer] = "sgd",
-        learning_rate: float = 0.02,
+        optimizer: str | Callable[[Any], Optimizer] = "adamw",
+        learning_rate: float = 0.003,
         momentum: float = 0.9,
         weight_decay: float = 1e-4,
         schedule: str | Schedule = "linear",
@@ -272,6 +273,9 @@ class TorchClassifier(ProbabilityClassifier):
             rows = np.arange(low, min(low + _PREDICTED, len(found)))
             given = moved(taken(features, rows, kind), self.device_, channels_last=self.channels_last)
             found[rows] = probabilities(self.module_, given)
+        if not np.isfinite(found).all():
+            row = int(np.argmin(np.isfinite(found).all(axis=1)))
+            raise InputError(f"expected features that are finite, found a row without a prediction: row {row}")
         return found
 
     def _start(self, classes: np.ndarray) -> nn.Module:
