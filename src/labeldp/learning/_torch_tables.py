@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +14,12 @@ from labeldp.errors import InputError
 from labeldp.learning._encoders import ColumnEncoder, PairEncoder, PixelEncoder
 from labeldp.learning._frames import columns_of, frame_of
 from labeldp.learning._scores import scores
+from labeldp.learning._torch_classifier import TorchClassifier
 from labeldp.learning._torch_losses import NETWORK_METHODS
 from labeldp.learning._torch_models import ENCODERS, PREFIX, Network, NetworkModel
 from labeldp.learning.images import Images
 from labeldp.learning.tables import Learned, enough_rows, image_names, one_part, unit_of, units_in
 from labeldp.release import Certificate, Release, is_answer, public_columns
-
-if TYPE_CHECKING:
-    from labeldp.learning.torch import TorchClassifier
 
 Progress = Callable[[str, int, int], None]
 
@@ -114,8 +112,6 @@ def learner_of(
     Raises:
         InputError: There is no such method.
     """
-    from labeldp.learning.torch import TorchClassifier  # noqa: PLC0415 (that door exports what is here)
-
     if method is not None and method not in NETWORK_METHODS:
         raise InputError(f"expected a method of networks among {', '.join(NETWORK_METHODS)}, found {method!r}")
     return TorchClassifier(

@@ -301,7 +301,10 @@ def open_model(path: str | Path) -> TableModel | NetworkModel:
     file = Path(path)
     if not file.is_file() or not is_network(file):
         return TableModel.load(file)
-    from labeldp.learning.torch import NetworkModel  # noqa: PLC0415 (PyTorch is an extra of its own)
+    try:
+        from labeldp.learning._torch_models import NetworkModel  # noqa: PLC0415 (PyTorch is an extra of its own)
+    except ModuleNotFoundError as missing:
+        raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[torch]'") from None
 
     return NetworkModel.load(file)
 
