@@ -1,0 +1,72 @@
+"""A later stage of labels: the pass of a model over its rows for a prior, and the response to it, in one run.
+
+OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/stages.py
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from labeldp import Classes, Curator, PriorResponse, PriorSubsetResponse, RandomizedResponse, Release
+from labeldp.learning.priors import ModelPrior
+from labeldp.learning.sklearn import SoftmaxRegression
+
+ROWS, FEATURES, CLASSES = 1_000_000, 20, (2, 10, 100)
+
+
+def seconds(work: Callable[[], object], rounds: int = 3) -> float:
+    """The median time of a few rounds."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def curator(codes: np.ndarray, space: Classes) -> Curator:
+    """One that has been asked for nothing."""
+    return Curator(codes, space, budget=1.0)
+
+
+def costs(classes: int) -> list[str]:
+    """Seconds for the prior of all rows, and for each response with its share of them."""
+    rng, space = np.random.default_rng(0), Classes(range(classes))
+    features = rng.normal(size=(ROWS, FEATURES))
+    codes = rng.integers(0, classes, ROWS)
+    model = SoftmaxRegression(l2=1.0).fit(features[:2000], Release.public(codes[:2000], space))
+    asked = curator(codes[:1], space)
+    asked.randomize(PriorResponse(space, 0.5, np.full((1, classes), 1 / classes)))  # compiled before it is timed
+    prior = ModelPrior(model).ask(curator(codes, space), features).probabilities
+    passed = seconds(lambda: ModelPrior(model).ask(curator(codes, space), features))
+    plain = seconds(lambda: curator(codes, space).randomize(RandomizedResponse(space, 1.0)))
+    chosen = seconds(lambda: curator(codes, space).randomize(PriorResponse(space, 1.0, prior)))
+    subsets = seconds(lambda: curator(codes, space).randomize(PriorSubsetResponse(space, 1.0, prior)))
+    each = [passed, plain, chosen, subsets]
+    return [str(classes), *(f"{cost:.3g}" for cost in each), f"{chosen / passed:.2f}", f"{subsets / passed:.2f}"]
+
+
+def main() -> None:
+    """Print the table."""
+    table = Table(title=f"seconds for {ROWS:,} rows of {FEATURES} features")
+    for name in (
+        "classes",
+        "prior",
+        "no prior",
+        "RRWithPrior",
+        "prior subset",
+        "RRWithPrior / prior",
+        "subset / prior",
+    ):
+        table.add_column(name, justify="right")
+    for classes in CLASSES:
+        table.add_row(*costs(classes))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
