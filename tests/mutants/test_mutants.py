@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 MUTANTS = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text(encoding="utf-8"))["mutant"]
 PACKAGE = Path(importlib.util.find_spec("labeldp").submodule_search_locations[0])
 PREFIX = "test_the_mutant_is_killed["
+COMPILED = "compiled"
 PASSED, FAILED = 0, 1  # the exit codes of pytest; others are crashes and collection errors, which kill nothing
 
 
@@ -46,7 +47,7 @@ class Bench:
             text=True,
         )
 
-    def run(self, tests, compiled="compiled"):
+    def run(self, tests, compiled=COMPILED):
         """Run tests against the copy as it is."""
         output = self.folder / "printed.txt"
         request = {"folder": self.folder, "compiled": self.folder / compiled, "output": output}
@@ -68,10 +69,17 @@ class Bench:
                 file.write_text(text.replace(edit["old"], edit["new"]), encoding="utf-8")
                 os.utime(file, (MUTANTS.index(mutant),) * 2)  # no two mutants of a file are taken for one
             own = any(name.endswith("_kernels.py") for name in files)
-            return self.run(mutant["tests"], f"compiled-{mutant['name']}" if own else "compiled")
+            return self.run(mutant["tests"], self.own_functions(mutant) if own else COMPILED)
         finally:
             for name, file in files.items():
                 shutil.copy2(PACKAGE / name, file)
+
+    def own_functions(self, mutant):
+        """A folder of compiled functions for this mutant alone; those of files that it leaves alone are there."""
+        name = f"{COMPILED}-{MUTANTS.index(mutant)}"
+        if (self.folder / COMPILED).exists():
+            shutil.copytree(self.folder / COMPILED, self.folder / name)
+        return name
 
     def close(self):
         """End the process."""
