@@ -254,7 +254,7 @@ def test_a_learner_goes_on_where_it_can():
 def test_states_of_networks_are_kept_for_each_stage(tmp_path):
     """A network that keeps its state has a folder for each stage, and a run that is fitted again goes on from these."""
     networks = pytest.importorskip("labeldp.learning.torch")
-    networks.torch.set_num_threads(1)
+    pytest.importorskip("torch").set_num_threads(1)
     features, curator = FEATURES.astype(np.float32), Curator(LABELS, SPACE)
     network = networks.TorchClassifier(networks.mlp(4, 4), epochs=2, checkpoint=tmp_path / "states")
     for _ in range(2):
@@ -267,7 +267,7 @@ def test_states_of_networks_are_kept_for_each_stage(tmp_path):
 def test_a_network_goes_on_with_the_settings_of_its_stage():
     """Of two networks the second goes on from the weights of the first with its own mixup; after another, anew."""
     networks = pytest.importorskip("labeldp.learning.torch")
-    networks.torch.set_num_threads(1)
+    pytest.importorskip("torch").set_num_threads(1)
 
     def network(**settings):
         return networks.TorchClassifier(networks.mlp(4, 4), epochs=1, learning_rate=1e-12, **settings)
