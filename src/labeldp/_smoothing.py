@@ -1,0 +1,177 @@
+"""How many rows to average: neighbours, cells and clipping levels that balance bias, sampling and noise.
+
+Pure formulas of public numbers, which the learners tune themselves with and the planner predicts with; no label is
+read. An average of m rows near a point errs for three reasons, and each has its term in the mean squared error::
+
+    bias      C (m / (N f v))^(2 b / d)     the function changes within the neighbourhood
+    sampling  V / m                         labels differ from their mean; with local noise, V holds its variance
+    noise     W / m^2                       one draw of noise for the sum, in the central model alone
+
+N rows of density f in d dimensions, a function with |eta(x) - eta(x')| <= L |x - x'|^b. The constants C are those of a
+function that changes evenly, and densities are taken as even: sizes to start from, which cross-validation on released
+labels refines at no cost, and no guarantee rests on them.
+
+References:
+    Zhao et al. 2025, theorems 6, 8, 10 and 12, which give the same sizes up to constants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+def ball_volume(dimension: float) -> float:
+    """The volume of the Euclidean unit ball, of an effective dimension that need not be whole."""
+    return math.exp(dimension / 2 * math.log(math.pi) - math.lgamma(dimension / 2 + 1))
+
+
+def neighbour_bias(dimension: float, smoothness: float = 1.0, lipschitz: float = 1.0) -> float:
+    """C of nearest neighbours: the i-th lies at (i / (N f v))^(1/d), so its power b has mean d/(d+b) of the last."""
+    return (lipschitz * dimension / (dimension + smoothness)) ** 2
+
+
+def cell_bias(dimension: float, smoothness: float = 1.0, lipschitz: float = 1.0) -> float:
+    """C of a cube of side h, as a factor of h^(2b): L^2/12 where the function is smooth, L^2 d^b at the worst."""
+    return lipschitz**2 / 12.0 if smoothness == 1.0 else lipschitz**2 * dimension**smoothness
+
+
+def mean_squared_error(
+    averaged: float,
+    spread: float,
+    dimension: float,
+    bias: float,
+    variance: float,
+    noise: float = 0.0,
+    smoothness: float = 1.0,
+) -> float:
+    """The three terms for an average of ``averaged`` rows.
+
+    Args:
+        averaged: m, the rows that are averaged.
+        spread: N f v, how many rows a neighbourhood of size 1 holds.
+        dimension: d.
+        bias: C, as of ``neighbour_bias`` or ``cell_bias``.
+        variance: V, of one row's released label given its features.
+        noise: W, the variance of the noise on the sum.
+        smoothness: b, above 0 and at most 1.
+    """
+    uneven = bias * math.pow(averaged / spread, 2 * smoothness / dimension)
+    return uneven + variance / averaged + noise / averaged**2
+
+
+def averaged_rows(
+    rows: float,
+    spread: float,
+    dimension: float,
+    bias: float,
+    variance: float,
+    noise: float = 0.0,
+    smoothness: float = 1.0,
+) -> float:
+    """The m between 1 and ``rows`` that makes ``mean_squared_error`` smallest.
+
+    Each term is exp of a linear function of log m, so the sum is convex in log m and has one smallest point.
+    """
+    return smallest(
+        lambda m: mean_squared_error(m, spread, dimension, bias, variance, noise, smoothness), 1.0, max(1.0, rows)
+    )
+
+
+def neighbour_count(
+    rows: int, dimension: float, variance: float, smoothness: float = 1.0, lipschitz: float = 1.0, density: float = 1.0
+) -> int:
+    """The k of nearest neighbours, (d V / (2 b C))^(d/(2b+d)) (N v f)^(2b/(2b+d)), between 1 and ``rows``.
+
+    It is where the derivative of C (k / (N f v))^(2b/d) + V / k vanishes.
+
+    Args:
+        rows: N.
+        dimension: d, best the effective dimension of the features.
+        variance: V, of one row's released label given its features: that of the label and that of the noise.
+        smoothness: b, above 0 and at most 1.
+        lipschitz: L, by how much the label's mean changes over a distance of 1.
+        density: f, rows in a unit of volume as a share of all rows: 1 for features that fill the unit cube.
+
+    Example:
+        >>> from labeldp._smoothing import neighbour_count
+        >>> neighbour_count(10_000, dimension=2, variance=1.0), neighbour_count(10_000, dimension=2, variance=9.0)
+        (266, 798)
+
+    References:
+        Zhao et al. 2025, theorem 6; theory of nearest neighbours for the constant.
+    """
+    power = 2 * smoothness / dimension
+    spread = rows * density * ball_volume(dimension)
+    balance = variance / (power * neighbour_bias(dimension, smoothness, lipschitz))
+    found = math.pow(balance * math.pow(spread, power), 1 / (1 + power))
+    return max(1, min(rows, math.ceil(found)))
+
+
+def cell_width(
+    rows: int,
+    dimension: float,
+    variance: float,
+    noise: float,
+    smoothness: float = 1.0,
+    lipschitz: float = 1.0,
+    density: float = 1.0,
+) -> float:
+    """The side h of cells that makes C h^(2b) + V / (N f h^d) + W / (N f h^d)^2 smallest.
+
+    Args:
+        rows: N.
+        dimension: d.
+        variance: V, of one row's label given its features.
+        noise: W, the variance of the noise on a cell's sum: 2 (hi - lo)^2 / epsilon^2 with Laplace noise.
+        smoothness: b.
+        lipschitz: L.
+        density: f.
+
+    References:
+        Zhao et al. 2025, theorems 8 and 12; with Lap(2T / (n_l epsilon)) where the paper prints Lap(2 / (n_l epsilon)).
+    """
+    spread, bias = rows * density, cell_bias(dimension, smoothness, lipschitz)
+    held = averaged_rows(rows, spread, dimension, bias, variance, noise, smoothness)
+    return float((held / spread) ** (1 / dimension))
+
+
+def clip_constant(power: float) -> float:
+    """The c with E max(|Y| - T, 0) <= c E|Y|^p T^(1-p): the largest (y - T) y^-p T^(p-1), at y = T p / (p - 1)."""
+    return math.pow(power - 1, power - 1) / math.pow(power, power)
+
+
+def clip_level(power: float, moment: float, noise: float) -> float:
+    """T, ((p-1) c^2 M^2 / w)^(1/(2p)): the clipping level that balances its bias and the noise it needs.
+
+    It makes w T^2 + (c M T^(1-p))^2 smallest.
+
+    Args:
+        power: p, at least 2.
+        moment: M, a bound of E[|Y|^p | X].
+        noise: w, the variance of the averaged noise for T = 1: 8 / (k epsilon^2) for k labels with Laplace noise each,
+            8 / (n epsilon)^2 for one draw on the sum of n labels.
+
+    Example:
+        >>> from labeldp._smoothing import clip_level
+        >>> round(clip_level(3, 1.0, 8 / 500), 2), round(clip_level(3, 1.0, 8 / 500**2), 2)
+        (1.18, 3.33)
+
+    References:
+        Zhao et al. 2025, theorems 10 and 12: T ~ (k epsilon^2)^(1/(2p)) and (epsilon n)^(1/p).
+    """
+    return float(((power - 1) * (clip_constant(power) * moment) ** 2 / noise) ** (1 / (2 * power)))
+
+
+def smallest(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function that falls and then rises in log m is smallest between two numbers, by golden section."""
+    left, right = math.log(low), math.log(high)
+    while right - left > 1e-9:
+        first, second = right - _GOLDEN * (right - left), left + _GOLDEN * (right - left)
+        if function(math.exp(first)) <= function(math.exp(second)):
+            right = second
+        else:
+            left = first
+    return math.exp((left + right) / 2)
