@@ -12,14 +12,18 @@ import numpy as np
 import pytest
 
 import labeldp.privacy
-from labeldp.errors import EpsilonError
+from labeldp.errors import EpsilonError, InputError
 from labeldp.privacy import (
+    PARTS,
+    BinChannel,
     BitChannel,
     CandidateChannel,
     CandidateSubsetChannel,
     Channel,
     ClusterChannel,
+    GridChannel,
     GroupedChannel,
+    GroupedNumberChannel,
     ResponseChannel,
     SubsetChannel,
     channel_of,
@@ -32,6 +36,7 @@ from labeldp.privacy import (
 WORDS = 1 << 16
 HALF = 1 << 32
 TOP = np.uint64(2**64 - 1)
+Grouped = GroupedChannel | GroupedNumberChannel
 EPSILONS = (0.25, 1.0, 3.0)
 
 
@@ -78,7 +83,45 @@ def redrawing_responses(epsilon, bits):
     return ClusterChannel.redrawing(distributions, floor, redrawn, np.array([3, 0, 1, 2], dtype=np.int32), bits)
 
 
-CASES = {
+def one_bit(points, epsilon, bits):
+    """Two knots and two outcomes: a label in between is put on one of the ends."""
+    low = ResponseChannel.at(2, epsilon, bits).other
+    reach = Fraction((1 << bits) * (points - 1), (1 << bits) - 2 * low)
+    values = (math.floor((points - 1 - reach) / 2 * PARTS), math.ceil((points - 1 + reach) / 2 * PARTS))
+    return GridChannel(points, values, (((1 << bits) - low, low), (low, (1 << bits) - low)), bits=bits)
+
+
+def shifted(points, knots, epsilon, bits):
+    """Each knot makes another window of outcomes likelier, and its numbers are far from even."""
+    response = ResponseChannel.at(knots, epsilon, bits)
+    weights = tuple(
+        tuple(response.keep if z == i else response.other for z in range(knots)) for i in reversed(range(knots))
+    )
+    return GridChannel(points, tuple(PARTS * (z * z - 3) for z in range(knots)), weights, bits=bits)
+
+
+def bins(points, epsilon, bits):
+    """Bins of different sizes."""
+    response = ResponseChannel.at(3, epsilon, bits)
+    values = (PARTS // 2, 2 * PARTS, 5 * PARTS)
+    return BinChannel(points, values, response.keep, response.other, (0, 2, 3), bits=bits)
+
+
+def grouped_numbers(epsilon, bits):
+    """Groups whose outcomes stand for different numbers, and that need different numbers of words."""
+    channels = (shifted(4, 4, 0.8 * epsilon, bits), one_bit(4, math.nextafter(epsilon / 2, 0.0), bits))
+    return GroupedNumberChannel(4, channels, (1, 2), np.array([1, 0, 0, 1, 1]), bits=bits)
+
+
+NUMBER_CASES = {
+    "one-bit-2": (GridChannel, lambda e, bits: one_bit(2, e, bits)),
+    "one-bit-6": (GridChannel, lambda e, bits: one_bit(6, e, bits)),
+    "grid-4-4": (GridChannel, lambda e, bits: shifted(4, 4, e, bits)),
+    "grid-8-4": (GridChannel, lambda e, bits: shifted(8, 4, e, bits)),
+    "bins-5": (BinChannel, lambda e, bits: bins(5, e, bits)),
+    "grouped-numbers": (GroupedNumberChannel, grouped_numbers),
+}
+CLASS_CASES = {
     "cluster": (ClusterChannel, cluster_responses),
     "cluster-redrawing": (ClusterChannel, redrawing_responses),
     "response-2": (ResponseChannel, lambda e, bits: ResponseChannel.at(2, e, bits)),
@@ -105,7 +148,10 @@ CASES = {
     "grouped-responses": (GroupedChannel, grouped_responses),
     "grouped-subsets": (GroupedChannel, grouped_subsets),
 }
+CASES = {**CLASS_CASES, **NUMBER_CASES}
 every_case = pytest.mark.parametrize("case", CASES)
+every_class_case = pytest.mark.parametrize("case", CLASS_CASES)
+every_number_case = pytest.mark.parametrize("case", NUMBER_CASES)
 every_epsilon = pytest.mark.parametrize("epsilon", EPSILONS)
 
 
@@ -122,12 +168,12 @@ def rows_of(channel):
 
 def group_of(channel, row):
     """The group of a row, 0 where there are no groups."""
-    return int(channel.groups[row]) if isinstance(channel, GroupedChannel) else 0
+    return int(channel.groups[row]) if isinstance(channel, Grouped) else 0
 
 
 def inner(channel, row):
     """The law of one row as a channel without groups."""
-    return channel.channels[group_of(channel, row)] if isinstance(channel, GroupedChannel) else channel
+    return channel.channels[group_of(channel, row)] if isinstance(channel, Grouped) else channel
 
 
 def drawn(channel, row, code, words):
@@ -220,7 +266,25 @@ def law_of_candidate_picks(channel, row):
     return law
 
 
+def law_of_knots(channel, row):
+    """The law of two words: every word for the outcome at each of two knots, and every word for the knot."""
+    if inner(channel, row).words_per_row == 1:
+        return law_of_words(channel, row)
+    words, law = np.arange(WORDS), {}
+    for code in range(channel.classes):
+        upper, lower = (drawn(channel, row, code, np.stack([words, np.full(WORDS, w)], 1)) for w in (0, WORDS - 1))
+        differs = int(np.argmax(upper != lower))
+        chosen = drawn(channel, row, code, np.stack([np.full(WORDS, differs), words], 1))
+        share = Fraction(int((chosen == upper[differs]).sum()), WORDS) if (upper != lower).any() else Fraction(1)
+        for found, part in ((upper, share), (lower, 1 - share)):
+            for key, times in Counter(found.tolist()).items():
+                law.setdefault(key, [Fraction(0)] * channel.classes)[code] += part * Fraction(times, WORDS)
+    return law
+
+
 COUNTING = {
+    GridChannel: law_of_knots,
+    BinChannel: law_of_words,
     CandidateSubsetChannel: law_of_candidate_picks,
     ResponseChannel: law_of_words,
     CandidateChannel: law_of_words,
@@ -271,7 +335,8 @@ def finals(kind):
 def test_every_exported_channel_is_covered():
     """A channel that the room exports, or that exists at all, must be in this suite."""
     exported = [getattr(labeldp.privacy, name) for name in labeldp.privacy.__all__]
-    kinds = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, Channel) and kind is not Channel}
+    kinds = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, Channel)}
+    kinds = {kind for kind in kinds if not getattr(kind, "__abstractmethods__", None)}
     packaged = {kind for kind in finals(Channel) if kind.__module__.startswith("labeldp.")}
     assert kinds == packaged == {kind for kind, _ in CASES.values()}
 
@@ -297,13 +362,13 @@ def test_the_counted_epsilon_is_certified_and_asked_for(case, epsilon):
     channel = build(case, epsilon, 16)
     ratios = []
     for row in rows_of(channel):
-        repeats = channel.repeats[group_of(channel, row)] if isinstance(channel, GroupedChannel) else 1
+        repeats = channel.repeats[group_of(channel, row)] if isinstance(channel, Grouped) else 1
         ratio = worst(counted(case, epsilon, row)) ** repeats
         assert ratio <= channel.take(np.array([row])).odds <= channel.odds
         ratios.append(ratio)
     if isinstance(channel, CandidateChannel):  # the odds count a label outside where every class is a candidate
         assert math.log(max(ratios)) >= 0.99 * math.log(channel.odds)
-    elif isinstance(channel, GroupedChannel):  # products are rounded up
+    elif isinstance(channel, Grouped):  # products are rounded up
         assert max(ratios) <= channel.odds <= max(ratios) * (1 + Fraction(1, 10**290))
     else:
         assert max(ratios) == channel.odds
@@ -352,7 +417,7 @@ def test_likelihood_is_the_law_up_to_a_factor(case, epsilon):
             assert (rows.likelihood(masks(channel, row)) == likelihood).all()
 
 
-@every_case
+@every_class_case
 @every_epsilon
 def test_the_unbiased_vector_has_the_one_hot_mean(case, epsilon):
     """E[w | true] is one-hot; for a label outside the candidates it is uniform on them."""
@@ -364,7 +429,7 @@ def test_the_unbiased_vector_has_the_one_hot_mean(case, epsilon):
         assert mean == pytest.approx(wanted, abs=1e-9)
 
 
-@every_case
+@every_class_case
 @every_epsilon
 def test_membership_is_the_tables(case, epsilon):
     """The three stated probabilities of membership are those of the table."""
@@ -407,11 +472,14 @@ def test_take_is_the_law_of_those_rows(case):
         part = channel.take(rows)
         assert (part.draw(codes[rows], words[rows]) == whole[rows]).all()
         assert (part.likelihood(whole[rows]) == channel.likelihood(whole)[rows]).all()
+        assert part.words_per_row == channel.words_per_row
+        if channel.form == "number":
+            assert (part.numbers(whole[rows]) == channel.numbers(whole)[rows]).all()
+            continue
         assert (part.unbiased(whole[rows]) == channel.unbiased(whole)[rows]).all()
         for name in ("true", "other", "apart"):
             found, all_rows = getattr(part.membership, name), getattr(channel.membership, name)
             assert (found == (all_rows[rows] if all_rows.ndim else all_rows)).all()
-        assert part.words_per_row == channel.words_per_row
 
 
 @every_case
@@ -426,7 +494,7 @@ def test_the_same_tape_changes_one_row_only(case):
         after = channel.draw(neighbour, words)
         others = np.arange(len(codes)) != row
         assert (after[others] == before[others]).all()
-        changed += bool((after[row] != before[row]).any())
+        changed += bool(np.any(after[row] != before[row]))
     assert changed > 0
 
 
@@ -438,6 +506,11 @@ def test_released_labels_have_the_stated_form(case):
     if channel.form == "class":
         assert released.dtype == np.int32
         assert ((released >= 0) & (released < channel.classes)).all()
+    elif channel.form == "number":
+        assert released.dtype == np.int16
+        assert channel.possible(released).all()
+        assert not channel.possible(np.full(200, max(map(len, channel.steps)))).any()
+        assert not channel.possible(np.full(200, -1)).any()
     else:
         assert released.dtype == np.uint8
         assert released.shape == (200, (channel.classes + 7) // 8)
@@ -445,7 +518,7 @@ def test_released_labels_have_the_stated_form(case):
     assert channel.kind == next(name for name, kind in labeldp.privacy.CHANNELS.items() if kind is type(channel))
 
 
-@every_case
+@every_class_case
 def test_the_label_does_not_change_what_a_word_decides(case):
     """A row's words decide "true class in?" and the ranks of the others alike, whatever the label's value."""
     channel = build(case, 1.0, 64)
@@ -680,3 +753,110 @@ def test_candidates_are_written_in_class_order():
     second = labeldp.privacy.top_candidates(np.array([[0.3, 0.1, 0.5, 0.1]]), 2)[0]
     assert first.tolist() == second.tolist() == [[0b0101]]
     assert CandidateChannel.at(4, 1.0, first).table().outcomes.tolist() == [0, 2]
+    grid = one_bit(3, 1.0, 64)
+    keep, half = grid.weights[0][0], 1 << 63
+    for code, second, wanted in ((0, 0, [0, 1]), (2, 0, [1, 1]), (1, half - 1, [1, 1]), (1, half, [0, 1])):
+        assert drawn(grid, 0, code, [[keep - 1, second], [keep, second]]).tolist() == wanted
+
+
+# ------------------------------------------------------------------------------------------------------ numbers
+
+
+@every_number_case
+@every_epsilon
+def test_numbers_have_the_stated_mean_variance_and_bias(case, epsilon):
+    """What the counted law gives is what the channel states of its numbers, at every grid point."""
+    channel = build(case, epsilon, 16)
+    for row in rows_of(channel):
+        one, law = channel.take(np.array([row])), counted(case, epsilon, row)
+        stated = one.number_laws()[int(one.law_numbers(1)[0])]
+        numbers = [Fraction(inner(channel, row).values[outcome], PARTS) for outcome in law]
+        single = inner(channel, row)
+        assert single.numbers(np.array(list(law))).tolist() == [float(number) for number in numbers]
+        off = []
+        for code in range(channel.classes):
+            mean = sum(chances[code] * number for chances, number in zip(law.values(), numbers, strict=True))
+            second = sum(chances[code] * number**2 for chances, number in zip(law.values(), numbers, strict=True))
+            assert float(stated.mean[code]) == pytest.approx(float(mean), rel=1e-12, abs=1e-12)
+            assert float(stated.variance[code]) == pytest.approx(float(second - mean**2), rel=1e-9)
+            off.append(abs(mean - code))
+        assert max(off) <= Fraction(single.bias)
+        assert Fraction(single.bias) <= max(off) + Fraction(channel.classes, 1 << 12)
+
+
+@every_number_case
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+def test_squares_have_the_square_as_their_mean_or_are_refused(case, epsilon):
+    """At points that are knots exactly, between many knots within a sixth of a squared gap; few knots tell none."""
+    channel = build(case, epsilon, 64)
+    for row in rows_of(channel):
+        one = inner(channel, row)
+        if isinstance(one, BinChannel) or one.pieces < one.classes - 1:  # few knots
+            with pytest.raises(InputError, match="expected a law that tells the squares"):
+                one.squares(np.array([0]))
+            continue
+        mean = one.matrix() @ one.squares(one.table().outcomes)
+        assert mean == pytest.approx(np.arange(one.classes) ** 2, abs=1e-6)
+    many, at_points = shifted(81, 41, epsilon, 64), shifted(41, 41, epsilon, 64)
+    mean = many.matrix() @ many.squares(many.table().outcomes)
+    assert np.abs(mean - np.arange(81) ** 2).max() == pytest.approx(4 / 6, rel=1e-3)
+    assert mean[::2] - np.arange(0, 81, 2) ** 2 == pytest.approx(np.full(41, -4 / 6), rel=1e-3)
+    told = at_points.matrix() @ at_points.squares(at_points.table().outcomes)
+    assert told == pytest.approx(np.arange(41) ** 2, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        ResponseChannel.at(5, 1.0),
+        SubsetChannel.at(5, 1, 1.0),
+        SubsetChannel.at(5, 3, 1.0),
+        SubsetChannel.at(2, 1, 1.0),
+        BitChannel.independent(5, 1.0),
+        BitChannel.symmetric(4, 1.0),
+    ],
+    ids=["response", "subset-1", "subset-3", "two", "bits", "symmetric"],
+)
+def test_released_classes_tell_numbers_on_a_grid(channel):
+    """Numbers and squares from classes and sets have the code and its square as mean, and the stated variance."""
+    outcomes, matrix, codes = channel.table().outcomes, channel.matrix(), np.arange(channel.classes)
+    numbers = channel.numbers(outcomes)
+    assert matrix @ numbers == pytest.approx(codes, abs=1e-9)
+    assert matrix @ channel.squares(outcomes) == pytest.approx(codes**2, abs=1e-9)
+    stated = channel.number_laws()[0]
+    assert stated.mean == pytest.approx(codes, abs=1e-12)
+    assert stated.variance == pytest.approx(matrix @ numbers**2 - codes**2, rel=1e-9)
+
+
+def test_rows_with_laws_of_their_own_have_no_law_of_numbers():
+    """Candidates and clusters are refused where one law of numbers is asked for."""
+    for case in ("cluster", "candidates-3"):
+        with pytest.raises(InputError, match="expected a channel that is the same for all rows"):
+            build(case, 1.0, 64).number_laws()
+
+
+def test_numbers_that_form_no_law_are_refused():
+    """Weights of zero, other sums, too few knots and numbers that do not increase are no law."""
+    word = 1 << 64
+    for values, weights in (
+        ((0, 1), ((word, 0), (1, word - 1))),
+        ((0, 1), ((word - 2, 1), (1, word - 1))),
+        ((1, 1), ((word - 1, 1), (1, word - 1))),
+        ((0, 1), ((word - 1, 1),)),
+        ((0, 1), ((1, word - 1),) * 4),
+        ((0,), ((word - 1, 1), (1, word - 1))),
+    ):
+        with pytest.raises(ValueError, match="expected"):
+            GridChannel(3, values, weights)
+    for parts in (
+        {"other": 2},
+        {"starts": (0, 3, 2)},
+        {"starts": (1, 2, 3)},
+        {"starts": (0, 2, 5)},
+        {"values": (0, 2, 1)},
+        {"values": (0, 1)},
+        {"keep": word, "other": 0},
+    ):
+        with pytest.raises(ValueError, match="expected"):
+            dataclasses.replace(bins(5, 1.0, 64), **parts)
+    assert BinChannel(5, (3,), word, 0, (0,)).draw(np.array([4, 0]), np.zeros((2, 1), np.uint64)).tolist() == [0, 0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from labeldp import _checks
 from labeldp.errors import EpsilonError
-from labeldp.mechanisms import BitResponse, RandomizedResponse, Randomizer, SubsetResponse, best_response
+from labeldp.mechanisms import BitResponse, ClassRandomizer, RandomizedResponse, SubsetResponse, best_response
 from labeldp.privacy import Classes, LabelSpace, estimation_size, law_of, total_variance
 
 #: The epsilons of a sweep.
@@ -89,7 +89,7 @@ def _options(space: LabelSpace, rows: int, epsilon: float) -> tuple[Option, ...]
         chosen = best_response(space, epsilon)
     except EpsilonError:
         chosen = None
-    makers: list[tuple[str, Callable[[], Randomizer]]] = [
+    makers: list[tuple[str, Callable[[], ClassRandomizer]]] = [
         ("one class", lambda: RandomizedResponse(space, epsilon)),
         ("a set of classes", lambda: SubsetResponse(space, epsilon)),
         ("a set of classes, for counting", lambda: SubsetResponse(space, epsilon, estimation_size(k, epsilon))),
@@ -107,7 +107,7 @@ def _options(space: LabelSpace, rows: int, epsilon: float) -> tuple[Option, ...]
     return tuple(options)
 
 
-def _option(randomizer: Randomizer, detail: str, rows: int, best: bool) -> Option:
+def _option(randomizer: ClassRandomizer, detail: str, rows: int, best: bool) -> Option:
     channel, kept = randomizer.channel(), randomizer.expectation
     if isinstance(randomizer, SubsetResponse):
         detail = f"{randomizer.channel().size} of {channel.classes} classes" + detail.removeprefix("a set of classes")

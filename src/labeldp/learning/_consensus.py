@@ -77,7 +77,7 @@ class ConsensusRetraining(MetaEstimatorMixin, ProbabilityClassifier):
         learner = for_released_labels(self.learner)
         self.classes_, self.space_ = np.array(release.space.points), release.space
         self.learner_, self.kept_ = fitted_copy(learner, features, release), []
-        mask = release.channel.levels(release.codes).mask
+        mask = release.class_channel.levels(release.codes).mask
         for _ in range(rounds):
             codes = np.argmax(declared_probabilities(self.learner_, features, release.space), axis=1)
             agree = mask[np.arange(len(codes)), codes] if self.keep == "agreeing" else np.ones(len(codes), np.bool_)

@@ -130,11 +130,11 @@ def row_loss(release: Release, method: Method, correction: float = 1.0) -> RowLo
         )
     if release.is_public:
         method = "plain"
-    levels, n, k = release.channel.levels(release.codes), len(release), release.channel.classes
+    levels, n, k = release.class_channel.levels(release.codes), len(release), release.channel.classes
     supported = levels.support is not None
     support = pack(levels.support) if levels.support is not None else np.empty((n, 0), dtype=np.uint8)
     size = np.count_nonzero(levels.mask, axis=1)
-    if method == "unbiased" and not release.channel.even:
+    if method == "unbiased" and not release.class_channel.even:
         return TargetLoss(correction * release.unbiased() + (1 - correction) * levels.mask / size[:, None])
     zero, one = np.zeros(n), np.ones(n)
     if method == "likelihood":
@@ -143,7 +143,7 @@ def row_loss(release: Release, method: Method, correction: float = 1.0) -> RowLo
         return _packed(levels.mask, support, values, likelihood=True)
     values = (1.0 / np.maximum(size, 1), np.where(size == 0, 1.0 / k, 0.0), zero)
     if method == "unbiased":
-        chance = release.channel.membership
+        chance = release.class_channel.membership
         inside = np.broadcast_to((1 - chance.other) / (chance.true - chance.other), n)
         other = np.broadcast_to(-chance.other / (chance.true - chance.other), n)
         spare = np.zeros(n) if supported else (1.0 - size * inside - (k - size) * other) / k

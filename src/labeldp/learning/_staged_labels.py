@@ -162,7 +162,7 @@ class StagedLabels:
 
 def candidates_of(release: Release) -> float:
     """The mean number of candidates of rows."""
-    support = release.channel.levels(release.codes).support
+    support = release.class_channel.levels(release.codes).support
     return float(release.channel.classes if support is None else np.count_nonzero(support, axis=1).mean())
 
 
@@ -171,7 +171,7 @@ def among_top(model: Any, features: Any, release: Release, count: int) -> Bool[n
     order = np.argsort(-declared_probabilities(model, features, release.space), axis=1, kind="stable")
     likely = np.zeros(order.shape, dtype=np.bool_)
     np.put_along_axis(likely, order[:, :count], True, axis=1)
-    return np.asarray((release.channel.levels(release.codes).mask & likely).any(axis=1))
+    return np.asarray((release.class_channel.levels(release.codes).mask & likely).any(axis=1))
 
 
 def _resting_on(release: Release, assumptions: tuple[str, ...]) -> Release:

@@ -49,7 +49,7 @@ def holding_of(
     release: Release, codes: Int[np.ndarray, "n"]
 ) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
     """Chances that a released label holds a class if it is the true one, and if not; one entry where all rows agree."""
-    true, other = (np.asarray(chance) for chance in release.channel.holding(codes))
+    true, other = (np.asarray(chance) for chance in release.class_channel.holding(codes))
     alike = true.size > 0 and bool((true == true.flat[0]).all() and (other == other.flat[0]).all())
     return (np.array(true.flat[0]), np.array(other.flat[0])) if alike else (true, other)
 
@@ -68,7 +68,7 @@ def blocks_of(release: Release) -> list[slice]:
 
 def unbiased_rows(release: Release, rows: slice) -> Float[np.ndarray, "m k"]:
     """The unbiased vectors of some rows."""
-    return release.channel.take(rows).unbiased(release.codes[rows])
+    return release.class_channel.take(rows).unbiased(release.codes[rows])
 
 
 def moments_by_prediction(release: Release, predicted: Int[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:

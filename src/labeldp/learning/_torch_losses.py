@@ -146,7 +146,7 @@ class LabelLoss:
             method, told = "plain", None
         n, k = len(release), release.channel.classes
         each = np.ones(n, dtype=np.float32) if weights is None else np.asarray(weights, dtype=np.float32)
-        if method == "unbiased" and not release.channel.even:
+        if method == "unbiased" and not release.class_channel.even:
             row_loss(rows_of(release, slice(0)), method, correction)  # the correction is checked before any batch
             none, unset = np.empty((n, 0), dtype=np.uint8), np.empty((n, 0), dtype=np.float32)
             return cls(_compact(release.codes), none, unset, each, release, method, correction, k)

@@ -24,6 +24,14 @@ from labeldp.learning._estimates import (
     normal_estimates,
     quotient_estimates,
 )
+from labeldp.learning._number_metrics import (
+    mean_absolute_error,
+    mean_label,
+    mean_squared_error,
+    r2,
+    squared_gain,
+    squared_scorer,
+)
 from labeldp.learning._selection import gain, released
 from labeldp.learning._sums import (
     blocks_of,
@@ -51,7 +59,13 @@ __all__ = [
     "log_likelihood",
     "log_likelihood_scorer",
     "log_loss",
+    "mean_absolute_error",
+    "mean_label",
+    "mean_squared_error",
+    "r2",
     "recall",
+    "squared_gain",
+    "squared_scorer",
 ]
 
 _TOLERANCE = 1e-4

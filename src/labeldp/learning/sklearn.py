@@ -24,6 +24,8 @@ from labeldp.errors import InputError
 from labeldp.learning._answer_learners import CellClassifier, MomentClassifier, SoftLabelClassifier
 from labeldp.learning._fitting import Fit, fit_softmax, softmax
 from labeldp.learning._losses import METHODS, Method, row_loss
+from labeldp.learning._neighbors import NeighborsClassifier, NeighborsRegressor
+from labeldp.learning._number_learners import ReleasedLabelRegressor
 from labeldp.learning._posterior import posterior
 from labeldp.learning._selection import best_penalty, gain, released
 from labeldp.learning._soft import (
@@ -41,7 +43,10 @@ from labeldp.release import Release
 __all__ = [
     "CellClassifier",
     "MomentClassifier",
+    "NeighborsClassifier",
+    "NeighborsRegressor",
     "ReleasedLabelClassifier",
+    "ReleasedLabelRegressor",
     "SoftLabelClassifier",
     "SoftmaxRegression",
     "TreeClassifier",
@@ -171,7 +176,7 @@ class SoftmaxRegression(ProbabilityClassifier):
         """The penalty for which held-out released labels are likeliest, each fit starting from the last."""
         usual = total_variance(features) / (_LOGIT_VARIANCE * len(release))
         if self.method != "likelihood":  # its curvature is what a row is worth; that of the others is one
-            usual /= float(np.mean(pair_share(release.channel.membership)))
+            usual /= float(np.mean(pair_share(release.class_channel.membership)))
         penalties = [usual * share for share in _PENALTIES]
         score = plain_gain if self.method == "plain" else gain
 
@@ -193,13 +198,13 @@ class SoftmaxRegression(ProbabilityClassifier):
     def _tolerance(self, release: Release) -> float:
         """The largest entry of a gradient that is as good as none, beside the sampling error of these labels."""
         flat = self.method == "likelihood" and not release.is_public
-        return self.tol * math.sqrt(float(np.mean(pair_share(release.channel.membership)))) if flat else self.tol
+        return self.tol * math.sqrt(float(np.mean(pair_share(release.class_channel.membership)))) if flat else self.tol
 
     def _intercept_penalty(self, release: Release) -> float:
         """None but for the unbiased loss, which has no minimum where the estimated share of a class is negative."""
         if self.method != "unbiased" or release.is_public:
             return 0.0
-        return 1.0 / (_INTERCEPT_VARIANCE * len(release) * float(np.mean(pair_share(release.channel.membership))))
+        return 1.0 / (_INTERCEPT_VARIANCE * len(release) * float(np.mean(pair_share(release.class_channel.membership))))
 
     def _fit(self, features: Any, release: Release, weights: np.ndarray, l2: float, start: Fit | None) -> Fit:
         return fit_softmax(
@@ -322,7 +327,7 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         the floor is the share of a released label that goes to a given class which is not the true one: it is taken
         off. A start from posteriors without features needs many more rounds, since each undoes the noise by a part.
         """
-        chance, k = release.channel.membership, len(self.classes_)
+        chance, k = release.class_channel.membership, len(self.classes_)
         floor = float(np.mean(chance.other / (chance.true + (k - 1) * chance.other)))
         found = self._expected(features, plain_labels(release), weights)
         guess = np.maximum(found - floor, _LEAST_GUESS * (1 - k * floor) / k)
@@ -371,7 +376,7 @@ def classes_of(release: Release) -> np.ndarray:
 
 def plain_labels(release: Release) -> Float[np.ndarray, "n k"]:
     """Released labels as if they were true: a class, or a set of classes in equal shares."""
-    mask = release.channel.levels(release.codes).mask.astype(np.float64)
+    mask = release.class_channel.levels(release.codes).mask.astype(np.float64)
     size = mask.sum(axis=1, keepdims=True)
     return np.asarray(np.where(size > 0, mask / np.maximum(size, 1), 1.0 / mask.shape[1]))
 

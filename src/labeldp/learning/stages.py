@@ -23,7 +23,7 @@ from labeldp.learning._soft import ProbabilityClassifier, indexable_rows, row_co
 from labeldp.learning._stage_files import StageFiles, fingerprint
 from labeldp.learning._staged_labels import StagedLabels, among_top, candidates_of
 from labeldp.learning.priors import Prior, UniformPrior, declared_probabilities, tempered
-from labeldp.mechanisms import PriorResponse, PriorSubsetResponse, Randomizer
+from labeldp.mechanisms import Expectation, PriorResponse, PriorSubsetResponse, Randomizer
 from labeldp.privacy import LabelSpace
 from labeldp.release import Curator, Release, public_split
 
@@ -282,7 +282,7 @@ def _prior_of(model: Any, space: LabelSpace, temperature: float) -> Callable[[An
 def _stage(rows: Int[np.ndarray, "m"], release: Release, fitted_on: int) -> Stage:
     """A stage from its release."""
     expects = release.certificate.expects if release.certificate else None
-    if expects is None:
+    if not isinstance(expects, Expectation):
         raise ValueError("expected a release that was charged for")
     return Stage(rows, candidates_of(release), expects.truth_probability, expects.clean_share, fitted_on)
 

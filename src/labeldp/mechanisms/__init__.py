@@ -6,27 +6,42 @@ from labeldp.mechanisms._deltas import DeltaWarning
 from labeldp.mechanisms._deviations import noise_deviation
 from labeldp.mechanisms._drawing import draw
 from labeldp.mechanisms._moments import LabelMoments
+from labeldp.mechanisms._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse
 from labeldp.mechanisms._peers import ExchangedLabels, PeerExchange, exchange
 from labeldp.mechanisms._prior import PriorResponse, PriorSubsetResponse, TopKResponse, checked_prior
 from labeldp.mechanisms._promises import promise_of
 from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query, cell_numbers
-from labeldp.mechanisms._randomizer import Expectation, Randomizer, expectation
+from labeldp.mechanisms._randomizer import (
+    ClassRandomizer,
+    Expectation,
+    NumberExpectation,
+    NumberRandomizer,
+    Randomizer,
+    expectation,
+    mean_expectation,
+)
 from labeldp.mechanisms._response import RandomizedResponse
 from labeldp.mechanisms._subset import SubsetResponse, best_response
 from labeldp.mechanisms._units import best_unit_response, grouped, per_unit, unit_sizes
 
 __all__ = [
     "BitResponse",
+    "ClassRandomizer",
     "ClusterParameters",
     "ClusterResponse",
     "DeltaWarning",
     "ExchangedLabels",
     "Expectation",
     "LabelMoments",
+    "LaplaceResponse",
     "NoisyArgmax",
     "NoisyHistogram",
     "NoisyMean",
+    "NumberExpectation",
+    "NumberRandomizer",
+    "OneBitResponse",
     "PeerExchange",
+    "PiecewiseResponse",
     "PriorResponse",
     "PriorSubsetResponse",
     "Query",
@@ -42,6 +57,7 @@ __all__ = [
     "exchange",
     "expectation",
     "grouped",
+    "mean_expectation",
     "noise_deviation",
     "per_unit",
     "promise_of",

@@ -9,14 +9,14 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from labeldp.errors import InputError
-from labeldp.mechanisms._randomizer import Randomizer
+from labeldp.mechanisms._randomizer import ClassRandomizer
 from labeldp.privacy import BitChannel
 
 _FORMS = {"independent": BitChannel.independent, "symmetric": BitChannel.symmetric}
 
 
 @dataclass(frozen=True, eq=False)
-class BitResponse(Randomizer):
+class BitResponse(ClassRandomizer):
     """A set of classes in which each class is in or out by its own coin.
 
     Args:

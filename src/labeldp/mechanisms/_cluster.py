@@ -15,7 +15,7 @@ from labeldp import _checks
 from labeldp.errors import EpsilonError, InputError, LabelError, PriorError
 from labeldp.mechanisms._prior import checked_prior
 from labeldp.mechanisms._queries import NoisyHistogram, cell_numbers
-from labeldp.mechanisms._randomizer import Randomizer
+from labeldp.mechanisms._randomizer import ClassRandomizer
 from labeldp.privacy import (
     Charge,
     ClusterChannel,
@@ -34,7 +34,7 @@ _NO_ROWS = np.empty(0, dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterResponse(Randomizer):
+class ClusterResponse(ClassRandomizer):
     """The response of Esfandiari et al.: the true class, or one drawn from the distribution of the row's cluster.
 
     The distributions are public: a noisy histogram that was paid for (``cluster_response`` does both), or released

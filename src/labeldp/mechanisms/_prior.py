@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from labeldp import _checks
 from labeldp.errors import PriorError
-from labeldp.mechanisms._randomizer import Randomizer
+from labeldp.mechanisms._randomizer import ClassRandomizer
 from labeldp.privacy import (
     CandidateChannel,
     CandidateSubsetChannel,
@@ -26,7 +26,7 @@ _TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class TopKResponse(Randomizer):
+class TopKResponse(ClassRandomizer):
     """RRTop-k: randomized response on the k most likely classes of each row.
 
     A label outside them gives one of them uniformly, so the released label says little about unlikely classes.
@@ -83,7 +83,7 @@ class TopKResponse(Randomizer):
 
 
 @dataclass(frozen=True, eq=False)
-class PriorResponse(Randomizer):
+class PriorResponse(ClassRandomizer):
     """RRWithPrior: RRTop-k with the number of candidates that is best for each row.
 
     Best means the largest probability that the released class is the true one, among all epsilon-DP randomizers,
@@ -138,7 +138,7 @@ class PriorResponse(Randomizer):
 
 
 @dataclass(frozen=True, eq=False)
-class PriorSubsetResponse(Randomizer):
+class PriorSubsetResponse(ClassRandomizer):
     """Subsets of the candidates that a prior gives each row: what tells classes apart best, where a prior is known.
 
     Each row has the number of candidates at which its released subset tells the pairs of classes best apart that its

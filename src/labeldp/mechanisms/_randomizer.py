@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp.errors import LabelError
-from labeldp.privacy import Channel, LabelSpace, pair_share
+from labeldp.privacy import Channel, ClassChannel, Interval, LabelSpace, SingleNumberChannel, pair_share
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +52,50 @@ class Randomizer(ABC):
         return dataclasses.replace(self, epsilon=epsilon)
 
     @property
+    @abstractmethod
+    def expectation(self) -> Expectation | NumberExpectation:
+        """What a released row keeps of its label, averaged over rows."""
+
+
+class ClassRandomizer(Randomizer):
+    """A randomizer that releases a class or a set of classes; on an interval, grid points without their order."""
+
+    @abstractmethod
+    def channel(self) -> ClassChannel:
+        """The law of the released class or set given the true class."""
+
+    @property
     def expectation(self) -> Expectation:
         """What a released row keeps of its label, averaged over rows."""
-        return expectation(self.channel(), self.mass)
+        return class_expectation(self.channel(), self.mass)
+
+
+class NumberRandomizer(Randomizer):
+    """A randomizer that releases a number, for labels on an interval."""
+
+    space: Interval
+
+    def __post_init__(self) -> None:
+        if isinstance(self.space, LabelSpace) and not isinstance(self.space, Interval):
+            raise LabelError(
+                f"expected a declared range with a grid for released numbers, such as Interval(0, 10, 0.5), found "
+                f"{type(self.space).__name__}; use RandomizedResponse or SubsetResponse for classes"
+            )
+        super().__post_init__()
+
+    @abstractmethod
+    def channel(self) -> SingleNumberChannel:
+        """The law of the released number given the true label."""
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Every label is told of."""
+        return np.ones(())
+
+    @property
+    def expectation(self) -> NumberExpectation:
+        """What a released row keeps of its label, averaged over rows and grid points."""
+        return number_expectation(self.channel())
 
 
 @dataclass(frozen=True)
@@ -69,8 +111,44 @@ class Expectation:
     clean_share: float
 
 
-def expectation(channel: Channel, mass: np.ndarray) -> Expectation:
+@dataclass(frozen=True)
+class NumberExpectation:
+    """What a released number keeps of its label, averaged over rows and grid points; from parameters alone.
+
+    Attributes:
+        squared_error: The mean square of the difference of a released number and the true label, in squared grid steps.
+    """
+
+    squared_error: float
+
+
+def expectation(channel: Channel, mass: np.ndarray) -> Expectation | NumberExpectation:
+    """What rows keep of their labels."""
+    return class_expectation(channel, mass) if isinstance(channel, ClassChannel) else number_expectation(channel)
+
+
+def class_expectation(channel: ClassChannel, mass: np.ndarray) -> Expectation:
     """What rows keep, each counted for the prior probability ``mass`` that its true class can be released."""
     chance = channel.membership
     kept, share = chance.true * mass, pair_share(chance) * mass
     return Expectation(float(np.mean(kept)), float(np.mean(share))) if np.size(kept) else Expectation(0.0, 0.0)
+
+
+def number_expectation(channel: Channel) -> NumberExpectation:
+    """The mean square of what a released number is off by, over rows and grid points."""
+    points = np.arange(channel.classes)
+    errors = np.array([float(np.mean(law.variance + (law.mean - points) ** 2)) for law in channel.number_laws()])
+    of_rows = errors[channel.law_numbers(1)]
+    return NumberExpectation(float(np.mean(of_rows)) if of_rows.size else 0.0)
+
+
+def mean_expectation(
+    parts: Sequence[tuple[int, Expectation | NumberExpectation | None]],
+) -> Expectation | NumberExpectation | None:
+    """What parts of so many rows keep, averaged over their rows; None where a channel does not say it."""
+    known = [(rows, kept) for rows, kept in parts if kept is not None]
+    if not known:
+        return None
+    shares = np.array([dataclasses.astuple(kept) for _, kept in known])
+    weights = np.array([rows for rows, _ in known], dtype=np.float64)
+    return type(known[0][1])(*(weights @ shares / max(weights.sum(), 1.0)).tolist())

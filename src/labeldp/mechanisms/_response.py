@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from labeldp.mechanisms._randomizer import Randomizer
+from labeldp.mechanisms._randomizer import ClassRandomizer
 from labeldp.privacy import ResponseChannel
 
 
 @dataclass(frozen=True, eq=False)
-class RandomizedResponse(Randomizer):
+class RandomizedResponse(ClassRandomizer):
     """k-ary randomized response: the true class, or a uniform other class.
 
     Args:

@@ -9,13 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from labeldp import _checks
-from labeldp.mechanisms._randomizer import Randomizer
+from labeldp.mechanisms._randomizer import ClassRandomizer
 from labeldp.mechanisms._response import RandomizedResponse
 from labeldp.privacy import LabelSpace, SubsetChannel, training_size
 
 
 @dataclass(frozen=True, eq=False)
-class SubsetResponse(Randomizer):
+class SubsetResponse(ClassRandomizer):
     """The d-subset randomizer: a set of ``size`` classes that favours the true one.
 
     Args:
@@ -67,7 +67,7 @@ class SubsetResponse(Randomizer):
         return np.ones(())
 
 
-def best_response(space: LabelSpace, epsilon: float) -> Randomizer:
+def best_response(space: LabelSpace, epsilon: float) -> ClassRandomizer:
     """The local randomizer without a prior that trains best: subsets, which are randomized response at size 1."""
     subset = SubsetResponse(space, epsilon)
     return RandomizedResponse(space, epsilon) if subset.channel().size == 1 else subset

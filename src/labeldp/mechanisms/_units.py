@@ -12,14 +12,24 @@ from labeldp.errors import InputError
 from labeldp.mechanisms._randomizer import Randomizer
 from labeldp.mechanisms._response import RandomizedResponse
 from labeldp.mechanisms._subset import SubsetResponse
-from labeldp.privacy import GroupedChannel, row_arrays, training_size
+from labeldp.privacy import (
+    ClassChannel,
+    GroupedChannel,
+    GroupedNumberChannel,
+    NumberChannel,
+    row_arrays,
+    training_size,
+)
 
 #: Units of more different sizes are rounded up to powers of two: more rows declared is less epsilon for each.
 _MOST_GROUPS = 64
 _MOST_ROWS = 1 << 20
 
+#: The law of rows in units of several rows, of classes or of numbers.
+UnitLaw = GroupedChannel | GroupedNumberChannel
 
-def per_unit(randomizer: Randomizer, sizes: tuple[int, ...]) -> GroupedChannel:
+
+def per_unit(randomizer: Randomizer, sizes: tuple[int, ...]) -> UnitLaw:
     """The law that gives each row of a unit with m rows an m-th of the epsilon, with no rows yet.
 
     Args:
@@ -34,11 +44,15 @@ def per_unit(randomizer: Randomizer, sizes: tuple[int, ...]) -> GroupedChannel:
             f"expected a randomizer whose law is the same for all rows, found {randomizer.name!r}, which has "
             "candidates for each; declare no unit, or use another mechanism"
         )
-    channels = tuple(_at(randomizer, size).channel() for size in sizes)
-    return GroupedChannel(channels[0].classes, channels, sizes, np.empty(0, dtype=np.int32))
+    channels, no_rows = [_at(randomizer, size).channel() for size in sizes], np.empty(0, dtype=np.int32)
+    classes = tuple(channel for channel in channels if isinstance(channel, ClassChannel))
+    if classes:
+        return GroupedChannel(randomizer.space.size, classes, sizes, no_rows)
+    numbers = tuple(channel for channel in channels if isinstance(channel, NumberChannel))
+    return GroupedNumberChannel(randomizer.space.size, numbers, sizes, no_rows)
 
 
-def grouped(law: GroupedChannel, rows_per_unit: Int[np.ndarray, "n"]) -> GroupedChannel:
+def grouped(law: UnitLaw, rows_per_unit: Int[np.ndarray, "n"]) -> UnitLaw:
     """The law with a group for each row: the first size that is at least its unit's."""
     groups = np.searchsorted(np.array(law.repeats), rows_per_unit).astype(np.int32)
     return dataclasses.replace(law, groups=groups)

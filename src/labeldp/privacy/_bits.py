@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int, UInt8, UInt64
 
 from labeldp.privacy._calibration import accept, bit_weight
-from labeldp.privacy._channel import Channel, Levels, Membership, Table
+from labeldp.privacy._channel import ClassChannel, Levels, Membership, Table
 from labeldp.privacy._sets import pack
 from labeldp.privacy._subset import set_mask
 
@@ -19,7 +19,7 @@ _LARGEST_TABLE = 16  # classes
 
 
 @dataclass(frozen=True, eq=False)
-class BitChannel(Channel):
+class BitChannel(ClassChannel):
     """A set of classes: the true class in with weight ``true``, every other with ``false``, out of ``2**bits``.
 
     Another true class changes the law of two bits, so the worst ratio is that of a set with the one and without
@@ -72,6 +72,11 @@ class BitChannel(Channel):
         """The two weights; the bits are independent."""
         p, q = (Fraction(weight, 1 << self.bits) for weight in (self.true, self.false))
         return Membership.of(p, q, p * (1 - q) + (1 - p) * q)
+
+    @property
+    def pair_of_others(self) -> float:
+        """Bits are independent."""
+        return float(self.membership.other) ** 2
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
         """Released sets as packed bits."""

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, UInt8, UInt64
 
 from labeldp._chunks import over_chunks
 from labeldp.privacy._calibration import accept, subset_weight
-from labeldp.privacy._channel import Channel, Levels, Membership, Table
+from labeldp.privacy._channel import ClassChannel, Levels, Membership, Table
 from labeldp.privacy._efficiency import training_sizes
 from labeldp.privacy._sets import beyond, pack, sizes, unpack
 from labeldp.privacy._subset import LARGEST_TABLE, set_mask, words_for_picks
@@ -23,7 +23,7 @@ _ENTRIES_PER_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class CandidateSubsetChannel(Channel):
+class CandidateSubsetChannel(ClassChannel):
     """A subset of ``size[m]`` of a row's m candidates, which holds a true candidate with weight ``member[m]``.
 
     A label outside the candidates is replaced by one of them, uniformly, and then treated like it; so its subset is

@@ -12,14 +12,14 @@ from jaxtyping import Bool, Float, Int, UInt8, UInt64
 
 from labeldp._chunks import over_chunks
 from labeldp.privacy._calibration import accept, response_weights
-from labeldp.privacy._channel import Channel, Levels, Membership, Table
+from labeldp.privacy._channel import ClassChannel, Levels, Membership, Table
 from labeldp.privacy._sets import beyond, pack, sizes, unpack
 
 _ENTRIES_PER_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class CandidateChannel(Channel):
+class CandidateChannel(ClassChannel):
     """Randomized response on a row's candidates; a label outside them gives one of them uniformly.
 
     With ``m`` candidates the weights out of ``W = 2**bits`` are ``keep[m]`` for the true class, ``other[m]`` for

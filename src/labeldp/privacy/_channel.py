@@ -11,8 +11,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
 
+from labeldp.errors import InputError
 from labeldp.privacy._rounding import log_above
 from labeldp.privacy._sets import sizes
+
+_ENTRIES_PER_BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,14 @@ class Levels:
 
 
 @dataclass(frozen=True)
+class NumberLaw:
+    """Mean and variance of a released number given each grid point, in steps and squared steps."""
+
+    mean: Float[np.ndarray, "k"]
+    variance: Float[np.ndarray, "k"]
+
+
+@dataclass(frozen=True)
 class Table:
     """A law written out: every outcome, and its probability given each true class."""
 
@@ -59,24 +70,24 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Channel(ABC):
-    """The law P(released label | true label), in integers that one random word is compared with.
+    """The law P(released label | true label), in integers that random words are compared with.
 
     A final channel is a frozen dataclass. Its integer fields are the law; an array field has one entry for each
-    row, where rows differ in public parameters. Released labels have one of two forms: ``"class"``, an integer
-    array of class codes, or ``"set"``, sets of classes as packed bits (a boolean mask is accepted too).
+    row, where rows differ in public parameters. It is a ``ClassChannel`` or a ``NumberChannel``. Released labels have
+    one of three forms: ``"class"``, an integer array of class codes, ``"set"``, sets of classes as packed bits (a
+    boolean mask is accepted too), or ``"number"``, an integer array of the numbers of outcomes, each of which stands
+    for a number.
 
     Attributes:
-        classes: Number of classes, k.
-        bits: Length of the word that decides membership; 64, or 16 where a test counts every word.
+        classes: Number of classes, or of grid points, k.
+        bits: Length of the words; 64, or 16 where a test counts every word.
     """
 
     classes: int
     bits: int = dataclasses.field(default=64, kw_only=True)
 
     kind: ClassVar[str]
-    form: ClassVar[Literal["class", "set"]]
-    #: Whether all classes but the true one are released equally often, so that three numbers hold an unbiased vector.
-    even: ClassVar[bool] = True
+    form: ClassVar[Literal["class", "set", "number"]]
 
     @property
     @abstractmethod
@@ -88,18 +99,43 @@ class Channel(ABC):
     def words_per_row(self) -> int:
         """How many random words each row uses, whatever its label."""
 
-    @property
-    @abstractmethod
-    def membership(self) -> Membership:
-        """How likely classes are to be released."""
-
     @abstractmethod
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> np.ndarray:
         """Released labels for class codes, a function of the words alone; for the curator."""
 
     @abstractmethod
-    def levels(self, released: np.ndarray) -> Levels:
-        """The likelihood of released labels in its short form."""
+    def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
+        """P(released | true = j) for each row and class, up to a factor for each row.
+
+        Args:
+            released: A release, or released labels in the channel's form, one for each row.
+
+        References:
+            The forward correction ``-log sum_j v_j p_j`` takes it: Patrini et al. 2017, section 4.
+        """
+
+    @abstractmethod
+    def numbers(self, released: object) -> Float[np.ndarray, "n"]:
+        """What each released label says of a label on a grid, in steps above its first point.
+
+        Its mean, given the true label, is the true label, but for a channel that says otherwise (``NumberChannel``).
+        """
+
+    @abstractmethod
+    def squares(self, released: object) -> Float[np.ndarray, "n"]:
+        """Numbers whose mean, given the true label, is its square, in squared steps.
+
+        Raises:
+            InputError: The law does not tell squares.
+        """
+
+    @abstractmethod
+    def number_laws(self) -> tuple[NumberLaw, ...]:
+        """Mean and variance of ``numbers`` given each grid point: of each different law that rows have."""
+
+    def law_numbers(self, rows: int) -> Int[np.ndarray, "n"]:
+        """Which of ``number_laws`` each of so many rows has."""
+        return np.zeros(rows, dtype=np.int32)
 
     @abstractmethod
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
@@ -108,15 +144,6 @@ class Channel(ABC):
     @abstractmethod
     def table(self, row: int = 0) -> Table:
         """The law of one row written out, where it is small."""
-
-    def holding(self, codes: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
-        """Chances that a row's released label is, or holds, a given class: if it is the true one, and if another is.
-
-        Args:
-            codes: A class for each row.
-        """
-        del codes  # all classes are alike
-        return self.membership.true, self.membership.other
 
     @property
     def epsilon(self) -> float:
@@ -127,16 +154,45 @@ class Channel(ABC):
         """P(outcome | true class) for one row, where it is small; the outcomes are ``table(row).outcomes``."""
         return self.table(row).matrix
 
-    def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
-        """P(released | true = j) for each row and class, up to a factor for each row.
+    def take(self, rows: slice | Int[np.ndarray, "m"]) -> Self:
+        """The channel of some of its rows."""
+        arrays: dict[str, Any] = {
+            field.name: value[rows]
+            for field in dataclasses.fields(self)
+            if isinstance(value := getattr(self, field.name), np.ndarray)
+        }
+        return dataclasses.replace(self, **arrays) if arrays else self
+
+
+@dataclass(frozen=True, eq=False)
+class ClassChannel(Channel):
+    """A channel whose released label is a class, or a set of classes."""
+
+    form: ClassVar[Literal["class", "set"]]
+    #: Whether all classes but the true one are released equally often, so that three numbers hold an unbiased vector.
+    even: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def membership(self) -> Membership:
+        """How likely classes are to be released."""
+
+    @abstractmethod
+    def levels(self, released: np.ndarray) -> Levels:
+        """The likelihood of released labels in its short form."""
+
+    def holding(self, codes: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
+        """Chances that a row's released label is, or holds, a given class: if it is the true one, and if another is.
 
         Args:
-            released: A release, or released labels in the channel's form, one for each row.
-
-        References:
-            The forward correction ``-log sum_j v_j p_j`` takes it: Patrini et al. 2017, section 4.
+            codes: A class for each row.
         """
-        levels = self.levels(_labels(released))
+        del codes  # all classes are alike
+        return self.membership.true, self.membership.other
+
+    def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
+        """P(released | true = j) for each row and class, up to a factor for each row; see ``Channel``."""
+        levels = self.levels(released_labels(released))
         values = np.where(levels.mask, _column(levels.high), 1.0)
         if levels.support is None or levels.outside is None:
             return values
@@ -153,19 +209,52 @@ class Channel(ABC):
         References:
             Natarajan et al. 2013, Lemma 1, for two classes; Chua et al. 2025, Algorithm 1, line 10, for bits.
         """
-        levels, chance = self.levels(_labels(released)), self.membership
+        levels, chance = self.levels(released_labels(released)), self.membership
         true, other = _column(chance.true), _column(chance.other)
         values = (levels.mask - other) / (true - other)
         return values if levels.support is None else np.where(levels.support, values, 0.0)
 
-    def take(self, rows: slice | Int[np.ndarray, "m"]) -> Self:
-        """The channel of some of its rows."""
-        arrays: dict[str, Any] = {
-            field.name: value[rows]
-            for field in dataclasses.fields(self)
-            if isinstance(value := getattr(self, field.name), np.ndarray)
-        }
-        return dataclasses.replace(self, **arrays) if arrays else self
+    def numbers(self, released: object) -> Float[np.ndarray, "n"]:
+        """The sum of the grid points, weighted by the unbiased vector."""
+        return self._weighted(released, 1)
+
+    def squares(self, released: object) -> Float[np.ndarray, "n"]:
+        """The sum of the squares of the grid points, weighted by the unbiased vector."""
+        return self._weighted(released, 2)
+
+    def number_laws(self) -> tuple[NumberLaw, ...]:
+        """Of randomized response and of sets without candidates, where all classes are alike.
+
+        ``numbers`` is ``(sum_j m_j j - q s) / (p - q)`` for the mask m, ``s = sum_j j``: its variance follows from the
+        chances that one, or both, of two classes are in the mask.
+        """
+        if row_arrays(self) or not self.even:
+            raise InputError("expected a channel that is the same for all rows and classes, found another")
+        chance, points = self.membership, np.arange(self.classes, dtype=np.float64)
+        true, other, apart = (float(each) for each in (chance.true, chance.other, chance.apart))
+        pair = (true + other - apart) / 2  # the true class and a given other one are both in the mask
+        both = self.pair_of_others
+        total, squares = points.sum(), (points**2).sum()
+        rest, rest_squares = total - points, squares - points**2
+        second = true * points**2 + other * rest_squares + 2 * pair * points * rest + both * (rest**2 - rest_squares)
+        mean = true * points + other * rest
+        return (NumberLaw(points, (second - mean**2) / (true - other) ** 2),)
+
+    @property
+    def pair_of_others(self) -> float:
+        """The chance that two given classes, none of them the true one, are both released; of sets it is not zero."""
+        return 0.0
+
+    def _weighted(self, released: object, power: int) -> Float[np.ndarray, "n"]:
+        """The sum of the powers of the grid points, weighted by the unbiased vector, block by block."""
+        labels, points = released_labels(released), np.arange(self.classes, dtype=np.float64) ** power
+        if self.form == "class" and self.even and not row_arrays(self):
+            chance = self.membership
+            return np.asarray((points[labels] - chance.other * points.sum()) / (chance.true - chance.other))
+        step = max(1, _ENTRIES_PER_BLOCK // self.classes)
+        blocks = [slice(low, low + step) for low in range(0, len(labels), step)]
+        parts = [self.take(rows).unbiased(labels[rows]) @ points for rows in blocks]
+        return np.concatenate(parts) if parts else np.empty(0)
 
 
 def row_arrays(channel: Channel) -> dict[str, np.ndarray]:
@@ -180,7 +269,7 @@ def candidate_sizes(channel: Channel) -> Int[np.ndarray, "n"] | None:
     return None if packed is None else sizes(packed)
 
 
-def _labels(released: object) -> np.ndarray:
+def released_labels(released: object) -> np.ndarray:
     """The labels of a release, or an array as it is."""
     return np.asarray(getattr(released, "codes", released))
 

@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
 
 from labeldp.privacy._calibration import accept, bounds_redrawn, cluster_weights, redrawn_weights
-from labeldp.privacy._channel import Channel, Levels, Membership, Table
+from labeldp.privacy._channel import ClassChannel, Levels, Membership, Table
 from labeldp.privacy._rounding import log_above
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterChannel(Channel):
+class ClusterChannel(ClassChannel):
     """The true class with weight ``keep`` of the row's cluster, else a class by its weights there, out of ``2**bits``.
 
     The class that is drawn may be the true one, so it is released with ``keep`` plus its own weight.

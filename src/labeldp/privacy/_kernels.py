@@ -35,6 +35,34 @@ def draw_response(codes, words, keep, other, out):
 
 
 @njit(cache=True, nogil=True)
+def draw_grid(codes, words, limits, top, whole, over, out):
+    """An outcome by the law of the knot that a label is at, or is put at: the first whose limit exceeds the word.
+
+    ``top`` is the last code, and knots divide it into ``limits.shape[0] - 1`` pieces. Between two knots, ``rest / top``
+    of a piece above the lower one, the upper one is taken if the second word is below ``rest * W / top``, rounded up;
+    ``W = whole * top + over``, and ``rest * over`` is below ``top**2``, at most 2**48.
+    """
+    pieces = limits.shape[0] - 1
+    for i in range(codes.size):
+        knot = np.int64(codes[i])
+        if pieces != top:
+            place = knot * pieces
+            knot = place // top
+            rest = np.uint64(place - knot * top)
+            bound = rest * whole + (rest * over + np.uint64(top - 1)) // np.uint64(top)
+            knot += rest > 0 and words[i, 1] < bound
+        u = words[i, 0]
+        low, high = 0, limits.shape[1]
+        while low < high:
+            middle = (low + high) >> 1
+            if u < limits[knot, middle]:
+                high = middle
+            else:
+                low = middle + 1
+        out[i] = low
+
+
+@njit(cache=True, nogil=True)
 def draw_cluster(codes, words, clusters, keep, limits, out):
     """The label if ``u < keep``, else the first class of the cluster whose running sum of weights exceeds the rest."""
     for i in range(codes.size):

@@ -18,7 +18,8 @@ from labeldp.privacy._candidate_subsets import CandidateSubsetChannel
 from labeldp.privacy._candidates import CandidateChannel
 from labeldp.privacy._channel import Channel, row_arrays
 from labeldp.privacy._cluster import ClusterChannel
-from labeldp.privacy._grouped import GroupedChannel
+from labeldp.privacy._grouped import GroupedChannel, GroupedNumberChannel
+from labeldp.privacy._numbers import BinChannel, GridChannel
 from labeldp.privacy._response import ResponseChannel
 from labeldp.privacy._subset import SubsetChannel
 
@@ -34,6 +35,9 @@ CHANNELS: Mapping[str, type[Channel]] = types.MappingProxyType(
             SubsetChannel,
             BitChannel,
             GroupedChannel,
+            GridChannel,
+            BinChannel,
+            GroupedNumberChannel,
         )
     }
 )

@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Bool, Int, UInt64
 
 from labeldp.privacy._calibration import accept, response_weights
-from labeldp.privacy._channel import Channel, Levels, Membership, Table
+from labeldp.privacy._channel import ClassChannel, Levels, Membership, Table
 
 
 @dataclass(frozen=True, eq=False)
-class ResponseChannel(Channel):
+class ResponseChannel(ClassChannel):
     """The true class with weight ``keep``, each other class with weight ``other``, out of ``2**bits``.
 
     References:

@@ -52,6 +52,11 @@ class LabelSpace(ABC):
     def describe(self) -> dict[str, Any]:
         """The declaration, for the certificate."""
 
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """What the declaration does to labels before anything is drawn, in words for a certificate."""
+        return ()
+
     @abstractmethod
     def arrow_type(self) -> pa.DataType:
         """The Arrow type of a released label."""
@@ -230,6 +235,14 @@ class Interval(LabelSpace):
     def points(self) -> tuple[float, ...]:
         """The grid points from low to high."""
         return self._grid
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """Labels were clipped to the range and put on the grid."""
+        return (
+            f"labels beyond the declared range {self.low:.17g} to {self.high:.17g} were clipped to it, and put on the "
+            f"nearest point of a grid of step {self.step:.17g}, before anything was drawn",
+        )
 
     def arrow_type(self) -> pa.DataType:
         """64-bit floating point."""

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Int, UInt8, UInt64
 
 from labeldp.privacy._calibration import accept, subset_weight
-from labeldp.privacy._channel import Channel, Levels, Membership, Table
+from labeldp.privacy._channel import ClassChannel, Levels, Membership, Table
 from labeldp.privacy._sets import pack, unpack
 
 #: A row runs out of words with a probability below 2**-LOST; the draw then stops and nothing is released.
@@ -23,7 +23,7 @@ LARGEST_TABLE = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class SubsetChannel(Channel):
+class SubsetChannel(ClassChannel):
     """A subset of ``size`` classes that holds the true class with weight ``member`` out of ``2**bits``.
 
     References:
@@ -65,6 +65,12 @@ class SubsetChannel(Channel):
         other = (self.size - true) / others
         apart = true * (1 - Fraction(self.size - 1, others)) + (1 - true) * Fraction(self.size, others)
         return Membership.of(true, other, apart)
+
+    @property
+    def pair_of_others(self) -> float:
+        """Of the places that the true class leaves, each pair is as likely as any."""
+        true, d, pairs = float(self.membership.true), self.size, max(1, (self.classes - 1) * (self.classes - 2))
+        return (true * (d - 1) * (d - 2) + (1 - true) * d * (d - 1)) / pairs
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
         """Released subsets as packed bits."""

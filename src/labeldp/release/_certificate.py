@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 from labeldp.errors import BudgetError, VerificationError
-from labeldp.mechanisms import Expectation
+from labeldp.mechanisms import Expectation, NumberExpectation
 from labeldp.privacy import CHANNELS, Channel, Charge, Guarantee, LabelSpace, Rows, compose, law_of, space_from
 
 SCHEMA = "labeldp/certificate/1"
@@ -88,7 +88,7 @@ class Certificate:
     space: LabelSpace
     rows: int
     draws: tuple[Draw, ...]
-    expects: Expectation | None
+    expects: Expectation | NumberExpectation | None
     columns: tuple[tuple[str, str], ...] = ()
     files: tuple[File, ...] = ()
     assumptions: tuple[str, ...] = ()
@@ -209,11 +209,18 @@ def _from_plain(cls: type[Certificate], body: Mapping[str, Any]) -> Certificate:
         draws=tuple(_draw_from_plain(draw) for draw in body["charges"]),
         columns=tuple((column["name"], column["type"]) for column in table["columns"]),
         files=tuple(File(**file) for file in table["files"]),
-        expects=Expectation(**body["expects"]) if body["expects"] is not None else None,
+        expects=_expects_from_plain(body["expects"]),
         assumptions=tuple(body["assumptions"]),
         private=body["private"] is True,
         parent=body["parent"],
     )
+
+
+def _expects_from_plain(body: Mapping[str, Any] | None) -> Expectation | NumberExpectation | None:
+    """What released rows keep: of classes, or of numbers."""
+    if body is None:
+        return None
+    return NumberExpectation(**body) if "squared_error" in body else Expectation(**body)
 
 
 def _draw_to_plain(draw: Draw) -> dict[str, Any]:

@@ -254,7 +254,7 @@ class Curator:
         """What is declared for all that leaves."""
         public = "columns kept beside what is released, the row order and the row set are public"
         units = ("the units were declared, and who is one unit with whom is public",) if self.has_units else ()
-        return (public, *units, *((_IDENTITY,) if self._identified else ()))
+        return (public, *self.space.declared, *units, *((_IDENTITY,) if self._identified else ()))
 
     def _channel(self, randomizer: Randomizer, index: Int[np.ndarray, "n"]) -> Channel:
         channel = randomizer.channel()

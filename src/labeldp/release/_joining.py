@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from labeldp.errors import InputError, RowsError
-from labeldp.mechanisms import Expectation
+from labeldp.mechanisms import mean_expectation
 from labeldp.privacy import Rows, law_of, row_arrays
 from labeldp.release._answer import Answer
 from labeldp.release._certificate import IN_STAGES, Certificate, Draw, digest
@@ -144,16 +144,9 @@ def _certificate(stages: Sequence[_Stage], answers: Sequence[Answer]) -> Certifi
         release=name[: len(parts[0].release)],
         rows=sum(len(stage.rows) for stage in stages),
         draws=tuple(draws),
-        expects=_mean([(len(stage.rows), stage.certificate.expects) for stage in stages]),
+        expects=mean_expectation([(len(stage.rows), stage.certificate.expects) for stage in stages]),
         columns=(),
         files=(),
         assumptions=tuple(dict.fromkeys(assumed)),
         private=all(part.private for part in parts),
     )
-
-
-def _mean(kept: Sequence[tuple[int, Expectation | None]]) -> Expectation:
-    """What rows keep on average, from what those of each stage do."""
-    rows = [count for count, _ in kept]
-    shares = [dataclasses.astuple(each) for _, each in kept if each is not None]
-    return Expectation(*(float(share) for share in np.average(shares, axis=0, weights=rows)))

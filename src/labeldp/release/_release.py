@@ -12,8 +12,18 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
+from labeldp import _checks
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
-from labeldp.privacy import Channel, Guarantee, LabelSpace, ResponseChannel, row_arrays, shown_above
+from labeldp.privacy import (
+    Channel,
+    ClassChannel,
+    Guarantee,
+    Interval,
+    LabelSpace,
+    ResponseChannel,
+    row_arrays,
+    shown_above,
+)
 from labeldp.release._certificate import Certificate, digest
 from labeldp.release._columns import to_columns
 from labeldp.release._rows import row_numbers
@@ -52,7 +62,8 @@ class Release:
     refuses to be used, since released labels are not true labels.
 
     Attributes:
-        codes: Released labels: class codes of shape (n,), or sets as packed bits of shape (n, ceil(k / 8)).
+        codes: Released labels: class codes of shape (n,), sets as packed bits of shape (n, ceil(k / 8)), or the numbers
+            of outcomes of shape (n,), which ``numbers`` turns into numbers.
         channel: The law of these rows.
         space: The declared label space.
         certificate: What was charged for, and the guarantee; None where the labels were declared public.
@@ -170,7 +181,85 @@ class Release:
         Where rows have candidates (``PriorResponse``, ``TopKResponse``), that holds for true classes among a row's
         candidates alone, and nothing can be unbiased for the others: use ``likelihood`` there.
         """
-        return self.channel.unbiased(self.codes)
+        return self.class_channel.unbiased(self.codes)
+
+    @property
+    def class_channel(self) -> ClassChannel:
+        """The law of these rows, where classes or sets of classes were released.
+
+        Raises:
+            InputError: Numbers were released.
+        """
+        if isinstance(self.channel, ClassChannel):
+            return self.channel
+        raise InputError(
+            "expected released classes, or sets of classes, found released numbers; use a learner or a metric of "
+            "numbers, such as ReleasedLabelRegressor or mean_squared_error"
+        )
+
+    def numbers(self, power: int = 1) -> Float[np.ndarray, "n"]:
+        """What each released label says of a true label y on an ``Interval``: numbers whose mean, given y, is y.
+
+        Where bins were released (``BinResponse``) it is the number of the bin, whose mean is ``expected_numbers``.
+
+        Args:
+            power: 1, or 2 for numbers whose mean, given y, is y squared; between knots of the law up to a sixth of the
+                squared distance of two knots.
+
+        Returns:
+            Numbers in the label's unit, or its square, shape (n,). They may lie outside the interval.
+
+        Raises:
+            InputError: The labels are not of an ``Interval``, rows have candidates or clusters, or ``power=2`` and the
+                law does not tell squares.
+        """
+        space, one = self._interval, _checks.whole(power, "power", 1, 2) == 1
+        steps = self.channel.numbers(self.codes)
+        if one:
+            return np.asarray(space.low + space.step * steps)
+        squares = self.channel.squares(self.codes)
+        return np.asarray(space.low**2 + 2 * space.low * space.step * steps + space.step**2 * squares)
+
+    def expected_numbers(self, at: object) -> Float[np.ndarray, "n"]:
+        """The mean of each row's number, were its true label as given: the same, but for ``BinResponse``.
+
+        Args:
+            at: Labels in the label's unit, shape (n,); between grid points it is a straight line.
+        """
+        return self._of_laws("mean", at) * self._interval.step + self._interval.low
+
+    def noise_variance(self, at: object = None) -> Float[np.ndarray, "n"]:
+        """The variance of each row's number, given its true label.
+
+        Args:
+            at: What to take for the true labels, such as predictions, in the label's unit, shape (n,). By default the
+                variance is averaged over all grid points.
+
+        Returns:
+            Variances in the label's squared unit, shape (n,).
+        """
+        return self._of_laws("variance", at) * self._interval.step**2
+
+    def _of_laws(self, name: str, at: object) -> Float[np.ndarray, "n"]:
+        """A property of the law of each row's number, at labels or averaged over the grid."""
+        space, which = self._interval, self.channel.law_numbers(len(self))
+        curves = [getattr(law, name) for law in self.channel.number_laws()]
+        if at is None:
+            return np.array([curve.mean() for curve in curves])[which]
+        labels = np.asarray(at, dtype=np.float64)
+        if labels.shape != (len(self),):
+            raise InputError(f"expected a label for each of {len(self)} rows, found shape {labels.shape}")
+        places, points, found = (labels - space.low) / space.step, np.arange(space.size), np.empty(len(self))
+        for law, curve in enumerate(curves):
+            rows = which == law
+            found[rows] = np.interp(places[rows], points, curve)
+        return found
+
+    @property
+    def _interval(self) -> Interval:
+        if not isinstance(self.space, Interval):
+            raise InputError(f"expected labels on an Interval for numbers, found {type(self.space).__name__}")
+        return self.space
 
     def to_arrow(self) -> pa.ChunkedArray:
         """The released values: classes, or lists of classes in declared order."""

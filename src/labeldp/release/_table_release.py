@@ -17,11 +17,7 @@ from jaxtyping import Int
 from labeldp import _checks
 from labeldp._words import SecureWords, Words, identifier
 from labeldp.errors import InputError, LabelError, LedgerError, TableError
-from labeldp.mechanisms import (
-    Expectation,
-    draw,
-    expectation,
-)
+from labeldp.mechanisms import Expectation, NumberExpectation, draw, expectation, mean_expectation
 from labeldp.privacy import Budget, LabelSpace, Rows
 from labeldp.release._certificate import Certificate, Draw
 from labeldp.release._columns import to_columns
@@ -248,14 +244,14 @@ class _Job:
     def write(self, staging: Path, entry: Entry, words: Words) -> Certificate:
         """Write the files of a release and describe it."""
         drawing = self.law.begin(SecureWords())
-        totals, files, done = np.zeros(2), [], 0
+        shares, files, done = [], [], 0
         for number, source in enumerate(self.table.files):
             name = "data.parquet" if len(self.table.files) == 1 else f"part-{number:05d}.parquet"
             with FileWriter(staging, name, self.schema) as writer:
                 for piece, kept in self._pieces(drawing, source, words, done):
                     writer.write(piece)
                     done += piece.num_rows
-                    totals += piece.num_rows * np.array(dataclasses.astuple(kept))
+                    shares.append((piece.num_rows, kept))
                     self.report("release", done, self.rows)
                 files.append(writer.close())
         if done != self.rows:
@@ -272,14 +268,14 @@ class _Job:
             ),
             columns=columns_of(staging / files[0].name),
             files=tuple(files),
-            expects=Expectation(*(totals / self.rows).tolist()) if drawing.channel else None,
-            assumptions=(*DECLARED_PUBLIC, *self.law.declared, *self.law.guarantee.assumptions),
+            expects=mean_expectation(shares),
+            assumptions=(*DECLARED_PUBLIC, *self.space.declared, *self.law.declared, *self.law.guarantee.assumptions),
             private=words.private,
         )
 
     def _pieces(
         self, drawing: Drawing, source: Path, words: Words, first: int
-    ) -> Iterator[tuple[pa.Table, Expectation]]:
+    ) -> Iterator[tuple[pa.Table, Expectation | NumberExpectation | None]]:
         """Released rows of one file, batch by batch, and what they keep."""
         columns = [self.table.label, *self.kept, *self.law.columns]
         for batch in ahead(self.table.batches(columns, self.rows_per_batch, source)):
@@ -290,10 +286,10 @@ class _Job:
 
     def _released(
         self, drawing: Drawing, batch: pa.RecordBatch, words: Words, first: int
-    ) -> tuple[dict[str, pa.Array], Expectation]:
+    ) -> tuple[dict[str, pa.Array], Expectation | NumberExpectation | None]:
         """The released columns of a batch: drawn now by its channel, or drawn before."""
         if drawing.channel is None:
-            return drawing.released(slice(first, first + batch.num_rows)), Expectation(0.0, 0.0)
+            return drawing.released(slice(first, first + batch.num_rows)), None
         channel, mass = drawing.channel(batch, first)
         codes = draw(channel, label_codes(self.table, batch, self.space, first), words, first)
         return to_columns(self.table.label, self.space, channel, codes), expectation(channel, mass)

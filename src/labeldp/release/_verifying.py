@@ -15,11 +15,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
-from labeldp.mechanisms import Expectation, expectation, promise_of
-from labeldp.privacy import Channel, GroupedChannel, Guarantee, candidate_sizes, channel_of, law_of, shown_above
+from labeldp.mechanisms import Expectation, NumberExpectation, expectation, promise_of
+from labeldp.privacy import (
+    Channel,
+    GroupedChannel,
+    GroupedNumberChannel,
+    Guarantee,
+    Interval,
+    NumberChannel,
+    candidate_sizes,
+    channel_of,
+    law_of,
+    shown_above,
+)
 from labeldp.release._answer_columns import CLUSTERS, Form, form_of
 from labeldp.release._certificate import IN_STAGES, UNKNOWN, Certificate, Draw, File
-from labeldp.release._columns import CODES, column_name, column_types, from_column
+from labeldp.release._columns import CODES, column_name, column_types, from_columns
 from labeldp.release._output import CERTIFICATE
 from labeldp.release._tables import ahead
 from labeldp.release._writing import file_digest
@@ -229,13 +240,18 @@ def _label_law(draw: Draw, certificate: Certificate) -> None:
         raise VerificationError(f"expected epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")
     if law_of(channel) != dict(draw.law):
         raise VerificationError("expected the integers of a law each in its one form, found another")
+    if isinstance(channel, NumberChannel) != isinstance(certificate.expects, NumberExpectation):
+        raise VerificationError("expected what a law of its kind keeps of a label, found what another does")
+    if isinstance(channel, NumberChannel) and not isinstance(certificate.space, Interval):
+        raise VerificationError("expected a law of numbers for labels on an interval, found other labels")
     if channel.classes != certificate.space.size:
         raise VerificationError(f"expected a law of {certificate.space.size} classes, found {channel.classes}")
-    if (draw.guarantee.unit != "row") != isinstance(channel, GroupedChannel):
+    if (draw.guarantee.unit != "row") != isinstance(channel, GroupedChannel | GroupedNumberChannel):
         raise VerificationError(f"expected a law for the unit {draw.guarantee.unit!r}, found another")
     if certificate.expects is None:
         raise VerificationError("expected what the law keeps of a label, found nothing")
-    if not all(0.0 <= share <= 1.0 + _ROUNDING for share in dataclasses.astuple(certificate.expects)):
+    most = 1.0 + _ROUNDING if isinstance(certificate.expects, Expectation) else math.inf
+    if not all(0.0 <= share <= most for share in dataclasses.astuple(certificate.expects)):
         raise VerificationError("expected shares of rows in what the law keeps of a label, found other numbers")
     expected = certificate.expects if draw.law["by_row"] else expectation(channel, np.ones(()))
     if not _close(expected, certificate.expects):
@@ -246,12 +262,10 @@ def _numbers(guarantee: Guarantee) -> tuple[float, float, float | None]:
     return guarantee.epsilon, guarantee.delta, guarantee.rho
 
 
-def _close(one: Expectation, other: Expectation) -> bool:
+def _close(one: Expectation | NumberExpectation, other: Expectation | NumberExpectation) -> bool:
     """Whether two expectations are the same up to the rounding of a mean."""
-    return all(
-        math.isclose(a, b, rel_tol=_ROUNDING)
-        for a, b in ((one.truth_probability, other.truth_probability), (one.clean_share, other.clean_share))
-    )
+    pairs = zip(dataclasses.astuple(one), dataclasses.astuple(other), strict=True)
+    return type(one) is type(other) and all(math.isclose(a, b, rel_tol=_ROUNDING) for a, b in pairs)
 
 
 def _files(folder: Path, certificate: Certificate) -> str:
@@ -382,4 +396,7 @@ def _fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File, dict
                 [pa.array([], field.type) for field in opened.schema_arrow], schema=opened.schema_arrow
             )
             for batch in batches if file.rows else [empty]:
-                yield file, {name: from_column(batch[column], certificate.space) for name, column in columns.items()}
+                yield (
+                    file,
+                    from_columns({name: batch[column] for name, column in columns.items()}, certificate.space, law),
+                )

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from labeldp._checks import printable
 from labeldp.bounds import Plan
-from labeldp.mechanisms import noise_deviation
-from labeldp.privacy import Budget, Guarantee, shown_above
+from labeldp.mechanisms import NumberExpectation, noise_deviation
+from labeldp.privacy import Budget, Guarantee, Interval, shown_above
 from labeldp.release import Accounted, Certificate, Entry, TableRelease, Verdict
 
 if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
@@ -62,6 +62,8 @@ def _kept(certificate: Certificate) -> dict[str, str]:
     expects, rows = certificate.expects, certificate.rows
     if expects is None:
         return {}
+    if isinstance(expects, NumberExpectation):
+        return _numbers_kept(certificate, expects)
     kept, share = expects.truth_probability, expects.clean_share
     alone = ", by labels alone" if certificate.law["kind"] == "cluster" else ""
     told = {
@@ -69,6 +71,20 @@ def _kept(certificate: Certificate) -> dict[str, str]:
         "worth": f"{int(rows * share):,} clean rows of {rows:,} ({share:.1%}), expected{alone}",
     }
     return told | ({"clusters": _clusters(certificate)} if alone else {})
+
+
+def _numbers_kept(certificate: Certificate, expects: NumberExpectation) -> dict[str, str]:
+    """What released numbers keep of true ones."""
+    space, rows = certificate.space, certificate.rows
+    if not isinstance(space, Interval):
+        return {}
+    noise = space.step * math.sqrt(expects.squared_error)
+    share = (space.high - space.low) ** 2 / 12 / ((space.high - space.low) ** 2 / 12 + noise**2)
+    return {
+        "range": f"{space.low:g} to {space.high:g} in steps of {space.step:g}; labels beyond it were clipped to it",
+        "noise": f"a released number is {noise:.3g} off, as root mean square over the range",
+        "worth": f"at most {int(rows * share):,} clean rows of {rows:,} ({share:.1%}), if labels spread over the range",
+    }
 
 
 def _clusters(certificate: Certificate) -> str:
@@ -359,7 +375,9 @@ def _mechanism(name: str, law: object) -> str:
         return f"{name}: a set of up to {max(map(int, plain['size']))} of a row's candidates"
     if plain.get("kind") == "subset":
         return f"{name}: a set of {plain['size']} of {plain['classes']} classes"
-    return f"{name}: {len(plain['channels'])} groups of units" if plain.get("kind") == "grouped" else name
+    if plain.get("kind") in ("grid", "bins"):
+        return f"{name}: one of {len(plain['values'])} numbers"
+    return f"{name}: {len(plain['channels'])} groups of units" if "channels" in plain else name
 
 
 def _name(mechanism: str, detail: str) -> str:
