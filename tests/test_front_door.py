@@ -32,6 +32,7 @@ EXPORTED = [
     "NoisyArgmax",
     "NoisyHistogram",
     "NoisyMean",
+    "NoisyQuantile",
     "PeerExchange",
     "PriorResponse",
     "PriorSubsetResponse",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from labeldp.mechanisms import NoisyArgmax as NoisyArgmax
     from labeldp.mechanisms import NoisyHistogram as NoisyHistogram
     from labeldp.mechanisms import NoisyMean as NoisyMean
+    from labeldp.mechanisms import NoisyQuantile as NoisyQuantile
     from labeldp.mechanisms import PeerExchange as PeerExchange
     from labeldp.mechanisms import PriorSubsetResponse as PriorSubsetResponse
     from labeldp.mechanisms import Randomizer as Randomizer
@@ -49,6 +50,7 @@ _ROOMS = {
     "NoisyArgmax": "mechanisms",
     "NoisyHistogram": "mechanisms",
     "NoisyMean": "mechanisms",
+    "NoisyQuantile": "mechanisms",
     "PeerExchange": "mechanisms",
     "PriorResponse": "mechanisms",
     "PriorSubsetResponse": "mechanisms",
@@ -77,6 +79,7 @@ __all__ = [
     "NoisyArgmax",
     "NoisyHistogram",
     "NoisyMean",
+    "NoisyQuantile",
     "PeerExchange",
     "PriorResponse",
     "PriorSubsetResponse",

@@ -16,7 +16,7 @@ from scipy.stats import binom
 from labeldp import Classes, Interval, NoisyArgmax, NoisyHistogram, NoisyMean
 from labeldp._words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms import _noise, _queries
+from labeldp.mechanisms import _noise, _queries, promise_of, sum_deviation
 from labeldp.mechanisms._noise import PARTS, discrete_laplace, epsilon_of, noisy_best, rate_below
 
 ALARM = 1e-9
@@ -27,6 +27,7 @@ QUERIES = {
     "argmax": lambda epsilon, cells: NoisyArgmax(SPACE, epsilon, cells),
     "exponential": lambda epsilon, cells: NoisyArgmax(SPACE, epsilon, cells, method="exponential"),
     "mean": lambda epsilon, cells: NoisyMean(GRID, epsilon, cells),
+    "clipped mean": lambda epsilon, cells: NoisyMean(GRID, epsilon, cells, clip=(0.5, 1.5)),
 }
 every_query = pytest.mark.parametrize("name", QUERIES)
 
@@ -115,7 +116,7 @@ def test_the_sensitivity_is_what_neighbours_show(name, unit, monkeypatch):
     cells = np.array([0, 1, 1, 1, 0, 0])
     query = QUERIES[name](1.0, cells)
     k = query.space.size
-    codes = np.array([0, 0, 2, 0, 1, 1])
+    codes = np.full(6, k - 1) if "mean" in name else np.array([0, 0, 2, 0, 1, 1])  # sums far from where means are cut
     seen = []
     monkeypatch.setattr(_queries, "discrete_laplace", lambda count, *_: np.zeros(count, dtype=np.int64))
     monkeypatch.setattr(_queries, "noisy_best", lambda counts, *_, again: seen.append((counts, again)) or counts[:, 0])
@@ -125,7 +126,7 @@ def test_the_sensitivity_is_what_neighbours_show(name, unit, monkeypatch):
         one, two = (query.answer(each, unit, tape(0)) for each in (codes, other))
         if name == "histogram":
             return np.abs(one - two).sum()
-        if name == "mean":  # in steps of the grid
+        if "mean" in name:  # in steps of the grid
             rows = np.bincount(cells)
             return np.abs((one - two) * rows / GRID.step).sum()
         laws = [[(exponential if again else permute_and_flip)(c, PARTS) for c in counts] for counts, again in seen[-2:]]
@@ -134,7 +135,7 @@ def test_the_sensitivity_is_what_neighbours_show(name, unit, monkeypatch):
     moves = [moved_by(other) for other in neighbours(codes, k, unit)]
     allowed = query.sensitivity * unit
     assert max(moves) <= allowed * (1 + 1e-9)
-    if name in ("histogram", "mean"):
+    if name in ("histogram", "mean", "clipped mean"):
         assert max(moves) == pytest.approx(allowed)
     else:
         assert max(moves) > 0.5 * allowed
@@ -196,7 +197,55 @@ def test_means_are_cut_to_the_interval_and_empty_cells_have_none():
     assert ends.max() == 2.0
 
 
+def test_a_label_far_below_is_clipped_as_one_far_above():
+    """Half of the labels lie far off on one side: they pull as far as the clip lets them, on either side."""
+    codes = np.concatenate([np.full(5000, 2), np.full(5000, 0)])
+    below = NoisyMean(GRID, 5.0, clip=(0.5, 1.5)).answer(codes, 1, SecureWords())
+    above = NoisyMean(GRID, 5.0, clip=(0.5, 1.5)).answer(4 - codes, 1, SecureWords())
+    np.testing.assert_allclose([below[0], above[0]], [0.75, 1.25], atol=0.005)
+
+
+def test_a_narrow_range_needs_less_noise():
+    """The scale of noise on sums is the clipped range over epsilon, and the law names its ends unless they are all."""
+    space = Interval(-50.0, 50.0, 0.25)
+    wide, narrow = NoisyMean(space, 1.0), NoisyMean(space, 1.0, clip=(-1.0, 2.0))
+    assert (wide.sensitivity, narrow.sensitivity) == (400, 12)
+    assert (wide.rate(1), narrow.rate(1)) == (PARTS // 400, PARTS // 12)
+    assert {name: narrow.law(1)[name] for name in ("lowest", "highest")} == {"lowest": "196", "highest": "208"}
+    assert NoisyMean(space, 1.0, clip=(-50.0, 50.0)).law(1) == wide.law(1)
+    assert sum_deviation(narrow.law(1), space) == pytest.approx(math.sqrt(2) * 3.0, rel=1e-2)
+    with pytest.raises(InputError, match="found that to noisy-histogram"):
+        sum_deviation(NoisyHistogram(SPACE, 1.0).law(1), space)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"lowest": "1", "highest": "2"},
+        {"lowest": "0", "highest": "4", "sensitivity": "4"},
+        {"lowest": "3", "highest": "5"},
+        {"lowest": "1"},
+        {"lowest": "3", "highest": "1"},
+        {"lowest": "1", "highest": "5"},
+        {"sensitivity": "1"},
+    ],
+)
+def test_a_law_of_other_ends_promises_nothing(forged):
+    """The sensitivity follows from the ends: two points of the grid in order, written only if labels are cut."""
+    law = NoisyMean(GRID, 1.0, clip=(0.5, 1.5)).law(1)
+    assert promise_of(law, GRID).epsilon == 1.0
+    kept = {name: value for name, value in law.items() if name != "highest" or "highest" in forged or len(forged) > 1}
+    with pytest.raises(ValueError, match=r"expected|invalid"):
+        promise_of({**(kept if set(forged) == {"lowest"} else law), **forged}, GRID)
+
+
 BAD = {
+    "a clip of one end": (lambda: NoisyMean(GRID, 1.0, clip=1.0), InputError, "two points of the grid"),
+    "a clip in disorder": (lambda: NoisyMean(GRID, 1.0, clip=(1.5, 0.5)), InputError, "the lower one first"),
+    "a clip of nothing": (lambda: NoisyMean(GRID, 1.0, clip=(1.5, 1.5)), InputError, "the lower one first"),
+    "a clip beyond": (lambda: NoisyMean(GRID, 1.0, clip=(0.5, 2.5)), InputError, "from 0.0 to 2.0 in steps of 0.5"),
+    "a clip off the grid": (lambda: NoisyMean(GRID, 1.0, clip=(0.5, 1.4)), InputError, "two points of the grid"),
+    "a clip of NaN": (lambda: NoisyMean(GRID, 1.0, clip=(math.nan, 1.0)), EpsilonError, "clip to be a number"),
     "no space": (lambda: NoisyHistogram(["a"], 1.0), LabelError, "declared label space"),
     "no epsilon": (lambda: NoisyHistogram(SPACE, 0.0), EpsilonError, "epsilon"),
     "too small": (lambda: NoisyMean(GRID, 1e-12).rate(1), EpsilonError, "sensitivity of 4"),

@@ -8,7 +8,17 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Curator, Interval, NoisyArgmax, NoisyHistogram, NoisyMean, PeerExchange, RandomizedResponse
+from labeldp import (
+    Classes,
+    Curator,
+    Interval,
+    NoisyArgmax,
+    NoisyHistogram,
+    NoisyMean,
+    NoisyQuantile,
+    PeerExchange,
+    RandomizedResponse,
+)
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms import ExchangedLabels
 from labeldp.release import Answer, Release, accounted, public_columns, verify
@@ -23,6 +33,8 @@ QUERIES = [
     NoisyMean(GRID, 1.0, CELLS, 9),
     NoisyHistogram(GRID, 0.3),
     ExchangedLabels(SPACE, PeerExchange(0.1, 0.5), CELLS, 1e-4),
+    NoisyMean(GRID, 1.0, CELLS, 9, clip=(1.0, 5.0)),
+    NoisyQuantile(GRID, 1.0, 0.5, CELLS, 9),
 ]
 
 
@@ -86,6 +98,25 @@ def test_a_mean_has_the_sensitivity_of_its_interval(tmp_path):
     """A law that counts a replaced label as one step is refused."""
     folder = saved(QUERIES[2], tmp_path)
     verdict = rewritten(folder, lambda body: body["charges"][0]["law"].update(sensitivity="2"))
+    assert verdict.checks[-1].what == "each epsilon follows from the integers of its law"
+    assert not verdict.holds
+
+
+@pytest.mark.parametrize("query", QUERIES[5:], ids=lambda query: query.name)
+def test_numbers_that_no_law_gives_are_found(query, tmp_path):
+    """A mean beyond what labels were clipped to, and a quantile between two points of the grid."""
+    answer = answered(query)
+    value = answer.value.copy()
+    value[0] = 5.25
+    verdict = verify(dataclasses.replace(answer, value=value).save(tmp_path / "shared"))
+    assert verdict.checks[-1].what == "every released value is an outcome of the law"
+    assert not verdict.holds
+
+
+@pytest.mark.parametrize("forged", [{"sensitivity": "1"}, {"level": "1.5"}, {"level": "nan"}], ids=str)
+def test_a_quantile_has_the_sensitivity_of_a_choice(forged, tmp_path):
+    """A law that counts one rank for a replaced label, or has a level beyond the labels, is refused."""
+    verdict = rewritten(saved(QUERIES[6], tmp_path), lambda body: body["charges"][0]["law"].update(forged))
     assert verdict.checks[-1].what == "each epsilon follows from the integers of its law"
     assert not verdict.holds
 

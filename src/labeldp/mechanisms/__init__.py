@@ -3,14 +3,15 @@
 from labeldp.mechanisms._bits import BitResponse
 from labeldp.mechanisms._cluster import ClusterParameters, ClusterResponse, truncated
 from labeldp.mechanisms._deltas import DeltaWarning
-from labeldp.mechanisms._deviations import noise_deviation
+from labeldp.mechanisms._deviations import noise_deviation, sum_deviation
 from labeldp.mechanisms._drawing import draw
 from labeldp.mechanisms._moments import LabelMoments
 from labeldp.mechanisms._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse
 from labeldp.mechanisms._peers import ExchangedLabels, PeerExchange, exchange
 from labeldp.mechanisms._prior import PriorResponse, PriorSubsetResponse, TopKResponse, checked_prior
 from labeldp.mechanisms._promises import promise_of
-from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query, cell_numbers
+from labeldp.mechanisms._quantile import NoisyQuantile
+from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query, cell_numbers, clip_of
 from labeldp.mechanisms._randomizer import (
     ClassRandomizer,
     Expectation,
@@ -37,9 +38,13 @@ __all__ = [
     "NoisyArgmax",
     "NoisyHistogram",
     "NoisyMean",
+<<<<<<< HEAD
     "NumberExpectation",
     "NumberRandomizer",
     "OneBitResponse",
+=======
+    "NoisyQuantile",
+>>>>>>> 63aceda (Ask for quantiles of labels, and for means of labels clipped on both sides)
     "PeerExchange",
     "PiecewiseResponse",
     "PriorResponse",
@@ -53,6 +58,7 @@ __all__ = [
     "best_unit_response",
     "cell_numbers",
     "checked_prior",
+    "clip_of",
     "draw",
     "exchange",
     "expectation",
@@ -61,6 +67,7 @@ __all__ = [
     "noise_deviation",
     "per_unit",
     "promise_of",
+    "sum_deviation",
     "truncated",
     "unit_sizes",
 ]

@@ -9,7 +9,8 @@ from typing import Any
 
 from labeldp.errors import InputError
 from labeldp.mechanisms._moments import LabelMoments
-from labeldp.mechanisms._queries import NoisyHistogram
+from labeldp.mechanisms._queries import NoisyHistogram, NoisyMean
+from labeldp.privacy import LabelSpace
 
 
 def noise_deviation(law: Mapping[str, Any]) -> float:
@@ -21,6 +22,19 @@ def noise_deviation(law: Mapping[str, Any]) -> float:
     if law["kind"] not in _DEVIATIONS:
         raise InputError(f"expected the answer to a query among {', '.join(_DEVIATIONS)}, found that to {law['kind']}")
     return _DEVIATIONS[law["kind"]](law)
+
+
+def sum_deviation(law: Mapping[str, Any], space: LabelSpace) -> float:
+    """The standard deviation of the noise on the sum of the labels of each cell, in the units of the labels.
+
+    A mean of n labels has the n-th part of it.
+
+    Raises:
+        InputError: The law is of no means.
+    """
+    if law["kind"] != NoisyMean.name:
+        raise InputError(f"expected the answer to {NoisyMean.name}, found that to {law['kind']}")
+    return _laplace(law) * float(space.points[-1] - space.points[0]) / (space.size - 1)
 
 
 def _laplace(law: Mapping[str, Any]) -> float:

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from labeldp.mechanisms._moments import LabelMoments, promise_of_moments
 from labeldp.mechanisms._peers import ExchangedLabels, promise_of_exchange
+from labeldp.mechanisms._quantile import NoisyQuantile
 from labeldp.mechanisms._queries import Method, NoisyArgmax, NoisyHistogram, NoisyMean, promise_of_cells
 from labeldp.privacy import Guarantee, LabelSpace
 
@@ -36,6 +37,7 @@ _WRITTEN: Mapping[str, Mapping[str, _Form]] = MappingProxyType(
         NoisyHistogram.name: _CELLS,
         NoisyArgmax.name: {**_CELLS, "method": lambda value: value in get_args(Method)},
         NoisyMean.name: _CELLS,
+        NoisyQuantile.name: {**_CELLS, "level": lambda value: _number(value) and 0.0 <= float(value) <= 1.0},
         ExchangedLabels.name: {
             **dict.fromkeys(("flip", "sample"), _whole),
             "fixed": lambda value: isinstance(value, bool),
@@ -49,9 +51,14 @@ _WRITTEN: Mapping[str, Mapping[str, _Form]] = MappingProxyType(
     }
 )
 
+#: Parts that a law has where it says something else than without them: the ends that labels are clipped to.
+_MAY_BE_WRITTEN: Mapping[str, Mapping[str, _Form]] = MappingProxyType(
+    {NoisyMean.name: dict.fromkeys(("lowest", "highest"), _whole)}
+)
+
 _PROMISES: Mapping[str, Callable[[Mapping[str, Any], LabelSpace], Guarantee]] = MappingProxyType(
     {
-        **dict.fromkeys((NoisyHistogram.name, NoisyArgmax.name, NoisyMean.name), promise_of_cells),
+        **dict.fromkeys((NoisyHistogram.name, NoisyArgmax.name, NoisyMean.name, NoisyQuantile.name), promise_of_cells),
         ExchangedLabels.name: lambda law, _: promise_of_exchange(law),
         LabelMoments.name: lambda law, _: promise_of_moments(law),
     }
@@ -68,7 +75,8 @@ def promise_of(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
     kind = str(law.get("kind"))
     if kind not in _PROMISES:
         raise ValueError(f"expected the law of a query among {', '.join(_PROMISES)}, found another")
-    written = _WRITTEN[kind]
+    more = {name: form for name, form in _MAY_BE_WRITTEN.get(kind, {}).items() if name in law}
+    written = {**_WRITTEN[kind], **more}
     if law.keys() != {"kind", *written} or not all(form(law[name]) for name, form in written.items()):
         raise ValueError(f"expected {', '.join(written)} in the law of {kind}, each in its one form, found others")
     return _PROMISES[kind](law, space)

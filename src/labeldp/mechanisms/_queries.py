@@ -63,7 +63,7 @@ class Query(ABC):
 
 @dataclass(frozen=True, eq=False)
 class CellQuery(Query):
-    """A question about the labels of each cell, answered from counts with exact noise.
+    """A question about the labels of each cell, answered with exact noise.
 
     Cells hold different rows, so that the answer for all of them costs what it costs for one.
 
@@ -92,10 +92,6 @@ class CellQuery(Query):
     @abstractmethod
     def sensitivity(self) -> int:
         """How much one replaced label moves what noise is added to, in the steps that the noise counts."""
-
-    @abstractmethod
-    def values(self, counts: Int[np.ndarray, "cells k"], rate: int, words: Words) -> np.ndarray:
-        """The noisy answer for the true counts of each class in each cell; only what noise hides may leave."""
 
     def rate(self, labels_of_a_unit: int) -> int:
         """The rate of the noise, in ``PARTS``, where a unit of protection has at most so many labels."""
@@ -132,6 +128,21 @@ class CellQuery(Query):
         if self.cells is not None and len(self.cells) != rows:
             raise InputError(f"expected a cell for each of the {rows} rows, found {len(self.cells)}")
 
+    def rows_of_cells(self, rows: int) -> Int[np.ndarray, "cells"]:
+        """How many of so many rows each cell has, which is public."""
+        if self.cells is None:
+            return np.array([rows, *[0] * (self.cell_count - 1)], dtype=np.int64)
+        return np.bincount(self.cells, minlength=self.cell_count)
+
+
+@dataclass(frozen=True, eq=False)
+class CountQuery(CellQuery):
+    """A question about the labels of each cell that the counts of classes answer."""
+
+    @abstractmethod
+    def values(self, counts: Int[np.ndarray, "cells k"], rate: int, words: Words) -> np.ndarray:
+        """The noisy answer for the true counts of each class in each cell; only what noise hides may leave."""
+
     def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> np.ndarray:
         """The answer, from the counts of each class in each cell."""
         self.check_rows(len(codes))
@@ -157,11 +168,31 @@ def promise_of_cells(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
         ValueError: They are not those of such a query.
     """
     rate, parts, sensitivity, labels = (int(law[name]) for name in ("rate", "parts", "sensitivity", "labels_of_a_unit"))
-    moved = space.size - 1 if law["kind"] == NoisyMean.name else 2
+    moved = _range_of(law, space) if law["kind"] == NoisyMean.name else 2
     if (parts, sensitivity) != (PARTS, moved) or rate < 1 or labels < 1:
         raise ValueError(f"expected noise for a sensitivity of {moved}, found other integers")
     epsilon = epsilon_of(rate, sensitivity * labels)
     return Guarantee(epsilon, trust="central", rho=_rho(law["kind"], epsilon))
+
+
+def clip_of(law: Mapping[str, Any], space: LabelSpace) -> tuple[int, int]:
+    """The codes that the labels of a mean are clipped to: the ends of the interval where its law says no others."""
+    return int(law.get("lowest", 0)), int(law.get("highest", space.size - 1))
+
+
+def _range_of(law: Mapping[str, Any], space: LabelSpace) -> int:
+    """How far one replaced label moves the sum of clipped labels: from one of their ends to the other.
+
+    Raises:
+        ValueError: The ends are not two points of the grid in their order, or not written in the one form: both are
+            written where labels are clipped, and neither where they are not.
+    """
+    low, high = clip_of(law, space)
+    written = [name in law for name in ("lowest", "highest")]
+    clipped = (low, high) != (0, space.size - 1)
+    if not 0 <= low < high < space.size or written != [clipped, clipped]:
+        raise ValueError("expected labels clipped to a part of the interval, found other ends")
+    return high - low
 
 
 def _rho(kind: str, epsilon: float) -> float | None:
@@ -175,7 +206,7 @@ def _rho(kind: str, epsilon: float) -> float | None:
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyHistogram(CellQuery):
+class NoisyHistogram(CountQuery):
     """How many labels of each class are in each cell, with discrete Laplace noise; shape (cells, k).
 
     Args:
@@ -213,7 +244,7 @@ class NoisyHistogram(CellQuery):
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyArgmax(CellQuery):
+class NoisyArgmax(CountQuery):
     """The most common class of each cell, chosen with noise; class codes, shape (cells,).
 
     Args:
@@ -269,13 +300,20 @@ class NoisyMean(CellQuery):
         epsilon: Natural logarithm of the allowed ratio, above 0.
         cells: The number of each row's cell, from 0, public; by default all rows are in one.
         cell_count: The number of cells, those without rows included; by default one more than the largest.
+        clip: Two points of the grid that labels are clipped to, from below and from above, before they are summed; by
+            default the ends of the interval. It must not have been computed from these labels, except by answers that
+            were charged, such as those to ``NoisyQuantile``: a narrower range needs less noise.
 
     Guarantee:
-        epsilon-label-DP: sums are counted in steps of the grid, and a replaced label moves that of its cell by at most
-        the number of steps of the interval. How many rows a cell has is public. Means are cut to the interval.
+        epsilon-label-DP: with lo and hi the ends of ``clip``, a cell's sum of ``min(max(y, lo), hi) - lo`` is counted
+        in steps of the grid. Every term is between 0 and hi - lo, whatever the label, so a replaced label moves the sum
+        of its cell by at most the number of steps from lo to hi, and the noise has that number over epsilon for its
+        scale. How many rows a cell has is public, so the mean has noise of scale (hi - lo) / (rows epsilon). Means are
+        cut to the clipped range. Labels of a unit are in steps too, and move sums by at most so much each.
 
     References:
-        Dwork et al. 2006; Zhao et al. 2025, equation (23) with the scale that its sensitivity asks for.
+        Dwork et al. 2006; Zhao et al. 2025, equation (23) with the scale that its sensitivity asks for, and equation
+        (28) clipped on both sides: from above alone, one label far below moves a mean as far as it likes.
 
     Example:
         >>> from labeldp import Curator, Interval, NoisyMean
@@ -285,24 +323,68 @@ class NoisyMean(CellQuery):
         True
     """
 
+    clip: tuple[float, float] | None = None
+
     name: ClassVar[str] = "noisy-mean"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.space, Interval):
             raise LabelError(f"expected labels on an Interval for a mean, found {type(self.space).__name__}")
+        if self.clip is not None:
+            object.__setattr__(self, "clip", _grid_range(self.clip, self.space))
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The codes that labels are clipped to."""
+        if self.clip is None:
+            return 0, self.space.size - 1
+        return self.space.points.index(self.clip[0]), self.space.points.index(self.clip[1])
 
     @property
     def sensitivity(self) -> int:
-        """From one end of the grid to the other."""
-        return self.space.size - 1
+        """From one end of what labels are clipped to, to the other."""
+        low, high = self.ends
+        return high - low
 
-    def values(self, counts: Int[np.ndarray, "cells k"], rate: int, words: Words) -> Float[np.ndarray, "cells"]:
+    def law(self, labels_of_a_unit: int) -> dict[str, Any]:
+        """The integers of the noise, and the codes that labels are clipped to if they are not the ends of the grid."""
+        low, high = self.ends
+        clipped = {} if self.sensitivity == self.space.size - 1 else {"lowest": str(low), "highest": str(high)}
+        return super().law(labels_of_a_unit) | clipped
+
+    def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> Float[np.ndarray, "cells"]:
         """Means of the cells that have rows; NaN for those that have none."""
-        sums = counts @ np.arange(self.space.size) + discrete_laplace(len(counts), rate, words)
-        rows, points = counts.sum(axis=1), np.asarray(self.space.points, dtype=np.float64)
-        steps = np.clip(np.divide(sums, rows, out=np.full(len(rows), np.nan), where=rows > 0), 0, len(points) - 1)
-        return np.asarray(np.interp(steps, np.arange(len(points)), points))
+        self.check_rows(len(codes))
+        low, high = self.ends
+        sums = self._sums(codes, low, high) + discrete_laplace(self.cell_count, self.rate(labels_of_a_unit), words)
+        rows, points = self.rows_of_cells(len(codes)), np.asarray(self.space.points, dtype=np.float64)
+        means = np.divide(sums, rows, out=np.full(len(rows), np.nan), where=rows > 0)
+        return np.asarray(np.interp(low + np.clip(means, 0, high - low), np.arange(len(points)), points))
+
+    def _sums(self, codes: Int[np.ndarray, "n"], low: int, high: int) -> Int[np.ndarray, "cells"]:
+        """In each cell the sum of what clipped codes are above the lower end, in whole numbers.
+
+        A block's sums are below 2^18 times 2^24, which floats add exactly.
+        """
+        sums = np.zeros(self.cell_count, dtype=np.int64)
+        for first in range(0, len(codes), _BLOCK):
+            above = np.clip(codes[first : first + _BLOCK], low, high).astype(np.int64) - low
+            cells = np.zeros(len(above), np.int64) if self.cells is None else self.cells[first : first + _BLOCK]
+            sums += np.bincount(cells, weights=above, minlength=self.cell_count).astype(np.int64)
+        return sums
+
+
+def _grid_range(clip: object, space: Interval) -> tuple[float, float]:
+    """Two points of the grid, the lower first."""
+    found = clip if isinstance(clip, tuple | list | np.ndarray) and np.shape(clip) == (2,) else ()
+    ends = [_checks.number(end, "clip") for end in found]
+    if len(ends) != 2 or not all(end in space.points for end in ends) or not ends[0] < ends[1]:
+        raise InputError(
+            f"expected clip to be two points of the grid from {space.low} to {space.high} in steps of {space.step}, "
+            f"the lower one first, found {clip!r}; the labels are clipped to both"
+        )
+    return ends[0], ends[1]
 
 
 def cell_numbers(cells: object) -> Int[np.ndarray, "n"]:

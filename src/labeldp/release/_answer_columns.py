@@ -12,7 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp.errors import VerificationError
-from labeldp.mechanisms import ExchangedLabels, LabelMoments, NoisyArgmax, NoisyHistogram, NoisyMean
+from labeldp.mechanisms import (
+    ExchangedLabels,
+    LabelMoments,
+    NoisyArgmax,
+    NoisyHistogram,
+    NoisyMean,
+    NoisyQuantile,
+    clip_of,
+)
 from labeldp.privacy import LabelSpace
 from labeldp.release._columns import CODES, column_name
 
@@ -30,6 +38,7 @@ class Form:
         read: The answer from its columns.
         by_row: Whether there is a line for each row of the table, and not for each cell.
         in_steps: Whether its numbers are whole multiples of a step, which is 1 where the law says no ``bits``.
+        fits: Whether its numbers are such as the law can give.
     """
 
     names: Callable[[str, LabelSpace], list[str]]
@@ -37,6 +46,7 @@ class Form:
     read: Callable[[list[pa.Array], LabelSpace], np.ndarray]
     by_row: bool = False
     in_steps: bool = False
+    fits: Callable[[np.ndarray, LabelSpace, Mapping[str, Any]], bool] = lambda *_: True
 
 
 def form_of(law: Mapping[str, Any]) -> Form:
@@ -69,12 +79,19 @@ def _columns_read(columns: list[pa.Array], _: LabelSpace) -> np.ndarray:
     return np.stack(found, axis=1)
 
 
-def _means_read(columns: list[pa.Array], space: LabelSpace) -> np.ndarray:
-    means = np.asarray(_complete(columns[0]).to_numpy(zero_copy_only=False))
-    points = np.asarray(space.points, dtype=np.float64)
-    if (means < points[0]).any() or (means > points[-1]).any():
-        raise VerificationError("expected means inside the interval, found another")
-    return means
+def _reals_read(columns: list[pa.Array], _: LabelSpace) -> np.ndarray:
+    return np.asarray(_complete(columns[0]).to_numpy(zero_copy_only=False))
+
+
+def _inside(means: np.ndarray, space: LabelSpace, law: Mapping[str, Any]) -> bool:
+    """Whether means, of cells that have rows, are inside what labels were clipped to."""
+    low, high = (float(space.points[end]) for end in clip_of(law, space))
+    return not ((means < low) | (means > high)).any()
+
+
+def _points(quantiles: np.ndarray, space: LabelSpace, _: Mapping[str, Any]) -> bool:
+    """Whether quantiles, of cells that have rows, are points of the grid."""
+    return bool(np.isin(quantiles[~np.isnan(quantiles)], space.points).all())
 
 
 def _classes(value: np.ndarray, space: LabelSpace) -> list[pa.Array]:
@@ -111,7 +128,8 @@ _FORMS: Mapping[str, Form] = MappingProxyType(
         NoisyHistogram.name: _FOR_EACH_CLASS,
         LabelMoments.name: _FOR_EACH_CLASS,
         NoisyArgmax.name: Form(_released, _classes, _classes_read),
-        NoisyMean.name: Form(lambda label, _: [f"{label}_mean"], _numbers, _means_read),
+        NoisyMean.name: Form(lambda label, _: [f"{label}_mean"], _numbers, _reals_read, fits=_inside),
+        NoisyQuantile.name: Form(lambda label, _: [f"{label}_quantile"], _numbers, _reals_read, fits=_points),
         ExchangedLabels.name: Form(_released, _classes, _some_classes_read, by_row=True),
     }
 )

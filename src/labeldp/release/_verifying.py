@@ -372,6 +372,8 @@ def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
         raise VerificationError(f"expected a line for each of {law['columns']} features, found {len(value)} lines")
     if form.in_steps and (np.ldexp(value, int(law.get("bits", 0))) % 1).any():
         raise VerificationError("expected sums in whole steps, as noise is drawn, found others")
+    if not form.fits(value, certificate.space, law):
+        raise VerificationError("expected numbers inside the interval, or the part of it, of the law, found others")
     return value
 
 
