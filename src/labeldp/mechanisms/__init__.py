@@ -38,13 +38,10 @@ __all__ = [
     "NoisyArgmax",
     "NoisyHistogram",
     "NoisyMean",
-<<<<<<< HEAD
+    "NoisyQuantile",
     "NumberExpectation",
     "NumberRandomizer",
     "OneBitResponse",
-=======
-    "NoisyQuantile",
->>>>>>> 63aceda (Ask for quantiles of labels, and for means of labels clipped on both sides)
     "PeerExchange",
     "PiecewiseResponse",
     "PriorResponse",
