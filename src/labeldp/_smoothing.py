@@ -140,7 +140,7 @@ def cell_width(
 
 def clip_constant(power: float) -> float:
     """The c with E max(|Y| - T, 0) <= c E|Y|^p T^(1-p): the largest (y - T) y^-p T^(p-1), at y = T p / (p - 1)."""
-    return math.pow(power - 1, power - 1) / math.pow(power, power)
+    return math.exp((power - 1) * math.log(power - 1) - power * math.log(power))
 
 
 def clip_level(power: float, moment: float, noise: float) -> float:

@@ -1,5 +1,77 @@
 """What is possible: rates, limits and plans. Formulas only; no label and no table is read here."""
 
+from labeldp.bounds._bound import Bound
+from labeldp.bounds._classification_limits import (
+    central_classification_lower,
+    central_classification_upper,
+    local_classification_lower,
+    local_classification_upper,
+    rows_to_name,
+)
+from labeldp.bounds._cluster_limits import cluster_precision, cluster_response_risk, cluster_risk, peer_risk
+from labeldp.bounds._convex_limits import (
+    convex_candidates_upper,
+    convex_empirical_lower,
+    convex_gaussian_upper,
+    convex_local_lower,
+    convex_local_upper,
+    convex_population_lower,
+    convex_response_upper,
+    prior_generalization,
+)
+from labeldp.bounds._feature_limits import attack_limit, features_divergence, label_divergence_lower
 from labeldp.bounds._plan import EPSILONS, Option, Plan, plan
+from labeldp.bounds._rates import Rate, Term, free_epsilon, rate, rate_table
+from labeldp.bounds._regression_limits import (
+    central_heavy_lower,
+    central_heavy_upper,
+    central_regression_lower,
+    central_regression_upper,
+    local_heavy_lower,
+    local_heavy_upper,
+    local_regression_lower,
+    local_regression_upper,
+)
+from labeldp.bounds._regularity import Regularity
 
-__all__ = ["EPSILONS", "Option", "Plan", "plan"]
+__all__ = [
+    "EPSILONS",
+    "Bound",
+    "Option",
+    "Plan",
+    "Rate",
+    "Regularity",
+    "Term",
+    "attack_limit",
+    "central_classification_lower",
+    "central_classification_upper",
+    "central_heavy_lower",
+    "central_heavy_upper",
+    "central_regression_lower",
+    "central_regression_upper",
+    "cluster_precision",
+    "cluster_response_risk",
+    "cluster_risk",
+    "convex_candidates_upper",
+    "convex_empirical_lower",
+    "convex_gaussian_upper",
+    "convex_local_lower",
+    "convex_local_upper",
+    "convex_population_lower",
+    "convex_response_upper",
+    "features_divergence",
+    "free_epsilon",
+    "label_divergence_lower",
+    "local_classification_lower",
+    "local_classification_upper",
+    "local_heavy_lower",
+    "local_heavy_upper",
+    "local_regression_lower",
+    "local_regression_upper",
+    "peer_risk",
+    "plan",
+    "prior_generalization",
+    "rate",
+    "rate_table",
+    "rows_to_name",
+]

@@ -1,0 +1,181 @@
+"""Limits of Busa-Fekete et al. 2023 and Esfandiari et al. 2022, against finite laws written out."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from labeldp.bounds import (
+    attack_limit,
+    cluster_precision,
+    cluster_response_risk,
+    cluster_risk,
+    features_divergence,
+    label_divergence_lower,
+    peer_risk,
+)
+from labeldp.errors import InputError
+
+
+def divergence(first, second, alpha):
+    """The Renyi divergence of two finite laws, which are positive where it matters."""
+    if math.isinf(alpha):
+        return float(np.log(np.max(first[first > 0] / second[first > 0])))
+    return float(np.log(np.sum(first**alpha * second ** (1 - alpha))) / (alpha - 1))
+
+
+def worst(laws, alpha):
+    """The largest divergence between two of a few laws."""
+    return max(divergence(laws[a], laws[b], alpha) for a, b in itertools.permutations(range(len(laws)), 2))
+
+
+def random_case(rng):
+    """An order, a noise level, true features of each class, and a model's; some laws nearly concentrated."""
+    k, points = int(rng.integers(2, 5)), int(rng.integers(2, 5))
+    peak = float(rng.choice([0.05, 0.3, 1.0]))
+    true = np.maximum(rng.dirichlet(np.full(points, peak), k), 1e-9)
+    modelled = np.maximum(rng.dirichlet(np.full(points, 1.0), k), 1e-9)
+    alpha = float(rng.choice([1.1, 1.5, 2.0, 4.0, 16.0, math.inf]))
+    true, modelled = (each / each.sum(axis=1, keepdims=True) for each in (true, modelled))
+    return alpha, float(rng.uniform(0.02, 0.98)), true, modelled
+
+
+def test_released_features_diverge_by_no_more_than_theorem_7_1_says():
+    """Over 4000 random finite laws the mended bound is never passed, and somewhere reached to within two per cent."""
+    rng = np.random.default_rng(7)
+    ratios = []
+    for _ in range(4000):
+        alpha, noise, true, modelled = random_case(rng)
+        k, mixed = len(true), modelled.mean(axis=0)
+        apart = max(divergence(each, mixed, alpha) for each in true)
+        found = features_divergence(alpha, k, noise, max(0.0, apart))
+        labels = (1 - noise) * np.eye(k) + noise / k
+        features = (1 - noise) * true + noise * mixed
+        joint = np.einsum("yl,yx->ylx", labels, features).reshape(k, -1)
+        exact = worst(joint, alpha)
+        assert worst(labels, alpha) == pytest.approx(found.size("label"), abs=1e-9)
+        assert label_divergence_lower(alpha, k, noise).value <= found.size("label") + 1e-12
+        assert exact <= found.value * (1 + 1e-9) + 1e-12
+        assert found.size("features") <= found.size("printed")
+        ratios.append(exact / found.value)
+    assert max(ratios) > 0.98
+
+
+def test_what_is_printed_is_larger():
+    """The mended bound is below the printed one for every order and noise, and at infinity its parts are logarithms."""
+    for alpha, noise in itertools.product((1.2, 3.0, math.inf), (0.05, 0.5, 0.99)):
+        found = features_divergence(alpha, 5, noise, 0.3 + math.log(5))
+        assert found.value < found.size("printed")
+    found = features_divergence(math.inf, 5, 0.5, 0.3)
+    assert found.size("label") == pytest.approx(math.log(6))
+    assert found.size("features") == pytest.approx(math.log(1 + math.exp(0.3)))
+    assert features_divergence(2.0, 5, 1.0, 9.0).value == pytest.approx(0.0, abs=1e-12)
+
+
+def test_no_attack_gains_more_than_theorem_5_2_says():
+    """Over 4000 random mechanisms the best attack never passes the bound, and somewhere comes within two per cent."""
+    rng = np.random.default_rng(52)
+    ratios = []
+    for _ in range(4000):
+        k, outcomes = int(rng.integers(2, 5)), int(rng.integers(2, 6))
+        mixed = float(rng.choice([0.1, 0.6, 0.95]))
+        laws = (1 - mixed) * rng.dirichlet(np.ones(outcomes), k) + mixed / outcomes
+        prior = rng.dirichlet(np.full(k, 2.0))
+        alpha = float(rng.choice([1.5, 3.0, 10.0, 100.0, math.inf]))
+        loss = rng.uniform(0.5, 1.0, (k, k)) * (1 - np.eye(k))
+        least = (loss + 9 * np.eye(k)).min()
+        gained = 1 - (loss.T @ (prior[:, None] * laws)).min(axis=0).sum()  # the best answer to each outcome
+        chosen = None if rng.random() < 0.5 or math.isinf(alpha) else float(rng.uniform(1e-6, 1.0))
+        limit = attack_limit(worst(laws, alpha), alpha, k, prior.max(), chosen, least)
+        assert gained <= limit.value + 1e-9
+        ratios.append(gained / limit.value)
+    assert max(ratios) > 0.98
+
+
+def test_the_best_delta_is_the_best():
+    """No other delta gives a smaller bound, at orders above 2; up to there none says anything."""
+    for alpha in (2.5, 10.0, 300.0):
+        best = attack_limit(0.3, alpha, 3, 0.4)
+        assert 0 < best.size("delta") < 1
+        assert all(attack_limit(0.3, alpha, 3, 0.4, d).value >= best.value for d in np.geomspace(1e-9, 1, 200))
+    assert attack_limit(0.3, 1.5, 3, 0.4).value == 1
+    assert attack_limit(0.0, math.inf, 3, 0.4).value == pytest.approx(0.4)
+    assert attack_limit(math.log(2), 3.0, 2, 0.5, delta=0.01).value == pytest.approx(1 - (0.25 * 0.1 - 0.01))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("classes", [3, 6])
+def test_single_rows_are_listed_as_precisely_as_theorem_5_allows(classes, epsilon):
+    """For clusters of one row, randomized response has just that precision, and no random mechanism a better one."""
+    limit = cluster_precision(1, classes, epsilon).value
+    assert math.exp(epsilon) / (math.exp(epsilon) + classes - 1) == pytest.approx(limit)
+    rng = np.random.default_rng(classes)
+    for _ in range(200):
+        laws = rng.uniform(1, math.exp(epsilon), (classes, 1 << classes))
+        laws = laws / laws.sum(axis=1, keepdims=True)
+        if worst(laws, math.inf) > epsilon:
+            continue
+        listed = (np.arange(1 << classes)[:, None] >> np.arange(classes)) & 1
+        expected = laws @ listed
+        assert np.trace(expected) / expected.sum() <= limit
+
+
+def test_pairs_are_listed_no_more_precisely():
+    """For clusters of two rows, sets that are drawn again and again with a private law stay below the limit."""
+    classes, epsilon = 4, 0.8
+    truths = list(itertools.combinations(range(classes), 2))
+    rng = np.random.default_rng(2)
+    best = 0.0
+    for _ in range(300):
+        scores = rng.uniform(0, epsilon / 2, (classes, 1 << classes))  # two labels, of which one is replaced
+        laws = np.array([np.exp(scores[a] + scores[b]) for a, b in truths])
+        laws /= laws.sum(axis=1, keepdims=True)
+        near = [(i, j) for i, j in itertools.permutations(range(6), 2) if len({*truths[i], *truths[j]}) == 3]
+        if max(divergence(laws[i], laws[j], math.inf) for i, j in near) > epsilon:
+            continue
+        listed = (np.arange(1 << classes)[:, None] >> np.arange(classes)) & 1
+        expected = laws @ listed
+        true = sum(expected[i, list(pair)].sum() for i, pair in enumerate(truths))
+        best = max(best, true / expected.sum())
+    assert 0.5 < best <= cluster_precision(2, classes, epsilon).value
+
+
+def test_risks_worked_out():
+    """The formulas of theorems 2 and 4 and of corollary 2 at numbers worked out by hand."""
+    spread = math.sqrt(10 * math.log(20) / 10**6)
+    found = cluster_risk(10**6, 3, 10, 0.02, 500, resampled=0.5, corrected=0.25, scale=2.0, threshold=0.01)
+    assert found.value == pytest.approx(4 * spread + 3 * 0.25 / 0.75 * (0.02 + 3 * 2 / 500 + 0.03))
+    unbiased = cluster_risk(10**6, 3, 10, 0.02, 500, resampled=0.5, corrected=0.5, scale=2.0, threshold=0.01)
+    assert unbiased.value == pytest.approx(6 * spread)
+    found = cluster_response_risk(10**6, 3.0, 3, 10, 0.05)
+    assert found.value == pytest.approx(3 * spread + 9 * 0.05 / (1 + (math.e - 1) * 0.05))
+    assert found.size("scale") == pytest.approx(1.0)
+    lam = found.size("resampled")
+    assert math.log(1 + (1 - lam) / (lam * 0.05)) == pytest.approx(1.0)
+    assert 2 / found.size("scale") + 1.0 == pytest.approx(3.0)  # what both steps cost, all in all
+    assert peer_risk(10**6, 10, 0.02, 0.05, 0.25).value == pytest.approx(2 * spread + 0.07)
+    assert peer_risk(1, 10, 0.02, 0.05).value == 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: attack_limit(1.0, 1.0, 2, 0.5),
+        lambda: attack_limit(1.0, 2.0, 2, 0.4),
+        lambda: attack_limit(-1.0, 2.0, 2, 0.5),
+        lambda: attack_limit(1.0, 2.0, 2, 0.5, delta=0.0),
+        lambda: features_divergence(2.0, 2, 0.0, 0.1),
+        lambda: features_divergence(2.0, 2, 0.5, math.inf),
+        lambda: label_divergence_lower(0.5, 2, 0.5),
+        lambda: cluster_precision(5, 5, 1.0),
+        lambda: cluster_response_risk(10, 1.0, 2, 1.0, 0.0),
+        lambda: cluster_risk(10, 4, 1.0, 0.1, 5, 0.5, 0.5, 1.0, 0.3),
+        lambda: cluster_risk(10, 4, 1.0, 0.1, 5, 0.5, 1.0, 1.0, 0.2),
+        lambda: peer_risk(10, 1.0, 0.1, 0.1, 0.0),
+    ],
+)
+def test_numbers_outside_the_theorems(make):
+    """What a theorem does not cover is refused, in words."""
+    with pytest.raises(InputError, match=r"expected .* found"):
+        make()
