@@ -1,6 +1,7 @@
 """Each broken version of the package in ``mutants.toml`` is killed by the tests that it names."""
 
 import importlib.util
+import itertools
 import json
 import os
 import queue
@@ -10,6 +11,7 @@ import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import methodcaller
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,15 @@ def benches(tmp_path_factory):
         bench.close()
 
 
+def at_a_bench(benches, work):
+    """What work says at the next bench that is free."""
+    bench = benches.get()
+    try:
+        return work(bench)
+    finally:
+        benches.put(bench)
+
+
 def test_the_table_is_well_formed():
     """Every mutant has a name of its own, failure modes, edits that change something, and tests that exist."""
     assert len({mutant["name"] for mutant in MUTANTS}) == len(MUTANTS) >= 12
@@ -120,29 +131,22 @@ def test_the_table_is_well_formed():
 def test_the_package_as_it_is_passes(benches):
     """The tests that kill mutants pass on an unchanged copy, so that a failure is the mutant's doing."""
     tests = sorted({test for mutant in MUTANTS for test in mutant["tests"]})
-    bench = benches.get()
-    try:
-        result = bench.run(tests)
-    finally:
-        benches.put(bench)
-    assert result.code == PASSED, result.printed[-4000:]
+    shares = [[] for _ in range(os.cpu_count())]
+    for i, (_, named) in enumerate(itertools.groupby(tests, key=lambda test: test.partition("::")[0])):
+        shares[i % len(shares)] += named
+    with ThreadPoolExecutor(len(shares)) as pool:
+        runs = [pool.submit(at_a_bench, benches, methodcaller("run", share)) for share in shares if share]
+    for result in (run.result() for run in runs):
+        assert result.code == PASSED, result.printed[-4000:]
 
 
 @pytest.fixture(scope="module")
 def trials(request, benches):
     """The trials of all mutants that were selected, several at a time."""
     chosen = [item.callspec.params["mutant"] for item in request.session.items if item.name.startswith(PREFIX)]
-
-    def tried(mutant):
-        bench = benches.get()
-        try:
-            return bench.tried(mutant)
-        finally:
-            benches.put(bench)
-
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
-        yield {mutant["name"]: pool.submit(tried, mutant) for mutant in chosen}
+        yield {mutant["name"]: pool.submit(at_a_bench, benches, methodcaller("tried", mutant)) for mutant in chosen}
     finally:
         pool.shutdown(cancel_futures=True)
 
