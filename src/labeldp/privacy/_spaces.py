@@ -224,7 +224,13 @@ class Interval(LabelSpace):
             )
         if self.missing != REFUSE and not _is_finite(self.missing):
             raise LabelError("expected missing='refuse' or a finite number for missing labels, found something else")
-        object.__setattr__(self, "_grid", tuple(float(low + step * i) for i in range(int(count) + 1)))
+        grid = tuple(float(low + step * i) for i in range(int(count) + 1))
+        if len(set(grid)) != len(grid):
+            raise LabelError(
+                f"expected a range near enough to zero that floats tell its points apart, found a step of {step} for "
+                f"{low} to {high}; take an offset off the labels"
+            )
+        object.__setattr__(self, "_grid", grid)
 
     @property
     def size(self) -> int:

@@ -1,0 +1,220 @@
+"""Releases of numbers: what they say of labels, in memory and on disk, and what is refused."""
+
+import dataclasses
+import hashlib
+import json
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import norm
+
+from labeldp import Classes, Curator, Interval, RandomizedResponse, Release, SubsetResponse, verify
+from labeldp.errors import InputError, LabelError, VerificationError
+from labeldp.learning.sklearn import SoftmaxRegression
+from labeldp.mechanisms import LaplaceResponse, OneBitResponse, PiecewiseResponse
+from labeldp.privacy import GridChannel, Guarantee
+from labeldp.release import joined, public_split
+from labeldp.release._columns import to_columns
+
+SPACE = Interval(-10.0, 30.0, 0.5)
+LABELS = np.resize(np.array([-12.0, -10.0, 0.2, 3.0, 29.9, 31.5]), 600)
+ON_GRID = np.resize(np.array([-10.0, -10.0, 0.0, 3.0, 30.0, 30.0]), 600)
+
+RANDOMIZERS = {
+    "laplace": lambda epsilon: LaplaceResponse(SPACE, epsilon),
+    "one-bit": lambda epsilon: OneBitResponse(SPACE, epsilon),
+    "piecewise": lambda epsilon: PiecewiseResponse(SPACE, epsilon),
+    "response": lambda epsilon: RandomizedResponse(SPACE, epsilon),
+    "subset": lambda epsilon: SubsetResponse(SPACE, epsilon, size=3),
+}
+every_randomizer = pytest.mark.parametrize("name", RANDOMIZERS)
+
+
+def relist(folder, table):
+    """Replace the file and list it again, as one would who wants the change not to be noticed."""
+    pq.write_table(table, folder / "data.parquet")
+    body = json.loads((folder / "certificate.json").read_text())
+    body["table"]["files"][0]["sha256"] = hashlib.sha256((folder / "data.parquet").read_bytes()).hexdigest()
+    (folder / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def released(name, epsilon=4.0, **options):
+    """A release of the labels, which are clipped and put on the grid first."""
+    return Curator(LABELS, SPACE, **options).randomize(RANDOMIZERS[name](epsilon))
+
+
+@every_randomizer
+def test_numbers_are_unbiased_for_labels_on_the_grid(name):
+    """Their mean is that of clipped labels, within what the stated variance allows at a false-alarm rate of 1e-9."""
+    release = released(name)
+    off = release.numbers() - ON_GRID
+    deviation = np.sqrt(release.noise_variance(at=ON_GRID).sum())
+    assert abs(off.sum()) < norm.isf(0.5e-9) * deviation
+    assert np.allclose(release.expected_numbers(ON_GRID), ON_GRID)
+    assert release.noise_variance().shape == release.numbers().shape == (600,)
+
+
+@pytest.mark.parametrize("name", ["laplace", "response", "subset"])
+def test_squares_are_unbiased_where_the_law_tells_them(name):
+    """The mean of ``numbers(power=2)`` is the mean square, by the law's own matrix, for a range that is not at zero."""
+    release = released(name)
+    channel, points = release.channel, np.array(SPACE.points)
+    if channel.form == "number":
+        outcomes = channel.table().outcomes
+        rows = dataclasses.replace(release, codes=outcomes)
+        mean = channel.matrix() @ rows.numbers(power=2)
+        gap = (SPACE.size - 1) / channel.pieces * SPACE.step if channel.words_per_row == 2 else 0.0
+        assert np.abs(mean - points**2).max() <= gap**2 / 6 + 1e-3
+        return
+    drawn = channel.draw(np.repeat(np.arange(SPACE.size), 4), np.full((4 * SPACE.size, channel.words_per_row), 7, "u8"))
+    squares = dataclasses.replace(release, codes=drawn).numbers(power=2)
+    assert squares == pytest.approx(channel.unbiased(drawn) @ points**2, rel=1e-9, abs=1e-6)
+
+
+def test_squares_are_refused_where_the_law_does_not_tell_them():
+    """One bit tells means and nothing else; a power that is none is refused."""
+    with pytest.raises(InputError, match="which tells their means alone"):
+        released("one-bit").numbers(power=2)
+    with pytest.raises(InputError, match="expected power"):
+        released("one-bit").numbers(power=3)
+
+
+@every_randomizer
+@pytest.mark.parametrize("units", [None, np.repeat(np.arange(240), np.resize([1, 4], 240))])
+def test_what_was_saved_comes_back(name, units, tmp_path):
+    """A folder verifies and gives the same numbers, variances and guarantee, for rows and for units of several."""
+    release = released(name, units=units)
+    folder = release.save(tmp_path / "out", pa.table({"x": range(600)}), label="y", keep="all")
+    assert verify(folder).holds
+    again = Release.load(folder)
+    for found in (again, pickle.loads(pickle.dumps(release))):  # noqa: S301 (made here)
+        assert (found.numbers() == release.numbers()).all()
+        assert (found.noise_variance() == release.noise_variance()).all()
+        assert found.guarantee == release.guarantee
+    assert (release[5:9].numbers() == release.numbers()[5:9]).all()
+    if release.channel.form == "number":
+        column = pq.read_table(folder / "data.parquet")["y_released"]
+        assert column.type == pa.float64()
+        assert (column.to_numpy() == release.numbers()).all()
+    if units is not None:
+        assert len(np.unique(release.noise_variance())) == 2
+
+
+def test_the_certificate_says_that_labels_were_clipped():
+    """What the declaration does to labels before the draw is among what is declared."""
+    (told,) = [each for each in released("one-bit").certificate.assumptions if "clipped" in each]
+    assert told == (
+        "labels beyond the declared range -10 to 30 were clipped to it, and put on the nearest point of a grid of step "
+        "0.5, before anything was drawn"
+    )
+    assert not any("clipped" in each for each in Curator(["a"], Classes(["a", "b"]))._declared)
+
+
+@pytest.mark.parametrize("number", [0.0, 29.9, np.nan, np.inf, None])
+def test_a_number_that_the_law_cannot_give_is_found(number, tmp_path):
+    """A number between outcomes, one beyond them and a missing one fail verification, however they are listed."""
+    folder = released("one-bit").save(tmp_path / "out", label="y")
+    numbers = pq.read_table(folder / "data.parquet")["y_released"].to_pylist()
+    numbers[17] = number
+    relist(folder, pa.table({"y_released": pa.array(numbers, pa.float64())}))
+    verdict = verify(folder)
+    assert not verdict.holds
+    with pytest.raises(VerificationError):
+        Release.load(folder)
+
+
+def test_a_group_cannot_take_the_numbers_of_another(tmp_path):
+    """Where units differ in size their numbers differ, and a row is read by the law of its own group."""
+    release = released("one-bit", units=np.repeat(np.arange(240), np.resize([1, 4], 240)))
+    folder = release.save(tmp_path / "out", label="y")
+    table = pq.read_table(folder / "data.parquet").replace_schema_metadata(None)
+    place = table.column_names.index("y_groups")
+    swapped = table.set_column(place, table.schema.field(place), pa.array(1 - table["y_groups"].to_numpy(), pa.int32()))
+    relist(folder, swapped)
+    assert not verify(folder).holds
+
+
+def forged(release, folder, **changes):
+    """What is found of a folder whose maker wrote another certificate."""
+    certificate = dataclasses.replace(release.certificate, **changes)
+    return verify(dataclasses.replace(release, certificate=certificate).save(folder / "forged"))
+
+
+def test_a_law_of_numbers_cannot_claim_too_little(tmp_path):
+    """Another epsilon, other weights, and what another kind of law keeps are refused."""
+    release = released("laplace")
+    (draw,) = release.certificate.draws
+    weights = [list(row) for row in draw.law["weights"]]
+    weights[0][0], weights[0][1] = str(int(weights[0][0]) - 1), str(int(weights[0][1]) + 1)
+    smaller = dataclasses.replace(draw, guarantee=Guarantee(0.1))
+    other = dataclasses.replace(draw, law={**draw.law, "weights": weights}, guarantee=Guarantee(0.1))
+    uneven = dataclasses.replace(draw, law={**draw.law, "weights": [*weights[:-1], weights[-1][:-1]]})
+    kept = (
+        released("response").certificate.expects,
+        dataclasses.replace(release.certificate.expects, squared_error=1.0),
+        dataclasses.replace(release.certificate.expects, squared_error=-1.0),
+    )
+    changes = [*({"draws": (each,)} for each in (smaller, other, uneven)), *({"expects": each} for each in kept)]
+    for number, changed in enumerate(changes):
+        (tmp_path / str(number)).mkdir()
+        assert not forged(release, tmp_path / str(number), **changed).holds, changed
+    folder = release.save(tmp_path / "other", label="y")
+    body = json.loads((folder / "certificate.json").read_text())
+    body["label"]["space"] = Classes(list(range(SPACE.size))).describe()
+    (folder / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    assert not verify(folder).holds
+
+
+def test_stages_of_numbers_are_joined():
+    """Two parts by one law are one release, which costs the largest."""
+    curator = Curator(LABELS, SPACE, budget=1.0)
+    parts = [(rows, curator.randomize(OneBitResponse(SPACE, 1.0), rows)) for rows in public_split(600, [1, 2])]
+    whole = joined(parts)
+    assert whole.guarantee.epsilon == 1.0
+    assert (whole.numbers()[parts[0][0]] == parts[0][1].numbers()).all()
+    assert whole.certificate.expects == parts[0][1].certificate.expects
+
+
+def test_learners_of_classes_refuse_numbers():
+    """Who would learn classes from numbers is told what to use."""
+    release = released("one-bit")
+    with pytest.raises(InputError, match="expected released classes, or sets of classes, found released numbers"):
+        SoftmaxRegression().fit(np.zeros((600, 1)), release)
+    with pytest.raises(InputError, match="found released numbers"):
+        release.unbiased()
+
+
+def test_classes_have_no_numbers():
+    """Neither has a release of classes, nor does a randomizer of numbers take them."""
+    space = Classes([0, 1])
+    release = Curator([0, 1, 1], space).randomize(RandomizedResponse(space, 1.0))
+    for ask in (release.numbers, release.noise_variance, lambda: release.expected_numbers([0.0] * 3)):
+        with pytest.raises(InputError, match="expected labels on an Interval for numbers, found Classes"):
+            ask()
+    with pytest.raises(LabelError, match="expected a declared range with a grid"):
+        OneBitResponse(space, 1.0)
+    with pytest.raises(InputError, match="expected a label for each of 600 rows"):
+        released("one-bit").noise_variance(at=[1.0])
+
+
+def test_public_numbers_are_what_they_are():
+    """Labels that were declared public tell themselves, without noise worth the name, also on a fine grid."""
+    fine = Interval(0.0, 100_000.0, 0.01)
+    release = Release.public([0.0, 12.34, 99_999.99], fine)
+    assert release.numbers() == pytest.approx([0.0, 12.34, 99_999.99], abs=1e-6)
+    assert release.numbers(power=2) == pytest.approx(np.square([0.0, 12.34, 99_999.99]), rel=1e-9, abs=1e-2)
+    assert release.noise_variance().max() < 1e-2
+
+
+def test_numbers_that_floats_cannot_tell_apart_are_refused():
+    """A grid whose points are the same float is no declaration, and outcomes that are one say what to do."""
+    with pytest.raises(LabelError, match="take an offset off the labels"):
+        Interval(1e16, 1e16 + 8, 1.0)
+    far = Interval(1e16, 1e16 + 16, 2.0)
+    half = 1 << 63
+    close = GridChannel(classes=9, values=(0, 1), weights=((half, half), (half, half)))
+    with pytest.raises(InputError, match="take an offset off the labels"):
+        to_columns("y", far, close, np.zeros(3, dtype=np.int16))
