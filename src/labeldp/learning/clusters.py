@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int
 from scipy.sparse import csr_matrix, diags
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
@@ -29,6 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from labeldp import _checks
 from labeldp.errors import InputError
+from labeldp.learning._points import finite_points
 from labeldp.learning._tree import ClusterTree, ward
 
 __all__ = ["ClusterTree", "Clusters", "Embedding", "cluster", "cluster_tree", "embed", "suggested_count"]
@@ -74,7 +75,7 @@ class Clusters:
             features: Features like those that the clusters were found in, shape (m, d).
         """
         with threadpool_limits(1):
-            return np.asarray(self.finder.predict(_features(features, self.finder.n_features_in_)))
+            return np.asarray(self.finder.predict(finite_points(features, self.finder.n_features_in_)))
 
     def __repr__(self) -> str:
         return f"<{self.count} clusters of {len(self.numbers)} rows by {self.method}>"
@@ -107,7 +108,7 @@ class Embedding:
             features: Features like those of the embedded rows, shape (m, d).
         """
         with threadpool_limits(1):
-            points = self.components.transform(_features(features, self.components.n_features_in_))
+            points = self.components.transform(finite_points(features, self.components.n_features_in_))
             return _nearest(self.search, points, self.search.n_neighbors)
 
     def transform(self, features: Any) -> Float[np.ndarray, "m e"]:
@@ -192,7 +193,7 @@ def cluster(features: Any, count: int, method: Method = "auto", *, restarts: int
     """
     if method not in get_args(Method):
         raise InputError(f"expected a method among {', '.join(get_args(Method))}, found {method!r}")
-    points = _features(features)
+    points = finite_points(features)
     count = _count(count, len(points))
     if method == "graph":
         return embed(points, eigenvectors=min(count, _EIGENVECTORS)).cluster(count, restarts=restarts)
@@ -237,7 +238,7 @@ def embed(
     Raises:
         InputError: Features that are no finite numbers in rows and columns, or too few rows.
     """
-    points = _features(features)
+    points = finite_points(features)
     rows = len(points)
     neighbours = _checks.whole(neighbours, "neighbours", 1, max(1, rows - 1))
     eigenvectors = _checks.whole(eigenvectors, "eigenvectors", 1, max(1, rows - 1))
@@ -278,8 +279,8 @@ def cluster_tree(features: Any, leaves: int = _LEAVES) -> ClusterTree:
     Raises:
         InputError: Features that are no finite numbers in rows and columns, or more leaves than rows.
     """
-    points = _features(features)
-    return _tree(points, leaves, lambda new: _features(new, points.shape[1]))
+    points = finite_points(features)
+    return _tree(points, leaves, lambda new: finite_points(new, points.shape[1]))
 
 
 def suggested_count(rows: int, classes: int, epsilon: float) -> int:
@@ -432,20 +433,4 @@ def _count(count: object, rows: int) -> int:
     found = _checks.whole(count, "count", 1, 1 << 31)
     if found > rows:
         raise InputError(f"expected at most one cluster for each of the {rows} rows, found {found}; ask for fewer")
-    return found
-
-
-def _features(features: Any, width: int | None = None) -> Shaped[np.ndarray, "n d"]:
-    """Finite features in rows and columns, as floats; those of 32 bits are kept."""
-    found = np.asarray(features)
-    if found.ndim != 2 or found.size == 0 or found.dtype.kind not in "fiub":
-        raise InputError(
-            f"expected numbers in rows and columns as features, found {found.dtype} of shape {found.shape}; encode "
-            "categories as numbers, and make sparse features dense or reduce them first"
-        )
-    if width is not None and found.shape[1] != width:
-        raise InputError(f"expected the {width} features that the clusters were found in, found {found.shape[1]}")
-    found = found if found.dtype == np.float32 else found.astype(np.float64)
-    if not np.isfinite(found).all():
-        raise InputError("expected finite features, found NaN or infinity; impute what is missing first")
     return found
