@@ -109,6 +109,7 @@ def test_names_are_believed_as_far_as_rows_allow():
     np.testing.assert_allclose(found[3], 1 / 3)
 
 
+@pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize("subsample", [1.0, 0.5])
 def test_exchanged_labels_are_corrected_for_flips(subsample):
     """Distributions from exchanged labels have the true shares for their mean, where the mean as released has not.

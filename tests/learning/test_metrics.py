@@ -220,6 +220,7 @@ def intervals(release, predicted, scores, level):
     return {name: (each.low, each.high) for name, each in found.items()}
 
 
+@pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize("kind", ["response", "symmetric", "subset", "grouped"])
 def test_intervals_cover_what_they_say(kind, make_channel, randomized):
     """Over 400 samples of rows and labels, intervals of level 0.9 hold the truth in 84 to 97 of 100.
@@ -249,6 +250,7 @@ def test_intervals_cover_what_they_say(kind, make_channel, randomized):
         assert 0.84 <= count / samples <= most, name
 
 
+@pytest.mark.usefixtures("as_users_call")
 def test_intervals_of_quotients_cover_rare_classes_in_noise(make_channel, randomized):
     """Over 1000 samples of 400 rows, a tenth of them of the class, at an epsilon of 1/2, 93 to 98.5 of 100 hold.
 

@@ -111,11 +111,13 @@ def check(randomizer, data, positive, times):
             assert 0.55 < spread[i] / np.median(errors[:, i]) < 1.3, name
 
 
+@pytest.mark.usefixtures("as_users_call")
 def test_intervals_hold_what_digits_are(digits):
     """Sets of ten classes at an epsilon of 2: of 500 draws, 95 in 100 intervals hold the value on true labels."""
     check(SubsetResponse(Classes(range(10)), 2.0), digits, 8, 500)
 
 
+@pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize(("make", "epsilon"), [(RandomizedResponse, 1.0), (BitResponse, 0.5)])
 def test_intervals_hold_what_incomes_are(adult, make, epsilon):
     """Incomes as classes and as bits: of 250 draws, 95 in 100 intervals hold the value on true labels."""
