@@ -7,6 +7,7 @@ from labeldp.mechanisms._deviations import noise_deviation, sum_deviation
 from labeldp.mechanisms._drawing import draw
 from labeldp.mechanisms._moments import LabelMoments
 from labeldp.mechanisms._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse
+from labeldp.mechanisms._optimal import OptimalResponse, SolverWarning, best_number_response
 from labeldp.mechanisms._peers import ExchangedLabels, PeerExchange, exchange
 from labeldp.mechanisms._prior import PriorResponse, PriorSubsetResponse, TopKResponse, checked_prior
 from labeldp.mechanisms._promises import promise_of
@@ -42,6 +43,7 @@ __all__ = [
     "NumberExpectation",
     "NumberRandomizer",
     "OneBitResponse",
+    "OptimalResponse",
     "PeerExchange",
     "PiecewiseResponse",
     "PriorResponse",
@@ -49,8 +51,10 @@ __all__ = [
     "Query",
     "RandomizedResponse",
     "Randomizer",
+    "SolverWarning",
     "SubsetResponse",
     "TopKResponse",
+    "best_number_response",
     "best_response",
     "best_unit_response",
     "cell_numbers",

@@ -25,7 +25,13 @@ from labeldp.privacy._grouped import GroupedChannel, GroupedNumberChannel
 from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._law import CHANNELS, channel_of, law_of
 from labeldp.privacy._losses import PrivacyLoss
-from labeldp.privacy._number_laws import column_channel, laplace_channel, one_bit_channel, piecewise_channel
+from labeldp.privacy._number_laws import (
+    column_channel,
+    laplace_channel,
+    one_bit_channel,
+    piecewise_channel,
+    window_width,
+)
 from labeldp.privacy._numbers import PARTS, BinChannel, GridChannel, NumberChannel, SingleNumberChannel
 from labeldp.privacy._peers import LARGEST_CLUSTER, PeerLaw
 from labeldp.privacy._response import ResponseChannel
@@ -100,4 +106,5 @@ __all__ = [
     "training_size",
     "training_sizes",
     "unpack",
+    "window_width",
 ]

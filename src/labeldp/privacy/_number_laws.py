@@ -27,6 +27,8 @@ _DIGITS = 256
 _PIECES, _MORE_PIECES, _LARGE = 64, 256, 9.0
 #: More than this many times the number of parts no window is ever wide.
 _WIDEST = 8
+#: Steps of Newton's method for integers beside a law in floats: each of them brings about ten digits.
+_CORRECTIONS = 3
 
 Weights = Sequence[Sequence[int]]
 
@@ -137,28 +139,70 @@ def _squares(count: np.ndarray) -> np.ndarray:
 
 def column_channel(
     classes: int,
-    masses: Sequence[int],
+    masses: Float[np.ndarray, "m"],
     inside: Bool[np.ndarray, "knots m"],
-    values: Sequence[int],
+    numbers: Float[np.ndarray, "m"],
     epsilon: float,
     bits: int = 64,
 ) -> GridChannel:
-    """The law whose outcome z has ``floor(e * masses[z])`` words for knots inside its set, and ``masses[z]`` elsewhere.
+    """The law of a few sets of knots: an outcome is ``exp(epsilon)`` times as likely for knots in its set.
 
-    Whatever is missing in a row, or too much, is put right where there is room between those two integers.
+    Floats give the law nearly, and integers are found beside them: an outcome has ``low`` words for knots outside its
+    set and ``floor(e * low)`` inside, and the lows are corrected by what rows lack of W and their means of their knots.
 
     Args:
         classes: Number of grid points.
-        masses: The smaller weight of each outcome.
+        masses: Probability of each outcome for knots outside its set.
         inside: Whether a knot is in the set of an outcome.
-        values: The numbers of the outcomes, in ``PARTS`` of a grid step, increasing.
+        numbers: The outcomes as parts of the range above its low end.
         epsilon: The epsilon that was asked for.
         bits: Length of the words.
     """
+    span = (classes - 1) * PARTS
+    values = [round(Fraction(number) * span) for number in numbers.tolist()]
+    lows = [max(1, math.ceil(Fraction(mass) * (1 << bits))) for mass in masses.tolist()]
+    for _ in range(_CORRECTIONS):
+        lows = _corrected(lows, inside, values, span, epsilon, bits)
+    merged: dict[int, list[list[int]]] = {}
+    for value, column in zip(values, _columns(lows, inside, epsilon), strict=True):
+        merged.setdefault(value, []).append(column)
+    columns = [list(map(sum, zip(*merged[value], strict=True))) for value in sorted(merged)]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return _filled_channel(classes, rows, sorted(merged), epsilon, bits)
+
+
+def _columns(lows: Sequence[int], inside: Bool[np.ndarray, "knots m"], epsilon: float) -> list[list[int]]:
+    """The weights of each outcome at all knots."""
     odds = exp_below(epsilon)
-    high = [math.floor(odds * mass) for mass in masses]
-    rows = [[h if held else m for h, m, held in zip(high, masses, row, strict=True)] for row in inside.tolist()]
-    return _filled_channel(classes, rows, values, epsilon, bits)
+    highs = [math.floor(odds * low) for low in lows]
+    return [
+        [high if held else low for held in column]
+        for low, high, column in zip(lows, highs, inside.T.tolist(), strict=True)
+    ]
+
+
+def _corrected(
+    lows: list[int],
+    inside: Bool[np.ndarray, "knots m"],
+    values: Sequence[int],
+    span: int,
+    epsilon: float,
+    bits: int,
+) -> list[int]:
+    """The lows after one step of Newton's method: rows that sum to W, and whose means are their knots."""
+    word, pieces = 1 << bits, len(inside) - 1
+    columns = _columns(lows, inside, epsilon)
+    lacks, means = [], []
+    for i, row in enumerate(zip(*columns, strict=True)):
+        lacks.append((word - sum(row)) / word)
+        off = sum(weight * (value * pieces - i * span) for weight, value in zip(row, values, strict=True))
+        means.append(-float(Fraction(off, word * span * pieces)))
+    factors = np.where(inside, math.exp(epsilon), 1.0)
+    places = np.array([value / span for value in values]) - np.linspace(0.0, 1.0, pieces + 1)[:, None]
+    system = np.concatenate([factors, factors * places])
+    scale = np.linalg.norm(system, axis=0)
+    steps = np.linalg.lstsq(system / scale, np.array(lacks + means), rcond=None)[0] / scale
+    return [max(1, low + round(Fraction(step) * word)) for low, step in zip(lows, steps.tolist(), strict=True)]
 
 
 def _channel(classes: int, rows: Weights, numbers: Sequence[Fraction], epsilon: float, bits: int) -> GridChannel:
