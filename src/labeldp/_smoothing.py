@@ -73,11 +73,19 @@ def averaged_rows(
 ) -> float:
     """The m between 1 and ``rows`` that makes ``mean_squared_error`` smallest.
 
-    Each term is exp of a linear function of log m, so the sum is convex in log m and has one smallest point.
+    Each term is exp of a linear function of log m, so the sum is convex in log m, and its slope there,
+    ``(2 b / d) C (m / (N f v))^(2 b / d) - V / m - 2 W / m^2``, changes its sign once.
     """
-    return smallest(
-        lambda m: mean_squared_error(m, spread, dimension, bias, variance, noise, smoothness), 1.0, max(1.0, rows)
-    )
+    power = 2 * smoothness / dimension
+    low, high = 0.0, math.log(max(1.0, rows))
+    if noise == 0:
+        balance = variance / (power * bias) * math.pow(spread, power)
+        return math.exp(min(high, max(low, math.log(balance) / (1 + power))))
+    while high - low > 1e-9:
+        log = (low + high) / 2
+        slope = power * bias * math.exp(power * (log - math.log(spread))) - variance * math.exp(-log)
+        low, high = (log, high) if slope < 2 * noise * math.exp(-2 * log) else (low, log)
+    return math.exp((low + high) / 2)
 
 
 def neighbour_count(
@@ -103,11 +111,9 @@ def neighbour_count(
     References:
         Zhao et al. 2025, theorem 6; theory of nearest neighbours for the constant.
     """
-    power = 2 * smoothness / dimension
-    spread = rows * density * ball_volume(dimension)
-    balance = variance / (power * neighbour_bias(dimension, smoothness, lipschitz))
-    found = math.pow(balance * math.pow(spread, power), 1 / (1 + power))
-    return max(1, min(rows, math.ceil(found)))
+    spread, bias = rows * density * ball_volume(dimension), neighbour_bias(dimension, smoothness, lipschitz)
+    found = averaged_rows(rows, spread, dimension, bias, variance, 0.0, smoothness)
+    return max(1, min(rows, math.ceil(found * (1 - 1e-12))))
 
 
 def cell_width(
@@ -168,7 +174,7 @@ def clip_level(power: float, moment: float, noise: float) -> float:
 def smallest(function: Callable[[float], float], low: float, high: float) -> float:
     """Where a function that falls and then rises in log m is smallest between two numbers, by golden section."""
     left, right = math.log(low), math.log(high)
-    while right - left > 1e-9:
+    while right - left > 1e-7:
         first, second = right - _GOLDEN * (right - left), left + _GOLDEN * (right - left)
         if function(math.exp(first)) <= function(math.exp(second)):
             right = second

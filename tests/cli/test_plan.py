@@ -1,8 +1,16 @@
 """``labeldp plan``: what each mechanism keeps, printed and drawn."""
 
+import json
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 
-from labeldp.bounds import plan
+from labeldp import Classes, Interval
+from labeldp.bounds import forecast, plan
 
 
 def test_what_is_printed_is_the_plan(run):
@@ -69,3 +77,154 @@ def test_a_plan_that_cannot_be_made(run, wrong):
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("error: expected")
     assert "found" in ran.err
+
+
+def cells(ran):
+    """The rows of printed tables, as lists of texts."""
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in ran.out.splitlines() if line[:1] == "│"]
+
+
+def test_what_is_printed_of_an_interval_is_the_forecast(run):
+    """Every mechanism is a row with its numbers, the best is marked, and the sweep follows."""
+    ran = run("plan", "--interval", "0,10,1", "--rows", 5000, "--epsilon", 0.8, "--dimension", 2, "--target", 1.2)
+    assert (ran.code, ran.err) == (0, "")
+    found = forecast(Interval(0, 10, 1), 5000, 0.8, dimension=2, target=1.2)
+    lines = cells(ran)
+    for line, option in zip(lines, found.options, strict=False):
+        numbers = [f"{option.noise:.4g}", f"{option.clean_rows:,}", f"{option.clean_share:.2%}", f"{option.error:.4g}"]
+        assert line == [option.mechanism, *numbers, "best" if option.best else ""]
+    over = lines[len(found.options) :]
+    assert [line[0] for line in over] == [option.mechanism for option in found.options]
+    assert over[0][1:] == [f"{row[0].error:.4g}" for row in found.sweep]
+    assert f"from epsilon {found.goal.epsilon:.3g} on; {found.goal.rows:,} rows reach it at epsilon 0.8" in ran.out
+    assert f"{found.doubled:.4g} in place of {found.best.error:.4g}" in ran.out
+    assert f"from epsilon {found.free_epsilon:.3g} on: there a row is worth 90 %" in ran.out
+    assert "assumed: constants are conventional" in ran.out
+
+
+def test_a_target_finds_the_epsilon_of_a_plan(run):
+    """With a target in place of an epsilon, classes are planned at the epsilon that it needs; or none is said to do."""
+    ran = run("plan", "--classes", "a,b,c", "--rows", 4000, "--target", 0.02, "--dimension", 3)
+    assert (ran.code, ran.err) == (0, "")
+    needed = forecast(Classes(range(3)), 4000, dimension=3, target=0.02).epsilon
+    assert f"4,000 rows, 3 classes, epsilon {needed:g}" in ran.out
+    assert f"from epsilon {needed:.3g} on" in ran.out
+    ran = run("plan", "--classes", 3, "--rows", 4000, "--target", 1e-4, "--dimension", 3)
+    fewest = forecast(Classes(range(3)), 4000, dimension=3, target=1e-4).goal.rows
+    assert f"no epsilon reaches it with 4,000 rows; {fewest:,} rows would without privacy" in ran.out
+    assert "epsilon of each" not in ran.out
+
+
+def test_a_curator_is_trusted_where_it_is_said(run):
+    """With --trust central the queries are compared, for classes as well."""
+    ran = run("plan", "--classes", 3, "--rows", 4000, "--epsilon", 0.1, "--dimension", 3, "--trust", "central")
+    assert [line[0] for line in cells(ran)][:2] == ["noisy-argmax", "noisy-histogram"]
+    assert "N^(-b/(2b+d))" in ran.out
+
+
+def test_numbers_for_other_programs(run):
+    """With --json the plan and the forecast are printed as they are."""
+    ran = run("plan", "--classes", 4, "--rows", 900, "--epsilon", 1, "--json")
+    assert json.loads(ran.out) == {"plan": json.loads(json.dumps(plan(4, 900, 1.0).to_json()))}
+    ran = run("plan", "--interval", "0,1,0.1", "--rows", 900, "--epsilon", 1, "--json")
+    told = forecast(Interval(0, 1, 0.1), 900, 1.0).to_json()
+    assert json.loads(ran.out) == {"forecast": json.loads(json.dumps(told))}
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_a_figure_of_a_forecast(run, tmp_path, ending):
+    """Every mechanism, the floor without privacy and the target are lines with names."""
+    path = tmp_path / f"forecast.{ending}"
+    ran = run(
+        *("plan", "--interval", "0,10,1", "--rows", 900, "--epsilon", 1, "--target", 0.5, "--dimension", 2),
+        *("--figure", path),
+    )
+    assert (ran.code, ran.err) == (0, "")
+    assert f"figure: {path}" in ran.out
+    if ending == "svg":
+        text = path.read_text(encoding="utf-8")
+        names = [option.mechanism for option in forecast(Interval(0, 10, 1), 900, 1.0).options]
+        for name in [*names, "without privacy", "target 0.5", "epsilon 1", "What error to expect of 900 rows"]:
+            assert name in text
+
+
+def table_with(path, labels):
+    """A table of two directions in four numeric columns, with a text column, missing values and some labels."""
+    rng = np.random.default_rng(3)
+    spread = rng.normal(size=(400, 2)) @ np.array([[1.0, 0.0, 2.0, 1.0], [0.0, 1.0, 0.0, 1.0]])
+    frame = pa.table(
+        {
+            **{f"x{i}": pa.array(spread[:, i], mask=np.arange(400) % 50 == i) for i in range(4)},
+            "who": [f"name {i}" for i in range(400)],
+            "y": labels,
+        }
+    )
+    (pacsv.write_csv if path.suffix == ".csv" else pq.write_table)(frame, path)
+    return path
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_labels_of_a_table_are_never_read(run, tmp_path, ending):
+    """Whatever is in the label column, garbage and nothing included, the same is said, from public columns alone."""
+    rng = np.random.default_rng(4)
+    columns = [list(rng.integers(0, 9, 400)), ["zq-secret, \"'"] * 400, [None] * 400]
+    told = []
+    for i, labels in enumerate(columns):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        source = table_with(folder / f"t.{ending}", labels)
+        ran = run("plan", source, "--label", "y", "--interval", "0,10,1", "--epsilon", 1)
+        assert (ran.code, ran.err) == (0, "")
+        told.append(ran.out)
+    assert len(set(told)) == 1
+    assert "zq-secret" not in told[0]
+    assert "400 rows, labels from 0 to 10" in told[0]
+    vary, spread, components = re.search(r"(\d) numeric columns .* in (\S+) directions .*; (\d)", told[0]).groups()
+    assert (vary, components) == ("4", "2")
+    assert 1.5 < float(spread) < 2.1
+
+
+def test_public_columns_of_a_table_are_declared(run, tmp_path):
+    """Columns can be kept or dropped, a dimension that is typed wins, and a table has its own number of rows."""
+    source = table_with(tmp_path / "t.parquet", ["a"] * 400)
+    given = ("plan", source, "--label", "y", "--classes", 2, "--epsilon", 1)
+    assert "1 numeric columns" in run(*given, "--keep", "x0,who").out
+    assert "2 numeric columns" in run(*given, "--drop", "x0,x1").out
+    assert "dimension 5" in run(*given, "--dimension", 5).out
+    assert "no features" not in run(*given).out
+    ran = run(*given, "--keep", "who")
+    assert ran.code == 0
+    assert "numeric columns" not in ran.out
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("--rows", 9, "--epsilon", 1),
+        ("--rows", 9, "--epsilon", 1, "--classes", 2, "--interval", "0,1,1"),
+        ("--rows", 9, "--classes", 2),
+        ("--classes", 2, "--epsilon", 1),
+        ("--rows", 9, "--epsilon", 1, "--interval", "0,1"),
+        ("--rows", 9, "--epsilon", 1, "--interval", "0,1,x"),
+        ("--rows", 9, "--epsilon", 1, "--interval", "1,0,1"),
+        ("--rows", 9, "--epsilon", 1, "--classes", 2, "--trust", "me"),
+        ("--rows", 9, "--epsilon", 1, "--classes", 2, "--dimension", 4),
+        ("--rows", 9, "--epsilon", 1, "--classes", 2, "--dimension", -1),
+        ("--rows", 9, "--target", -1, "--classes", 2),
+        ("--rows", 9, "--target", "nan", "--classes", 2),
+        ("TABLE", "--epsilon", 1, "--classes", 2),
+        ("TABLE", "--epsilon", 1, "--classes", 2, "--label", "z"),
+        ("TABLE", "--epsilon", 1, "--classes", 2, "--label", "y", "--rows", 9),
+        ("TABLE", "--epsilon", 1, "--classes", 2, "--label", "y", "--keep", "none"),
+        ("TABLE", "--epsilon", 1, "--classes", 2, "--label", "y", "--keep", "y"),
+    ],
+    ids=str,
+)
+def test_a_forecast_that_cannot_be_made(run, tmp_path, typed):
+    """What is missing, double or impossible is refused in words, and nothing is printed."""
+    source = table_with(tmp_path / "t.parquet", ["zq-secret"] * 400)
+    ran = run("plan", *(source if part == "TABLE" else part for part in typed))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error: expected")
+    assert "found" in ran.err
+    assert "zq-secret" not in ran.err

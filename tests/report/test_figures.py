@@ -11,7 +11,8 @@ from labeldp.errors import InputError, MissingExtraError, OutputError
 from labeldp.privacy import Charge, Composition, Guarantee, Rows
 from labeldp.release import Accounted
 from labeldp.report import account_text, save_account_figure, save_lines, save_plan_figure
-from labeldp.report._figures import by_sums, curves
+from labeldp.report._figures import by_sums
+from labeldp.report._plan_figures import curves
 
 STARTS = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF-"}
 LINES = {f"line {i}": [(0.1, 0.0), (1.0, float(i))] for i in range(9)}

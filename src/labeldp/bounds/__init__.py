@@ -19,7 +19,9 @@ from labeldp.bounds._convex_limits import (
     convex_response_upper,
     prior_generalization,
 )
+from labeldp.bounds._effective_dimension import EffectiveDimension, effective_dimension
 from labeldp.bounds._feature_limits import attack_limit, features_divergence, label_divergence_lower
+from labeldp.bounds._forecast import Forecast, Goal, Prospect, forecast
 from labeldp.bounds._plan import EPSILONS, Option, Plan, plan
 from labeldp.bounds._rates import Rate, Term, free_epsilon, rate, rate_table
 from labeldp.bounds._regression_limits import (
@@ -37,8 +39,12 @@ from labeldp.bounds._regularity import Regularity
 __all__ = [
     "EPSILONS",
     "Bound",
+    "EffectiveDimension",
+    "Forecast",
+    "Goal",
     "Option",
     "Plan",
+    "Prospect",
     "Rate",
     "Regularity",
     "Term",
@@ -59,7 +65,9 @@ __all__ = [
     "convex_local_upper",
     "convex_population_lower",
     "convex_response_upper",
+    "effective_dimension",
     "features_divergence",
+    "forecast",
     "free_epsilon",
     "label_divergence_lower",
     "local_classification_lower",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from labeldp import _checks
 from labeldp.errors import EpsilonError
@@ -52,6 +54,10 @@ class Plan:
     epsilon: float
     options: tuple[Option, ...]
     sweep: tuple[tuple[Option, ...], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it in what JSON knows."""
+        return dataclasses.asdict(self)
 
 
 def plan(classes: int, rows: int, epsilon: float, epsilons: Sequence[float] = EPSILONS) -> Plan:

@@ -58,3 +58,19 @@ def class_texts(classes: str) -> list[str]:
     except (OSError, UnicodeError):
         raise InputError(f"expected a text file with one class on each line, found none at {classes[1:]}") from None
     return [line for line in lines if line]
+
+
+def range_of(text: str) -> tuple[float, float, float]:
+    """LO,HI,STEP of an interval."""
+    numbers = [number_of(part) for part in text.split(",")]
+    if len(numbers) != 3:
+        raise InputError(f"expected --interval LO,HI,STEP, found {len(numbers)} numbers")
+    return numbers[0], numbers[1], numbers[2]
+
+
+def number_of(text: str) -> float:
+    """A number that was typed."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"expected a number, found {text!r}") from None

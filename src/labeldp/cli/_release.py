@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeldp.cli._declaring import BUDGET, DROP, KEEP, MISSING, class_texts, declared_columns
+from labeldp.cli._declaring import (
+    BUDGET,
+    DROP,
+    KEEP,
+    MISSING,
+    class_texts,
+    declared_columns,
+    number_of,
+    range_of,
+)
 from labeldp.cli._terminal import notes_on_terminal, progress, show, told_warnings
 from labeldp.errors import InputError
 
@@ -70,8 +79,8 @@ def release(
     if classes is not None:
         space = declared_classes(table, class_texts(classes), missing)
     else:
-        low, high, step = _three_numbers(interval or "")
-        space = Interval(low, high, step, missing if missing == "refuse" else _number(missing))
+        low, high, step = range_of(interval or "")
+        space = Interval(low, high, step, missing if missing == "refuse" else number_of(missing))
     kept, dropped = declared_columns(table, keep, drop)
     with told_warnings(), progress() as report:
         found = _clusters(table, clusters, kept, dropped, lambda rows: _suggested(rows, space, epsilon), report)
@@ -120,17 +129,3 @@ def _suggested(rows: int, space: LabelSpace, epsilon: float) -> int:
     from labeldp.learning.clusters import suggested_count  # noqa: PLC0415 (the learners are an extra)
 
     return suggested_count(rows, space.size, epsilon)
-
-
-def _three_numbers(text: str) -> tuple[float, ...]:
-    numbers = tuple(_number(part) for part in text.split(","))
-    if len(numbers) != 3:
-        raise InputError(f"expected --interval LO,HI,STEP, found {len(numbers)} numbers")
-    return numbers
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"expected a number, found {text!r}") from None

@@ -1,11 +1,12 @@
 """What is said: words, tables and figures from results. It computes nothing."""
 
-from labeldp.report._figures import save_account_figure, save_lines, save_plan_figure
+from labeldp.report._figures import save_account_figure, save_lines
+from labeldp.report._plan_figures import save_forecast_figure, save_plan_figure
+from labeldp.report._plans import forecast_text, plan_text
 from labeldp.report._text import (
     account_text,
     learned_text,
     ledger_text,
-    plan_text,
     release_text,
     scores_text,
     staged_text,
@@ -14,11 +15,13 @@ from labeldp.report._text import (
 
 __all__ = [
     "account_text",
+    "forecast_text",
     "learned_text",
     "ledger_text",
     "plan_text",
     "release_text",
     "save_account_figure",
+    "save_forecast_figure",
     "save_lines",
     "save_plan_figure",
     "scores_text",

@@ -8,37 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from labeldp._checks import printable
-from labeldp.bounds import Option, Plan
 from labeldp.errors import InputError, MissingExtraError, OutputError
 from labeldp.release import Accounted
 
 _MARKERS = "osD^v"
 _ENDINGS = (".png", ".svg", ".pdf")
-
-
-def save_plan_figure(found: Plan, path: Path) -> Path:
-    """What each mechanism keeps over epsilon, as a PNG, SVG or PDF by the file's ending."""
-    figure, axes = _figure(path)
-    for marker, (name, points) in zip(_MARKERS, curves(found).items(), strict=False):
-        axes.plot(*zip(*points, strict=True), marker=marker, label=name)
-    axes.axvline(found.epsilon, color="0.6", linestyle=":", label=f"epsilon {found.epsilon:g}")
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="epsilon of each label",
-        ylabel="clean rows that one released row is worth",
-        title=f"What is kept of {found.classes} classes",
-    )
-    return _saved(figure, axes, path)
-
-
-def curves(found: Plan) -> dict[str, list[tuple[float, float]]]:
-    """The share of clean rows over epsilon, for each mechanism."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in (*found.sweep, found.options):
-        for option in row:
-            lines.setdefault(_curve(option), []).append((option.epsilon, option.clean_share))
-    return {name: sorted(set(points)) for name, points in lines.items()}
 
 
 def save_account_figure(found: Sequence[Accounted], path: Path) -> Path:
@@ -78,22 +52,17 @@ def save_lines(
     marked: Sequence[tuple[float, float]] = (),
 ) -> Path:
     """Named lines over a logarithmic axis, and points that are marked because they are in a table too."""
-    figure, axes = _figure(path)
+    figure, axes = drawn(path)
     for marker, (name, points) in zip(_MARKERS * len(lines), lines.items(), strict=False):
         axes.plot(*zip(*points, strict=True), marker=marker, label=name)
     if marked:
         axes.scatter(*zip(*marked, strict=True), marker="x", color="black", zorder=3, label="in the table")
     axes.set(xscale="log", xlabel=x_label, ylabel=y_label, title=title)
-    return _saved(figure, axes, path)
+    return saved(figure, axes, path)
 
 
-def _curve(option: Option) -> str:
-    if option.mechanism == "bits":
-        return option.detail
-    return "subset, for counting" if "counting" in option.detail else option.mechanism
-
-
-def _figure(path: Path) -> tuple[Any, Any]:
+def drawn(path: Path) -> tuple[Any, Any]:
+    """An empty figure and its axes, for a path that ends as figures do."""
     if path.suffix.lower() not in _ENDINGS:
         raise OutputError(f"expected a figure that ends in {', '.join(_ENDINGS)}, found {path.name}")
     try:
@@ -104,7 +73,8 @@ def _figure(path: Path) -> tuple[Any, Any]:
     return figure, figure.add_subplot()
 
 
-def _saved(figure: Any, axes: Any, path: Path) -> Path:
+def saved(figure: Any, axes: Any, path: Path) -> Path:
+    """Write a figure whose lines have names."""
     axes.grid(alpha=0.3)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")

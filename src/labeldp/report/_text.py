@@ -7,15 +7,17 @@ from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from labeldp._checks import printable
-from labeldp.bounds import Plan
 from labeldp.mechanisms import NumberExpectation, noise_deviation
 from labeldp.privacy import Budget, Guarantee, Interval, shown_above
 from labeldp.release import Accounted, Certificate, Entry, TableRelease, Verdict
+from labeldp.report._parts import Parts
+from labeldp.report._parts import pairs as _pairs
+from labeldp.report._parts import row as _row
+from labeldp.report._parts import said as _said
+from labeldp.report._parts import table as _table
 
 if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
     from labeldp.learning.metrics import Bounds, Estimate
@@ -31,9 +33,6 @@ _UNITS = (
     "labels of units with many rows have more noise each, so units with few rows count for more in the model; where "
     "the labels of both differ, predictions lean towards those of the units with few rows"
 )
-
-#: What is printed, one below the other: sentences, and tables of them.
-Parts = list[RenderableType]
 
 
 def release_text(done: TableRelease) -> Parts:
@@ -121,35 +120,6 @@ def _contents(certificate: Certificate) -> Table:
     _row(lines, "rows", f"{certificate.rows:,}")
     _row(lines, "columns", _listed([name for name, _ in certificate.columns]))
     return lines
-
-
-def plan_text(found: Plan) -> Parts:
-    """What each mechanism keeps, at one epsilon and over a sweep."""
-    title = f"{found.rows:,} rows, {found.classes} classes, epsilon {found.epsilon:g}"
-    now = _table(title, ["mechanism", "releases", "truth kept", "clean rows", "share", "variance", ""])
-    for option in found.options:
-        _row(
-            now,
-            option.mechanism,
-            option.detail,
-            f"{option.truth_probability:.1%}",
-            f"{option.clean_rows:,}",
-            f"{option.clean_share:.2%}",
-            f"{option.total_variance:.4g}",
-            "auto" if option.best else "",
-        )
-    names = list(dict.fromkeys(_name(option.mechanism, option.detail) for row in found.sweep for option in row))
-    over = _table(
-        "share of clean rows, by epsilon", ["mechanism", *(f"{row[0].epsilon:g}" for row in found.sweep if row)]
-    )
-    for name in names:
-        shares = [{_name(o.mechanism, o.detail): o.clean_share for o in row} for row in found.sweep if row]
-        _row(over, name, *(f"{share[name]:.2%}" if name in share else "-" for share in shares))
-    told = Text(
-        "A clean row is what one true label is worth for telling two likely classes apart; variance is that of "
-        "one row's unbiased vector. From parameters alone."
-    )
-    return [now, Text(), over, Text(), told]
 
 
 def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, float, Budget]]) -> Parts:
@@ -380,39 +350,8 @@ def _mechanism(name: str, law: object) -> str:
     return f"{name}: {len(plain['channels'])} groups of units" if "channels" in plain else name
 
 
-def _name(mechanism: str, detail: str) -> str:
-    """A mechanism's name that does not change with epsilon."""
-    return (
-        f"{mechanism}, {detail}" if mechanism == "bits" else mechanism + (", counting" if "counting" in detail else "")
-    )
-
-
 def _listed(names: list[str]) -> str:
     more = len(names) - _SHOWN_COLUMNS
     return (
         ", ".join(names) if more <= 0 else f"{', '.join(names[: _SHOWN_COLUMNS // 2])} ... {names[-1]} ({len(names)})"
     )
-
-
-def _said(text: str, style: str = "") -> Text:
-    """A text as it is: nothing in it is markup, and nothing in it commands the terminal."""
-    return Text(printable(text), style)
-
-
-def _row(table: Table, *cells: str | Text) -> None:
-    """Add a row of texts as they are."""
-    table.add_row(*(cell if isinstance(cell, Text) else _said(cell) for cell in cells))
-
-
-def _pairs() -> Table:
-    lines = Table.grid(padding=(0, 2))
-    lines.add_column(style="bold", no_wrap=True)
-    lines.add_column(overflow="fold")
-    return lines
-
-
-def _table(title: str, columns: list[str]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table

@@ -1,0 +1,166 @@
+"""Forecasts, against integrals, naive searches and laws written out."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from labeldp import Classes, Interval
+from labeldp.bounds import effective_dimension, forecast, free_epsilon, plan
+from labeldp.bounds._curves import Curve, excess_risk
+from labeldp.errors import EpsilonError, InputError, LabelDPError
+
+SCALE = Interval(0, 10, 1)
+LETTERS = Classes(["a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize("margin", [0.4, 1.0, 2.5])
+@pytest.mark.parametrize("deviation", [0.03, 0.4])
+def test_the_excess_risk_is_the_integral(margin, deviation):
+    """The closed form is the mean of what a wrong class costs, over gaps and over normal errors."""
+    t = np.linspace(0, 12 * deviation, 400_001)[1:]
+    wrong = np.array([math.erfc(x) / 2 for x in (t / deviation / math.sqrt(2))[::100]])
+    rest = t[::100]
+    integral = np.trapezoid(rest**margin * margin * wrong, rest)
+    assert excess_risk(deviation**2, margin) == pytest.approx(integral, rel=2e-3)
+    assert excess_risk(deviation**2, 1.0) == pytest.approx(deviation**2 / 4)
+
+
+@pytest.mark.parametrize("total", [0.0, 50.0])
+def test_a_curve_is_the_best_of_all_cells(total):
+    """No whole number of rows in a cell gives a smaller error, and clean rows give the same one."""
+    curve = Curve(dimension=2.0, variance=4.0, lipschitz=3.0, smoothness=0.7, most=99.0)
+    n, each = 3000, 5.0
+    m = np.arange(1, n + 1)
+    squares = 9 * 2**0.7 * (m / n) ** (1.4 / 2) + (4 + each) / m + total / m**2
+    assert curve.error(n, each, total) == pytest.approx(math.sqrt(squares.min()), rel=1e-3)
+    clean = curve.clean_rows(n, each, total)
+    assert 1 < clean < n
+    assert curve.error(clean) == pytest.approx(curve.error(n, each, total), rel=1e-5)
+    assert curve.clean_rows(n, each) == pytest.approx(n * 4 / 9)
+    mean = dataclasses.replace(curve, dimension=0.0)
+    assert mean.error(n, each, total) == pytest.approx(math.sqrt(9 / n + total / n**2))
+    assert dataclasses.replace(curve, most=0.01).error(1) == 0.01
+
+
+def test_noise_is_that_of_the_laws():
+    """In the local model every noise is a variance over outcomes; in the central one that of discrete Laplace noise."""
+    from labeldp.mechanisms import OneBitResponse, RandomizedResponse  # noqa: PLC0415
+
+    found = {option.mechanism: option for option in forecast(Interval(0, 5, 0.5), 900, 1.0).options}
+    space = Interval(0, 5, 0.5)
+    table = OneBitResponse(space, 1.0).channel().table()
+    numbers = OneBitResponse(space, 1.0).channel().numbers(table.outcomes) * 0.5
+    spread = table.matrix @ numbers**2 - (table.matrix @ numbers) ** 2
+    assert found["one-bit"].noise == pytest.approx(math.sqrt(spread.mean()), rel=1e-6)
+    table = RandomizedResponse(space, 1.0).channel().table()
+    numbers = RandomizedResponse(space, 1.0).channel().unbiased(table.outcomes) @ np.array(space.points)
+    spread = table.matrix @ numbers**2 - (table.matrix @ numbers) ** 2
+    assert found["randomized-response"].noise == pytest.approx(math.sqrt(spread.mean()), rel=1e-6)
+    label = 0.5 * 25 / 12  # half of the variance of even labels
+    for option in found.values():
+        assert option.clean_share == pytest.approx(label / (label + option.noise**2))
+        assert option.error == pytest.approx(min(2.5, math.sqrt((label + option.noise**2) / 900)))
+    central = {o.mechanism: o for o in forecast(space, 900, 1.0, trust="central").options}
+    sum_variance = 25 * 2 * math.exp(-0.1) / (1 - math.exp(-0.1)) ** 2 / 100
+    assert central["noisy-mean"].noise == pytest.approx(math.sqrt(sum_variance), rel=1e-6)
+    count_variance = 2 * math.exp(-0.5) / (1 - math.exp(-0.5)) ** 2
+    weight = sum((0.5 * i - 2.5) ** 2 for i in range(11))
+    assert central["noisy-histogram"].noise == pytest.approx(math.sqrt(weight * count_variance), rel=1e-6)
+    votes = {o.mechanism: o for o in forecast(LETTERS, 900, 0.5, trust="central").options}
+    assert votes["noisy-argmax"].noise == pytest.approx(math.sqrt(8) / 0.5, rel=1e-6)
+    assert votes["noisy-histogram"].noise == pytest.approx(
+        math.sqrt(2 * 2 * math.exp(-0.25)) / (1 - math.exp(-0.25)), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("space", [SCALE, LETTERS], ids=["numbers", "classes"])
+@pytest.mark.parametrize("trust", ["local", "central"])
+@pytest.mark.parametrize("dimension", [0, 3])
+def test_a_target_is_reached_and_not_before(space, trust, dimension):
+    """The epsilon of a target reaches it and nine tenths of it do not; so do the rows; and privacy costs something."""
+    given = {"dimension": dimension, "trust": trust}
+    floor = forecast(space, 2000, 1.0, **given).floor
+    found = forecast(space, 2000, target=1.5 * floor, **given)
+    assert found.goal.epsilon == found.epsilon
+    assert floor < found.best.error <= 1.5 * floor
+    assert forecast(space, 2000, 0.9 * found.epsilon, **given).best.error > 1.5 * floor
+    assert found.goal.rows < 2000  # without privacy fewer do
+    assert forecast(space, found.goal.rows, 1.0, **given).floor <= 1.5 * floor * (1 + 1e-6)
+    asked = forecast(space, 2000, 0.2, target=1.5 * floor, **given)
+    assert asked.epsilon == 0.2
+    assert forecast(space, asked.goal.rows, 0.2, **given).best.error <= 1.5 * floor * (1 + 1e-6)
+    assert forecast(space, int(0.98 * asked.goal.rows), 0.2, **given).best.error > 1.5 * floor
+    lost = forecast(space, 2000, target=0.9 * floor, **given)
+    assert (lost.epsilon, lost.goal.epsilon, lost.options, lost.best, lost.doubled) == (None, None, (), None, None)
+    assert lost.goal.rows > 2000
+
+
+@pytest.mark.parametrize("space", [SCALE, LETTERS], ids=["numbers", "classes"])
+@pytest.mark.parametrize("trust", ["local", "central"])
+def test_a_forecast_fits_together(space, trust):
+    """The best has the smallest error, above the floor; more epsilon and more rows never hurt; nearly free is near."""
+    found = forecast(space, 5000, 1.0, dimension=2, trust=trust)
+    assert [option.best for option in found.options].count(True) == 1
+    assert found.best.error == min(option.error for option in found.options)
+    assert found.floor < found.best.error
+    assert found.floor < found.doubled + found.best.error
+    assert found.doubled == forecast(space, 10_000, 1.0, dimension=2, trust=trust).best.error < found.best.error
+    best = [min(option.error for option in row) for row in found.sweep]
+    assert best == sorted(best, reverse=True)
+    assert all(option.clean_rows <= 5000 and option.certified <= option.epsilon for option in found.options)
+    if trust == "central":
+        assert found.free_epsilon == pytest.approx(free_epsilon(5000, 2))
+    else:
+        assert forecast(space, 5000, found.free_epsilon, dimension=2).best.clean_share == pytest.approx(0.9, abs=2e-3)
+    assert json.loads(json.dumps(found.to_json()))["options"][0]["mechanism"] == found.options[0].mechanism
+    assert any("conventional" in each for each in found.assumptions)
+
+
+def test_a_forecast_of_classes_is_that_of_the_plan():
+    """For classes in the local model, the mechanism and its clean rows are those that the plan marks."""
+    marked = next(option for option in plan(4, 777, 0.7).options if option.best)
+    found = forecast(LETTERS, 777, 0.7).best
+    assert (found.mechanism, found.clean_share) == (marked.mechanism, pytest.approx(marked.clean_share))
+    assert plan(4, 777, 0.7).to_json()["options"][0]["mechanism"] == plan(4, 777, 0.7).options[0].mechanism
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_the_effective_dimension_of_known_features(columns):
+    """Independent columns have all their dimensions, copies one; scale and constant columns do not matter."""
+    assert effective_dimension(np.diag(10.0 ** np.arange(columns))).participation == pytest.approx(columns)
+    copies = effective_dimension(np.outer(np.arange(1, columns + 1), np.arange(1, columns + 1)).astype(float))
+    assert (copies.participation, copies.components) == (pytest.approx(1), 1)
+    rng = np.random.default_rng(columns)
+    mixed = rng.normal(size=(500, 3)) @ rng.normal(size=(3, 8))
+    found = effective_dimension(np.cov(np.hstack([mixed, np.ones((500, 1))]).T))
+    assert found.columns == 8
+    assert 1 < found.participation <= 3.0001
+    assert found.components <= 3
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: forecast(SCALE, 100), InputError),
+        (lambda: forecast(SCALE, 100, 1.0, trust="nobody"), InputError),
+        (lambda: forecast(SCALE, 100, 1.0, dimension=-1), InputError),
+        (lambda: forecast(SCALE, 100, 1.0, dimension=7), InputError),
+        (lambda: forecast(SCALE, 0, 1.0), InputError),
+        (lambda: forecast(SCALE, 100, math.nan), EpsilonError),
+        (lambda: forecast(LETTERS, 100, 1e-300), EpsilonError),
+        (lambda: forecast(SCALE, 100, target=0.0), InputError),
+        (lambda: forecast(SCALE, 100, 1.0, explained=1.0), InputError),
+        (lambda: forecast(LETTERS, 100, 1.0, margin=0.0), InputError),
+        (lambda: forecast(LETTERS, 100, 1.0, smoothness=1.2), InputError),
+        (lambda: effective_dimension(np.zeros((2, 2))), InputError),
+        (lambda: effective_dimension(np.array([[np.nan]])), InputError),
+    ],
+)
+def test_forecasts_that_cannot_be_made(make, error):
+    """Numbers outside what is possible are refused in words, and a dimension for which there is no grid says so."""
+    with pytest.raises(error, match=r"expected .* found") as caught:
+        make()
+    assert isinstance(caught.value, LabelDPError)
