@@ -1,5 +1,6 @@
 """How a label leaves: randomizers, the draw, queries, and the exchange between peers."""
 
+from labeldp.mechanisms._bins import BinResponse
 from labeldp.mechanisms._bits import BitResponse
 from labeldp.mechanisms._cluster import ClusterParameters, ClusterResponse, truncated
 from labeldp.mechanisms._deltas import DeltaWarning
@@ -27,6 +28,7 @@ from labeldp.mechanisms._subset import SubsetResponse, best_response
 from labeldp.mechanisms._units import best_unit_response, grouped, per_unit, unit_sizes
 
 __all__ = [
+    "BinResponse",
     "BitResponse",
     "ClassRandomizer",
     "ClusterParameters",

@@ -43,8 +43,8 @@ class OptimalResponse(NumberRandomizer):
     """The unbiased randomizer of numbers with the least variance, found by a linear programme.
 
     Least is the mean variance over labels that follow the prior, or the largest variance of all labels. It is at most
-    1/1000 above the least that is possible on 33 knots. Where a law in closed form is as good, that one is used, such as
-    ``OneBitResponse`` below epsilon 0.1 and ``PiecewiseResponse`` above 10; ``used`` says which.
+    1/1000 above the least that is possible on 33 knots. Where a law in closed form is as good, that one is used, such
+    as ``OneBitResponse`` below epsilon 0.1 and ``PiecewiseResponse`` above 10; ``used`` says which.
 
     Args:
         space: The declared range and its grid.

@@ -26,6 +26,7 @@ from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._law import CHANNELS, channel_of, law_of
 from labeldp.privacy._losses import PrivacyLoss
 from labeldp.privacy._number_laws import (
+    bin_channel,
     column_channel,
     laplace_channel,
     one_bit_channel,
@@ -77,6 +78,7 @@ __all__ = [
     "SubsetChannel",
     "Table",
     "bad_prior_row",
+    "bin_channel",
     "candidate_sizes",
     "channel_of",
     "column_channel",

@@ -17,8 +17,8 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from labeldp.privacy._calibration import accept
-from labeldp.privacy._numbers import PARTS, GridChannel
+from labeldp.privacy._calibration import accept, response_weights
+from labeldp.privacy._numbers import PARTS, BinChannel, GridChannel
 from labeldp.privacy._rounding import exp_below
 
 #: Binary digits of the powers of a discrete Laplace law.
@@ -169,6 +169,25 @@ def column_channel(
     columns = [list(map(sum, zip(*merged[value], strict=True))) for value in sorted(merged)]
     rows = [list(row) for row in zip(*columns, strict=True)]
     return _filled_channel(classes, rows, sorted(merged), epsilon, bits)
+
+
+def bin_channel(
+    classes: int, starts: Sequence[int], values: Sequence[int], epsilon: float, bits: int = 64
+) -> BinChannel:
+    """Randomized response over bins, by ``response_weights`` for so many of them; one bin alone says nothing.
+
+    Args:
+        classes: Number of grid points.
+        starts: The first grid point of each bin.
+        values: The numbers of the bins, in ``PARTS`` of a grid step, increasing.
+        epsilon: The epsilon that was asked for.
+        bits: Length of the words.
+    """
+    keep, other = response_weights(max(2, len(starts)), epsilon, bits)
+    accept(Fraction(keep, other), epsilon, bits)
+    if len(starts) == 1:
+        keep, other = 1 << bits, 0
+    return BinChannel(classes=classes, values=tuple(values), keep=keep, other=other, starts=tuple(starts), bits=bits)
 
 
 def _columns(lows: Sequence[int], inside: Bool[np.ndarray, "knots m"], epsilon: float) -> list[list[int]]:
