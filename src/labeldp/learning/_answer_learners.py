@@ -6,7 +6,7 @@ import math
 from typing import Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from sklearn.base import MetaEstimatorMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
@@ -25,6 +25,20 @@ from labeldp.learning._soft import (
 )
 from labeldp.privacy import nearest_distributions
 from labeldp.release import Answer
+
+
+def cells_of_rows(clusters: Any, features: Any, answer: Answer, cells: Any) -> Int[np.ndarray, "n"]:
+    """The cell of each row that an answer is about: as given, or as clusters have or predict it."""
+    if not hasattr(clusters, "predict"):
+        raise InputError(
+            f"expected clusters that predict the cell of a row, found {type(clusters).__name__}; give those of "
+            "labeldp.learning.clusters.cluster or labeldp.learning.cells, or a fitted KMeans"
+        )
+    known = getattr(clusters, "numbers", None) if cells is None else cells
+    rows = indexable_rows(features)
+    if rows.shape[0] != answer.rows:
+        raise InputError(f"expected the {answer.rows} rows that the answer is about, found {rows.shape[0]}")
+    return numbers_of(clusters.predict(rows) if known is None else known, answer.rows)
 
 
 class CellClassifier(ProbabilityClassifier):
@@ -71,16 +85,7 @@ class CellClassifier(ProbabilityClassifier):
                 of its rows if it has them, else what it predicts.
         """
         answer = answered(y, QUERIES)
-        if not hasattr(self.clusters, "predict"):
-            raise InputError(
-                f"expected clusters that predict the cell of a row, found {type(self.clusters).__name__}; give those "
-                "of labeldp.learning.clusters.cluster, or a fitted KMeans"
-            )
-        known = getattr(self.clusters, "numbers", None) if cells is None else cells
-        features = indexable_rows(X)
-        if features.shape[0] != answer.rows:
-            raise InputError(f"expected the {answer.rows} rows that the answer is about, found {features.shape[0]}")
-        numbers = numbers_of(self.clusters.predict(features) if known is None else known, answer.rows)
+        numbers = cells_of_rows(self.clusters, X, answer, cells)
         self.classes_ = np.array(answer.space.points)
         self.distributions_ = cell_distributions(answer, numbers)
         return self

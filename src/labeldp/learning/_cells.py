@@ -57,7 +57,7 @@ def cell_distributions(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.
 
 def _counted(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "cells k"]:
     """From noisy counts. That a cell's shares sum to one is known, which takes a k-th of the noise off."""
-    rows = _rows_of(cells, len(answer.value))
+    rows = rows_of_cells(cells, len(answer.value))
     known = np.maximum(rows, 1)
     shares = answer.value / known[:, None]
     shares += (1.0 - shares.sum(axis=1, keepdims=True)) / shares.shape[1]
@@ -69,7 +69,7 @@ def _named(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "ce
 
     The name of a cell of few rows says little, that of one without rows nothing. Permute-and-flip is never less sure.
     """
-    rows = _rows_of(cells, len(answer.value))
+    rows = rows_of_cells(cells, len(answer.value))
     against = np.exp(-rows * (int(answer.law["rate"]) / int(answer.law["parts"])))[:, None]
     named = answer.value[:, None] == np.arange(answer.space.size)
     return np.asarray(np.where(named, 1.0, against) / (1.0 + (answer.space.size - 1) * against))
@@ -84,7 +84,7 @@ def _exchanged(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray,
     flip = int(answer.law["flip"]) / _WORD
     if 2 * int(answer.law["flip"]) == _WORD:
         raise InputError("expected labels that peers flip less often than every second time, found noise alone")
-    rows = _rows_of(cells, int(cells.max()) + 1)
+    rows = rows_of_cells(cells, int(cells.max()) + 1)
     given = answer.value >= 0
     released = np.bincount(cells[given], minlength=len(rows))
     ones = np.bincount(cells[given], weights=answer.value[given], minlength=len(rows))
@@ -116,7 +116,7 @@ def _shrunk(
     return nearest_distributions(whole + beyond * (differ * trust / (differ * trust + 1.0))[:, None])
 
 
-def _rows_of(cells: Int[np.ndarray, "n"], count: int) -> Int[np.ndarray, "cells"]:
+def rows_of_cells(cells: Int[np.ndarray, "n"], count: int) -> Int[np.ndarray, "cells"]:
     """How many rows each cell has."""
     if int(cells.max()) >= count:
         raise InputError(

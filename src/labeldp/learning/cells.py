@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from labeldp import _checks
-from labeldp._smoothing import averaged_rows, cell_bias
+from labeldp._smoothing import averaged_rows, cell_bias, clip_level
 from labeldp.errors import InputError
 from labeldp.learning._points import finite_points
 
-__all__ = ["GridCells", "TreeCells", "class_cells", "grid_cells", "mean_cells", "tree_cells"]
+__all__ = ["GridCells", "TreeCells", "class_cells", "clip_for", "grid_cells", "mean_cells", "tree_cells"]
 
 #: A grid has at most so many cells.
 _MOST_CELLS = 1 << 20
@@ -297,6 +297,42 @@ def class_cells(rows: int, classes: int, epsilon: float, *, lead: float = _LEAD)
     by_noise = 2.0 * math.log((classes - 1) / _MISTAKEN) / (_checks.epsilon(epsilon) * lead)
     by_rows = 8.0 * math.log(classes / _MISTAKEN) / lead**2
     return max(1, min(rows, int(rows / max(by_noise, by_rows))))
+
+
+def clip_for(rows_per_cell: float, epsilon: float, p: float, moment: float) -> float:
+    """What to clip labels to, from below and from above, before their means are asked for, if a moment is known.
+
+    Clipping to [-T, T] moves a mean by at most ``c M T^(1-p)``, with ``c = (p-1)^(p-1) / p^p``, and its noise has
+    variance ``8 T^2 / (n epsilon)^2``. This T makes the sum of the square of the one and the other least. Put -T and T
+    on the grid, as ``clip`` of ``NoisyMean``; ``labeldp.learning.sklearn.mean_in_cells`` finds two such ends where no
+    moment is known.
+
+    Args:
+        rows_per_cell: n, the number of rows of a cell.
+        epsilon: The epsilon of the request for the means.
+        p: Which moment, at least 2.
+        moment: M, the largest that E|Y|^p can be, whatever the features.
+
+    Guarantee:
+        That of ``mean_cells``: the moment must be publicly known.
+
+    References:
+        Zhao et al. 2025, theorem 12: T ~ (epsilon n)^(1/p).
+
+    Example:
+        >>> from labeldp.learning.cells import clip_for
+        >>> [round(clip_for(1000, epsilon, p=3, moment=1.0), 2) for epsilon in (0.1, 1.0)]
+        [1.95, 4.2]
+
+    Raises:
+        InputError: A moment below the second, whose bias no clipping level bounds well enough, or other bad numbers.
+    """
+    rows, moment, power = (
+        _positive(value, name) for name, value in (("rows_per_cell", rows_per_cell), ("moment", moment), ("p", p))
+    )
+    if power < 2.0:
+        raise InputError(f"expected the moment p to be at least 2, found {power!r}; labels without one need a range")
+    return clip_level(power, moment, 8.0 / (rows * _checks.epsilon(epsilon)) ** 2)
 
 
 def _keep(cells: Any, **kinds: Any) -> None:

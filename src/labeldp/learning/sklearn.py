@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.errors import InputError
 from labeldp.learning._answer_learners import CellClassifier, MomentClassifier, SoftLabelClassifier
+from labeldp.learning._cell_regressor import CellRegressor, mean_in_cells
 from labeldp.learning._fitting import Fit, fit_softmax, softmax
 from labeldp.learning._losses import METHODS, Method, row_loss
 from labeldp.learning._neighbors import NeighborsClassifier, NeighborsRegressor
@@ -42,6 +43,7 @@ from labeldp.release import Release
 
 __all__ = [
     "CellClassifier",
+    "CellRegressor",
     "MomentClassifier",
     "NeighborsClassifier",
     "NeighborsRegressor",
@@ -50,6 +52,7 @@ __all__ = [
     "SoftLabelClassifier",
     "SoftmaxRegression",
     "TreeClassifier",
+    "mean_in_cells",
 ]
 
 #: The usual penalty is a prior under which all features together give a logit this variance. It was best, or close to
