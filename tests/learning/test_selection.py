@@ -48,6 +48,7 @@ def test_no_row_judges_a_model_that_was_fitted_on_it(rows):
         assert len(held) == rows // 5
 
 
+@pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize("method", ["likelihood", "unbiased", "plain"])
 def test_the_scale_of_features_does_not_change_what_is_learned(method, make_channel, randomized):
     """The range of penalties follows the variance of features, so their unit does not matter."""

@@ -236,7 +236,7 @@ def test_a_delta_above_one_over_n_is_warned_of():
 @pytest.mark.parametrize("epsilon", [0.2, 0.8, 3.0])
 def test_calibration_keeps_its_target_and_is_tight(epsilon, sampling, subsample):
     """The guarantee is at most the target, and two parts in ten thousand less flip would break it."""
-    sizes, delta = [40, 70], 1e-4
+    sizes, delta = [20, 35], 1e-4
     peers = PeerExchange.calibrate(epsilon, delta, sizes, subsample=subsample, sampling=sampling)
     assert (peers.subsample, peers.sampling) == (subsample, sampling)
     assert peers.guarantee(sizes, delta).epsilon <= epsilon

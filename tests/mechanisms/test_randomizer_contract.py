@@ -21,8 +21,13 @@ import labeldp.mechanisms
 from labeldp._words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms import (
+    BinResponse,
     BitResponse,
     ClusterResponse,
+    LaplaceResponse,
+    OneBitResponse,
+    OptimalResponse,
+    PiecewiseResponse,
     PriorResponse,
     PriorSubsetResponse,
     RandomizedResponse,
@@ -33,10 +38,11 @@ from labeldp.mechanisms import (
     best_response,
     draw,
 )
-from labeldp.privacy import Classes, ResponseChannel, row_arrays, unpack
+from labeldp.privacy import Classes, Interval, ResponseChannel, row_arrays, unpack
 
 ALARM = 1e-9
 SPACE = Classes(["a", "b", "c", "d", "e"])
+GRID = Interval(-1.0, 3.0, 1.0)
 PRIOR = [[0.4, 0.3, 0.2, 0.05, 0.05], [0.2] * 5, [0.01, 0.04, 0.9, 0.02, 0.03]]
 
 CASES = {
@@ -49,6 +55,12 @@ CASES = {
     "cluster": (ClusterResponse, lambda e, n: ClusterResponse(SPACE, e, PRIOR, np.arange(n) % 3)),
     "prior-subset": (PriorSubsetResponse, lambda e, n: PriorSubsetResponse(SPACE, e, priors(n))),
     "prior": (PriorResponse, lambda e, n: PriorResponse(SPACE, e, priors(n))),
+    "laplace": (LaplaceResponse, lambda e, _: LaplaceResponse(GRID, e)),
+    "one-bit": (OneBitResponse, lambda e, _: OneBitResponse(GRID, e)),
+    "piecewise": (PiecewiseResponse, lambda e, _: PiecewiseResponse(GRID, e)),
+    "optimal": (OptimalResponse, lambda e, _: OptimalResponse(GRID, e)),
+    "optimal-worst": (OptimalResponse, lambda e, _: OptimalResponse(GRID, e, worst=True)),
+    "bins": (BinResponse, lambda e, _: BinResponse(GRID, e, PRIOR[1])),
 }
 every_case = pytest.mark.parametrize("case", CASES)
 
@@ -64,9 +76,16 @@ def build(case, epsilon, rows=3):
 
 
 def contains(channel, released, classes):
-    """For each row, whether its released label or set holds the given class."""
+    """For each row, whether its released label or set holds the given class; or is the likeliest number for it."""
+    if channel.form == "number":
+        return released == channel.matrix().argmax(axis=1)[classes]
     held = unpack(released, channel.classes) if channel.form == "set" else released[:, None] == np.arange(5)
     return held[np.arange(len(held)), classes]
+
+
+def truth_of(channel, labels):
+    """The chance of ``contains``."""
+    return channel.matrix().max(axis=1)[labels] if channel.form == "number" else channel.holding(labels)[0]
 
 
 def tape(length=4093):
@@ -241,14 +260,16 @@ def test_a_code_outside_the_classes_is_refused(case, bad):
 # ---------------------------------------------------------------------------------------------------- positions
 
 
+@pytest.mark.usefixtures("as_users_call")
 @every_case
-def test_every_position_is_randomized_at_the_right_rate(case):
+def test_every_position_is_randomized_at_the_right_rate(case, monkeypatch):
     """The first row, the last, and those at chunk edges keep their label at the stated rate.
 
     ``repeats`` fresh draws give a binomial count at each watched position; each count's two-sided exact tail is
     compared with ALARM divided by the number of positions, so a run of this test raises a false alarm with a
     probability of at most 1e-9. A row left raw, or drawn by a coin, would be noticed with one of at least 0.999999.
     """
+    monkeypatch.setattr(_drawing, "_WORDS_PER_CHUNK", 1 << 12)  # as many edges, between fewer rows
     epsilon, repeats = 1.0, 400
     per_row = build(case, epsilon).channel().words_per_row
     step = _drawing._WORDS_PER_CHUNK // per_row
@@ -262,7 +283,7 @@ def test_every_position_is_randomized_at_the_right_rate(case):
     for _ in range(repeats):
         released = draw(channel, codes, SecureWords())[watched]
         kept += contains(part, released, labels)
-    truth = np.broadcast_to(part.holding(labels)[0], kept.shape)
+    truth = np.broadcast_to(truth_of(part, labels), kept.shape)
     says_nothing = truth == 1.0  # one candidate
     assert (kept[says_nothing] == repeats).all()
     open_rows = ~says_nothing
@@ -295,12 +316,19 @@ def clopper_pearson(hits, draws, alarm):
     return low, high
 
 
+def two_labels(channel):
+    """Two true classes that a row may release, or the two ends of the range."""
+    matrix = channel.matrix()
+    able = np.flatnonzero(matrix.max(axis=1) > matrix.min(axis=1))
+    return able[[0, -1]] if channel.form == "number" else able[:2]
+
+
 def sampled(case, epsilon, draws):
-    """For two true classes that a row may release, how often each outcome of the table came out of a real draw."""
+    """For two true labels, how often each outcome of the table came out of a real draw."""
     channel = build(case, epsilon).channel().take(np.array([1]))
     many = channel.take(np.zeros(draws, dtype=np.int64)) if row_arrays(channel) else channel
     table = channel.table()
-    support = np.flatnonzero(table.matrix.max(axis=1) > table.matrix.min(axis=1))[:2]
+    support = two_labels(channel)
     counts = []
     for code in support:
         released = draw(many, np.full(draws, code, dtype=np.int32), SecureWords())
@@ -334,8 +362,7 @@ def test_what_is_drawn_follows_the_law_on_every_outcome(case):
     assert not alarms(stated, counts, draws)
     for wrong in (0.95, 1.05):
         channel = build(case, wrong).channel().take(np.array([1]))
-        support = np.flatnonzero(channel.matrix().max(axis=1) > channel.matrix().min(axis=1))[:2]
-        assert alarms(channel.matrix()[support], counts, draws), wrong
+        assert alarms(channel.matrix()[two_labels(channel)], counts, draws), wrong
 
 
 @every_case
