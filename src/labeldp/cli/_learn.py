@@ -31,18 +31,19 @@ def learn(
         typer.Option(help="A file that does not exist yet, such as model.skops, or model.safetensors of a network."),
     ],
     model: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="softmax, boosting, torch:mlp, torch:ratings; of images torch:convolutional, "
-            "torch:inception, torch:resnet18."
+            help="Of classes softmax (default), boosting, torch:mlp, torch:ratings; of images torch:convolutional, "
+            "torch:inception, torch:resnet18. Of real labels ridge, boosting, neighbours; auto (default): ridge, or "
+            "boosting where released labels clearly prefer it."
         ),
-    ] = "softmax",
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(
             help="softmax: likelihood, unbiased, plain or clusters; boosting: em, plain or clusters; networks: "
-            "likelihood, unbiased, posterior or plain. Default: the first, or clusters after 'release --mechanism "
-            "cluster'."
+            "likelihood, unbiased, posterior or plain; of real labels: auto, unbiased, likelihood or plain. Default: "
+            "the first, or clusters after 'release --mechanism cluster'."
         ),
     ] = None,
     features: Annotated[
@@ -72,7 +73,7 @@ def learn(
     with progress() as report:
         given: dict[str, Any] = {"model": model, "method": method, "features": names(features), "progress": report}
         learned: Learned
-        if model.startswith(NETWORK):
+        if model is not None and model.startswith(NETWORK):
             from labeldp.learning.torch import learn_network  # noqa: PLC0415 (PyTorch is an extra)
 
             found = read_images_at(images)

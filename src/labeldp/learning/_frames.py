@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from labeldp.errors import InputError, TableError
 
@@ -101,6 +101,15 @@ def scaled(columns: Mapping[str, str]) -> ColumnTransformer:
     complete = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
     encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES)
     return ColumnTransformer([("numbers", complete, numbers), ("categories", encoder, categories)])
+
+
+def for_trees(columns: Mapping[str, str]) -> tuple[ColumnTransformer, list[int]]:
+    """What gives trees of a frame's columns numbers as they are and categories as codes, and where the latter are."""
+    numbers = [name for name, kind in columns.items() if kind != "category"]
+    categories = [name for name, kind in columns.items() if kind == "category"]
+    encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=MOST_CATEGORIES)
+    encoded = ColumnTransformer([("numbers", "passthrough", numbers), ("categories", encoder, categories)])
+    return encoded, list(range(len(numbers), len(columns)))
 
 
 def _values(column: pa.ChunkedArray, name: str, kind: str) -> np.ndarray:

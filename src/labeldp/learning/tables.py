@@ -24,21 +24,30 @@ from labeldp.learning._model_files import check_model_path, is_network, written
 from labeldp.learning._scores import Scores, scores
 from labeldp.learning._selection import gain
 from labeldp.mechanisms import ExchangedLabels
-from labeldp.privacy import ClusterChannel, LabelSpace
+from labeldp.privacy import ClusterChannel, Interval, LabelSpace
 from labeldp.release import Answer, Certificate, Release, clusters_in, is_answer, public_columns, public_table
 
 try:
     import skops.io
     from sklearn.base import clone
-    from sklearn.compose import ColumnTransformer
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupKFold, KFold
     from sklearn.pipeline import Pipeline
-    from sklearn.preprocessing import OrdinalEncoder
     from skops.io.exceptions import UntrustedTypesFoundException
 
-    from labeldp.learning._frames import KINDS, MOST_CATEGORIES, columns_of, frame_of, scaled
+    from labeldp.learning._frames import KINDS, columns_of, for_trees, frame_of, scaled
+    from labeldp.learning._number_learners import noise_ratio
+    from labeldp.learning._number_tables import (
+        NUMBER_METHODS,
+        NumberScores,
+        check_number_model,
+        judged_numbers,
+        number_estimators,
+        number_scores,
+        number_setting,
+    )
+    from labeldp.learning._released_numbers import decoded_numbers, tells_numbers
     from labeldp.learning._table_clusters import cluster_table
     from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftLabelClassifier, SoftmaxRegression
 except ModuleNotFoundError as missing:
@@ -50,7 +59,9 @@ if TYPE_CHECKING:  # PyTorch is an extra of its own
 
 __all__ = [
     "METHODS",
+    "NUMBER_METHODS",
     "Learned",
+    "NumberScores",
     "Scores",
     "TableModel",
     "check_model_path",
@@ -78,12 +89,17 @@ SCHEMA = "labeldp/model/1"
 _TRUSTED = [
     "functools.partial",
     "labeldp.learning._answer_learners.SoftLabelClassifier",
+    "labeldp.learning._neighbors.NeighborsRegressor",
+    "labeldp.learning._number_learners.ReleasedLabelRegressor",
     "labeldp.learning.sklearn.ReleasedLabelClassifier",
     "labeldp.learning.sklearn.SoftmaxRegression",
     "numpy.dtype",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.utils.validation.check_array",
 ]
+
+#: The model of classes that is learned if none is asked for, and what chooses one of numbers.
+_OF_CLASSES, _AUTO = "softmax", "auto"
 
 _FOLDS, _TENTH = 5, 10
 _SHOWN_CLASSES = 12
@@ -95,12 +111,12 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """A classifier of the rows of a table, and what it was learned from.
+    """A classifier of the rows of a table, or a regressor of its real label, and what it was learned from.
 
     Attributes:
         estimator: A fitted scikit-learn pipeline; its classes are the declared ones.
         columns: The columns that it takes, each with its kind: number, flag, date, time or category.
-        model: ``"softmax"`` or ``"boosting"``.
+        model: ``"softmax"`` or ``"boosting"``; of real labels ``"ridge"``, ``"boosting"`` or ``"neighbours"``.
         method: How it was learned.
         certificate: That of the release it was learned from, whose guarantee covers the model.
     """
@@ -117,6 +133,11 @@ class TableModel:
         return self.certificate.space
 
     @property
+    def of_numbers(self) -> bool:
+        """Whether it predicts numbers: labels of an interval, unless they were learned as classes by softmax."""
+        return isinstance(self.space, Interval) and self.model != _OF_CLASSES
+
+    @property
     def inputs(self) -> list[str]:
         """What it takes, in words."""
         return list(self.columns)
@@ -125,12 +146,16 @@ class TableModel:
         """Probabilities of the true classes, shape (n, k), for an Arrow table or a pandas or polars frame.
 
         Raises:
-            InputError: A column is missing, or is not of its kind.
+            InputError: A column is missing, or is not of its kind; or the model predicts numbers.
         """
+        if self.of_numbers:
+            raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
         return np.asarray(self.estimator.predict_proba(frame_of(pa.table(table), self.columns)))
 
     def predict(self, table: object) -> np.ndarray:
-        """The most likely true class of each row of an Arrow table or a frame."""
+        """The most likely true class of each row of an Arrow table or a frame, or the mean of its real label."""
+        if self.of_numbers:
+            return np.asarray(self.estimator.predict(frame_of(pa.table(table), self.columns)))
         return np.asarray(np.asarray(self.space.points)[np.argmax(self.predict_proba(table), axis=1)])
 
     def save(self, path: str | Path) -> Path:
@@ -173,9 +198,11 @@ class TableModel:
             _check_version(about["made_with"]["scikit-learn"])
             columns = {column["name"]: column["kind"] for column in about["columns"]}
             certificate = Certificate.from_json(json.dumps(about["certificate"]))
-            if _types(held["estimator"]) != _types(estimators_of(columns, about["model"], about["method"])[0]):
+            found = cls(held["estimator"], MappingProxyType(columns), about["model"], about["method"], certificate)
+            make = _numbers_of if found.of_numbers else estimators_of
+            if _types(found.estimator) != _types(make(columns, found.model, found.method)[0]):
                 raise KeyError("estimator")  # such a pipeline was never written here
-            return cls(held["estimator"], MappingProxyType(columns), about["model"], about["method"], certificate)
+            return found
         except UntrustedTypesFoundException:
             raise InputError(f"expected a model made by 'labeldp learn' in {file}, found other types in it") from None
         except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, RecursionError) as problem:
@@ -199,7 +226,7 @@ class Learned:
     """
 
     model: TableModel | NetworkModel
-    scores: Scores | None
+    scores: Scores | NumberScores | None
     left_out: Mapping[str, str]
     setting: str
     judged_by: str = "five-fold cross-validation on released labels"
@@ -208,7 +235,7 @@ class Learned:
 def learn(
     directory: str | Path,
     *,
-    model: str = "softmax",
+    model: str | None = None,
     method: str | None = None,
     features: Sequence[str] | None = None,
     progress: Progress | None = None,
@@ -217,10 +244,12 @@ def learn(
 
     Args:
         directory: The folder of a release.
-        model: ``"softmax"`` (multinomial logistic regression) or ``"boosting"`` (histogram gradient boosting).
-        method: See ``METHODS``; by default the first of the model, or ``"clusters"`` where labels lean towards the
-            class distributions of clusters, which at most epsilons say more than the labels. What peers exchanged is
-            learned from in one way: soft labels of their clusters.
+        model: Of classes ``"softmax"`` (multinomial logistic regression, the default) or ``"boosting"`` (histogram
+            gradient boosting). Of real labels ``"ridge"`` (linear), ``"boosting"``, ``"neighbours"``, or ``"auto"``,
+            the default: ridge, or boosting where held-out released labels clearly prefer it.
+        method: See ``METHODS`` and ``NUMBER_METHODS``; by default the first of the model, or ``"clusters"`` where
+            labels lean towards the class distributions of clusters, which at most epsilons say more than the labels.
+            What peers exchanged is learned from in one way: soft labels of their clusters.
         features: The columns to predict from; by default all public ones that can be of use.
         progress: Called with the name of the work, the fits done, and the fits in all.
 
@@ -235,14 +264,19 @@ def learn(
         VerificationError: The folder and its certificate do not agree.
         InputError: There is no such model, method or column.
     """
-    if model not in METHODS:
-        raise InputError(f"expected a model among {', '.join(METHODS)}, found {model!r}")
-    if method is not None and method not in METHODS[model]:
-        raise InputError(f"expected a method of {model} among {', '.join(METHODS[model])}, found {method!r}")
+    report = progress or (lambda *_: None)
+    if model is not None and model not in METHODS and model not in NUMBER_METHODS:
+        known = ", ".join(dict.fromkeys([*METHODS, *NUMBER_METHODS]))
+        raise InputError(f"expected a model among {known}, found {model!r}")
     table = public_columns(directory)
     if is_answer(directory):
+        model, method = _checked(model or _OF_CLASSES, method)
         return _learned_from_peers(Path(directory), table, model, method, features)
     release = Release.load(directory)
+    of_numbers = isinstance(release.space, Interval) and (model is not None or tells_numbers(release))
+    if of_numbers and model != _OF_CLASSES:
+        return _learned_numbers(release, table, model or _AUTO, method, features, report)
+    model, method = _checked(model or _OF_CLASSES, method)
     leaning = isinstance(release.channel, ClusterChannel)
     method = method or (_CLUSTERS if leaning else METHODS[model][0])
     certificate = enough_rows(release)
@@ -251,7 +285,7 @@ def learn(
     frame = frame_of(table, columns)
     estimators = estimators_of(columns, model, method)
     parts = list(_parts(len(release), units_in(table, unit)))
-    probabilities, best = _judged(estimators, frame, release, parts, progress or (lambda *_: None))
+    probabilities, best = _judged(estimators, frame, release, parts, report)
     fitted = estimators[best].fit(frame, release)
     return Learned(
         TableModel(fitted, MappingProxyType(columns), model, method, certificate),
@@ -259,6 +293,47 @@ def learn(
         MappingProxyType(left_out),
         _setting(fitted, model, best),
     )
+
+
+def _checked(model: str, method: str | None) -> tuple[str, str | None]:
+    """A model of classes and a method that it has."""
+    if model not in METHODS:
+        raise InputError(f"expected a model of classes among {', '.join(METHODS)}, found {model!r}")
+    if method is not None and method not in METHODS[model]:
+        raise InputError(f"expected a method of {model} among {', '.join(METHODS[model])}, found {method!r}")
+    return model, method
+
+
+def _learned_numbers(
+    release: Release,
+    table: pa.Table,
+    model: str,
+    method: str | None,
+    features: Sequence[str] | None,
+    report: Progress,
+) -> Learned:
+    """A regressor of real labels, the one of several that held-out released labels prefer."""
+    method = check_number_model(model, method, release)
+    certificate = enough_rows(release)
+    unit = unit_of(certificate)
+    columns, left_out = columns_of(table, features, unit)
+    frame = frame_of(table, columns)
+    candidates = number_estimators(columns, model, method, noise_ratio(release, decoded_numbers(release)))
+    parts = list(_parts(len(release), units_in(table, unit)))
+    predicted, best = _judged(list(candidates.values()), frame, release, parts, report, numbers=True)
+    name = list(candidates)[best]
+    fitted = candidates[name].fit(frame, release)
+    return Learned(
+        TableModel(fitted, MappingProxyType(columns), name, method, certificate),
+        number_scores(release, predicted),
+        MappingProxyType(left_out),
+        number_setting(fitted),
+    )
+
+
+def _numbers_of(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
+    """As ``estimators_of``, for real labels."""
+    return list(number_estimators(columns, model, method).values())
 
 
 def _learned_from_peers(
@@ -317,7 +392,7 @@ def evaluate(
     public: bool,
     images: Images | None = None,
     image_column: str | None = None,
-) -> Scores:
+) -> Scores | NumberScores:
     """Judge a model on a table.
 
     Args:
@@ -348,9 +423,9 @@ def evaluate(
             table, labels = public_table(source, label, model.space, types)
         except LabelError:
             shown = ", ".join(map(str, model.space.points[:_SHOWN_CLASSES]))
+            wanted = "a number" if isinstance(model.space, Interval) else f"a class of the model ({shown})"
             raise InputError(
-                f"expected a class of the model ({shown}) in every row of {label!r}, found another value or none; "
-                "leave such rows out"
+                f"expected {wanted} in every row of {label!r}, found another value or none; leave such rows out"
             ) from None
     else:
         labels, table = Release.load(source), public_columns(source)
@@ -358,6 +433,8 @@ def evaluate(
     if images is None:
         if image_column is not None:
             raise InputError(f"expected images that the column {image_column!r} names, found none (--images)")
+        if isinstance(model, TableModel) and model.of_numbers:
+            return number_scores(labels, model.predict(table))
         return scores(labels, model.predict_proba(table))
     if isinstance(model, TableModel):
         raise InputError("expected no images for a model of columns, found some; leave them out")
@@ -419,7 +496,7 @@ def _check_other(learned_from: Certificate, certificate: Certificate | None, lab
         found = certificate.label if certificate else "public labels"
         raise InputError(f"expected a release of the label {label!r}, found {found!r}")
     if certificate.space != learned_from.space:
-        raise InputError("expected a release of the classes that the model knows, found other classes")
+        raise InputError("expected a release of the label space that the model knows, found another")
     if certificate.files == learned_from.files:
         raise InputError(
             "expected rows that the model was not fitted on, found the release that it was learned from; "
@@ -429,21 +506,16 @@ def _check_other(learned_from: Certificate, certificate: Certificate | None, lab
 
 def estimators_of(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
     """What is to be chosen among, by released labels."""
-    numbers = [name for name, kind in columns.items() if kind != "category"]
-    categories = [name for name, kind in columns.items() if kind == "category"]
-    if model == "softmax":
+    encoded: Any
+    if model == _OF_CLASSES:
         linear: Any = SoftmaxRegression(method=method)  # type: ignore[arg-type]
         learner = _softly(LogisticRegression(max_iter=1000), method) if method in (_CLUSTERS, _EXCHANGED) else linear
         encoded, learners = scaled(columns), [learner]
     else:
-        encoder = OrdinalEncoder(
-            handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=MOST_CATEGORIES
-        )
-        places = list(range(len(numbers), len(columns)))
+        encoded, places = for_trees(columns)
         fixed = {"max_iter": _TREES, "early_stopping": False, "random_state": 0, "categorical_features": places}
         boosting = [HistGradientBoostingClassifier(max_leaf_nodes=leaves, **fixed) for leaves in _LEAVES]
         learners = [_softly(each, method) for each in boosting]
-        encoded = ColumnTransformer([("numbers", "passthrough", numbers), ("categories", encoder, categories)])
     return [Pipeline([("columns", clone(encoded)), ("model", learner)]) for learner in learners]
 
 
@@ -476,22 +548,27 @@ def _judged(
     release: Release,
     parts: Sequence[tuple[np.ndarray, np.ndarray]],
     report: Progress,
-) -> tuple[Float[np.ndarray, "n k"], int]:
-    """Probabilities of each row by a model fitted on other rows, and which estimator is best on all rows.
+    numbers: bool = False,
+) -> tuple[Float[np.ndarray, "n ..."], int]:
+    """Probabilities, or numbers, of each row by a model fitted on other rows, and which estimator is best on all rows.
 
     For each fold, the estimator is the one that is best on the other folds, so that its choice owes little to the
     rows that judge it.
     """
-    found = np.empty((len(estimators), len(release), release.space.size))
+    shape = (len(release),) if numbers else (len(release), release.space.size)
+    found = np.empty((len(estimators), *shape))
     fits = 0
     for place, estimator in enumerate(estimators):
         for fit, held in parts:
             report("learn", fits, len(estimators) * len(parts) + 1)
             fitted = clone(estimator).fit(frame.iloc[fit], release[fit])
-            found[place, held] = fitted.predict_proba(frame.iloc[held])
+            say = fitted.predict if numbers else fitted.predict_proba
+            found[place, held] = say(frame.iloc[held])
             fits += 1
     report("learn", fits, fits + 1)
-    gains = np.stack([gain(release, probabilities) for probabilities in found])
+    if numbers:
+        return judged_numbers(release, found, parts)
+    gains = np.stack([gain(release, each) for each in found])
     chosen = np.empty(found.shape[1:])
     for fit, held in parts:
         chosen[held] = found[np.argmax(gains[:, fit].mean(axis=1)), held]

@@ -22,7 +22,7 @@ from labeldp.report._parts import table as _table
 if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
     from labeldp.learning.metrics import Bounds, Estimate
     from labeldp.learning.table_stages import Staged
-    from labeldp.learning.tables import Learned, Scores
+    from labeldp.learning.tables import Learned, NumberScores, Scores
 
 _SHOWN_COLUMNS = 12
 _SHOWN_CLASSES = 12
@@ -32,6 +32,11 @@ _PRINTED = 0.0005  # half of the last digit of a share in per cent
 _UNITS = (
     "labels of units with many rows have more noise each, so units with few rows count for more in the model; where "
     "the labels of both differ, predictions lean towards those of the units with few rows"
+)
+
+_NOT_TOLD = (
+    "The law of these labels does not tell their squares, so the error itself is only bounded. The gain over the mean "
+    "is known, and models are chosen by it."
 )
 
 
@@ -287,10 +292,15 @@ def staged_text(staged: Staged) -> Parts:
     return [*parts, Text(), table, Text(), lines, Text(), _said(told)]
 
 
-def scores_text(scores: Scores, points: Sequence[object], judged_by: str, *, public: bool = False) -> Parts:
+def scores_text(
+    scores: Scores | NumberScores, points: Sequence[object], judged_by: str, *, public: bool = False
+) -> Parts:
     """How good predictions are by released labels, or by public ones, each figure with its 95 % interval."""
     from labeldp.learning.metrics import Bounds  # noqa: PLC0415 (most commands have no scores to show)
+    from labeldp.learning.tables import NumberScores  # noqa: PLC0415
 
+    if isinstance(scores, NumberScores):
+        return _number_scores_text(scores, judged_by)
     table = _table(f"{scores.rows:,} rows, by {judged_by}", ["", "estimate", "95 % interval"])
     accuracy = scores.accuracy
     if isinstance(accuracy, Bounds):
@@ -310,6 +320,36 @@ def scores_text(scores: Scores, points: Sequence[object], judged_by: str, *, pub
     of = "" if public else " of released labels"
     _row(table, f"log likelihood{of}, nats over an even guess", *_estimate(scores.log_likelihood))
     return [table]
+
+
+def _number_scores_text(scores: NumberScores, judged_by: str) -> Parts:
+    """How good predicted numbers are, in the unit of the label."""
+    from labeldp.learning.metrics import Bounds  # noqa: PLC0415
+
+    table = _table(f"{scores.rows:,} rows, by {judged_by}", ["", "estimate", "95 % interval"])
+    roots = {"root mean squared error": scores.squared_error, "that of always saying the mean": scores.baseline}
+    numbers = {
+        "mean squared error below that of the mean by": scores.gain,
+        "share of the variance explained": scores.r2,
+        "mean absolute error": scores.absolute_error,
+        "mean label": scores.mean,
+    }
+    for name, found in (*roots.items(), *numbers.items()):
+        if found is not None:
+            between = " lies between" if isinstance(found, Bounds) else ""
+            _row(table, name + between, *_number(found, root=name in roots))
+    return [table, *([_said(_NOT_TOLD)] if isinstance(scores.squared_error, Bounds) else [])]
+
+
+def _number(found: Estimate | Bounds, *, root: bool) -> tuple[str, str]:
+    """A number, or the two it lies between, and the interval; of a mean square its root, and 0 where it is below."""
+    from labeldp.learning.metrics import Bounds  # noqa: PLC0415
+
+    ends = [found.lower, found.upper] if isinstance(found, Bounds) else [found.value]
+    if not all(map(math.isfinite, ends)):
+        return "unknown", "unknown"
+    low, high, *rest = (f"{math.sqrt(max(end, 0.0)) if root else end:.4g}" for end in (found.low, found.high, *ends))
+    return " and ".join(rest), f"{low} to {high}"
 
 
 def _share(estimate: Estimate) -> tuple[str, str]:
