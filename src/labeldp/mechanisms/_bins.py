@@ -16,7 +16,7 @@ from labeldp.privacy import PARTS, BinChannel, Interval, bin_channel
 
 #: Blocks of grid points that bins are made of, where there are more points than that.
 _BLOCKS = 1024
-#: Rounds of Dinkelbach's method; each of them at least halves what is left, in practice there are fewer than ten.
+#: Rounds of Dinkelbach's method; it ends by itself, in practice after fewer than ten.
 _ROUNDS = 100
 
 
@@ -83,9 +83,9 @@ def best_bins(
 
     With ``r = exp(-epsilon)``, a bin B with the number o has the expected error ``sum_j w_j (j - o)**2`` up to a
     factor, where ``w_j = p_j`` in B and ``r p_j`` elsewhere; the best o is the mean under w, and the error L(B) is then
-    the variance. Over m bins the error is ``sum L(B) / (1 + (m - 1) r)``. The least ratio is found by Dinkelbach's method:
-    at a ratio x that some bins have, take the bins of the least ``sum (L(B) - x r)``; their ratio is at most x, and
-    where it is x, no other bins have less. The best bins at x are found by dynamic programming over their ends.
+    the variance. Over m bins the error is ``sum L(B) / (1 + (m - 1) r)``. The least ratio is found by Dinkelbach's
+    method: at a ratio x that some bins have, take the bins of the least ``sum (L(B) - x r)``; their ratio is at most x,
+    and where it is x, no other bins have less. The best bins at x are found by dynamic programming over their ends.
     """
     moments, edges = _moments(prior)
     rest = math.exp(-epsilon)

@@ -106,6 +106,7 @@ def one_bit_channel(classes: int, epsilon: float, bits: int = 64) -> GridChannel
 @lru_cache(maxsize=64)
 def piecewise_channel(classes: int, epsilon: float, bits: int = 64) -> GridChannel:
     """The window of the least mean variance for labels that are spread evenly."""
+    accept(one_bit_channel(classes, epsilon, bits).odds, epsilon, bits)
     pieces = pieces_of(classes, epsilon)
     return window_channel(classes, pieces, window_width(pieces, epsilon), epsilon, bits)
 
