@@ -25,6 +25,7 @@ from labeldp.mechanisms import (
     BitResponse,
     ClusterResponse,
     LaplaceResponse,
+    NumberRandomizer,
     OneBitResponse,
     OptimalResponse,
     PiecewiseResponse,
@@ -62,7 +63,10 @@ CASES = {
     "optimal-worst": (OptimalResponse, lambda e, _: OptimalResponse(GRID, e, worst=True)),
     "bins": (BinResponse, lambda e, _: BinResponse(GRID, e, PRIOR[1])),
 }
+NUMBERS = [case for case, (kind, _) in CASES.items() if issubclass(kind, NumberRandomizer)]
 every_case = pytest.mark.parametrize("case", CASES)
+every_number = pytest.mark.parametrize("case", NUMBERS)
+every_class = pytest.mark.parametrize("case", [case for case in CASES if case not in NUMBERS])
 
 
 def priors(rows):
@@ -504,7 +508,23 @@ def test_a_tape_repeats_and_cannot_be_changed_from_outside():
 # ------------------------------------------------------------------------------------------------- what is kept
 
 
-@every_case
+@every_number
+def test_the_expected_error_of_a_number_follows_from_the_matrix(case):
+    """It is the mean over grid points of the squared distance of the released number and the label."""
+    randomizer = build(case, 1.0)
+    table = randomizer.channel().table()
+    away = randomizer.channel().numbers(table.outcomes) - np.arange(5)[:, None]
+    assert randomizer.expectation.squared_error == pytest.approx((table.matrix * away**2).sum() / 5, rel=1e-12)
+
+
+@every_number
+def test_a_number_is_released_for_an_interval_alone(case):
+    """Classes have no distance: a space without a range and a grid is refused, and what to use is said."""
+    with pytest.raises(LabelError, match="expected a declared range with a grid for released numbers"):
+        dataclasses.replace(build(case, 1.0), space=SPACE)
+
+
+@every_class
 def test_what_is_expected_follows_from_the_matrix(case):
     """Truth and clean share are computed from law and prior; a row that says nothing is worth nothing."""
     randomizer = build(case, 1.0)
