@@ -11,6 +11,7 @@ from scipy.stats import binom
 from labeldp import Classes, Curator, Interval, NoisyQuantile
 from labeldp._words import SecureWords, TapeWords, Words
 from labeldp.errors import EpsilonError, InputError, LabelError
+from labeldp.mechanisms import promise_of
 from labeldp.mechanisms._noise import PARTS
 from labeldp.mechanisms._quantile import Decay, rank_of
 
@@ -177,7 +178,27 @@ def test_quantiles_of_cells_come_close_and_empty_cells_have_none():
     np.testing.assert_allclose(found[[0, 2]], expected, rtol=0.02)
 
 
+@pytest.mark.parametrize("around", [0, 2, 5, 9])
+def test_a_quantile_of_distances_is_that_of_labels_moved_there(around):
+    """With the same words it is the quantile of the distances, on a grid that reaches as far as the farther end."""
+    codes = np.array([0, 1, 1, 4, 6, 9, 9], dtype=np.int32)
+    space, tape = Interval(-3, 6, 1), np.random.default_rng(4).integers(0, WORD, 64, dtype=np.uint64)
+    query = NoisyQuantile(space, 0.7, 0.6, np.zeros(7, dtype=int), around=around - 3)
+    plain = NoisyQuantile(Interval(0, max(around, 9 - around), 1), 0.7, 0.6, np.zeros(7, dtype=int))
+    found, expected = query.answer(codes, 1, TapeWords(tape)), plain.answer(abs(codes - around), 1, TapeWords(tape))
+    assert found.tolist() == expected.tolist()
+    assert query.law(1) == plain.law(1) | {"around": str(around)}
+    assert promise_of(query.law(1), space) == promise_of(plain.law(1), space)
+    with pytest.raises(ValueError, match="from a point of the grid"):
+        promise_of(query.law(1) | {"around": "10"}, space)
+
+
 BAD = {
+    "a point off the grid": (
+        lambda: NoisyQuantile(Interval(0, 1, 1), 1.0, 0.5, around=0.5),
+        InputError,
+        "around to be a point of the grid from 0 to 1",
+    ),
     "classes": (lambda: NoisyQuantile(Classes(["a", "b"]), 1.0, 0.5), LabelError, "on an Interval for a quantile"),
     "a level beyond": (lambda: NoisyQuantile(Interval(0, 1, 1), 1.0, 1.5), InputError, "level between 0 and 1"),
     "a level of NaN": (lambda: NoisyQuantile(Interval(0, 1, 1), 1.0, math.nan), EpsilonError, "level to be a number"),

@@ -35,6 +35,7 @@ QUERIES = [
     ExchangedLabels(SPACE, PeerExchange(0.1, 0.5), CELLS, 1e-4),
     NoisyMean(GRID, 1.0, CELLS, 9, clip=(1.0, 5.0)),
     NoisyQuantile(GRID, 1.0, 0.5, CELLS, 9),
+    NoisyQuantile(GRID, 1.0, 0.5, CELLS, 9, around=4.0),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ from labeldp.learning._cell_means import QUERIES, cell_means
 from labeldp.learning._cells import answered
 from labeldp.learning._number_learners import NumberRegressor
 from labeldp.mechanisms import NoisyMean, NoisyQuantile
-from labeldp.privacy import Interval, rest_of
+from labeldp.privacy import Interval, LabelSpace, rest_of
 from labeldp.release import Answer, Curator
 
 #: A clipping level may be missed for one beyond all labels with at most this probability.
@@ -106,38 +107,45 @@ class CellRegressor(NumberRegressor):
 
 
 def mean_in_cells(
-    curator: Curator, clusters: Any, epsilon: float, *, share: float = 0.1, spread: float | None = None
+    curator: Curator,
+    clusters: Any,
+    epsilon: float,
+    *,
+    share: float = 0.1,
+    around: float | None = None,
+    spread: float | None = None,
 ) -> CellRegressor:
     """Ask a curator for the means of cells where labels have heavy tails: first what to clip them to, then the means.
 
     The range of labels that can occur may be a thousand times that of most labels, and noise is in proportion to it. So
-    a share of epsilon finds a low and a high quantile of all labels (``NoisyQuantile``), half of it each; labels are
-    clipped to them on both sides, and the rest of epsilon gives the means (``NoisyMean``), with noise for that range.
+    a share of epsilon finds T, a high quantile of how far labels are from a public point (``NoisyQuantile``); labels
+    are clipped to T around it, on both sides, and the rest of epsilon gives the means (``NoisyMean``), with noise for
+    that range.
 
-    With m rows in a cell on average, one in m epsilon labels lies beyond each quantile: then what clipping does to a
-    mean is about as large as its noise. More lie beyond where a quantile could not be found so far out: its choice of
-    a point, at its own epsilon, misses by more than ``2 ln(20 k) / epsilon`` ranks in at most one of twenty cases, for
-    k points of the grid. Where that would be a quarter of all labels, none is clipped, and the means have all of
-    epsilon.
+    With m rows in a cell on average, one in m epsilon labels lies beyond T: then what clipping does to a mean is about
+    as large as its noise. More lie beyond where a quantile could not be found so far out: its choice of a point, at its
+    own epsilon, misses by more than ``2 ln(20 k) / epsilon`` ranks in at most one of twenty cases, for k points of the
+    grid. Where that would be a quarter of all labels, none is clipped, and the means have all of epsilon.
 
     Args:
         curator: Who holds the labels, which are on an ``Interval``; each row is a unit of its own.
         clusters: Cells of the curator's rows, with ``numbers``, ``count`` and ``predict``: those of
             ``labeldp.learning.cells`` or ``labeldp.learning.clusters``.
-        epsilon: What all three requests cost together.
-        share: The share of epsilon for the quantiles.
+        epsilon: What both requests cost together.
+        share: The share of epsilon for the quantile.
+        around: A point of the grid, public, in the middle of most labels; by default the one that is nearest to 0.
         spread: See ``CellRegressor``.
 
     Returns:
-        The fitted table; its ``answers_`` are the means and the two quantiles.
+        The fitted table; its ``answers_`` are the means and the quantile.
 
     Guarantee:
-        epsilon-label-DP, as the sum of three charges. Levels follow from public numbers alone, and the ends of clipping
-        from answers that were charged.
+        epsilon-label-DP, as the sum of two charges. The level follows from public numbers alone, and the ends of
+        clipping from an answer that was charged.
 
     References:
-        Zhao et al. 2025, equation (28) and theorem 12, with two-sided clipping; Smith 2011, for quantiles that say what
-        to clip to.
+        Zhao et al. 2025, equation (28) and theorem 12, with two-sided clipping; Smith 2011, for a quantile that says
+        what to clip to.
 
     Example:
         >>> import numpy as np
@@ -156,7 +164,32 @@ def mean_in_cells(
         LabelError: Labels that are classes.
     """
     space, rows = curator.space, len(curator)
-    if not isinstance(space, Interval):
+    _check_cells(curator, clusters)
+    whole, part = _checks.epsilon(epsilon), _checks.number(share, "share")
+    if not 0.0 < part < 1.0:
+        raise InputError(f"expected a share of epsilon between 0 and 1, found {part!r}")
+    first = whole * part
+    rest = rest_of(whole, first)
+    beyond = max(clusters.count / rest, 2.0 / first * math.log(space.size / _MISSED)) / rows
+    centre = min(space.points, key=abs) if around is None else around
+    clipped = beyond <= _MOST_BEYOND
+    queries = [NoisyQuantile(space, first, 1.0 - beyond, around=centre)] if clipped else []
+    last = rest if clipped else whole
+    means = NoisyMean(space, last, clusters.numbers, clusters.count)
+    means.check_rows(rows)
+    curator.check([*((query.epsilon, None) for query in queries), (last, None)], whole)
+    found = [curator.answer(query, whole=whole) for query in queries]
+    if found:
+        means = dataclasses.replace(means, clip=_around(space, centre, float(found[0].value[0])))
+    answer = curator.answer(means, whole=whole)
+    model = CellRegressor(clusters, spread=spread).fit(np.empty((rows, 1)), answer)
+    model.answers_ = (answer, *found)
+    return model
+
+
+def _check_cells(curator: Curator, clusters: Any) -> None:
+    """Refuse labels that have no mean, cells that are none, and units whose labels a level does not count."""
+    if not isinstance(curator.space, Interval):
         raise LabelError("expected a curator of real labels on an Interval, found classes; ask NoisyHistogram")
     if not all(hasattr(clusters, name) for name in ("numbers", "count", "predict")):
         raise InputError(
@@ -165,29 +198,11 @@ def mean_in_cells(
         )
     if curator.has_units:
         raise InputError("expected a curator whose rows are units of their own, found units of several rows")
-    whole, part = _checks.epsilon(epsilon), _checks.number(share, "share")
-    if not 0.0 < part < 1.0:
-        raise InputError(f"expected a share of epsilon between 0 and 1, found {part!r}")
-    each = whole * part / 2
-    rest = rest_of(rest_of(whole, each), each)
-    beyond = max(clusters.count / rest, 2.0 / each * math.log(space.size / _MISSED)) / rows
-    clipped = beyond <= _MOST_BEYOND
-    ends = [NoisyQuantile(space, each, level) for level in (beyond, 1.0 - beyond)] if clipped else []
-    last = rest if clipped else whole
-    NoisyMean(space, last, clusters.numbers, clusters.count).check_rows(rows)
-    curator.check([*((query.epsilon, None) for query in ends), (last, None)], whole)
-    found = [curator.answer(query, whole=whole) for query in ends]
-    clip = _around(space, *(float(answer.value[0]) for answer in found)) if found else None
-    means = curator.answer(NoisyMean(space, last, clusters.numbers, clusters.count, clip), whole=whole)
-    model = CellRegressor(clusters, spread=spread).fit(np.empty((rows, 1)), means)
-    model.answers_ = (means, *found)
-    return model
 
 
-def _around(space: Interval, one: float, other: float) -> tuple[float, float]:
-    """Two points of the grid as the ends of a range; if they are one point, it and one beside it."""
-    low, high = sorted((one, other))
-    if low < high:
-        return low, high
-    place = min(space.points.index(low), space.size - 2)
-    return space.points[place], space.points[place + 1]
+def _around(space: LabelSpace, centre: float, distance: float) -> tuple[float, float]:
+    """The points at a distance from one, on either side, at least one step away and none beyond the ends."""
+    place = space.points.index(centre)
+    step = (space.points[-1] - space.points[0]) / (space.size - 1)
+    steps = max(1, round(distance / step))
+    return space.points[max(0, place - steps)], space.points[min(space.size - 1, place + steps)]

@@ -12,7 +12,7 @@ from labeldp.mechanisms._optimal import OptimalResponse, SolverWarning, best_num
 from labeldp.mechanisms._peers import ExchangedLabels, PeerExchange, exchange
 from labeldp.mechanisms._prior import PriorResponse, PriorSubsetResponse, TopKResponse, checked_prior
 from labeldp.mechanisms._promises import promise_of
-from labeldp.mechanisms._quantile import NoisyQuantile
+from labeldp.mechanisms._quantile import NoisyQuantile, quantile_points
 from labeldp.mechanisms._queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query, cell_numbers, clip_of
 from labeldp.mechanisms._randomizer import (
     ClassRandomizer,
@@ -70,6 +70,7 @@ __all__ = [
     "noise_deviation",
     "per_unit",
     "promise_of",
+    "quantile_points",
     "sum_deviation",
     "truncated",
     "unit_sizes",

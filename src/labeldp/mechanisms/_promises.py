@@ -51,9 +51,10 @@ _WRITTEN: Mapping[str, Mapping[str, _Form]] = MappingProxyType(
     }
 )
 
-#: Parts that a law has where it says something else than without them: the ends that labels are clipped to.
+#: Parts that a law has where it says something else than without them: the ends that labels are clipped to, and the
+#: point that distances are from.
 _MAY_BE_WRITTEN: Mapping[str, Mapping[str, _Form]] = MappingProxyType(
-    {NoisyMean.name: dict.fromkeys(("lowest", "highest"), _whole)}
+    {NoisyMean.name: dict.fromkeys(("lowest", "highest"), _whole), NoisyQuantile.name: {"around": _whole}}
 )
 
 _PROMISES: Mapping[str, Callable[[Mapping[str, Any], LabelSpace], Guarantee]] = MappingProxyType(

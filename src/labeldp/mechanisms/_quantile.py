@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from itertools import accumulate
@@ -44,6 +44,9 @@ class NoisyQuantile(CellQuery):
         level: Between 0 and 1: 0.5 for the median.
         cells: The number of each row's cell, from 0, public; by default all rows are in one.
         cell_count: The number of cells, those without rows included; by default one more than the largest.
+        around: A point of the grid, public: then it is a quantile of how far labels are from it, on either side, as is
+            needed to clip them; what is said here of labels and points holds of these distances, which are a function
+            of one label each.
 
     Guarantee:
         * epsilon-label-DP. A replaced label moves #(labels < v) and #(labels <= v) by at most one, for every v, and
@@ -68,13 +71,20 @@ class NoisyQuantile(CellQuery):
     """
 
     level: float = 0.5  # the constructor asks for it; fields of its bases have defaults
+    around: float | None = None
 
     name: ClassVar[str] = "noisy-quantile"
 
     def __init__(
-        self, space: LabelSpace, epsilon: float, level: float, cells: object = None, cell_count: int = 0
+        self,
+        space: LabelSpace,
+        epsilon: float,
+        level: float,
+        cells: object = None,
+        cell_count: int = 0,
+        around: float | None = None,
     ) -> None:
-        found = {"space": space, "epsilon": epsilon, "cells": cells, "cell_count": cell_count}
+        found = {"space": space, "epsilon": epsilon, "cells": cells, "cell_count": cell_count, "around": around}
         for name, value in found.items():
             object.__setattr__(self, name, value)
         super().__post_init__()
@@ -84,6 +94,11 @@ class NoisyQuantile(CellQuery):
         if not 0.0 <= level <= 1.0:
             raise InputError(f"expected level between 0 and 1, found {level!r}; 0.5 asks for the median")
         object.__setattr__(self, "level", level)
+        if around is not None and _checks.number(around, "around") not in space.points:
+            raise InputError(
+                f"expected around to be a point of the grid from {space.low} to {space.high} in steps of {space.step}, "
+                f"found {around!r}"
+            )
 
     @property
     def sensitivity(self) -> int:
@@ -91,16 +106,22 @@ class NoisyQuantile(CellQuery):
         return 2
 
     def law(self, labels_of_a_unit: int) -> dict[str, Any]:
-        """The integers of the choice, and the level."""
-        return super().law(labels_of_a_unit) | {"level": repr(self.level)}
+        """The integers of the choice, the level, and the code of the point that distances are from."""
+        around = {} if self.around is None else {"around": str(self.space.points.index(self.around))}
+        return super().law(labels_of_a_unit) | {"level": repr(self.level)} | around
 
     def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> Float[np.ndarray, "cells"]:
         """A point of the grid for each cell that has rows; NaN for those that have none."""
         self.check_rows(len(codes))
-        rows, k = self.rows_of_cells(len(codes)), self.space.size
-        keys = codes.astype(np.int64) if self.cells is None else self.cells.astype(np.int64) * k + codes
+        law = self.law(labels_of_a_unit)
+        rows, points = self.rows_of_cells(len(codes)), quantile_points(law, self.space)
+        keys, k = codes.astype(np.int64), len(points)
+        if "around" in law:
+            keys = np.abs(keys - int(law["around"]))
+        if self.cells is not None:
+            keys += self.cells.astype(np.int64) * k
         keys.sort()
-        decay, points = Decay(self.rate(labels_of_a_unit)), np.asarray(self.space.points, dtype=np.float64)
+        decay = Decay(int(law["rate"]))
         begun = words.block(0, _CELL_WORDS * self.cell_count).reshape(-1, _CELL_WORDS).tolist()
         found, stop = np.full(self.cell_count, np.nan), 0
         for cell in np.flatnonzero(rows).tolist():
@@ -111,6 +132,16 @@ class NoisyQuantile(CellQuery):
             ranks = Ranks(keys[start:stop] - cell * k, rank_of(self.level, int(rows[cell])), k)
             found[cell] = points[drawn_point(ranks, decay, chooses, places)]
         return found
+
+
+def quantile_points(law: Mapping[str, Any], space: LabelSpace) -> Float[np.ndarray, "points"]:
+    """What quantiles can be: the points of the grid, or how far they can be from the one that a law names."""
+    points = np.asarray(space.points, dtype=np.float64)
+    if "around" not in law:
+        return points
+    centre = int(law["around"])
+    above, below = points[centre:] - points[centre], (points[centre] - points[: centre + 1])[::-1]
+    return np.asarray(above if len(above) >= len(below) else below)
 
 
 def rank_of(level: float, rows: int) -> int:

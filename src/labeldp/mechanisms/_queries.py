@@ -169,6 +169,8 @@ def promise_of_cells(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
     """
     rate, parts, sensitivity, labels = (int(law[name]) for name in ("rate", "parts", "sensitivity", "labels_of_a_unit"))
     moved = _range_of(law, space) if law["kind"] == NoisyMean.name else 2
+    if not 0 <= int(law.get("around", 0)) < space.size:
+        raise ValueError("expected distances from a point of the grid, found another")
     if (parts, sensitivity) != (PARTS, moved) or rate < 1 or labels < 1:
         raise ValueError(f"expected noise for a sensitivity of {moved}, found other integers")
     epsilon = epsilon_of(rate, sensitivity * labels)

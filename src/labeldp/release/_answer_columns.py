@@ -20,6 +20,7 @@ from labeldp.mechanisms import (
     NoisyMean,
     NoisyQuantile,
     clip_of,
+    quantile_points,
 )
 from labeldp.privacy import LabelSpace
 from labeldp.release._columns import CODES, column_name
@@ -89,9 +90,9 @@ def _inside(means: np.ndarray, space: LabelSpace, law: Mapping[str, Any]) -> boo
     return not ((means < low) | (means > high)).any()
 
 
-def _points(quantiles: np.ndarray, space: LabelSpace, _: Mapping[str, Any]) -> bool:
-    """Whether quantiles, of cells that have rows, are points of the grid."""
-    return bool(np.isin(quantiles[~np.isnan(quantiles)], space.points).all())
+def _points(quantiles: np.ndarray, space: LabelSpace, law: Mapping[str, Any]) -> bool:
+    """Whether quantiles, of cells that have rows, are points of the grid, or distances of such."""
+    return bool(np.isin(quantiles[~np.isnan(quantiles)], quantile_points(law, space)).all())
 
 
 def _classes(value: np.ndarray, space: LabelSpace) -> list[pa.Array]:
