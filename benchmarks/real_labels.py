@@ -1,0 +1,78 @@
+"""Real labels: how long the law of least variance is searched for, and labels beside NumPy's Laplace noise.
+
+    python benchmarks/real_labels.py                       10 million labels
+    python benchmarks/real_labels.py --rows 100000000      100 million
+
+Both sides of the second part take their turn in one process, on the same labels: ours are put on the grid and drawn
+with secure words by the integers of a law; NumPy adds floating-point noise from a fast generator that is not secure.
+"""
+
+import argparse
+import statistics
+import time
+
+import numpy as np
+
+from labeldp import Interval
+from labeldp._words import SecureWords
+from labeldp.mechanisms import LaplaceResponse, NumberRandomizer, OneBitResponse, OptimalResponse, draw
+from labeldp.mechanisms._columns import even, least_variance
+
+EPSILON = 1.0
+SPACE = Interval(0.0, 100.0, 0.1)
+
+
+def seconds(action) -> float:
+    """How long a call takes."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def randomized(labels: np.ndarray, randomizer: NumberRandomizer) -> np.ndarray:
+    """The released numbers of labels."""
+    channel = randomizer.channel()
+    return channel.numbers(draw(channel, SPACE.encode(labels), SecureWords()))
+
+
+def searches() -> None:
+    """The search at growing numbers of knots, with its growth."""
+    print(f"seconds to find the law of the least mean variance at epsilon {EPSILON:g}, and of the worst label")
+    for knots in (11, 21, 33, 101):
+        mean = seconds(lambda knots=knots: least_variance(even(knots - 1), EPSILON, worst=False))
+        worst = (
+            None if knots > 65 else seconds(lambda knots=knots: least_variance(even(knots - 1), EPSILON, worst=True))
+        )
+        print(f"  {knots:4d} knots {mean:8.2f}" + ("" if worst is None else f" {worst:8.2f}"))
+
+
+def contest(rows: int, rounds: int) -> None:
+    """Labels and noise in turns."""
+    labels = np.random.default_rng(1).uniform(0.0, 100.0, rows)
+    contestants = {"numpy's laplace": lambda: labels + np.random.default_rng().laplace(0.0, 100.0 / EPSILON, rows)}
+    for kind in (OneBitResponse, OptimalResponse, LaplaceResponse):
+        randomizer = kind(SPACE, EPSILON)
+        randomized(labels[:1000], randomizer)
+        contestants[randomizer.name] = lambda randomizer=randomizer: randomized(labels, randomizer)
+    times = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, action in contestants.items():
+            times[name].append(seconds(action))
+    base = statistics.median(times["numpy's laplace"])
+    print(f"seconds for {rows} labels, the median of {rounds} rounds, and the ratio to NumPy's")
+    for name, found in times.items():
+        print(f"  {name:16s} {statistics.median(found):8.2f} {statistics.median(found) / base:6.2f}")
+
+
+def main() -> None:
+    """Both parts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    searches()
+    contest(given.rows, given.rounds)
+
+
+if __name__ == "__main__":
+    main()
