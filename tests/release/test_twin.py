@@ -108,7 +108,7 @@ def maker(write_table, columns, tables):
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.usefixtures("fixed")
+@pytest.mark.usefixtures("fixed", "as_users_call")
 def test_neighbours_leave_the_same_bytes(maker, labels, space, monkeypatch, name, case):
     """Any label replaced by any other, the output, the certificate and the reports of progress are the same."""
     monkeypatch.setattr(table_module, "_ROWS_PER_BATCH", 7)
