@@ -155,7 +155,7 @@ def test_a_law_of_numbers_cannot_claim_too_little(tmp_path):
     kept = (
         released("response").certificate.expects,
         dataclasses.replace(release.certificate.expects, squared_error=1.0),
-        dataclasses.replace(release.certificate.expects, squared_error=-1.0),
+        dataclasses.replace(release.certificate.expects, clean_share=0.9),
     )
     changes = [*({"draws": (each,)} for each in (smaller, other, uneven)), *({"expects": each} for each in kept)]
     for number, changed in enumerate(changes):

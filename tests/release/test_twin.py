@@ -17,7 +17,7 @@ import labeldp.release._tables as tables_module
 from labeldp import Classes, Curator, Interval, RandomizedResponse
 from labeldp._words import TapeWords
 from labeldp.privacy import pack, unpack
-from labeldp.release import MECHANISMS, PRIOR, Ledger, ledger_path, release_table
+from labeldp.release import MECHANISMS, NUMBER_MECHANISMS, PRIOR, Ledger, ledger_path, release_table
 
 CASES = {
     **{name: {"mechanism": name} for name in MECHANISMS},
@@ -30,6 +30,8 @@ CASES = {
 
 def constant(channel, codes, *_):
     """Released labels that do not depend on the true ones: each row's first possible outcome."""
+    if channel.form == "number":
+        return np.zeros(codes.size, dtype=np.int16)
     if channel.form == "class" and channel.kind != "candidates":
         return np.zeros(codes.size, dtype=np.int32)
     if channel.kind == "candidates":
@@ -206,14 +208,17 @@ def test_neighbours_that_are_missing(maker, labels, name):
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+@pytest.mark.parametrize("mechanism", ["auto", *NUMBER_MECHANISMS])
+@pytest.mark.parametrize("unit", [None, "person"])
 @pytest.mark.usefixtures("fixed")
-def test_neighbours_in_an_interval(maker, name):
+def test_neighbours_in_an_interval(maker, name, mechanism, unit):
     """So it is for numbers, far outside the range too."""
     make, values = maker(name), [0.25 * (i % 5) for i in range(60)]
-    expected = run(make, values, space=Interval(0, 1, 0.25))
+    options = {"space": Interval(0, 1, 0.25), "mechanism": mechanism, "unit": unit}
+    expected = run(make, values, **options)
     assert isinstance(expected[0], dict)
     for value in (0.123456789, -1e300, 7.0, 1e-300):
-        assert run(make, [*values[:59], value], space=Interval(0, 1, 0.25)) == expected
+        assert run(make, [*values[:59], value], **options) == expected
 
 
 @pytest.mark.parametrize("labels_", [["red"] * 60, ["red"] * 30 + ["blue"] * 30, ["pink", *["grey"] * 59]])

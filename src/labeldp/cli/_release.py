@@ -40,7 +40,11 @@ def release(
     keep: KEEP = None,
     drop: DROP = None,
     mechanism: Annotated[
-        str, typer.Option(help="auto, randomized-response, subset, bits, prior, prior-subset, cluster or peer.")
+        str,
+        typer.Option(
+            help="auto, randomized-response, subset, bits, prior, prior-subset, cluster or peer; of real labels also "
+            "optimal, piecewise, one-bit, laplace, bins or optimal-counts."
+        ),
     ] = "auto",
     prior: Annotated[
         str | None, typer.Option(help="What the prior's column names begin with; a class follows.")
@@ -65,7 +69,8 @@ def release(
 
     Which columns are public is your declaration: name those to keep, or those to drop. With 'cluster' you are the
     trusted curator: classes are counted in each cluster, with noise, and labels lean towards what is common there.
-    'peer' simulates users who exchange labels of two classes inside clusters.
+    'peer' simulates users who exchange labels of two classes inside clusters. Real labels (--interval) are released as
+    numbers whose mean is the label; with 'bins' and 'optimal-counts' you are the trusted curator who counts them first.
     """
     from labeldp.privacy import Interval  # noqa: PLC0415 (commands load what they need)
     from labeldp.release import declared_classes, open_table, release_table  # noqa: PLC0415

@@ -117,9 +117,13 @@ class NumberExpectation:
 
     Attributes:
         squared_error: The mean square of the difference of a released number and the true label, in squared grid steps.
+        clean_share: How many clean rows one released row is worth for the mean of labels that are spread evenly over
+            the grid, between 0 and 1: the squared correlation of the two. Where features explain much of the label, a
+            row is worth less.
     """
 
     squared_error: float
+    clean_share: float
 
 
 def expectation(channel: Channel, mass: np.ndarray) -> Expectation | NumberExpectation:
@@ -135,11 +139,16 @@ def class_expectation(channel: ClassChannel, mass: np.ndarray) -> Expectation:
 
 
 def number_expectation(channel: Channel) -> NumberExpectation:
-    """The mean square of what a released number is off by, over rows and grid points."""
-    points = np.arange(channel.classes)
-    errors = np.array([float(np.mean(law.variance + (law.mean - points) ** 2)) for law in channel.number_laws()])
-    of_rows = errors[channel.law_numbers(1)]
-    return NumberExpectation(float(np.mean(of_rows)) if of_rows.size else 0.0)
+    """What released numbers keep, over rows and grid points."""
+    points = np.arange(channel.classes, dtype=np.float64)
+    kept = []
+    for law in channel.number_laws():
+        error = float(np.mean(law.variance + (law.mean - points) ** 2))
+        together = float(np.mean((law.mean - law.mean.mean()) * (points - points.mean())))
+        spread = float(np.var(points) * (np.var(law.mean) + np.mean(law.variance)))
+        kept.append((error, together**2 / spread if spread else 0.0))
+    of_rows = np.array(kept)[channel.law_numbers(1)]
+    return NumberExpectation(*of_rows.mean(axis=0).tolist()) if len(of_rows) else NumberExpectation(0.0, 0.0)
 
 
 def mean_expectation(

@@ -9,6 +9,7 @@ from labeldp.release._cluster_response import (
     cluster_response,
     share_of_prior,
 )
+from labeldp.release._counted_response import counted_response
 from labeldp.release._curator import Curator
 from labeldp.release._declaring import declared_classes
 from labeldp.release._idx import read_idx
@@ -18,7 +19,7 @@ from labeldp.release._public import clusters_in, is_answer, public_columns, publ
 from labeldp.release._release import Release
 from labeldp.release._splitting import public_split
 from labeldp.release._table_curator import release_with
-from labeldp.release._table_laws import AUTO, CLUSTER, MECHANISMS, PEER, PRIOR
+from labeldp.release._table_laws import AUTO, CLUSTER, COUNTED, MECHANISMS, NUMBER_MECHANISMS, PEER, PRIOR
 from labeldp.release._table_release import TableRelease, kept_columns, ledger_path, release_table
 from labeldp.release._tables import Table, open_table, typed
 from labeldp.release._verifying import Check, Verdict, verify
@@ -26,7 +27,9 @@ from labeldp.release._verifying import Check, Verdict, verify
 __all__ = [
     "AUTO",
     "CLUSTER",
+    "COUNTED",
     "MECHANISMS",
+    "NUMBER_MECHANISMS",
     "PEER",
     "PRIOR",
     "UNKNOWN",
@@ -48,6 +51,7 @@ __all__ = [
     "cluster_prior_response",
     "cluster_response",
     "clusters_in",
+    "counted_response",
     "declared_classes",
     "is_answer",
     "joined",

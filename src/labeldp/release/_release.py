@@ -226,7 +226,7 @@ class Release:
         Args:
             at: Labels in the label's unit, shape (n,); between grid points it is a straight line.
         """
-        return self._of_laws("mean", at) * self._interval.step + self._interval.low
+        return np.asarray(self._of_laws("mean", at) * self._interval.step + self._interval.low)
 
     def noise_variance(self, at: object = None) -> Float[np.ndarray, "n"]:
         """The variance of each row's number, given its true label.
@@ -238,14 +238,14 @@ class Release:
         Returns:
             Variances in the label's squared unit, shape (n,).
         """
-        return self._of_laws("variance", at) * self._interval.step**2
+        return np.asarray(self._of_laws("variance", at) * self._interval.step**2)
 
     def _of_laws(self, name: str, at: object) -> Float[np.ndarray, "n"]:
         """A property of the law of each row's number, at labels or averaged over the grid."""
         space, which = self._interval, self.channel.law_numbers(len(self))
         curves = [getattr(law, name) for law in self.channel.number_laws()]
         if at is None:
-            return np.array([curve.mean() for curve in curves])[which]
+            return np.asarray(np.array([curve.mean() for curve in curves])[which])
         labels = np.asarray(at, dtype=np.float64)
         if labels.shape != (len(self),):
             raise InputError(f"expected a label for each of {len(self)} rows, found shape {labels.shape}")

@@ -15,30 +15,39 @@ from jaxtyping import Int
 from labeldp._words import Words
 from labeldp.errors import EpsilonError, InputError
 from labeldp.mechanisms import (
+    BinResponse,
     BitResponse,
     ClusterResponse,
     ExchangedLabels,
+    LaplaceResponse,
     NoisyHistogram,
+    NumberRandomizer,
+    OneBitResponse,
+    OptimalResponse,
     PeerExchange,
+    PiecewiseResponse,
     PriorResponse,
     PriorSubsetResponse,
     RandomizedResponse,
     Randomizer,
     SubsetResponse,
+    best_number_response,
     best_response,
     best_unit_response,
     grouped,
     per_unit,
     unit_sizes,
 )
-from labeldp.privacy import Channel, Guarantee, LabelSpace, law_of, rest_of
+from labeldp.privacy import Channel, Guarantee, Interval, LabelSpace, law_of, rest_of
 from labeldp.release._answer import distributions_of
 from labeldp.release._answer_columns import CLUSTERS, form_of
 from labeldp.release._cluster_response import share_of_counts
 from labeldp.release._columns import column_name, column_types
+from labeldp.release._counted_response import share_of_points
 from labeldp.release._survey import Survey, prior_of
 
 AUTO, CLUSTER, PEER = "auto", "cluster", "peer"
+BINS, OPTIMAL_COUNTS = BinResponse.name, "optimal-counts"
 PRIOR, PRIOR_SUBSET = PriorResponse.name, PriorSubsetResponse.name
 
 #: Mechanisms that need the prior of each row.
@@ -46,14 +55,35 @@ WITH_PRIOR: Mapping[str, type[PriorResponse | PriorSubsetResponse]] = MappingPro
     {PRIOR: PriorResponse, PRIOR_SUBSET: PriorSubsetResponse}
 )
 
+
+def _best(space: LabelSpace, epsilon: float) -> Randomizer:
+    """The best randomizer of the space, without a prior."""
+    return best_number_response(space, epsilon) if isinstance(space, Interval) else best_response(space, epsilon)
+
+
 #: Mechanisms by the name that the command line gives them; the others need more of the table than its labels.
 MECHANISMS: Mapping[str, Callable[[LabelSpace, float], Randomizer]] = MappingProxyType(
     {
-        AUTO: best_response,
+        AUTO: _best,
         RandomizedResponse.name: RandomizedResponse,
         SubsetResponse.name: SubsetResponse,
         BitResponse.name: BitResponse,
     }
+)
+
+#: Of labels on an interval alone.
+NUMBER_MECHANISMS: Mapping[str, Callable[[Interval, float], NumberRandomizer]] = MappingProxyType(
+    {
+        OptimalResponse.name: OptimalResponse,
+        PiecewiseResponse.name: PiecewiseResponse,
+        OneBitResponse.name: OneBitResponse,
+        LaplaceResponse.name: LaplaceResponse,
+    }
+)
+
+#: Mechanisms of numbers whose law a curator makes from noisy counts of all labels.
+COUNTED: Mapping[str, Callable[[Interval, float, np.ndarray], NumberRandomizer]] = MappingProxyType(
+    {BINS: BinResponse, OPTIMAL_COUNTS: OptimalResponse}
 )
 
 _ALL = np.ones(())
@@ -126,7 +156,8 @@ class Tally:
 
     Attributes:
         asked: What was asked.
-        counts: For cluster response: how many labels of each class are in each cluster.
+        counts: For cluster response: how many labels of each class are in each cluster; for mechanisms of numbers
+            that count first: how many are at each grid point, as a single cluster.
         codes: For peers: all labels.
     """
 
@@ -136,7 +167,8 @@ class Tally:
 
     def __post_init__(self) -> None:
         clusters = self.asked.clusters
-        shape = (int(clusters.max()) + 1, self.asked.space.size) if clusters is not None else (0, 0)
+        cells = int(clusters.max()) + 1 if clusters is not None else int(self.asked.mechanism in COUNTED)
+        shape = (cells, self.asked.space.size) if cells else (0, 0)
         peers = clusters is not None and self.asked.mechanism == PEER
         self.counts = np.zeros((0, 0) if peers else shape, dtype=np.int64)
         self.codes = np.zeros(len(clusters) if peers and clusters is not None else 0, dtype=np.int8)
@@ -144,6 +176,8 @@ class Tally:
     def add(self, codes: Int[np.ndarray, "m"], first: int) -> None:
         """Take up the labels of a batch."""
         if self.asked.clusters is None:
+            if len(self.counts):
+                self.counts[0] += np.bincount(codes, minlength=self.asked.space.size)
             return
         rows = slice(first, first + len(codes))
         clusters = self.asked.clusters[rows]
@@ -165,7 +199,7 @@ def check_mechanism(asked: Asked) -> None:
     """
     if asked.mechanism not in _BUILDERS:
         raise InputError(f"expected a mechanism among {', '.join(_BUILDERS)}, found {asked.mechanism!r}")
-    if asked.unit and asked.mechanism in (*WITH_PRIOR, CLUSTER, PEER):
+    if asked.unit and asked.mechanism in (*WITH_PRIOR, *COUNTED, CLUSTER, PEER):
         raise InputError(
             f"expected a mechanism that randomizes labels alone for units of several rows, found {asked.mechanism!r}"
         )
@@ -173,7 +207,9 @@ def check_mechanism(asked: Asked) -> None:
         PeerExchange.check(asked.space)
         if not asked.delta:
             raise EpsilonError("expected a delta above 0 for an exchange between peers (--delta), found none")
-    if asked.mechanism in MECHANISMS or asked.mechanism in WITH_PRIOR:
+    if asked.mechanism in COUNTED:
+        _bins_without_counts(asked)
+    if asked.mechanism in (*MECHANISMS, *NUMBER_MECHANISMS, *WITH_PRIOR):
         _randomizer(asked)
 
 
@@ -192,6 +228,8 @@ def _randomizer(asked: Asked) -> Randomizer:
     """The randomizer of a name; of those with a prior, that of no rows."""
     if asked.mechanism in WITH_PRIOR:
         return WITH_PRIOR[asked.mechanism](asked.space, asked.epsilon, np.empty((0, asked.space.size)))
+    if asked.mechanism in NUMBER_MECHANISMS:
+        return NUMBER_MECHANISMS[asked.mechanism](_interval(asked), asked.epsilon)
     return MECHANISMS[asked.mechanism](asked.space, asked.epsilon)
 
 
@@ -217,7 +255,7 @@ def _alone(asked: Asked, found: Survey, _: Tally) -> TableLaw:
         channel = randomizer.channel()
         return _by_channel(asked, randomizer.name, channel, lambda *_: (channel, _ALL))
     units, unit, sizes = found.units, asked.unit, unit_sizes(found.units.counts)
-    if asked.mechanism == AUTO:
+    if asked.mechanism == AUTO and not isinstance(randomizer, NumberRandomizer):
         randomizer = best_unit_response(randomizer, sizes[-1])
     law = per_unit(randomizer, sizes)
     declared = f"the column {unit!r} tells units of protection apart, is public, and was declared so"
@@ -271,6 +309,43 @@ def _in_clusters(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
     return TableLaw(CLUSTER, guarantee, column_types(asked.label, space, template), begin)
 
 
+def _counted(asked: Asked, found: Survey, tally: Tally) -> TableLaw:
+    """Noisy counts of the labels, and numbers by the law that they make best: what both cost is charged at once."""
+    space, template = _interval(asked), _bins_without_counts(asked).channel()
+    first = share_of_points(found.rows, space.size, asked.epsilon) * asked.epsilon
+    second = rest_of(asked.epsilon, first)
+    query = NoisyHistogram(space, first)
+    counted = query.promise(1)
+
+    def begin(words: Words) -> Drawing:
+        prior = distributions_of(query.values(tally.counts, query.rate(1), words))[0]
+        response = COUNTED[asked.mechanism](space, second, prior)
+        channel = response.channel()
+        charges = (
+            (query.name, query.law(1), counted),
+            (response.name, law_of(channel), Guarantee(channel.epsilon)),
+        )
+        return Drawing(charges, lambda *_: (channel, _ALL))
+
+    guarantee = dataclasses.replace(counted, epsilon=asked.epsilon, rho=None)  # that of the counts is not of both
+    return TableLaw(asked.mechanism, guarantee, column_types(asked.label, space, template), begin)
+
+
+def _bins_without_counts(asked: Asked) -> NumberRandomizer:
+    """What a mechanism that counts would be if all labels were as frequent: it is refused where that is."""
+    space = _interval(asked)
+    return COUNTED[asked.mechanism](space, asked.epsilon, np.full(space.size, 1 / space.size))
+
+
+def _interval(asked: Asked) -> Interval:
+    if not isinstance(asked.space, Interval):
+        raise InputError(
+            f"expected labels on a declared range for {asked.mechanism!r} (--interval), found declared classes; use "
+            "'auto' or another mechanism for classes"
+        )
+    return asked.space
+
+
 def _among_peers(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
     """Labels that peers exchange in clusters, with the least flip that keeps epsilon at delta."""
     space, clusters = asked.space, _given(asked)
@@ -299,7 +374,9 @@ def _among_peers(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
 _BUILDERS: Mapping[str, Callable[[Asked, Survey, Tally], TableLaw]] = MappingProxyType(
     {
         **dict.fromkeys(MECHANISMS, _alone),
+        **dict.fromkeys(NUMBER_MECHANISMS, _alone),
         **dict.fromkeys(WITH_PRIOR, _with_prior),
+        **dict.fromkeys(COUNTED, _counted),
         CLUSTER: _in_clusters,
         PEER: _among_peers,
     }

@@ -105,7 +105,10 @@ def release_table(
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
         mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"``, ``"prior"`` or
-            ``"prior-subset"``, by which each label is randomized alone; ``"cluster"``, for a trusted curator who counts
+            ``"prior-subset"``, by which each label is randomized alone; of labels on an ``Interval`` also
+            ``"optimal"`` (which ``"auto"`` takes where it has the least worst variance), ``"piecewise"``, ``"one-bit"``
+            and ``"laplace"``, which release numbers, and ``"bins"`` and ``"optimal-counts"``, for a trusted curator who
+            counts labels with a part of epsilon first; ``"cluster"``, for a trusted curator who counts
             the classes in each cluster with half of epsilon or more and lets labels respond towards them with the rest;
             ``"peer"``, a simulation of peers who exchange labels of two classes inside clusters, at a delta.
         prior: With ``"prior"`` and ``"prior-subset"``: what the names of the prior's columns begin with, each followed

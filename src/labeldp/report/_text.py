@@ -82,11 +82,11 @@ def _numbers_kept(certificate: Certificate, expects: NumberExpectation) -> dict[
     space, rows = certificate.space, certificate.rows
     if not isinstance(space, Interval):
         return {}
-    noise = space.step * math.sqrt(expects.squared_error)
-    share = (space.high - space.low) ** 2 / 12 / ((space.high - space.low) ** 2 / 12 + noise**2)
+    noise, share = space.step * math.sqrt(expects.squared_error), expects.clean_share
+    counted = " evenly; less where most labels were counted" if certificate.answers else ""
     return {
         "range": f"{space.low:g} to {space.high:g} in steps of {space.step:g}; labels beyond it were clipped to it",
-        "noise": f"a released number is {noise:.3g} off, as root mean square over the range",
+        "noise": f"a released number is {noise:.3g} off, as root mean square over the range{counted}",
         "worth": f"at most {int(rows * share):,} clean rows of {rows:,} ({share:.1%}), if labels spread over the range",
     }
 

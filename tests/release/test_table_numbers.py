@@ -1,0 +1,140 @@
+"""Tables with real labels: every mechanism of numbers from a file to a release, and what it costs."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import norm
+
+from labeldp import Classes, Curator, Interval, NoisyHistogram, Release, verify
+from labeldp.errors import BudgetError, EpsilonError, InputError
+from labeldp.mechanisms import BinResponse, OptimalResponse
+from labeldp.release import COUNTED, NUMBER_MECHANISMS, accounted, counted_response, release_table
+
+SPACE = Interval(0.0, 20.0, 0.5)
+ROWS = 4000
+LABELS = np.random.default_rng(3).gamma(2.0, 1.5, ROWS).round(3)
+LABELS[:4] = (-5.0, 25.0, 20.0, 0.0)
+ON_GRID = np.array(SPACE.points)[SPACE.encode(LABELS)]
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table with a real label and people who have one or three rows."""
+    people = np.repeat(np.arange(2000), np.resize([1, 3], 2000))
+    columns = {"x": np.arange(ROWS), "who": people, "claim": LABELS}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=700)
+    return tmp_path / "t.parquet"
+
+
+def released(table, mechanism, epsilon=2.0, **options):
+    """A release of the table."""
+    output = table.parent / f"o-{mechanism}"
+    return release_table(table, "claim", SPACE, epsilon, output, keep=["x"], mechanism=mechanism, **options)
+
+
+@pytest.mark.parametrize("mechanism", ["auto", *NUMBER_MECHANISMS, *COUNTED])
+def test_every_mechanism_gives_numbers_of_the_stated_mean(table, mechanism):
+    """The mean of the numbers is what the law says of the clipped labels, at a false-alarm rate of 1e-9."""
+    done = released(table, mechanism)
+    assert verify(done.output).holds
+    release = Release.load(done.output)
+    assert 2.0 * 0.99 <= release.guarantee.epsilon <= done.spent[0] <= 2.0
+    off = release.numbers() - release.expected_numbers(ON_GRID)
+    assert abs(off.sum()) < norm.isf(0.5e-9) * np.sqrt(release.noise_variance(at=ON_GRID).sum())
+    if mechanism != "bins":
+        assert np.abs(release.expected_numbers(ON_GRID) - ON_GRID).max() < 1e-6
+    assert (release.guarantee.trust == "central") == (mechanism in COUNTED)
+    assert release.certificate.draws[-1].mechanism == {"auto": "optimal", "optimal-counts": "optimal"}.get(
+        mechanism, mechanism
+    )
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "one-bit"])
+def test_a_unit_pays_for_all_its_rows(table, mechanism):
+    """People with three rows have more noise in each, and what is certified is theirs."""
+    done = released(table, mechanism, unit="who")
+    release = Release.load(done.output)
+    variances = np.unique(release.noise_variance().round(9))
+    assert len(variances) == 2
+    assert variances[1] > 4 * variances[0]
+    assert release.certificate.guarantee.unit == "who"
+    assert release.guarantee.epsilon <= 2.0
+
+
+@pytest.mark.parametrize("mechanism", COUNTED)
+def test_counts_are_charged_with_what_they_made(table, mechanism):
+    """The certificate has two charges that add up, and the account does not take the law for one fixed beforehand."""
+    done = released(table, mechanism)
+    counts, numbers = done.certificate.draws
+    assert (counts.mechanism, counts.guarantee.trust) == ("noisy-histogram", "central")
+    assert counts.guarantee.epsilon + numbers.guarantee.epsilon <= 2.0
+    assert counts.guarantee.epsilon >= 0.02 * 2.0 * 0.99
+    (told,) = accounted([done.output])
+    assert told.composition.epsilon >= done.certificate.guarantee.epsilon
+    with pytest.raises(BudgetError):
+        released(table, "one-bit", 0.1)
+
+
+@pytest.mark.parametrize("randomizer", [BinResponse, OptimalResponse])
+def test_a_curator_counts_and_responds_in_one_release(randomizer, tmp_path):
+    """In Python the protocol spends what was asked for, and one certificate has both charges."""
+    curator = Curator(LABELS, SPACE, ledger=tmp_path / "ledger", name="claim")
+    release = counted_response(curator, 1.0, randomizer)
+    assert 0.99 <= release.guarantee.epsilon <= 1.0
+    assert 0.99 <= curator.spent[0] <= 1.0
+    assert [draw.mechanism for draw in release.certificate.draws] == ["noisy-histogram", randomizer.name]
+    folder = release.save(tmp_path / "out")
+    assert verify(folder).holds
+    with pytest.raises(BudgetError):
+        curator.answer(NoisyHistogram(SPACE, 0.1))
+
+
+def test_what_cannot_be_done_is_refused_before_anything_is_spent():
+    """Classes, units, a share that is none and an epsilon that words cannot express cost nothing."""
+    curator = Curator(LABELS, SPACE, budget=1.0)
+    for share in (0.0, 1.0, -1.0, 2.0):
+        with pytest.raises(InputError, match="expected a share of epsilon between 0 and 1"):
+            counted_response(curator, 1.0, share=share)
+    with pytest.raises(EpsilonError):
+        counted_response(curator, 100.0)
+    with pytest.raises(BudgetError):
+        counted_response(curator, 2.0)
+    assert curator.spent == (0.0, 0.0)
+    with pytest.raises(InputError, match="expected labels on an Interval, found Classes"):
+        counted_response(Curator(["a"], Classes(["a", "b"])), 1.0)
+    with pytest.raises(InputError, match="units of several"):
+        counted_response(Curator([1.0, 2.0], SPACE, units=[1, 1]), 1.0)
+
+
+@pytest.mark.parametrize("mechanism", [*NUMBER_MECHANISMS, *COUNTED])
+def test_classes_have_no_mechanisms_of_numbers(table, mechanism):
+    """The error names what is missing, and nothing is written or spent."""
+    with pytest.raises(InputError, match=re.escape("(--interval), found declared classes")):
+        release_table(table, "claim", Classes([0, 1]), 1.0, table.parent / "o", keep=["x"], mechanism=mechanism)
+    assert sorted(path.name for path in table.parent.iterdir()) == ["t.parquet"]
+
+
+@pytest.mark.parametrize("mechanism", COUNTED)
+def test_units_are_not_counted(table, mechanism):
+    """A person's rows move several counts: such a release is refused."""
+    with pytest.raises(InputError, match="expected a mechanism that randomizes labels alone for units"):
+        released(table, mechanism, unit="who")
+    assert sorted(path.name for path in table.parent.iterdir()) == ["t.parquet"]
+
+
+def test_labels_that_are_no_numbers_are_refused(tmp_path):
+    """Infinite labels are clipped, missing ones refused or given a number; no message shows a label."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": [1, 2, 3], "claim": [float("inf"), -1e300, 3.25]}), path)
+    done = release_table(path, "claim", SPACE, 30.0, tmp_path / "o", keep=["x"], mechanism="randomized-response")
+    assert Release.load(done.output).numbers() == pytest.approx([20.0, 0.0, 3.5], abs=1e-6)  # wrong below 4e-12
+    pq.write_table(pa.table({"x": [1, 2, 3], "claim": [1.0, float("nan"), 7.777]}), tmp_path / "u.parquet")
+    with pytest.raises(InputError, match="expected a label in every row, found none in row 1") as caught:
+        release_table(tmp_path / "u.parquet", "claim", SPACE, 1.0, tmp_path / "p", keep=["x"])
+    assert "7.777" not in str(caught.value)
+    given = Interval(0.0, 20.0, 0.5, missing=5.0)
+    done = release_table(tmp_path / "u.parquet", "claim", given, 1.0, tmp_path / "p", keep=["x"])
+    assert done.certificate.rows == 3
