@@ -131,10 +131,10 @@ def test_labels_that_are_no_numbers_are_refused(tmp_path):
     pq.write_table(pa.table({"x": [1, 2, 3], "claim": [float("inf"), -1e300, 3.25]}), path)
     done = release_table(path, "claim", SPACE, 30.0, tmp_path / "o", keep=["x"], mechanism="randomized-response")
     assert Release.load(done.output).numbers() == pytest.approx([20.0, 0.0, 3.5], abs=1e-6)  # wrong below 4e-12
-    pq.write_table(pa.table({"x": [1, 2, 3], "claim": [1.0, float("nan"), 7.777]}), tmp_path / "u.parquet")
+    pq.write_table(pa.table({"z": [9, 8, 7], "claim": [1.0, float("nan"), 7.777]}), tmp_path / "u.parquet")
     with pytest.raises(InputError, match="expected a label in every row, found none in row 1") as caught:
-        release_table(tmp_path / "u.parquet", "claim", SPACE, 1.0, tmp_path / "p", keep=["x"])
+        release_table(tmp_path / "u.parquet", "claim", SPACE, 1.0, tmp_path / "p", keep=["z"])
     assert "7.777" not in str(caught.value)
     given = Interval(0.0, 20.0, 0.5, missing=5.0)
-    done = release_table(tmp_path / "u.parquet", "claim", given, 1.0, tmp_path / "p", keep=["x"])
+    done = release_table(tmp_path / "u.parquet", "claim", given, 1.0, tmp_path / "p", keep=["z"])
     assert done.certificate.rows == 3
