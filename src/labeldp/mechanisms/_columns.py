@@ -18,6 +18,9 @@ For the worst knot in place of the mean, the programme minimises a bound t of th
 what the duals say that each knot weighs. A twentieth of the mean is added, so that of all such laws one with a small
 mean is found.
 
+Where the prior is symmetric, so is the programme: each column stands for itself and its mirror image with half the mass
+each, rows are needed for one half of the knots, and the duals of the other half are those of the mirror image.
+
 References:
     Badanidiyuru et al. 2023 for the programme on a grid of numbers; Kairouz et al. 2016, section 3, for the columns;
     Wentges 1997 for duals between the best known and the last.
@@ -62,6 +65,13 @@ class Columns:
     def take(self, kept: np.ndarray) -> Columns:
         """Some of the columns."""
         return Columns(self.numbers[kept], self.inside[:, kept], self.masses[kept])
+
+    def with_images(self) -> Columns:
+        """The columns and their mirror images, with half the mass each."""
+        return _joined(
+            Columns(self.numbers, self.inside, self.masses / 2),
+            Columns(-self.numbers, self.inside[::-1], self.masses / 2),
+        )
 
 
 def least_variance(prior: Float[np.ndarray, "knots"], epsilon: float, worst: bool) -> Columns | None:
@@ -131,6 +141,22 @@ class _Programme:
         """About the deviation of a good law, so that the programme's numbers are near one."""
         return float(min(1 / np.tanh(self.epsilon / 2), 4.0 * np.exp(-self.epsilon / 3)))
 
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether the low end is as likely as the high one."""
+        return bool(np.abs(self.prior - self.prior[::-1]).max() <= _NONE)
+
+    def folded(self, rows: Float[np.ndarray, "knots m"], sign: int = 1) -> Float[np.ndarray, "rows m"]:
+        """Rows of one half of the knots, for columns with their mirror images; all rows where nothing is symmetric."""
+        return (rows + sign * rows[::-1])[len(rows) // 2 :] / 2 if self.symmetric else rows
+
+    def unfolded(self, duals: Float[np.ndarray, "rows"], sign: int = 1) -> Float[np.ndarray, "knots"]:
+        """Duals of all knots."""
+        if not self.symmetric:
+            return duals
+        full = np.concatenate([np.zeros(len(self.prior) - len(duals)), duals])
+        return np.asarray((full + sign * full[::-1]) / 2)
+
     def factors(self, inside: Bool[np.ndarray, "knots m"]) -> Float[np.ndarray, "knots m"]:
         """The ratio of each entry to the smallest of its column."""
         return np.where(inside, np.exp(self.epsilon), 1.0)
@@ -152,7 +178,8 @@ class _Programme:
             if best is None or value - bound <= _GAP * value or not made.numbers.size:
                 break
             columns = _joined(self._kept(columns, last), made)
-        return columns.take(columns.masses > _NONE * columns.masses.max()), last
+        used = columns.take(columns.masses > _NONE * columns.masses.max())
+        return used.with_images() if self.symmetric else used, last
 
     def _made(self, last: np.ndarray, best: np.ndarray | None) -> tuple[Columns, np.ndarray, float]:
         """New columns that improve on the last duals, from duals between them and the best known, and their bound."""
@@ -176,27 +203,28 @@ class _Programme:
         """The programme with these columns alone: its value, the columns with their masses, and the duals."""
         from scipy.optimize import linprog  # noqa: PLC0415 (the package is imported without it)
 
-        knots, square = len(self.prior), self.scale**2
+        square = self.scale**2
         factors = self.factors(columns.inside) / np.exp(self.epsilon)
         away = (columns.numbers - self.places[:, None]) / self.scale
         squares = factors * away**2
-        rows = np.concatenate([factors, factors * away])
+        rows = np.concatenate([self.folded(factors), self.folded(factors * away, -1)])
+        half = len(rows) // 2
         share = _MEAN_SHARE if self.worst else 1.0
         asked: dict[str, Any] = {
             "c": share * self.prior @ squares,
             "A_eq": rows,
-            "b_eq": np.repeat([1.0, 0.0], knots),
+            "b_eq": np.repeat([1.0, 0.0], half),
         }
         if self.worst:
             asked["c"] = np.append(asked["c"], 1 - share)
-            asked["A_eq"] = np.column_stack([rows, np.zeros(2 * knots)])
-            asked |= {"A_ub": np.column_stack([squares, -np.ones(knots)]), "b_ub": np.zeros(knots)}
+            asked["A_eq"] = np.column_stack([rows, np.zeros(2 * half)])
+            asked |= {"A_ub": np.column_stack([self.folded(squares), -np.ones(half)]), "b_ub": np.zeros(half)}
         solved = linprog(**asked, bounds=(0, None), method="highs-ds")
         if solved.status != 0:
             return None
-        weights = share * self.prior - (solved.ineqlin.marginals if self.worst else 0.0)
-        marginals = solved.eqlin.marginals.reshape(2, knots)
-        duals = np.array([weights, marginals[0] * square, marginals[1] * self.scale])
+        weights = share * self.prior - (self.unfolded(solved.ineqlin.marginals) if self.worst else 0.0)
+        sums, means = solved.eqlin.marginals.reshape(2, half)
+        duals = np.array([weights, self.unfolded(sums) * square, self.unfolded(means, -1) * self.scale])
         masses = solved.x[: columns.numbers.size] / np.exp(self.epsilon)
         return solved.fun * square, Columns(columns.numbers, columns.inside, masses), duals
 
