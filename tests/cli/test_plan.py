@@ -133,7 +133,7 @@ def test_numbers_for_other_programs(run):
 
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_a_figure_of_a_forecast(run, tmp_path, ending):
-    """Every mechanism, the floor without privacy and the target are lines with names."""
+    """Every mechanism, the error without privacy and the target are lines with names."""
     path = tmp_path / f"forecast.{ending}"
     ran = run(
         *("plan", "--interval", "0,10,1", "--rows", 900, "--epsilon", 1, "--target", 0.5, "--dimension", 2),

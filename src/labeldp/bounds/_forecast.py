@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from labeldp.privacy import Interval, LabelSpace
 _TRUSTED = ("local", "central")
 _NEARLY_CLEAN = 0.9
 _LEAST, _MOST = 1e-4, 30.0
+_CLOSE = 5e-3
 _MOST_ROWS = float(1 << 62)
 
 
@@ -77,7 +78,7 @@ class Forecast:
         epsilon: What was asked for, or what the target asks for; None if no epsilon reaches it.
         options: Every mechanism at that epsilon.
         sweep: Every mechanism at other epsilons.
-        floor: The error without privacy.
+        clean_error: The error without privacy.
         free_epsilon: From where on privacy is nearly free: locally, where a row is worth 90 % of a clean one (None if
             that is nowhere); centrally ``N^(-b/(2b+d))``, where it costs a constant factor.
         doubled: The error with twice the rows, at the same epsilon; None where there is none.
@@ -92,7 +93,7 @@ class Forecast:
     epsilon: float | None
     options: tuple[Prospect, ...]
     sweep: tuple[tuple[Prospect, ...], ...]
-    floor: float
+    clean_error: float
     free_epsilon: float | None
     doubled: float | None
     goal: Goal | None
@@ -149,7 +150,7 @@ def forecast(
         >>> from labeldp import Interval
         >>> from labeldp.bounds import forecast
         >>> found = forecast(Interval(0, 100, 1), rows=10_000, epsilon=1.0, dimension=2, trust="central")
-        >>> found.best.mechanism, round(found.best.error, 2), round(found.floor, 2)
+        >>> found.best.mechanism, round(found.best.error, 2), round(found.clean_error, 2)
         ('noisy-mean', 3.13, 2.89)
 
     References:
@@ -180,13 +181,17 @@ def forecast(
         trust=trust,
         epsilon=chosen,
         options=options,
-        sweep=tuple(asked.prospects(each) for each in epsilons),
-        floor=curve.error(_rows),
+        sweep=tuple(asked.prospects(each, roughly=True) for each in epsilons),
+        clean_error=curve.error(_rows),
         free_epsilon=asked.free_epsilon(),
-        doubled=None if chosen is None else dataclasses.replace(asked, rows=2 * _rows).error(chosen),
+        doubled=min((curve.error(2 * _rows, **_noise_of(each, trust)) for each in options), default=None),
         goal=goal,
         assumptions=_conventions(space, _dimension, smoothness, margin, explained),
     )
+
+
+def _noise_of(option: Prospect, trust: str) -> dict[str, float]:
+    return {"each" if trust == "local" else "total": option.noise**2}
 
 
 @dataclass(frozen=True)
@@ -198,20 +203,18 @@ class _Question:
     trust: str
     curve: Curve
 
-    def prospects(self, epsilon: float) -> tuple[Prospect, ...]:
+    def prospects(self, epsilon: float, *, roughly: bool = False) -> tuple[Prospect, ...]:
         """Every mechanism at an epsilon."""
-        found = [self._prospect(noise, epsilon) for noise in noises(self.space, self.trust, epsilon)]
+        each_noise = noises(self.space, self.trust, epsilon, roughly=roughly)
+        found = [self._prospect(noise, epsilon) for noise in each_noise]
         least = min((each.error for each in found), default=0.0)
         first = next((i for i, each in enumerate(found) if each.error == least), None)
         return tuple(dataclasses.replace(each, best=i == first) for i, each in enumerate(found))
 
-    def error(self, epsilon: float, rows: float | None = None) -> float:
-        """The smallest error of any mechanism; infinite where none can express the epsilon."""
-        many = self.rows if rows is None else rows
-        return min(
-            (self.curve.error(many, each.each, each.total) for each in noises(self.space, self.trust, epsilon)),
-            default=math.inf,
-        )
+    def reaches(self, target: float, epsilon: float, *, roughly: bool = True) -> bool:
+        """Whether some mechanism has an error of at most the target."""
+        each_noise = noises(self.space, self.trust, epsilon, roughly=roughly)
+        return any(self.curve.error(self.rows, each.each, each.total) <= target for each in each_noise)
 
     def free_epsilon(self) -> float | None:
         """From where on privacy is nearly free."""
@@ -220,9 +223,9 @@ class _Question:
         most = self.curve.variance * (1 / _NEARLY_CLEAN - 1)
 
         def holds(epsilon: float) -> bool:
-            return any(each.each <= most for each in noises(self.space, self.trust, epsilon))
+            return any(each.each <= most for each in noises(self.space, self.trust, epsilon, roughly=True))
 
-        return bisected(holds, _LEAST, _MOST, 1e-3) if holds(_MOST) else None
+        return bisected(holds, _LEAST, _MOST, _CLOSE) if holds(_MOST) else None
 
     def _prospect(self, noise: Noise, epsilon: float) -> Prospect:
         clean = min(float(self.rows), self.curve.clean_rows(self.rows, noise.each, noise.total))
@@ -239,8 +242,7 @@ class _Question:
 
 def _goal(asked: _Question, target: float, epsilon: float | None) -> Goal:
     """The epsilon and the rows that a target asks for."""
-    reached = asked.curve.error(asked.rows) <= target and asked.error(_MOST) <= target
-    least = bisected(lambda e: asked.error(e) <= target, _LEAST, _MOST, 1e-3) if reached else None
+    least = _least_epsilon(asked, target)
     if epsilon is None:
         return Goal(target, least, _fewest(lambda n: asked.curve.error(n) <= target))
     found = tuple(noises(asked.space, asked.trust, _checks.epsilon(epsilon)))
@@ -251,7 +253,17 @@ def _goal(asked: _Question, target: float, epsilon: float | None) -> Goal:
     return Goal(target, least, _fewest(enough))
 
 
-def _fewest(enough: Any) -> int | None:
+def _least_epsilon(asked: _Question, target: float) -> float | None:
+    """The smallest epsilon that reaches a target, looked for roughly and then raised until it truly does."""
+    if asked.curve.error(asked.rows) > target or not asked.reaches(target, _MOST, roughly=False):
+        return None
+    found = bisected(lambda epsilon: asked.reaches(target, epsilon), _LEAST, _MOST, _CLOSE)
+    while not asked.reaches(target, found, roughly=False):
+        found = min(_MOST, found * (1 + _CLOSE))
+    return found
+
+
+def _fewest(enough: Callable[[float], bool]) -> int | None:
     return math.ceil(bisected(enough, 1.0, _MOST_ROWS)) if enough(_MOST_ROWS) else None
 
 

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from labeldp.errors import EpsilonError
 from labeldp.mechanisms import (
+    BitResponse,
+    ClassRandomizer,
     LaplaceResponse,
     NoisyArgmax,
     NoisyHistogram,
     NoisyMean,
     OneBitResponse,
+    OptimalResponse,
     PiecewiseResponse,
     Query,
     RandomizedResponse,
     Randomizer,
-    best_response,
+    SubsetResponse,
+    best_number_response,
     noise_deviation,
     sum_deviation,
 )
 from labeldp.privacy import Interval, LabelSpace, pair_share
+
+#: What ``release`` takes if no mechanism is named.
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -42,16 +51,29 @@ class Noise:
     total: float = 0.0
 
 
-def noises(space: LabelSpace, trust: str, epsilon: float) -> Iterator[Noise]:
-    """The noise of every mechanism that fits, but of those that cannot express the epsilon."""
-    for maker in _MAKERS[trust, isinstance(space, Interval)]:
+#: What says the noise of a mechanism for a label space at an epsilon.
+Maker = Callable[[LabelSpace, float], Noise]
+
+
+def noises(space: LabelSpace, trust: str, epsilon: float, *, roughly: bool = False) -> Iterator[Noise]:
+    """The noise of every mechanism that fits, but of those that cannot express the epsilon.
+
+    Args:
+        space: Classes, or an interval.
+        trust: ``"local"`` or ``"central"``.
+        epsilon: What each label may cost.
+        roughly: Whether what takes a search may be searched for on a few points of the range, whose variance is within
+            a few hundredths of that on the whole grid up to epsilon 4, beyond which closed forms are as good.
+    """
+    makers = _MAKERS[trust, isinstance(space, Interval)]
+    for maker in (_ROUGH.get(each, each) for each in makers) if roughly else makers:
         try:
             yield maker(space, epsilon)
         except EpsilonError:
             continue
 
 
-def _of_numbers(make: Callable[[LabelSpace, float], Randomizer]) -> Callable[[LabelSpace, float], Noise]:
+def _of_numbers(make: Callable[[Any, float], Randomizer]) -> Maker:
     """Of a randomizer whose numbers are averaged: the mean square over the grid, a bias included."""
 
     def noise(space: LabelSpace, epsilon: float) -> Noise:
@@ -64,11 +86,31 @@ def _of_numbers(make: Callable[[LabelSpace, float], Randomizer]) -> Callable[[La
     return noise
 
 
-def _of_classes(space: LabelSpace, epsilon: float) -> Noise:
+def _searched(name: str, make: Callable[[Any, float], Randomizer]) -> tuple[Maker, Maker]:
+    """Of a randomizer that a search finds: on its own grid, and on few points of the same range."""
+    found = _of_numbers(make)
+
+    def exact(space: LabelSpace, epsilon: float) -> Noise:
+        return dataclasses.replace(found(space, epsilon), mechanism=name)
+
+    def rough(space: LabelSpace, epsilon: float) -> Noise:
+        if space.size <= _FEW.size:
+            return exact(space, epsilon)
+        few, scale = exact(_FEW, epsilon), _step(space) * (space.size - 1) / (_FEW.size - 1)
+        return dataclasses.replace(few, each=few.each * scale**2)
+
+    return exact, rough
+
+
+def _of_classes(make: Callable[[LabelSpace, float], ClassRandomizer]) -> Maker:
     """Of released classes or sets: a row is worth a share of a clean one, whose variance is 1."""
-    randomizer = best_response(space, epsilon)
-    channel = randomizer.channel()
-    return Noise(randomizer.name, channel.epsilon, each=1 / float(pair_share(channel.membership)) - 1)
+
+    def noise(space: LabelSpace, epsilon: float) -> Noise:
+        randomizer = make(space, epsilon)
+        channel = randomizer.channel()
+        return Noise(randomizer.name, channel.epsilon, each=1 / float(pair_share(channel.membership)) - 1)
+
+    return noise
 
 
 def _argmax(space: LabelSpace, epsilon: float) -> Noise:
@@ -103,11 +145,15 @@ def _step(space: LabelSpace) -> float:
     return float(space.points[-1] - space.points[0]) / (space.size - 1)
 
 
-_LOCAL_NUMBERS = (LaplaceResponse, OneBitResponse, PiecewiseResponse, RandomizedResponse)
+_FEW = Interval(0, 10, 1)
+_CLOSED = (LaplaceResponse, OneBitResponse, PiecewiseResponse, RandomizedResponse)
+#: Those that take a search: the least mean variance, and what ``release`` takes, the least largest variance.
+_SEARCHED = (_searched(OptimalResponse.name, OptimalResponse), _searched(AUTO, best_number_response))
+_ROUGH: dict[Maker, Maker] = dict(_SEARCHED)
 #: By who is trusted, and whether labels are numbers.
-_MAKERS: dict[tuple[str, bool], tuple[Callable[[LabelSpace, float], Noise], ...]] = {
-    ("local", True): tuple(_of_numbers(make) for make in _LOCAL_NUMBERS),
-    ("local", False): (_of_classes,),
+_MAKERS: dict[tuple[str, bool], tuple[Maker, ...]] = {
+    ("local", True): (*(_of_numbers(make) for make in _CLOSED), *_ROUGH),
+    ("local", False): tuple(_of_classes(make) for make in (RandomizedResponse, SubsetResponse, BitResponse)),
     ("central", True): (_mean, _counted_mean),
     ("central", False): (_argmax, _counts),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from labeldp.bounds import Forecast, Option, Plan
@@ -40,7 +41,7 @@ def save_forecast_figure(found: Forecast, path: Path) -> Path:
     figure, axes = drawn(path)
     for marker, (name, points) in zip(_MARKERS * len(found.sweep), error_curves(found).items(), strict=False):
         axes.plot(*zip(*points, strict=True), marker=marker, label=name)
-    axes.axhline(found.floor, color="0.3", linestyle="--", label="without privacy")
+    axes.axhline(found.clean_error, color="0.3", linestyle="--", label="without privacy")
     if found.goal is not None:
         axes.axhline(found.goal.target, color="0.6", linestyle="-.", label=f"target {found.goal.target:g}")
     if found.epsilon is not None:
@@ -55,16 +56,23 @@ def save_forecast_figure(found: Forecast, path: Path) -> Path:
         ylabel=what,
         title=f"What error to expect of {found.rows:,} rows",
     )
+    axes.set_yticks(_round_numbers(*axes.get_ylim()))
     return saved(figure, axes, path)
 
 
 def error_curves(found: Forecast) -> dict[str, list[tuple[float, float]]]:
-    """The expected error over epsilon, for each mechanism."""
+    """The expected error over the epsilons of the sweep, for each mechanism."""
     lines: dict[str, list[tuple[float, float]]] = {}
-    for row in (*found.sweep, found.options):
+    for row in found.sweep:
         for option in row:
             lines.setdefault(option.mechanism, []).append((option.epsilon, option.error))
-    return {name: sorted(set(points)) for name, points in lines.items()}
+    return {name: sorted(points) for name, points in lines.items()}
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times the powers of ten between two numbers."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [times * 10.0**power for power in powers for times in (1, 2, 5) if low <= times * 10.0**power <= high]
 
 
 def _curve(option: Option) -> str:

@@ -86,7 +86,7 @@ def _setting(found: Forecast) -> str:
 
 def _findings(found: Forecast, shape: EffectiveDimension | None) -> dict[str, str]:
     """What is said beside the tables."""
-    told = {"error": _MEANING[found.of_numbers], "without privacy": f"{found.floor:.4g}"}
+    told = {"error": _MEANING[found.of_numbers], "without privacy": f"{found.clean_error:.4g}"}
     if found.free_epsilon is not None:
         why = (
             "there a row is worth 90 % of a clean one" if found.trust == "local" else "N^(-b/(2b+d)), up to a constant"
