@@ -295,18 +295,14 @@ def _in_clusters(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
         likely = np.where(rows[:, None] > 0, distributions_of(noisy), 1 / space.size)
         response = ClusterResponse(space, second, likely, clusters)
         channel, mass = response.channel(), response.mass
-        charges = (
-            (query.name, query.law(1), counted),
-            (response.name, law_of(channel), Guarantee(channel.epsilon)),
-        )
+        charges = ((query.name, query.law(1), counted), _charge(response))
 
         def of_rows(batch: pa.RecordBatch, row: int) -> tuple[Channel, np.ndarray]:
             return channel.take(slice(row, row + batch.num_rows)), mass
 
         return Drawing(charges, of_rows)
 
-    guarantee = dataclasses.replace(counted, epsilon=asked.epsilon, rho=None)  # that of the counts is not of both
-    return TableLaw(CLUSTER, guarantee, column_types(asked.label, space, template), begin)
+    return TableLaw(CLUSTER, _of_both(counted, asked), column_types(asked.label, space, template), begin)
 
 
 def _counted(asked: Asked, found: Survey, tally: Tally) -> TableLaw:
@@ -321,14 +317,21 @@ def _counted(asked: Asked, found: Survey, tally: Tally) -> TableLaw:
         prior = distributions_of(query.values(tally.counts, query.rate(1), words))[0]
         response = COUNTED[asked.mechanism](space, second, prior)
         channel = response.channel()
-        charges = (
-            (query.name, query.law(1), counted),
-            (response.name, law_of(channel), Guarantee(channel.epsilon)),
-        )
+        charges = ((query.name, query.law(1), counted), _charge(response))
         return Drawing(charges, lambda *_: (channel, _ALL))
 
-    guarantee = dataclasses.replace(counted, epsilon=asked.epsilon, rho=None)  # that of the counts is not of both
-    return TableLaw(asked.mechanism, guarantee, column_types(asked.label, space, template), begin)
+    return TableLaw(asked.mechanism, _of_both(counted, asked), column_types(asked.label, space, template), begin)
+
+
+def _charge(response: Randomizer) -> tuple[str, Mapping[str, Any], Guarantee]:
+    """The charge for labels that respond to what was counted."""
+    channel = response.channel()
+    return response.name, law_of(channel), Guarantee(channel.epsilon)
+
+
+def _of_both(counted: Guarantee, asked: Asked) -> Guarantee:
+    """What counts and responses cost together; the rho of the counts is not that of both."""
+    return dataclasses.replace(counted, epsilon=asked.epsilon, rho=None)
 
 
 def _bins_without_counts(asked: Asked) -> NumberRandomizer:
