@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.sparse import issparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
@@ -47,7 +48,7 @@ class _Neighbors:
     def _fit_index(self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray, variance: float) -> None:
         rows, columns = features.shape
         most = min(rows, _MOST) if self.k in ("auto", "theory") else _checks.whole(self.k, "k", 1, rows)
-        few = columns <= _TREE_COLUMNS and most <= _TREE_NEIGHBOURS
+        few = columns <= _TREE_COLUMNS and most <= _TREE_NEIGHBOURS and not issparse(features)
         self.targets_, self.weights_ = targets, weights
         self.index_ = NearestNeighbors(algorithm="kd_tree" if few else "brute").fit(features)
         if self.k == "theory":

@@ -37,6 +37,8 @@ NUMBER_METHODS = ("auto", "unbiased", "likelihood", "plain")
 
 #: Penalties of ridge regression on scaled features, beside the sum of squared errors.
 _PENALTIES = tuple(float(10.0**power) for power in np.arange(-1.0, 6.5, 0.5))
+#: Of boosted trees: how many, their leaves, and what a leaf is penalised by, in rows of clean labels.
+_TREES, _LEAVES, _ROWS_OF_PENALTY = 60, 8, 100.0
 #: Deviations of labels around predictions that are tried, as shares of the range.
 _DEVIATIONS = (0.01, 0.02, 0.04, 0.07, 0.11, 0.16, 0.22, 0.3, 0.4)
 #: Shares of the way from the mean to a prediction that are tried where likelihood decides.
@@ -84,6 +86,7 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
         centre_: That mean.
         deviation_: The deviation of labels around predictions, with likelihood; otherwise 0.
         range_: The ends of the declared range, which predictions are cut to.
+        n_iter_: Steps of scoring, or 1.
 
     Guarantee:
         Whatever is learned from a release is covered by the release's guarantee, at no further cost; so is every choice
@@ -132,6 +135,7 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
         self.range_ = ends_of(release)
         self.method_ = self._method(release)
         self.deviation_, self.share_, self.centre_ = 0.0, 1.0, 0.0
+        self.n_iter_ = self.max_iter if self.method_ == "likelihood" else 1
         if self.method_ == "likelihood":
             self._fit_likelihood(features, release, weights)
         elif self.method_ == "plain" or release.is_public:
@@ -226,16 +230,17 @@ def usual_ridge() -> Pipeline:
 def usual_boosting(ratio: float) -> HistGradientBoostingRegressor:
     """Boosted trees for numbers that vary so many times as much as labels: that much more is asked of a leaf."""
     return HistGradientBoostingRegressor(
-        max_leaf_nodes=_LEAVES, l2_regularization=_ROWS_OF_PENALTY * ratio, early_stopping=False, random_state=0
+        max_iter=_TREES,
+        max_leaf_nodes=_LEAVES,
+        l2_regularization=_ROWS_OF_PENALTY * ratio,
+        early_stopping=False,
+        random_state=0,
     )
 
 
 def usual_regressors(ratio: float) -> list[Any]:
     """What the default is chosen among."""
     return [usual_ridge(), usual_boosting(ratio)]
-
-
-_LEAVES, _ROWS_OF_PENALTY = 8, 100.0
 
 
 def noise_ratio(release: Release, numbers: Float[np.ndarray, "n"]) -> float:

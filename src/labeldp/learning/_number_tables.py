@@ -33,7 +33,7 @@ NUMBER_METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 _CHOSEN_AMONG = ("ridge", "boosting")
 #: Inner folds, for what predictions are drawn towards their mean.
-_FOLDS = 3
+_FOLDS = 2
 
 
 @dataclass(frozen=True, eq=False)
