@@ -279,7 +279,7 @@ def _curve(space: LabelSpace, dimension: float, smoothness: float, margin: float
 def _conventions(
     space: LabelSpace, dimension: float, smoothness: float, margin: float, explained: float
 ) -> tuple[str, ...]:
-    features = f"features fill a cube of dimension {dimension:g} evenly" if dimension else "no features: one cell"
+    features = f"features fill a cube of dimension {dimension:.3g} evenly" if dimension else "no features: one cell"
     smooth = f"the function is smooth of order {smoothness:g}, and changes evenly"
     if isinstance(space, Interval):
         about = f"labels spread evenly over their range, and features explain {explained:.0%} of their variance"

@@ -108,7 +108,7 @@ def _target(found: Forecast) -> str:
     goal = found.goal
     if goal is None:
         return ""
-    rows = "more than anybody has" if goal.rows is None else f"{goal.rows:,}"
+    rows = "no number of" if goal.rows is None else f"{goal.rows:,}"
     if goal.epsilon is None:
         return f"no epsilon reaches it with {found.rows:,} rows; {rows} rows would{_at(found)}"
     return f"from epsilon {goal.epsilon:.3g} on" + (f"; {rows} rows reach it{_at(found)}" if _at(found) else "")
