@@ -375,6 +375,6 @@ def test_neighbours_learn_through_noise():
     assert 1.0 - np.mean((predicted - true) ** 2) / np.var(true) > 0.6
     classes = Classes(["low", "high"])
     told = np.where(features[:, 0] > 0, "high", "low")
-    release = Curator(told, classes).randomize(RandomizedResponse(classes, 2.0))
+    release = released(told, ResponseChannel.at(2, 2.0), 23, classes)
     kind = NeighborsClassifier().fit(features[:, :1], release)
     assert np.mean(kind.predict(fresh[:, :1]) == np.where(fresh[:, 0] > 0, "high", "low")) > 0.9

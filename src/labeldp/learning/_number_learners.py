@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from labeldp.errors import InputError
 from labeldp.learning._number_metrics import gains_of
@@ -37,6 +38,8 @@ NUMBER_METHODS = ("auto", "unbiased", "likelihood", "plain")
 
 #: Penalties of ridge regression on scaled features, beside the sum of squared errors.
 _PENALTIES = tuple(float(10.0**power) for power in np.arange(-1.0, 6.5, 0.5))
+#: Fits to fewer rows than this take one thread.
+_FEW_ROWS = 20_000
 #: Of boosted trees: how many, their leaves, and what a leaf is penalised by, in rows of clean labels.
 _TREES, _LEAVES, _ROWS_OF_PENALTY = 60, 8, 100.0
 #: Deviations of labels around predictions that are tried, as shares of the range.
@@ -262,9 +265,9 @@ def parts_of(rows: int, folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def fitted(estimator: Any, features: Any, numbers: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]) -> Any:
     """A copy of a regressor, fitted; weights are given where they differ."""
     model = clone(estimator)
-    if (weights == weights[0]).all():
-        return model.fit(features, numbers)
-    return model.fit(features, numbers, **{weight_keyword(model): weights})
+    given = {} if (weights == weights[0]).all() else {weight_keyword(model): weights}
+    with threadpool_limits(1 if len(numbers) < _FEW_ROWS else None):  # threads cost more than they do for few rows
+        return model.fit(features, numbers, **given)
 
 
 def clearly_best(gains: Float[np.ndarray, "m n"]) -> int:

@@ -1,0 +1,125 @@
+"""Learning a real label on the command line, and judging what came of it, in the unit of the label."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labeldp import Classes, Interval, release_table
+from labeldp.errors import InputError
+from labeldp.learning.tables import NumberScores, TableModel, evaluate, learn
+
+SPACE = Interval(0.0, 120.0, 1.0)
+
+
+def costs(rows, seed):
+    """A table of a number with gaps, text and a flag, and a real label that the first two tell."""
+    random = np.random.default_rng(seed)
+    age, town = random.integers(20, 80, rows).astype(float), random.choice(np.array(["north", "south"]), rows)
+    cost = np.clip(0.9 * age + 25.0 * (town == "north") + random.normal(0, 5, rows), 0.0, 120.0).round()
+    age[random.random(rows) < 0.05] = np.nan
+    return pd.DataFrame({"age": age, "town": town, "smokes": random.random(rows) < 0.3, "cost": cost})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two tables as CSV, and a release of each at a large epsilon."""
+    folder = tmp_path_factory.mktemp("costs")
+    for name, seed in (("train", 1), ("test", 2)):
+        costs(1500, seed).to_csv(folder / f"{name}.csv", index=False)
+        release_table(folder / f"{name}.csv", "cost", SPACE, 4.0, folder / f"{name}-shared", drop=[])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def learned(folder):
+    """A linear model of the release, and where it was kept."""
+    found = learn(folder / "train-shared", model="ridge")
+    found.model.save(folder / "model.skops")
+    return found
+
+
+def rows_of(text):
+    """The figures of a printed table by their names."""
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if "│" in line]
+    return {name: value for name, value, _ in cells}
+
+
+def test_a_release_of_numbers_gives_a_model_and_its_error(folder, run, tmp_path):
+    """What 'learn' prints from released labels is near what true labels of another table say, in their unit.
+
+    The mean square has a deviation below 30 on released labels, so that 170 raise a false alarm below 1e-6; saying the
+    mean has one of 400.
+    """
+    kept = tmp_path / "model.skops"
+    done = run("learn", folder / "train-shared", "--output", kept)
+    assert done.code == 0, done.err
+    assert "epsilon 4" in done.out
+    judged = run("evaluate", kept, folder / "test.csv", "--label", "cost", "--labels-are-public")
+    assert judged.code == 0, judged.err
+    found, true = rows_of(done.out), rows_of(judged.out)
+    error, baseline = (float(true[name]) for name in ("root mean squared error", "that of always saying the mean"))
+    assert error < 0.7 * baseline
+    assert float(true["mean absolute error"]) < error
+    assert float(true["share of the variance explained"]) == pytest.approx(1 - (error / baseline) ** 2, abs=0.01)
+    assert abs(float(found["root mean squared error"]) ** 2 - error**2) < 170
+    other = run("evaluate", kept, folder / "test-shared", "--label", "cost", "--released")
+    assert other.code == 0, other.err
+    assert abs(float(rows_of(other.out)["root mean squared error"]) ** 2 - error**2) < 170
+
+
+def test_a_kept_model_says_what_the_fitted_one_says(learned, folder):
+    """A file that was written is opened again, predicts the same numbers, and has no probabilities."""
+    kept, table = TableModel.load(folder / "model.skops"), costs(50, 3).drop(columns="cost")
+    predicted = kept.predict(table)
+    np.testing.assert_array_equal(predicted, learned.model.predict(table))
+    assert predicted.min() >= 0.0
+    assert predicted.max() <= 120.0
+    assert kept.of_numbers
+    with pytest.raises(InputError, match="use predict"):
+        kept.predict_proba(table)
+
+
+def test_neighbours_and_boosting_are_kept_too(folder, tmp_path):
+    """Every model of real labels can be written and opened, and is judged by numbers."""
+    for model in ("neighbours", "boosting"):
+        found = learn(folder / "train-shared", model=model, features=["age"])
+        path = found.model.save(tmp_path / f"{model}.skops")
+        scores = evaluate(TableModel.load(path), folder / "test-shared", "cost", public=False)
+        assert isinstance(scores, NumberScores)
+        assert scores.gain.value > 0
+
+
+def test_one_bit_of_a_label_bounds_the_error(folder, run, tmp_path):
+    """A law that does not tell squares gives bounds of the error, and the gain, which is six deviations from zero."""
+    release_table(
+        folder / "train.csv", "cost", SPACE, 4.0, tmp_path / "bit", drop=[], mechanism="one-bit",
+        ledger=tmp_path / "ledger", budget=9.0,
+    )  # fmt: skip
+    done = run("learn", tmp_path / "bit", "--model", "ridge", "--output", tmp_path / "model.skops")
+    assert done.code == 0, done.err
+    found = rows_of(done.out)
+    assert " and " in found["root mean squared error lies between"]
+    assert float(found["mean squared error below that of the mean by"]) > 0
+    assert "only bounded" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "trees"], "among softmax, boosting, auto, ridge, neighbours"),
+        (["--model", "ridge", "--method", "em"], "a method of ridge"),
+    ],
+)
+def test_what_cannot_be_learned_is_refused(arguments, message, folder, run, tmp_path):
+    """Models and methods that are not there are named with those that are."""
+    done = run("learn", folder / "train-shared", *arguments, "--output", tmp_path / "m")
+    assert done.code == 1
+    assert message in " ".join(done.err.split())
+
+
+def test_ridge_does_not_learn_classes(tmp_path):
+    """A model of real labels refuses a release of classes."""
+    pd.DataFrame({"x": range(40), "y": ["a", "b"] * 20}).to_csv(tmp_path / "t.csv", index=False)
+    release_table(tmp_path / "t.csv", "y", Classes(["a", "b"]), 1.0, tmp_path / "out", drop=[])
+    with pytest.raises(InputError, match="a model of classes among"):
+        learn(tmp_path / "out", model="ridge")
