@@ -152,3 +152,25 @@ def test_sensitivity_on_digits(tmp_path):
     assert all(float(row["top_k"]) >= 0.1 for row in rows)
     assert "Chosen" in (tmp_path / "sensitivity.md").read_text()
     assert {path.name for path in tmp_path.iterdir()} == {f"sensitivity.{end}" for end in ("csv", "md", "png")}
+
+
+@pytest.mark.slow
+def test_rates_of_known_functions(tmp_path):
+    """Each point of each line gets one row, certified for no more than asked, and errors are about as formulas say.
+
+    The ratio of the two is averaged over the points of regression, whose own deviations are below a half: it leaves the
+    interval by chance once in a million runs at most.
+    """
+    run_twice("rates.py", tmp_path, "--quick", "--draws", "2")
+    rows = rows_of(tmp_path / "rates.csv")
+    key = ("sweep", "problem", "dimension", "method", "rows", "epsilon")
+    assert len({tuple(row[name] for name in key) for row in rows}) == len(rows)
+    settings = {"non-private", "local", "central", "local-full"}
+    for problem in ("classification", "regression", "heavy-tailed"):
+        assert {row["setting"] for row in rows if row["problem"] == problem} >= settings
+    private = [row for row in rows if row["setting"] in ("local", "central")]
+    assert all(0 < float(row["certified_epsilon"]) <= float(row["epsilon"]) for row in private)
+    over = [float(row["excess"]) / float(row["formula"]) for row in rows if row["problem"] != "classification"]
+    assert 0.7 < np.mean(over) < 1.4
+    assert "| regression | 1 | central | means |" in (tmp_path / "rates.md").read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {f"rates.{end}" for end in ("csv", "md", "png")}
