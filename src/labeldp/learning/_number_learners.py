@@ -141,7 +141,7 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
         self.n_iter_ = self.max_iter if self.method_ == "likelihood" else 1
         if self.method_ == "likelihood":
             self._fit_likelihood(features, release, weights)
-        elif self.method_ == "plain" or release.is_public:
+        elif self.method_ == "plain" or (release.is_public and self.estimator is not None):
             numbers = plain_numbers(release)
             self.estimator_ = fitted(self._candidates(release, numbers)[0], features, numbers, weights)
         else:
