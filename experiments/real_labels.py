@@ -60,7 +60,7 @@ WITHOUT_GRID = {
 SPREAD = 0.25  # of labels in a cell, as a share of the range; what ``mean_cells`` takes for granted, too
 RIDGE_PENALTIES = 10.0 ** np.arange(-1.0, 6.5, 0.5)
 PAIR_PENALTIES = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
-ROUNDS, UNUSED = 120, 40
+ROUNDS, UNUSED = 200, 60
 CUTS = np.array([1.5, 2.5, 3.5, 4.5]) - 3.5  # cut points if ratings were 3.5, give or take 1
 QUESTIONS = {1.0: 0.964, 2.0: 0.923, 4.0: 0.890, 8.0: 0.882}
 COLUMNS = (
@@ -89,8 +89,8 @@ PLAN = (
     ("counted optimal", ("ridge",), 9),
     ("auto", ("default", "ridge", "boosting", "theory neighbours"), 9),
     ("cells", ("cells", "clipped cells"), 9),
-    ("laplace", ("neighbours",), 1),
-    ("auto", ("neighbours",), 1),
+    ("laplace", ("neighbours",), 2),
+    ("auto", ("neighbours",), 2),
 )
 #: Of tables that answer one question of their own.
 SPECIAL = {
@@ -102,7 +102,7 @@ SPECIAL = {
     ),
     "all ratings": (
         ("none", ("users and films", "factorization"), 1),
-        ("auto", ("users and films", "factorization"), 1),
+        ("auto", ("users and films", "factorization"), 2),
     ),
 }
 
@@ -459,9 +459,11 @@ def figure(results: pd.DataFrame, path: Path) -> None:
         for way, (label, colour, line) in LINES.items():
             if way in known:
                 axes.plot(means[way].sort_index(), color=colour, linestyle=line, marker=".", linewidth=1.2, label=label)
-        for height, line, label in ((max(floors), ":", "constant"), (min(floors), "-", "no privacy")):
-            axes.axhline(height, color="0.3", linestyle=line, linewidth=1, label=label)
-        axes.set_ylim(min(floors) - 0.1 * (max(floors) - min(floors)), max(floors) + 1.2 * (max(floors) - min(floors)))
+        if floors:
+            best, worst = min(floors), max(floors)
+            for height, line, label in ((worst, ":", "constant"), (best, "-", "no privacy")):
+                axes.axhline(height, color="0.3", linestyle=line, linewidth=1, label=label)
+            axes.set_ylim(best - 0.1 * (worst - best), worst + 1.2 * (worst - best))
         axes.set(title=name, xlabel="epsilon")
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter("{x:g}")
@@ -478,7 +480,7 @@ def main() -> None:
     parser.add_argument(
         "--data", default=",".join([*TABLES][1:]), help="tables, separated by commas (progression needs no folder)"
     )
-    parser.add_argument("--draws", type=int, default=5, help="releases of each kind (default: 5)")
+    parser.add_argument("--draws", type=int, default=10, help="releases of each kind (default: 10)")
     parser.add_argument("--epsilons", default=",".join(f"{each:g}" for each in EPSILONS), help="separated by commas")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder to write to")
     parser.add_argument("--variances", action="store_true", help="the variances of randomizers, and no more")
