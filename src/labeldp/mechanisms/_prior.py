@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
@@ -15,6 +16,7 @@ from labeldp.mechanisms._randomizer import ClassRandomizer
 from labeldp.privacy import (
     CandidateChannel,
     CandidateSubsetChannel,
+    ClassChannel,
     LabelSpace,
     bad_prior_row,
     prior_candidates,
@@ -26,7 +28,36 @@ _TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class TopKResponse(ClassRandomizer):
+class CandidateRandomizer(ClassRandomizer):
+    """A randomizer on candidates that a public prior gives each row."""
+
+    prior: Float[np.ndarray, "n k"] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.space, LabelSpace):
+            object.__setattr__(self, "prior", checked_prior(self.prior, self.space.size))
+        super().__post_init__()
+
+    @abstractmethod
+    def chosen(self) -> tuple[ClassChannel, np.ndarray]:
+        """The law on the candidates of each row, and their prior probability."""
+
+    @cached_property
+    def _chosen(self) -> tuple[ClassChannel, np.ndarray]:
+        return self.chosen()
+
+    def channel(self) -> ClassChannel:
+        """The law of each row's released class or set given the true class."""
+        return self._chosen[0]
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Prior probability of each row's candidates."""
+        return self._chosen[1]
+
+
+@dataclass(frozen=True, eq=False)
+class TopKResponse(CandidateRandomizer):
     """RRTop-k: randomized response on the k most likely classes of each row.
 
     A label outside them gives one of them uniformly, so the released label says little about unlikely classes.
@@ -56,34 +87,23 @@ class TopKResponse(ClassRandomizer):
         PriorError: The prior has another shape, or a row that is not a distribution.
     """
 
-    prior: Float[np.ndarray, "n k"] = field(repr=False)
     k: int
 
     name: ClassVar[str] = "top-k"
 
     def __post_init__(self) -> None:
         if isinstance(self.space, LabelSpace):
-            object.__setattr__(self, "prior", checked_prior(self.prior, self.space.size))
             object.__setattr__(self, "k", _checks.whole(self.k, "k", 1, self.space.size))
         super().__post_init__()
 
-    @cached_property
-    def _chosen(self) -> tuple[CandidateChannel, np.ndarray]:
+    def chosen(self) -> tuple[CandidateChannel, np.ndarray]:
+        """The k most likely classes of each row."""
         candidates, mass = top_candidates(self.prior, self.k)
         return CandidateChannel.at(self.space.size, self.epsilon, candidates), mass
 
-    def channel(self) -> CandidateChannel:
-        """The law of each row's released class given the true one."""
-        return self._chosen[0]
-
-    @property
-    def mass(self) -> np.ndarray:
-        """Prior probability of each row's candidates."""
-        return self._chosen[1]
-
 
 @dataclass(frozen=True, eq=False)
-class PriorResponse(ClassRandomizer):
+class PriorResponse(CandidateRandomizer):
     """RRWithPrior: RRTop-k with the number of candidates that is best for each row.
 
     Best means the largest probability that the released class is the true one, among all epsilon-DP randomizers,
@@ -113,32 +133,16 @@ class PriorResponse(ClassRandomizer):
         PriorError: The prior has another shape, or a row that is not a distribution.
     """
 
-    prior: Float[np.ndarray, "n k"] = field(repr=False)
-
     name: ClassVar[str] = "prior"
 
-    def __post_init__(self) -> None:
-        if isinstance(self.space, LabelSpace):
-            object.__setattr__(self, "prior", checked_prior(self.prior, self.space.size))
-        super().__post_init__()
-
-    @cached_property
-    def _chosen(self) -> tuple[CandidateChannel, np.ndarray]:
+    def chosen(self) -> tuple[CandidateChannel, np.ndarray]:
+        """As many classes as are best for each row."""
         candidates, mass = prior_candidates(self.prior, self.epsilon)
         return CandidateChannel.at(self.space.size, self.epsilon, candidates), mass
 
-    def channel(self) -> CandidateChannel:
-        """The law of each row's released class given the true one."""
-        return self._chosen[0]
-
-    @property
-    def mass(self) -> np.ndarray:
-        """Prior probability of each row's candidates."""
-        return self._chosen[1]
-
 
 @dataclass(frozen=True, eq=False)
-class PriorSubsetResponse(ClassRandomizer):
+class PriorSubsetResponse(CandidateRandomizer):
     """Subsets of the candidates that a prior gives each row: what tells classes apart best, where a prior is known.
 
     Each row has the number of candidates at which its released subset tells the pairs of classes best apart that its
@@ -171,28 +175,12 @@ class PriorSubsetResponse(ClassRandomizer):
         PriorError: The prior has another shape, or a row that is not a distribution.
     """
 
-    prior: Float[np.ndarray, "n k"] = field(repr=False)
-
     name: ClassVar[str] = "prior-subset"
 
-    def __post_init__(self) -> None:
-        if isinstance(self.space, LabelSpace):
-            object.__setattr__(self, "prior", checked_prior(self.prior, self.space.size))
-        super().__post_init__()
-
-    @cached_property
-    def _chosen(self) -> tuple[CandidateSubsetChannel, np.ndarray]:
+    def chosen(self) -> tuple[CandidateSubsetChannel, np.ndarray]:
+        """As many classes as its subset tells best apart in each row."""
         candidates, mass = prior_subset_candidates(self.prior, self.epsilon)
         return CandidateSubsetChannel.at(self.space.size, self.epsilon, candidates), mass
-
-    def channel(self) -> CandidateSubsetChannel:
-        """The law of each row's released set given the true class."""
-        return self._chosen[0]
-
-    @property
-    def mass(self) -> np.ndarray:
-        """Prior probability of each row's candidates."""
-        return self._chosen[1]
 
 
 def checked_prior(prior: object, classes: int, first_row: int = 0) -> np.ndarray:
