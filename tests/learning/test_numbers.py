@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from labeldp import Classes, Curator, Interval, RandomizedResponse, Release
 from labeldp._words import TapeWords
 from labeldp.errors import InputError, NotTrueLabelsError
+from labeldp.learning import _number_learners
 from labeldp.learning._neighbors import _counts
 from labeldp.learning._number_learners import precisions
 from labeldp.learning._number_metrics import gains_of
@@ -309,6 +310,23 @@ def test_the_default_is_regularised_by_the_noise():
         assert predicted.min() >= -1.0
         assert predicted.max() <= 3.0
         assert 1.0 - np.mean((predicted - true) ** 2) / np.var(true) > least
+
+
+def test_what_is_behind_at_once_is_tried_no_further(monkeypatch):
+    """Of a line, trees are fitted to one part of five alone; of a step, to all parts and then to all rows."""
+    fitted, kinds = _number_learners.fitted, []
+
+    def counted(estimator, *given):
+        kinds.append(type(estimator).__name__)
+        return fitted(estimator, *given)
+
+    monkeypatch.setattr(_number_learners, "fitted", counted)
+    features, labels = line(500, 24)
+    for true, fits in ((labels, 1), (np.where(abs(features[:, 0]) < 0.7, -1.0, 3.0), 6)):
+        kinds.clear()
+        ReleasedLabelRegressor().fit(features, Release.public(true, SPACE))
+        assert kinds.count("HistGradientBoostingRegressor") == fits
+        assert len(kinds) == (11 if fits > 1 else 7)
 
 
 def test_rows_with_less_noise_count_more():

@@ -26,8 +26,8 @@ from labeldp.release import Release
 
 #: Numbers of neighbours that are tried: each this many times the one before, up to half of the rows, or so many.
 _FACTOR, _MOST = math.sqrt(2.0), 8192
-#: Rows that numbers of neighbours are compared on.
-_JUDGED = 10_000
+#: Rows that numbers of neighbours are compared on: few, since the best one is flat beside its noise.
+_JUDGED = 2_500
 #: Columns up to which a tree is faster than all distances, for few neighbours.
 _TREE_COLUMNS, _TREE_NEIGHBOURS = 6, 256
 _ENTRIES_PER_BLOCK = 1 << 22

@@ -142,5 +142,11 @@ def judged_numbers(
     return chosen, clearly_best(gains)
 
 
+def is_behind_first(release: Release, found: Float[np.ndarray, "m n"], place: int, held: np.ndarray) -> bool:
+    """Whether a model is no better than the first one on some rows, as ``is_behind`` judges."""
+    over = gains_of(release[held], found[place, held]) - gains_of(release[held], found[0, held])
+    return float(over.mean()) <= 0.0
+
+
 def _regressor(estimator: Any, method: str) -> ReleasedLabelRegressor:
     return ReleasedLabelRegressor(estimator, method=method, folds=_FOLDS)  # type: ignore[arg-type]
