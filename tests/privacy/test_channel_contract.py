@@ -27,8 +27,11 @@ from labeldp.privacy import (
     ResponseChannel,
     SubsetChannel,
     channel_of,
+    laplace_channel,
     law_of,
+    one_bit_channel,
     pack,
+    piecewise_channel,
     row_arrays,
     unpack,
 )
@@ -803,6 +806,28 @@ def test_squares_have_the_square_as_their_mean_or_are_refused(case, epsilon):
     assert mean[::2] - np.arange(0, 81, 2) ** 2 == pytest.approx(np.full(41, -4 / 6), rel=1e-3)
     told = at_points.matrix() @ at_points.squares(at_points.table().outcomes)
     assert told == pytest.approx(np.arange(41) ** 2, abs=1e-3)
+
+
+def decided(channel, words):
+    """What a label at the first knot, and at the last, releases for each given first word."""
+    rows = np.zeros((len(words), channel.words_per_row), dtype=np.uint64)
+    rows[:, 0] = np.array(words, dtype=np.uint64)
+    return [channel.draw(np.full(len(words), code, np.int32), rows).tolist() for code in (0, channel.classes - 1)]
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0, 12.0, 30.0])
+@pytest.mark.parametrize("law", [laplace_channel, one_bit_channel, piecewise_channel])
+@pytest.mark.parametrize("points", [2, 3, 9, 65, 200])
+def test_a_word_of_full_length_is_cut_at_the_exact_sums_of_weights(law, points, epsilon):
+    """At 64 bits every outcome has exactly its number of words: the last word below each sum of weights, and the sum."""
+    channel = law(points, epsilon)
+    for knot, found_at in ((0, 0), (-1, 1)):
+        sums = list(itertools.accumulate(channel.weights[knot]))
+        assert sums[-1] == 1 << 64
+        assert channel._limits[knot].tolist() == sums[:-1]
+        outcomes = list(range(len(sums)))
+        assert decided(channel, [total - 1 for total in sums])[found_at] == outcomes
+        assert decided(channel, sums[:-1])[found_at] == outcomes[1:]
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,8 @@ class GridChannel(SingleNumberChannel):
     @cached_property
     def _limits(self) -> UInt64[np.ndarray, "knots m"]:
         """The words below which each outcome, or one before it, is drawn; of the last one, all words are."""
-        return np.array([np.cumsum(row[:-1], dtype=np.uint64) for row in self.weights]).reshape(len(self.weights), -1)
+        sums = [list(itertools.accumulate(row[:-1])) for row in self.weights]  # as whole numbers: arrays may round them
+        return np.array(sums, dtype=np.uint64).reshape(len(self.weights), -1)
 
     def squares(self, released: object) -> Float[np.ndarray, "n"]:
         """Numbers whose mean is the square of the true label at knots, and near it between them.
