@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from PIL import Image
 from rich.progress import Progress
 from scipy import stats
 
@@ -43,7 +44,7 @@ ROWS_MEANWHILE = {"local": 316_228, "central": 100_000}
 DRAWN = 5_000_000  # rows of all draws of a point together
 FEWEST, MORE = 12, 40  # the fewest draws, and where two cells decide all
 LEAST_BINS = 3  # on each side, of points that a line is fitted to
-NEAR, NEAR_LOOKS = 31_623, (128, 20)  # rows up to which neighbours are searched, and new rows on each side
+NEAR, NEAR_LOOKS, NEAR_DRAWS = 31_623, (128, 20), 25  # rows up to which neighbours are searched, new rows, draws
 LOOKS = (1 << 14, 1 << 7)  # new rows on each side, at which an estimate is compared with the truth
 
 CLASSES = Classes(list(range(4)))
@@ -493,7 +494,8 @@ class Point:
         """Its row of results: the mean and the standard deviation of fresh draws of features, labels and noise."""
         start, size = time.perf_counter(), self.size
         few = self.problem.name == "classification" and self.dimension == 1  # cells where classes cross: two
-        draws = min(draws, max(MORE if few else FEWEST, DRAWN // self.rows))
+        most = NEAR_DRAWS if self.method.name == NEIGHBOURS else draws
+        draws = min(draws, most, max(MORE if few else FEWEST, DRAWN // self.rows))
         excess, epsilons = np.array([self.drawn(draw) for draw in range(draws)]).T
         return dict(zip(KEY, self.key, strict=True)) | {
             "setting": self.method.setting,
@@ -581,7 +583,7 @@ def slope(part: pd.DataFrame, column: str = "excess") -> Slope:
 
 def fitted(part: pd.DataFrame) -> pd.DataFrame:
     """The points of a line that a slope is fitted to: of enough cells, and of the first decade of epsilon."""
-    part = part[part["bins"] >= LEAST_BINS]
+    part = part[(part["bins"] >= LEAST_BINS) | (part["method"] == NEIGHBOURS)]
     if part["sweep"].eq("epsilon").any():
         method = next(each for each in METHODS[part["problem"].iloc[0]] if each.name == part["method"].iloc[0])
         part = part[part["epsilon"] <= method.epsilons[VARIED - 1]]
@@ -696,7 +698,7 @@ def figure(results: pd.DataFrame, path: Path) -> None:
     """Excess risk over rows and epsilon, the slopes of Table 1 through points of fits, and dots: without privacy."""
     dimensions = sorted(results["dimension"].unique())
     panels = [(sweep, dimension) for sweep in ("rows", "epsilon") for dimension in dimensions]
-    drawing = Figure(figsize=(4.0 * len(panels), 10.5), layout="constrained")
+    drawing = Figure(figsize=(3.6 * len(panels) + 3.0, 10.5), layout="constrained")
     axes = drawing.subplots(len(PROBLEMS), len(panels), squeeze=False)
     for row, problem in zip(axes, PROBLEMS, strict=True):
         for axis, (sweep, dimension) in zip(row, panels, strict=True):
@@ -708,8 +710,10 @@ def figure(results: pd.DataFrame, path: Path) -> None:
                     axis.axhline(level, color=COLOURS[keys[3]], linewidth=0.8, linestyle=":")
             axis.set(xscale="log", yscale="log", xlabel=sweep, title=f"{problem.name}, d = {dimension}")
         row[0].set_ylabel("excess risk")
-        row[0].legend(handles=legend(problem.name), fontsize=6, loc="lower left")
-    drawing.savefig(path, dpi=72)
+        row[-1].legend(handles=legend(problem.name), fontsize=8, loc="upper left", bbox_to_anchor=(1.02, 1.0))
+    drawing.savefig(path, dpi=75)
+    with Image.open(path) as image:
+        image.convert("RGB").quantize(64).save(path, optimize=True)
 
 
 def line(axis: object, sweep: str, problem: str, dimension: int, setting: str, method: str, part: pd.DataFrame) -> None:
