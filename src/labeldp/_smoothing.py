@@ -20,12 +20,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+from jaxtyping import Float
+
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 def ball_volume(dimension: float) -> float:
     """The volume of the Euclidean unit ball, of an effective dimension that need not be whole."""
     return math.exp(dimension / 2 * math.log(math.pi) - math.lgamma(dimension / 2 + 1))
+
+
+def participation(covariance: Float[np.ndarray, "d d"]) -> float:
+    """(sum of eigenvalues)^2 / sum of squared eigenvalues: d for d directions of equal spread, 1 for a line.
+
+    These are the squared trace and the sum of squared entries, so that no eigenvalue is computed.
+
+    Args:
+        covariance: Of columns, not zero; or products of centred rows, which have the same eigenvalues but for zeros.
+    """
+    scaled = covariance / np.trace(covariance)
+    return float(1.0 / (scaled**2).sum())
 
 
 def neighbour_bias(dimension: float, smoothness: float = 1.0, lipschitz: float = 1.0) -> float:

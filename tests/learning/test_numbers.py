@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.stats import norm
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV
@@ -14,10 +15,10 @@ from labeldp import Classes, Curator, Interval, RandomizedResponse, Release
 from labeldp._words import TapeWords
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning import _number_learners
-from labeldp.learning._neighbors import _counts
+from labeldp.learning._neighbors import _counts, effective_dimension
 from labeldp.learning._number_learners import precisions
 from labeldp.learning._number_metrics import gains_of
-from labeldp.learning._released_numbers import Latent, clipped_mean, decoded_numbers
+from labeldp.learning._released_numbers import Latent, clipped_mean, decoded_numbers, label_variance
 from labeldp.learning.metrics import (
     Bounds,
     mean_absolute_error,
@@ -381,6 +382,25 @@ def test_the_number_of_neighbours_is_that_of_a_plain_search():
     assert counts[0] == 1
     assert 60 < counts[-1] <= 125
     assert NeighborsRegressor(k="theory").fit(features, release).k_ > 10
+
+
+def test_theory_counts_directions_and_averages_noise():
+    """Copies of columns, sparse or shifted, add no direction; noise is averaged to less than labels vary by."""
+    random = np.random.default_rng(25)
+    even = random.choice([-1.0, 1.0], (4096, 4))
+    for points in (even, np.repeat(even, 3, axis=1), even + 100.0, csr_array(even)):
+        assert effective_dimension(points) == pytest.approx(4.0, rel=0.02)
+    uneven = effective_dimension(even * np.sqrt([4.0, 1.0, 1.0, 1e-9]))
+    assert uneven == pytest.approx(36 / 18, rel=0.05)
+    assert effective_dimension(np.ones((5, 2))) == 1.0
+    features, labels = random.normal(size=(400, 20)), line(400, 26)[1]
+    release = released(labels, OneBitResponse(SPACE, 0.25).channel(), 27)
+    noise, vary = release.noise_variance().mean(), label_variance(release, release.numbers())
+    assert NeighborsRegressor(k="theory").fit(features, release).k_ == int(np.ceil(noise / vary)) > 150
+    told = Release.public(np.arange(4096) % 2, Classes([0, 1]))
+    assert NeighborsClassifier(k="theory").fit(even[:, :1], told).k_ > 1
+    release = released(np.arange(4096) % 2, ResponseChannel.at(2, 0.25), 28, Classes([0, 1]))
+    assert NeighborsClassifier(k="theory").fit(random.normal(size=(4096, 40)), release).k_ > 60  # 4 / 0.25**2 = 64
 
 
 def test_neighbours_learn_through_noise():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from labeldp._smoothing import participation
 from labeldp.errors import InputError
 
 _MOST_VARIANCE = 0.9
@@ -47,10 +48,11 @@ def effective_dimension(covariance: Float[np.ndarray, "d d"]) -> EffectiveDimens
     if not varying.any():
         raise InputError("expected a numeric column that varies, found none; give the dimension yourself")
     scale = np.sqrt(spread[varying])
-    values = np.linalg.eigvalsh(given[np.ix_(varying, varying)] / scale / scale[:, None]).clip(0)
+    correlations = given[np.ix_(varying, varying)] / scale / scale[:, None]
+    values = np.linalg.eigvalsh(correlations).clip(0)
     held = np.cumsum(values[::-1]) / values.sum()
     return EffectiveDimension(
         columns=int(varying.sum()),
-        participation=round(float(values.sum() ** 2 / (values**2).sum()), 9),
+        participation=round(participation(correlations), 9),
         components=int(np.searchsorted(held, _MOST_VARIANCE - 1e-12) + 1),
     )

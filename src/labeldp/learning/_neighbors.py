@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from labeldp import _checks
-from labeldp._smoothing import neighbour_count
+from labeldp._smoothing import neighbour_count, participation
 from labeldp.errors import InputError
 from labeldp.learning._number_learners import NumberRegressor, precisions
 from labeldp.learning._released_numbers import ends_of, label_variance, noise_of, real_labels, unbiased_numbers
@@ -31,6 +31,12 @@ _JUDGED = 2_500
 #: Columns up to which a tree is faster than all distances, for few neighbours.
 _TREE_COLUMNS, _TREE_NEIGHBOURS = 6, 256
 _ENTRIES_PER_BLOCK = 1 << 22
+#: Rows that the effective dimension of features is found from.
+_SEEN = 1_000
+#: Of what rows are away from zero, a smaller share counts as no spread.
+_NO_SPREAD = 1e-9
+#: Of classes, the chance that two labels differ is taken to be no less.
+_LEAST_MIXED = 0.01
 
 
 class _Neighbors:
@@ -45,14 +51,26 @@ class _Neighbors:
     weights_: Float[np.ndarray, "n"]
     k_: int
 
-    def _fit_index(self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray, variance: float) -> None:
+    def _fit_index(
+        self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray, variance: float, least: float
+    ) -> None:
+        """Keep rows, and choose the number of neighbours.
+
+        Args:
+            features: Shape (n, d).
+            targets: What is averaged, shape (n, t).
+            weights: One for each row.
+            variance: About that of a target given the features, in units in which what is learned changes by 1.
+            least: The fewest neighbours over which noise averages to no more than what labels vary by.
+        """
         rows, columns = features.shape
         most = min(rows, _MOST) if self.k in ("auto", "theory") else _checks.whole(self.k, "k", 1, rows)
         few = columns <= _TREE_COLUMNS and most <= _TREE_NEIGHBOURS and not issparse(features)
         self.targets_, self.weights_ = targets, weights
         self.index_ = NearestNeighbors(algorithm="kd_tree" if few else "brute").fit(features)
         if self.k == "theory":
-            self.k_ = min(neighbour_count(rows, columns, variance), rows)
+            found = neighbour_count(rows, effective_dimension(features), variance)
+            self.k_ = min(max(found, math.ceil(least)), rows)
         else:
             self.k_ = self._best_count(features) if self.k == "auto" and rows > 1 else most
 
@@ -109,8 +127,9 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
 
     Args:
         k: The number of neighbours. ``"auto"``: of a geometric grid the one that predicts released labels of rows left
-            out best. ``"theory"``: that of the minimax rate, for features that fill the unit cube and a label that
-            changes by its whole range over a distance of 1.
+            out best. ``"theory"``: that of the minimax rate, for features that fill a cube of their effective dimension
+            and a label that changes by its whole range over its side, but at least so many that noise averages to no
+            more than labels vary by. That is quick, and too few where only some of the directions tell the label.
 
     Attributes:
         k_: The number of neighbours that was used.
@@ -147,8 +166,8 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
         numbers = unbiased_numbers(release)
         self.range_ = ends_of(release)
         spread = (self.range_[1] - self.range_[0]) ** 2
-        variance = (label_variance(release, numbers) + float(np.mean(noise_of(release)))) / spread
-        self._fit_index(features, numbers[:, None], precisions(release, numbers), variance)
+        noise, vary = float(np.mean(noise_of(release))), label_variance(release, numbers)
+        self._fit_index(features, numbers[:, None], precisions(release, numbers), (vary + noise) / spread, noise / vary)
         return self
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
@@ -169,8 +188,9 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
 
     Args:
         k: The number of neighbours. ``"auto"``: of a geometric grid the one that predicts released labels of rows left
-            out best, by squared error. ``"theory"``: that of the minimax rate, for features that fill the unit cube and
-            class probabilities that change from 0 to 1 over a distance of 1.
+            out best, by squared error. ``"theory"``: that of the minimax rate, for features that fill a cube of their
+            effective dimension and class probabilities that change from 0 to 1 over its side, but at least so many that
+            noise averages to no more than labels vary by.
 
     Attributes:
         classes_: The declared classes.
@@ -208,7 +228,10 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
         shares = np.broadcast_to(pair_share(release.class_channel.membership), len(release))
         self.classes_ = np.array(release.space.points)
         variance = 1.0 / max(float(shares.mean()), np.finfo(float).tiny)
-        self._fit_index(features, release.unbiased(), np.asarray(shares / shares.mean()), variance)
+        vectors = release.unbiased()
+        vary = max(1.0 - float((nearest_distributions(vectors.mean(axis=0)[None]) ** 2).sum()), _LEAST_MIXED)
+        noise = float((vectors**2).sum(axis=1).mean()) - 1.0
+        self._fit_index(features, vectors, np.asarray(shares / shares.mean()), variance, noise / vary)
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
@@ -223,6 +246,19 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def effective_dimension(features: Any) -> float:
+    """In how many directions features spread: the participation ratio of the spectrum of their covariance.
+
+    Columns are taken as they are, since distances are; a thousand rows tell it.
+    """
+    few = features[np.linspace(0, features.shape[0] - 1, min(features.shape[0], _SEEN)).astype(np.int64)]
+    few = few.astype(np.float64) / max(float(abs(few).max()), np.finfo(float).tiny)
+    products = few @ few.T
+    products = products.toarray() if issparse(products) else products
+    centred = products - products.mean(axis=0) - products.mean(axis=1)[:, None] + products.mean()
+    return participation(centred) if np.trace(centred) > _NO_SPREAD * max(1.0, np.trace(products)) else 1.0
 
 
 def _check_rows(rows: int, release: Release) -> None:
