@@ -1,6 +1,6 @@
 """Table 1 of Zhao et al. 2025 by simulation: how fast errors fall with rows and with epsilon, for known functions.
 
-    python experiments/rates.py                   everything; it takes about a quarter of an hour on one thread
+    python experiments/rates.py                   everything; it takes about ten minutes on one thread
     python experiments/rates.py --quick           a first look, in seconds
     python experiments/rates.py --report-only     tables and figure from the rows at hand
 
