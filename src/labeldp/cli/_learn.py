@@ -42,8 +42,8 @@ def learn(
         str | None,
         typer.Option(
             help="softmax: likelihood, unbiased, plain or clusters; boosting: em, plain or clusters; networks: "
-            "likelihood, unbiased, posterior or plain; of real labels: auto, unbiased, likelihood or plain. Default: "
-            "the first, or clusters after 'release --mechanism cluster'."
+            "likelihood, unbiased, posterior or plain; of real labels: auto, unbiased, likelihood, decoded or plain. "
+            "Default: the first, or clusters after 'release --mechanism cluster'."
         ),
     ] = None,
     features: Annotated[

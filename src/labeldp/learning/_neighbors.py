@@ -33,6 +33,8 @@ _TREE_COLUMNS, _TREE_NEIGHBOURS = 6, 256
 _ENTRIES_PER_BLOCK = 1 << 22
 #: Rows that the effective dimension of features is found from.
 _SEEN = 1_000
+#: How much noise theory leaves in a mean at most, as a share of the variance of labels.
+_NOISE = 0.25
 #: Of what rows are away from zero, a smaller share counts as no spread.
 _NO_SPREAD = 1e-9
 #: Of classes, the chance that two labels differ is taken to be no less.
@@ -61,7 +63,7 @@ class _Neighbors:
             targets: What is averaged, shape (n, t).
             weights: One for each row.
             variance: About that of a target given the features, in units in which what is learned changes by 1.
-            least: The fewest neighbours over which noise averages to no more than what labels vary by.
+            least: The fewest neighbours over which noise averages to no more than what labels vary by, about.
         """
         rows, columns = features.shape
         most = min(rows, _MOST) if self.k in ("auto", "theory") else _checks.whole(self.k, "k", 1, rows)
@@ -70,7 +72,7 @@ class _Neighbors:
         self.index_ = NearestNeighbors(algorithm="kd_tree" if few else "brute").fit(features)
         if self.k == "theory":
             found = neighbour_count(rows, effective_dimension(features), variance)
-            self.k_ = min(max(found, math.ceil(least)), rows)
+            self.k_ = min(max(found, math.ceil(least / _NOISE)), rows)
         else:
             self.k_ = self._best_count(features) if self.k == "auto" and rows > 1 else most
 
@@ -128,8 +130,8 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
     Args:
         k: The number of neighbours. ``"auto"``: of a geometric grid the one that predicts released labels of rows left
             out best. ``"theory"``: that of the minimax rate, for features that fill a cube of their effective dimension
-            and a label that changes by its whole range over its side, but at least so many that noise averages to no
-            more than labels vary by. That is quick, and too few where only some of the directions tell the label.
+            and a label that changes by its whole range over its side, but at least so many that noise averages to a
+            quarter of what labels vary by. That is quick, and too few where only some of the directions tell the label.
 
     Attributes:
         k_: The number of neighbours that was used.
@@ -190,7 +192,7 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
         k: The number of neighbours. ``"auto"``: of a geometric grid the one that predicts released labels of rows left
             out best, by squared error. ``"theory"``: that of the minimax rate, for features that fill a cube of their
             effective dimension and class probabilities that change from 0 to 1 over its side, but at least so many that
-            noise averages to no more than labels vary by.
+            noise averages to a quarter of what labels vary by.
 
     Attributes:
         classes_: The declared classes.

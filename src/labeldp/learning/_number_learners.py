@@ -29,12 +29,14 @@ from labeldp.learning._released_numbers import (
     noise_of,
     plain_numbers,
     real_labels,
+    tells_numbers,
     unbiased_numbers,
 )
 from labeldp.learning._soft import indexable_rows, row_count, row_weights, take_rows, weight_keyword
+from labeldp.privacy import BinChannel
 from labeldp.release import Release
 
-NUMBER_METHODS = ("auto", "unbiased", "likelihood", "plain")
+NUMBER_METHODS = ("auto", "unbiased", "likelihood", "decoded", "plain")
 
 #: Penalties of ridge regression on scaled features, beside the sum of squared errors.
 _PENALTIES = tuple(float(10.0**power) for power in np.arange(-1.0, 6.5, 0.5))
@@ -74,9 +76,11 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
             if a label is a normal number around its prediction with one deviation for all rows, rounded and cut to
             the declared grid; its maximum is approached by Fisher's scoring, each step of which is a fit to
             ``f + slope / information`` for held-out predictions f, with the slope of a row's log likelihood and the
-            mean of squared slopes; the deviation is, of a few, the likeliest one. ``"plain"``: released labels as if
-            they were true, as a baseline. ``"auto"``: unbiased, or likelihood for bins, candidates and clusters, under
-            which numbers are not unbiased.
+            mean of squared slopes; the deviation is, of a few, the likeliest one. ``"decoded"``: of bins, on numbers
+            whose mean is that of the labels in the label's bin, whatever their distribution around predictions.
+            ``"plain"``: released labels as if they were true, as a baseline. ``"auto"``: unbiased, or likelihood for
+            bins, candidates and clusters, under which numbers are not unbiased; decoded for bins where that is clearly
+            better on held-out released labels, as it is where labels are skewed.
         max_iter: Steps of scoring.
         folds: Parts of the rows for predictions of rows that were not fitted on.
         shrink: Whether to draw predictions towards their mean by the share that is best on rows that were not fitted
@@ -116,7 +120,7 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
         self,
         estimator: Any = None,
         *,
-        method: Literal["auto", "unbiased", "likelihood", "plain"] = "auto",
+        method: Literal["auto", "unbiased", "likelihood", "decoded", "plain"] = "auto",
         max_iter: int = 3,
         folds: int = 5,
         shrink: bool = True,
@@ -151,7 +155,7 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
             numbers = plain_numbers(release)
             self.estimator_ = fitted(self._candidates(release, numbers)[0], features, numbers, weights)
         else:
-            self._fit_unbiased(features, release, weights)
+            self._fit_squares(features, release, weights)
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
         """The mean of the true label of each row, between the ends of the declared range."""
@@ -159,9 +163,13 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
         features = indexable_rows(X)
         with few_threads(row_count(features)):
             found = np.asarray(self.estimator_.predict(features), dtype=np.float64)
-        return clipped_mean(self.centre_ + self.share_ * (found - self.centre_), self.deviation_, *self.range_)
+        return self._said(found)
 
     def _method(self, release: Release) -> str:
+        if self.method == "decoded" and not tells_numbers(release):
+            raise InputError(
+                "expected bins or unbiased numbers to decode, found candidates or clusters; use likelihood"
+            )
         if self.method != "auto":
             return "unbiased" if self.method == "likelihood" and release.is_public else str(self.method)
         return "unbiased" if release.is_public or is_unbiased(release) else "likelihood"
@@ -170,23 +178,25 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
         """The regressor that was given, or those that the default is chosen among."""
         return usual_regressors(noise_ratio(release, numbers)) if self.estimator is None else [self.estimator]
 
-    def _fit_unbiased(self, features: Any, release: Release, weights: np.ndarray) -> None:
-        """Least squares on unbiased numbers; the estimator and the share are those of the least held-out error."""
-        numbers = unbiased_numbers(release)
+    def _fit_squares(self, features: Any, release: Release, weights: np.ndarray) -> None:
+        """Least squares on decoded numbers; the estimator and the share are those of the least held-out error."""
+        numbers = unbiased_numbers(release) if self.method_ == "unbiased" else decoded_numbers(release)
         weights = weights * precisions(release, numbers)
         candidates = self._candidates(release, numbers)
         best = candidates[0]
         if len(candidates) > 1 or self.shrink:
             best, held = self._best_of(candidates, features, numbers, weights)
-            if self.shrink:
-                self.centre_ = float(np.average(held, weights=weights))
-                self.share_ = _share(held - self.centre_, numbers - self.centre_, weights)
+            self._draw_in(held, numbers, weights)
         self.estimator_ = fitted(best, features, numbers, weights)
 
     def _fit_likelihood(self, features: Any, release: Release, weights: np.ndarray) -> None:
         """Fisher's scoring from a fit to decoded numbers."""
         numbers, latent = decoded_numbers(release), Latent.of(release)
-        best, centres = self._best_of(self._candidates(release, numbers), features, numbers, weights)
+        decoded, (best, centres) = (
+            numbers,
+            self._best_of(self._candidates(release, numbers), features, numbers, weights),
+        )
+        held = centres
         few = slice(0, _ENOUGH_ROWS)
         some = latent.of_rows(few)
         for _ in range(self.max_iter):
@@ -203,7 +213,32 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
             away = centres[few] - self.centre_
             tried = [some.at(self.centre_ + share * away, self.deviation_)[0] @ weights[few] for share in _SHARES]
             self.share_ = float(_SHARES[int(np.argmax(tried))])
+        if self.method == "auto" and isinstance(release.channel, BinChannel):
+            numbers = self._better_numbers(numbers, centres, decoded, held, weights)
         self.estimator_ = fitted(best, features, numbers, weights)
+
+    def _better_numbers(
+        self, numbers: np.ndarray, centres: np.ndarray, decoded: np.ndarray, held: np.ndarray, weights: np.ndarray
+    ) -> np.ndarray:
+        """Those of the likelihood, or decoded ones if held-out predictions by these have clearly less squared error."""
+        likely, found = self._said(centres), (self.deviation_, self.share_, self.centre_)
+        self.deviation_, self.share_, self.centre_ = 0.0, 1.0, 0.0
+        self._draw_in(held, decoded, weights)
+        if clearly_best(np.stack([weights * each * (2.0 * decoded - each) for each in (likely, self._said(held))])):
+            self.method_, self.n_iter_ = "decoded", 1
+            return decoded
+        self.deviation_, self.share_, self.centre_ = found
+        return numbers
+
+    def _draw_in(self, held: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> None:
+        """Find how far to draw predictions towards their mean, by squared error on rows that were not fitted on."""
+        if self.shrink:
+            self.centre_ = float(np.average(held, weights=weights))
+            self.share_ = _share(held - self.centre_, numbers - self.centre_, weights)
+
+    def _said(self, found: np.ndarray) -> np.ndarray:
+        """The mean label of each row, from what a regressor finds."""
+        return clipped_mean(self.centre_ + self.share_ * (found - self.centre_), self.deviation_, *self.range_)
 
     def _likeliest_deviation(self, latent: Latent, centres: np.ndarray, weights: np.ndarray) -> float:
         low, high = self.range_

@@ -52,8 +52,8 @@ def squared_gain(release: Release, predicted: object, *, level: float = 0.95) ->
 
     More is better, and 0 is a model that knows nothing. With the middle c, a row adds
     ``(c - y)**2 - (f - y)**2 = (f - c) (2 y - c - f)``, which is linear in y: so it is estimated without bias under
-    every law that gives unbiased numbers, and is what such models are selected by. Of released bins, the middle of the
-    label's bin is taken for the label.
+    every law that gives unbiased numbers, and is what such models are selected by. Of released bins, the mean of the
+    label's bin is taken for the label, as far as it is known.
 
     Args:
         release: Released real labels of n rows.

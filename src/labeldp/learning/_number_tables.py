@@ -25,9 +25,9 @@ from labeldp.release import Release
 #: Models of real labels and their methods; the first is the default. ``"auto"`` chooses between the two after it.
 NUMBER_METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "auto": ("auto", "unbiased", "likelihood", "plain"),
-        "ridge": ("auto", "unbiased", "likelihood", "plain"),
-        "boosting": ("auto", "unbiased", "likelihood", "plain"),
+        "auto": ("auto", "unbiased", "likelihood", "decoded", "plain"),
+        "ridge": ("auto", "unbiased", "likelihood", "decoded", "plain"),
+        "boosting": ("auto", "unbiased", "likelihood", "decoded", "plain"),
         "neighbours": ("auto", "unbiased"),
     }
 )

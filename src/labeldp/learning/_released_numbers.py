@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from labeldp.errors import InputError
 from labeldp.learning._selection import released
-from labeldp.privacy import BinChannel, Channel, ClassChannel, GridChannel, Interval, unpack
+from labeldp.privacy import BinChannel, Channel, ClassChannel, GridChannel, Interval, LabelSpace, unpack
 from labeldp.release import Release
 
 _ENTRIES_PER_BLOCK = 1 << 22
@@ -83,22 +83,43 @@ def label_variance(release: Release, numbers: Float[np.ndarray, "n"]) -> float:
 
 
 def decoded_numbers(release: Release) -> Float[np.ndarray, "n"]:
-    """Numbers whose mean is the middle of the label's bin, so that it is off by half a bin at most.
+    """Numbers whose mean is the mean label of the label's bin, as far as it is known, or another point of the bin.
 
     Where numbers are unbiased they are taken as they are, and where there are none, released labels as if they were
     true.
 
     A released bin is the label's own with chance p and each other one with chance q, so ``(1[bin] - q) / (p - q)`` has
-    mean one for the label's bin and zero for others; the sum of these over all bins, times their middles, is taken.
+    mean one for the label's bin and zero for others; the sum of these over all bins, times their means, is taken.
     """
     channel = release.channel
     if not isinstance(channel, BinChannel) or len(channel.starts) == 1:
         return np.asarray(release.numbers()) if is_unbiased(release) else plain_numbers(release)
-    points, word = np.asarray(release.space.points), float(1 << channel.bits)
-    starts = np.array(channel.starts)
-    middles = (points[starts] + points[np.append(starts[1:], len(points)) - 1]) / 2
+    means, word = means_of_bins(release.space, channel, release.codes), float(1 << channel.bits)
     keep, other = channel.keep / word, channel.other / word
-    return np.asarray((middles[release.codes] - other * middles.sum()) / (keep - other))
+    return np.asarray((means[release.codes] - other * means.sum()) / (keep - other))
+
+
+def means_of_bins(space: LabelSpace, channel: BinChannel, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "bins"]:
+    """The mean label of each bin, if a released number is the mean label of the rows that it is released for.
+
+    So it is with ``BinResponse`` where labels follow its prior. With the share s_b of a bin, the mean m_b of its labels
+    and that of all labels M, its number is ``((p - q) s_b m_b + q M) / (q + (p - q) s_b)``; these denominators are how
+    often bins are released, and the sum of all numerators is M. Shares are known from released bins. What this says is
+    cut to the bin, so that another origin of the numbers does no great harm; a bin without rows has its middle.
+    """
+    points, word = np.asarray(space.points), float(1 << channel.bits)
+    firsts = points[np.array(channel.starts)]
+    lasts = points[np.append(np.array(channel.starts)[1:], len(points)) - 1]
+    keep, other = channel.keep / word, channel.other / word
+    often = np.bincount(codes, minlength=len(firsts)) / max(len(codes), 1)
+    shares = np.maximum((often - other) / (keep - other), 0.0)
+    shares /= max(float(shares.sum()), np.finfo(float).tiny)
+    often = other + (keep - other) * shares
+    numbers = points[0] + channel.steps[0] * (points[-1] - points[0]) / (len(points) - 1)
+    sums = (often * numbers - other * float(often @ numbers)) / (keep - other)
+    middles = (firsts + lasts) / 2
+    means = np.divide(sums, shares, out=middles.copy(), where=shares > 0.0)
+    return np.asarray(np.clip(means, firsts, lasts))
 
 
 def plain_numbers(release: Release) -> Float[np.ndarray, "n"]:
