@@ -98,7 +98,7 @@ def test_what_is_printed_of_an_interval_is_the_forecast(run):
     assert over[0][1:] == [f"{row[0].error:.4g}" for row in found.sweep]
     assert f"from epsilon {found.goal.epsilon:.3g} on; {found.goal.rows:,} rows reach it at epsilon 0.8" in ran.out
     assert f"{found.doubled:.4g} in place of {found.best.error:.4g}" in ran.out
-    assert f"from epsilon {found.free_epsilon:.3g} on: there a row is worth 90 %" in ran.out
+    assert f"from epsilon {found.free_epsilon:.3g} on: there rows are worth 90 %" in ran.out
     assert "assumed: constants are conventional" in ran.out
 
 

@@ -79,8 +79,8 @@ class Forecast:
         options: Every mechanism at that epsilon.
         sweep: Every mechanism at other epsilons.
         clean_error: The error without privacy.
-        free_epsilon: From where on privacy is nearly free: locally, where a row is worth 90 % of a clean one (None if
-            that is nowhere); centrally ``N^(-b/(2b+d))``, where it costs a constant factor.
+        free_epsilon: From where on privacy is nearly free: what leaves is worth 90 % of the rows without noise. None if
+            that is nowhere. Without constants, and for a curator, it is ``free_epsilon(rows, dimension)``.
         doubled: The error with twice the rows, at the same epsilon; None where there is none.
         goal: What the target asks for, if there is one.
         assumptions: The conventions that stand for what nobody knows.
@@ -217,13 +217,11 @@ class _Question:
         return any(self.curve.error(self.rows, each.each, each.total) <= target for each in each_noise)
 
     def free_epsilon(self) -> float | None:
-        """From where on privacy is nearly free."""
-        if self.trust == "central":
-            return math.pow(self.rows, -self.curve.smoothness / (2 * self.curve.smoothness + self.curve.dimension))
-        most = self.curve.variance * (1 / _NEARLY_CLEAN - 1)
+        """From where on privacy is nearly free: its error is that of nine tenths of the rows without noise."""
+        most = self.curve.error(_NEARLY_CLEAN * self.rows)
 
         def holds(epsilon: float) -> bool:
-            return any(each.each <= most for each in noises(self.space, self.trust, epsilon, roughly=True))
+            return self.reaches(most, epsilon)
 
         return bisected(holds, _LEAST, _MOST, _CLOSE) if holds(_MOST) else None
 

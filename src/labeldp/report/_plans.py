@@ -88,10 +88,7 @@ def _findings(found: Forecast, shape: EffectiveDimension | None) -> dict[str, st
     """What is said beside the tables."""
     told = {"error": _MEANING[found.of_numbers], "without privacy": f"{found.clean_error:.4g}"}
     if found.free_epsilon is not None:
-        why = (
-            "there a row is worth 90 % of a clean one" if found.trust == "local" else "N^(-b/(2b+d)), up to a constant"
-        )
-        told["nearly free"] = f"from epsilon {found.free_epsilon:.3g} on: {why}"
+        told["nearly free"] = f"from epsilon {found.free_epsilon:.3g} on: there rows are worth 90 % of clean ones"
     if found.best is not None and found.doubled is not None:
         told["twice the rows"] = f"{found.doubled:.4g} in place of {found.best.error:.4g}"
     if found.goal is not None:
