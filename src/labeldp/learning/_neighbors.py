@@ -125,7 +125,9 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
     """The mean of the released numbers of the nearest rows.
 
     Each label was randomized alone before anything is averaged, so overlapping neighbourhoods cost nothing. Noise asks
-    for far more neighbours than clean labels do: several thousand are common.
+    for far more neighbours than clean labels do: several thousand are common. For so many, indexes that find nearly the
+    nearest rows miss too many of them to be worth their build, so each point is compared with every row, in time that
+    grows with the product of both. Boosted trees in ``ReleasedLabelRegressor`` cost little for each point to predict.
 
     Args:
         k: The number of neighbours. ``"auto"``: of a geometric grid the one that predicts released labels of rows left
