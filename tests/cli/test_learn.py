@@ -216,7 +216,7 @@ BAD = {
     ),
     "other released classes": (
         ["evaluate", "model.skops", "other-shared", "--label", "ill", "--released"],
-        "the classes that the model knows",
+        "the label space that the model knows",
     ),
     "other columns": (
         ["evaluate", "model.skops", "few.csv", "--label", "ill", "--labels-are-public"],

@@ -15,9 +15,9 @@ from labeldp import Classes, Curator, Interval, RandomizedResponse, Release, Sub
 from labeldp.errors import InputError, LabelError, VerificationError
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms import LaplaceResponse, OneBitResponse, PiecewiseResponse
-from labeldp.privacy import GridChannel, Guarantee
+from labeldp.privacy import GridChannel, Guarantee, law_of
 from labeldp.release import joined, public_split
-from labeldp.release._columns import to_columns
+from labeldp.release._columns import from_columns, to_columns
 
 SPACE = Interval(-10.0, 30.0, 0.5)
 LABELS = np.resize(np.array([-12.0, -10.0, 0.2, 3.0, 29.9, 31.5]), 600)
@@ -209,12 +209,13 @@ def test_public_numbers_are_what_they_are():
     assert release.noise_variance().max() < 1e-2
 
 
-def test_numbers_that_floats_cannot_tell_apart_are_refused():
-    """A grid whose points are the same float is no declaration, and outcomes that are one say what to do."""
+def test_numbers_that_floats_cannot_tell_apart_are_set_apart():
+    """A grid whose points are the same float is no declaration; outcomes that are the same are written one apart."""
     with pytest.raises(LabelError, match="take an offset off the labels"):
         Interval(1e16, 1e16 + 8, 1.0)
-    far = Interval(1e16, 1e16 + 16, 2.0)
-    half = 1 << 63
-    close = GridChannel(classes=9, values=(0, 1), weights=((half, half), (half, half)))
-    with pytest.raises(InputError, match="take an offset off the labels"):
-        to_columns("y", far, close, np.zeros(3, dtype=np.int16))
+    far, codes = Interval(1e16, 1e16 + 16, 2.0), np.array([2, 0, 1, 1], dtype=np.int16)
+    weights = ((1 << 62, 1 << 62, 1 << 63),) * 2
+    close = GridChannel(classes=9, values=(0, 1, 2), weights=weights)
+    columns = to_columns("y", far, close, codes)
+    assert len(set(columns["y_released"].to_pylist())) == 3
+    assert from_columns({"codes": columns["y_released"]}, far, law_of(close))["codes"].tolist() == codes.tolist()

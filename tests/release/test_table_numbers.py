@@ -86,10 +86,25 @@ def test_a_curator_counts_and_responds_in_one_release(randomizer, tmp_path):
     assert 0.99 <= release.guarantee.epsilon <= 1.0
     assert 0.99 <= curator.spent[0] <= 1.0
     assert [draw.mechanism for draw in release.certificate.draws] == ["noisy-histogram", randomizer.name]
+    (told,) = [each for each in release.certificate.assumptions if "the prior over grid points" in each]
+    assert "computed from the noisy counts that are charged here" in told
     folder = release.save(tmp_path / "out")
     assert verify(folder).holds
     with pytest.raises(BudgetError):
         curator.answer(NoisyHistogram(SPACE, 0.1))
+
+
+@pytest.mark.parametrize("randomizer", [BinResponse, OptimalResponse])
+def test_a_prior_over_points_is_declared(randomizer):
+    """A certificate says what its law rests on: that the prior was not computed from these labels."""
+    even = np.full(SPACE.size, 1 / SPACE.size)
+    curator = Curator(LABELS, SPACE, budget=3.0)
+    told = curator.randomize(randomizer(SPACE, 1.0, even)).certificate.assumptions
+    assert (
+        sum("the prior over grid points is public and was not computed from these labels" in each for each in told) == 1
+    )
+    alone = curator.randomize(OptimalResponse(SPACE, 1.0)).certificate.assumptions
+    assert not any("prior" in each for each in alone)
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_spent():
@@ -138,3 +153,23 @@ def test_labels_that_are_no_numbers_are_refused(tmp_path):
     given = Interval(0.0, 20.0, 0.5, missing=5.0)
     done = release_table(tmp_path / "u.parquet", "claim", given, 1.0, tmp_path / "p", keep=["z"])
     assert done.certificate.rows == 3
+
+
+@pytest.mark.parametrize("mechanism", COUNTED)
+def test_labels_that_are_all_alike_far_from_zero_are_released_like_others(tmp_path, mechanism):
+    """Whether a law can be made from counts, and its numbers be written, does not depend on what was counted."""
+    far = Interval(3_000_000.0, 3_000_005.0, 1.0)
+    for number in range(6):
+        path = tmp_path / f"t{number}.parquet"
+        pq.write_table(pa.table({f"x{number}": np.arange(1000), "claim": np.full(1000, 3_000_002.0)}), path)
+        options = {"keep": [f"x{number}"], "mechanism": mechanism}
+        done = release_table(path, "claim", far, 1.75, tmp_path / f"o{number}", **options)
+        assert verify(done.output).holds
+
+
+def test_bins_of_labels_that_are_all_alike_are_one():
+    """Where the prior has a single point, one bin has no error, and more of them would say less."""
+    for points, place in ((6, 2), (101, 0), (101, 100), (40, 13)):
+        channel = BinResponse(Interval(0, points - 1, 1), 1.75, np.eye(points)[place]).channel()
+        assert channel.starts == (0,)
+        assert channel.steps[0] == pytest.approx([place])

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from labeldp.mechanisms._optimal import checked_distribution
+from labeldp.mechanisms._optimal import PRIOR_DECLARED, checked_distribution
 from labeldp.mechanisms._randomizer import NumberRandomizer
 from labeldp.privacy import PARTS, BinChannel, Interval, bin_channel
 
@@ -18,6 +18,8 @@ from labeldp.privacy import PARTS, BinChannel, Interval, bin_channel
 _BLOCKS = 1024
 #: Rounds of Dinkelbach's method; it ends by itself, in practice after fewer than ten.
 _ROUNDS = 100
+#: A smaller improvement than this share is one of rounding.
+_GAIN = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,11 @@ class BinResponse(NumberRandomizer):
             object.__setattr__(self, "prior", checked_distribution(self.prior, self.space.size))
         super().__post_init__()
 
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The prior."""
+        return (PRIOR_DECLARED,)
+
     @cached_property
     def _channel(self) -> BinChannel:
         starts, numbers = best_bins(self.prior, self.epsilon)
@@ -93,7 +100,7 @@ def best_bins(
     for _ in range(_ROUNDS):
         errors = _errors(moments, first, np.append(first[1:], len(edges) - 1), rest)[0]
         found = float(errors.sum()) / (1 + (len(first) - 1) * rest)
-        if found >= ratio:
+        if not found < ratio * (1 - _GAIN):
             break
         best, ratio = first, found
         first = _least_sum(moments, ratio * rest, rest)
@@ -115,7 +122,7 @@ def _errors(
     """The error of bins between two edges each, and their numbers."""
     mass, line, square = rest * moments[:, -1:] + (1 - rest) * (moments[:, last] - moments[:, first])
     numbers = line / mass
-    return square - line * numbers, numbers
+    return np.maximum(square - line * numbers, 0.0), numbers
 
 
 def _least_sum(moments: Float[np.ndarray, "3 edges"], credit: float, rest: float) -> Int[np.ndarray, "bins"]:

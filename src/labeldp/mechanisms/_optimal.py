@@ -34,6 +34,13 @@ _CLOSED: Mapping[str, tuple[type[NumberRandomizer], Callable[[int, float], GridC
 )
 
 
+#: What is declared of a prior over grid points.
+PRIOR_DECLARED = (
+    "the prior over grid points is public and was not computed from these labels, but through answers and releases "
+    "that cost extra"
+)
+
+
 class SolverWarning(UserWarning):
     """A linear programme that was not solved, so that a law in closed form is used in its place."""
 
@@ -87,6 +94,11 @@ class OptimalResponse(NumberRandomizer):
                 raise InputError("expected a prior or worst=True, found both; the worst label asks for no prior")
             object.__setattr__(self, "prior", checked_distribution(self.prior, self.space.size))
         super().__post_init__()
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The prior, if there is one."""
+        return () if self.prior is None else (PRIOR_DECLARED,)
 
     @cached_property
     def _chosen(self) -> tuple[str, GridChannel]:
@@ -173,7 +185,7 @@ def _searched(wanted: _Wanted, epsilon: float) -> GridChannel | None:
         return None
     try:
         channel = column_channel(wanted.classes, found.masses, found.inside, (found.numbers + 1) / 2, epsilon)
-    except (EpsilonError, ValueError):
+    except (EpsilonError, ValueError, ArithmeticError):
         return None
     return channel if channel.bias <= _BIAS * (wanted.classes - 1) else None
 

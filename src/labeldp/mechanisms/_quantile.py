@@ -24,7 +24,7 @@ _BITS = 64
 #: Words that every cell begins with: those of the number that chooses a level, and one that chooses a point of it.
 _LEVEL_WORDS, _POINT_WORDS = 3, 1
 _CELL_WORDS = _LEVEL_WORDS + _POINT_WORDS
-#: Words beyond, which a cell needs with a probability below 2^-128; its two numbers have half of them each.
+#: Words beyond, which a cell hardly ever needs; its two numbers have half of them each.
 _MORE_WORDS = 1 << 20
 
 
@@ -56,8 +56,9 @@ class NoisyQuantile(CellQuery):
           points lie beyond the labels. m labels of one unit move d(v) by at most m, and the rate is a m-th of that.
         * The draw is exact: integers with proven bounds decide, and more digits are taken where they do not.
         * How many rows a cell has is public. How many words are used, and the number of operations, follow from that
-          and from the law, but for sorting labels, whose time may depend on them, and for an event that has a
-          probability below 2^-128. Memory is in proportion to the rows, however many points the grid has.
+          and from the law, but for sorting labels, whose time may depend on them, and for further digits: of the level
+          with a probability below 2^-128, of the point with one below k / 2^64. None of it is seen in the answer.
+          Memory is in proportion to the rows, however many points the grid has.
 
     References:
         McSherry and Talwar 2007; Smith 2011, for quantiles by the exponential mechanism.

@@ -47,6 +47,11 @@ class Randomizer(ABC):
     def mass(self) -> np.ndarray:
         """Prior probability that the true class can be released: of each row, or 1 where every class can."""
 
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """What its law rests on, which was declared and nobody can check: for the certificate."""
+        return ()
+
     def at(self, epsilon: float) -> Self:
         """The same randomizer at another epsilon."""
         return dataclasses.replace(self, epsilon=epsilon)

@@ -44,7 +44,7 @@ _COUNTED = 25.0
 _SHARE_OF_PRIOR = 0.1
 
 _OF_CLUSTERS = "the distribution of classes in each cluster"
-_PAID = "was computed from the noisy counts that are charged here, and from nothing else of these labels"
+PAID = "was computed from the noisy counts that are charged here, and from nothing else of these labels"
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,16 +291,16 @@ class _Protocol:
             return ClusterRelease(histogram, None, parts.answered[:0], self.total, distributions)
         response = respond(distributions, parts.numbers[parts.answered])
         release = self.curator.randomize(response, rows=parts.answered)
-        whole = _with_charge(release, histogram, self.what)
+        whole = with_charge(release, histogram, self.what)
         return ClusterRelease(histogram, whole, parts.answered, self.total, distributions)
 
 
-def _with_charge(release: Release, histogram: Answer, what: str) -> Release:
+def with_charge(release: Release, histogram: Answer, what: str) -> Release:
     """The release with a certificate of both charges: its law says what the histogram said."""
     certificate, counted = release.certificate, histogram.certificate
     if certificate is None:
         raise ValueError("expected a release that was charged for")
-    assumptions = (*counted.assumptions, f"{what} {_PAID}")
+    assumptions = (*counted.assumptions, f"{what} {PAID}")
     both = dataclasses.replace(certificate, draws=(*counted.draws, *certificate.draws), assumptions=assumptions)
     return dataclasses.replace(release, certificate=both)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Int, UInt8
+from jaxtyping import Float, Int, UInt8
 
 from labeldp.errors import InputError, VerificationError
 from labeldp.privacy import Channel, Interval, LabelSpace, NumberChannel, channel_of, pack, row_arrays, unpack
@@ -74,19 +74,21 @@ def points_of(space: LabelSpace) -> pa.Array:
 
 
 def outcome_numbers(space: LabelSpace, channel: NumberChannel) -> tuple[np.ndarray, ...]:
-    """The numbers of the outcomes of each of a channel's laws, in the label's unit.
+    """The numbers of the outcomes of each of a channel's laws, in the label's unit, increasing.
 
-    Raises:
-        InputError: Floats are too coarse for them.
+    Far from zero floats may be too coarse to tell two of them apart: the second is then the next float, so that no law
+    is refused. Laws that are made from noisy counts must not fail after the counts.
     """
     if not isinstance(space, Interval):
         raise InputError(f"expected labels on an Interval for numbers, found {type(space).__name__}")
-    numbers = tuple(space.low + space.step * steps for steps in channel.steps)
-    if not all((np.diff(each) > 0).all() for each in numbers):
-        raise InputError(
-            "expected a range near enough to zero that floats tell its numbers apart, found one far from it; take an "
-            "offset off the labels"
-        )
+    return tuple(_increasing(space.low + space.step * steps) for steps in channel.steps)
+
+
+def _increasing(numbers: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+    """Numbers of which none is as large as the one after it."""
+    for i in range(1, len(numbers)):
+        if numbers[i] <= numbers[i - 1]:
+            numbers[i] = np.nextafter(numbers[i - 1], np.inf)
     return numbers
 
 

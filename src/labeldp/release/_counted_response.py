@@ -11,8 +11,8 @@ from labeldp.errors import InputError
 from labeldp.mechanisms import BinResponse, NoisyHistogram, NumberRandomizer
 from labeldp.privacy import Interval, rest_of
 from labeldp.release._answer import distributions_of
+from labeldp.release._cluster_response import with_charge
 from labeldp.release._curator import Curator
-from labeldp.release._joining import joined
 from labeldp.release._release import Release
 
 #: Counts take so much of epsilon that noise moves about a twentieth of the rows to other points, within these shares.
@@ -69,7 +69,7 @@ def counted_response(
     curator.check([(query.promise(1).epsilon, rows), (second, rows)], total)
     answer = curator.answer(query, whole=total)
     release = curator.randomize(randomizer(space, second, distributions_of(answer.value)[0]))
-    return joined([(slice(None), release)], [answer])
+    return with_charge(release, answer, "the prior over grid points")
 
 
 def share_of_points(rows: int, points: int, epsilon: float) -> float:

@@ -200,7 +200,7 @@ class Curator:
             index.size,
             (charge,),
             expectation(channel, randomizer.mass),
-            assumptions=(*self._declared, *_priors(channel)),
+            assumptions=(*self._declared, *_priors(channel), *randomizer.declared),
             private=words.private,
         )
         return Release(codes, channel, self.space, certificate)

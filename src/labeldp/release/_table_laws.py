@@ -41,7 +41,7 @@ from labeldp.mechanisms import (
 from labeldp.privacy import Channel, Guarantee, Interval, LabelSpace, law_of, rest_of
 from labeldp.release._answer import distributions_of
 from labeldp.release._answer_columns import CLUSTERS, form_of
-from labeldp.release._cluster_response import share_of_counts
+from labeldp.release._cluster_response import PAID, share_of_counts
 from labeldp.release._columns import column_name, column_types
 from labeldp.release._counted_response import share_of_points
 from labeldp.release._survey import Survey, prior_of
@@ -320,7 +320,9 @@ def _counted(asked: Asked, found: Survey, tally: Tally) -> TableLaw:
         charges = ((query.name, query.law(1), counted), _charge(response))
         return Drawing(charges, lambda *_: (channel, _ALL))
 
-    return TableLaw(asked.mechanism, _of_both(counted, asked), column_types(asked.label, space, template), begin)
+    added = column_types(asked.label, space, template)
+    declared = (f"the prior over grid points {PAID}",)
+    return TableLaw(asked.mechanism, _of_both(counted, asked), added, begin, declared=declared)
 
 
 def _charge(response: Randomizer) -> tuple[str, Mapping[str, Any], Guarantee]:
