@@ -6,7 +6,9 @@ import pytest
 
 from labeldp import Classes, Interval, release_table
 from labeldp.errors import InputError
+from labeldp.learning.metrics import Estimate
 from labeldp.learning.tables import NumberScores, TableModel, evaluate, learn
+from labeldp.report._text import _number
 
 SPACE = Interval(0.0, 120.0, 1.0)
 
@@ -123,3 +125,26 @@ def test_ridge_does_not_learn_classes(tmp_path):
     release_table(tmp_path / "t.csv", "y", Classes(["a", "b"]), 1.0, tmp_path / "out", drop=[])
     with pytest.raises(InputError, match="a model of classes among"):
         learn(tmp_path / "out", model="ridge")
+
+
+@pytest.mark.parametrize(
+    ("model", "mechanism"),
+    [("auto", "laplace"), ("ridge", "laplace"), ("neighbours", "laplace"), ("auto", "bins"), ("ridge", "bins")],
+)
+def test_many_texts_and_few_numbers_are_learned_from(model, mechanism, run, tmp_path):
+    """Columns whose texts make sparse features give a model, under laws with and without a bias."""
+    random = np.random.default_rng(4)
+    towns = random.choice([f"t{i}" for i in range(40)], 600)
+    frame = pd.DataFrame({"town": towns, "job": random.permutation(towns), "age": random.integers(0, 9, 600)})
+    frame["cost"] = np.where(frame["town"] < "t2", 80.0, 20.0)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    release_table(tmp_path / "t.csv", "cost", SPACE, 6.0, tmp_path / "out", drop=[], mechanism=mechanism)
+    done = run("learn", tmp_path / "out", "--model", model, "--output", tmp_path / "m.skops")
+    assert (done.code, done.err) == (0, "")
+    assert float(rows_of(done.out)["mean squared error below that of the mean by"]) > 0
+
+
+def test_an_error_that_noise_hides_is_unknown_and_not_zero():
+    """Where the estimate of a mean square is below zero its root is not printed as if it were none."""
+    assert _number(Estimate(-3.0, 5.0, 0.0, 16.0), root=True) == ("unknown", "0 to 4")
+    assert _number(Estimate(9.0, 1.0, 4.0, 16.0), root=True) == ("3", "2 to 4")

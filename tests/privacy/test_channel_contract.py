@@ -819,7 +819,7 @@ def decided(channel, words):
 @pytest.mark.parametrize("law", [laplace_channel, one_bit_channel, piecewise_channel])
 @pytest.mark.parametrize("points", [2, 3, 9, 65, 200])
 def test_a_word_of_full_length_is_cut_at_the_exact_sums_of_weights(law, points, epsilon):
-    """At 64 bits every outcome has exactly its number of words: the last word below each sum of weights, and the sum."""
+    """At 64 bits every outcome has exactly its number of words: the last one below each sum of weights, and the sum."""
     channel = law(points, epsilon)
     for knot, found_at in ((0, 0), (-1, 1)):
         sums = list(itertools.accumulate(channel.weights[knot]))

@@ -348,3 +348,11 @@ def test_the_text_of_a_space_is_short():
     """A space of many classes does not print them all."""
     assert repr(letters) == "Classes(['a', 'b', 'c'], missing='refuse')"
     assert len(repr(Classes(range(10_000)))) < 80
+
+
+@pytest.mark.parametrize("labels", [np.array([1 + 2j, 3.0]), [1 + 0j], np.array([1 + 2j], dtype=object)])
+def test_numbers_with_an_imaginary_part_are_refused(labels):
+    """Nothing of a label is dropped without a word; the message shows none of it."""
+    with pytest.raises(LabelError, match="expected numbers as labels") as caught:
+        Interval(0, 10, 1).encode(labels)
+    assert "2j" not in str(caught.value)

@@ -94,13 +94,17 @@ def frame_of(table: pa.Table, columns: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame({name: _values(table[name], name, kind) for name, kind in columns.items()})
 
 
-def scaled(columns: Mapping[str, str]) -> ColumnTransformer:
-    """What makes numbers of a frame's columns that can be compared: scaled, and one for each text of a category."""
+def scaled(columns: Mapping[str, str], *, dense: bool = False) -> ColumnTransformer:
+    """What makes numbers of a frame's columns that can be compared: scaled, and one for each text of a category.
+
+    Many texts make them sparse, unless they are asked to be dense.
+    """
     numbers = [name for name, kind in columns.items() if kind != "category"]
     categories = [name for name, kind in columns.items() if kind == "category"]
     complete = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
     encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES)
-    return ColumnTransformer([("numbers", complete, numbers), ("categories", encoder, categories)])
+    parts = [("numbers", complete, numbers), ("categories", encoder, categories)]
+    return ColumnTransformer(parts, sparse_threshold=0.0) if dense else ColumnTransformer(parts)
 
 
 def for_trees(columns: Mapping[str, str]) -> tuple[ColumnTransformer, list[int]]:

@@ -71,7 +71,7 @@ class _Neighbors:
         self.targets_, self.weights_ = targets, weights
         self.index_ = NearestNeighbors(algorithm="kd_tree" if few else "brute").fit(features)
         if self.k == "theory":
-            found = neighbour_count(rows, effective_dimension(features), variance)
+            found = neighbour_count(rows, effective_dimension(_dense(features)), variance)
             self.k_ = min(max(found, math.ceil(least / _NOISE)), rows)
         else:
             self.k_ = self._best_count(features) if self.k == "auto" and rows > 1 else most
@@ -83,7 +83,7 @@ class _Neighbors:
         same for all numbers: ``f**2 - 2 f Z`` summed over targets. Sums over more neighbours contain those over fewer,
         so one pass over neighbours gives all.
         """
-        rows = len(features)
+        rows = features.shape[0]
         counts = _counts(max(1, rows // 2))
         judged = np.sort(np.random.default_rng(0).permutation(rows)[:_JUDGED])
         losses = np.zeros(len(counts))
@@ -96,7 +96,7 @@ class _Neighbors:
 
     def _means(self, features: np.ndarray) -> Float[np.ndarray, "m t"]:
         """The weighted mean of the targets of the neighbours of each point."""
-        found = np.empty((len(features), self.targets_.shape[1]))
+        found = np.empty((features.shape[0], self.targets_.shape[1]))
         for part, near in self._nearest(features, self.k_):
             found[part] = next(self._means_at(near, np.array([self.k_])))
         return found
@@ -115,10 +115,15 @@ class _Neighbors:
     def _nearest(self, features: np.ndarray, count: int) -> Iterator[tuple[slice, Int[np.ndarray, "m k"]]]:
         """The nearest rows of each point, nearest first, in blocks of points."""
         step = max(1, _ENTRIES_PER_BLOCK // (count * max(1, self.targets_.shape[1])))
-        for low in range(0, len(features), step):
+        for low in range(0, features.shape[0], step):
             part = slice(low, low + step)
             with threadpool_limits(1):
                 yield part, self.index_.kneighbors(features[part], count, return_distance=False)
+
+
+def _dense(features: Any) -> np.ndarray:
+    """Features as an array."""
+    return np.asarray(features.toarray() if issparse(features) else features)
 
 
 class NeighborsRegressor(_Neighbors, NumberRegressor):

@@ -277,8 +277,11 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
 
 
 def usual_ridge() -> Pipeline:
-    """Ridge regression on scaled features, whose penalty is chosen by the error on rows left out."""
-    return make_pipeline(StandardScaler(), RidgeCV(_PENALTIES))
+    """Ridge regression on scaled features, whose penalty is chosen by the error on rows left out.
+
+    Features are not centred, which the intercept makes up for, so that sparse ones stay sparse.
+    """
+    return make_pipeline(StandardScaler(with_mean=False), RidgeCV(_PENALTIES))
 
 
 def usual_boosting(ratio: float) -> HistGradientBoostingRegressor:

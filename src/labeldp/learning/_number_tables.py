@@ -95,7 +95,7 @@ def number_estimators(columns: Mapping[str, str], model: str, method: str, ratio
     made: dict[str, Pipeline] = {
         "ridge": Pipeline([("columns", scaled(columns)), ("model", _regressor(usual_ridge(), method))]),
         "boosting": Pipeline([("columns", trees), ("model", _regressor(boosting, method))]),
-        "neighbours": Pipeline([("columns", scaled(columns)), ("model", NeighborsRegressor())]),
+        "neighbours": Pipeline([("columns", scaled(columns, dense=True)), ("model", NeighborsRegressor())]),
     }
     return {name: made[name] for name in (_CHOSEN_AMONG if model == "auto" else (model,))}
 

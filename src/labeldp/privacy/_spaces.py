@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from labeldp.errors import LabelError
 
@@ -261,7 +261,7 @@ class Interval(LabelSpace):
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
         exact = _quietly(lambda: _arrow(labels))
-        array = _quietly(lambda: _arrow(np.asarray(labels, dtype=np.float64))) if exact is None else exact
+        array = _quietly(lambda: _arrow(_floats(labels))) if exact is None else exact
         if array is None:
             raise LabelError("expected numbers as labels, in one dimension, found something else")
         if pa.types.is_null(array.type):
@@ -320,6 +320,14 @@ def _arrow(labels: object) -> pa.Array:
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     return pc.if_else(pc.is_nan(array), None, array) if pa.types.is_floating(array.type) else array
+
+
+def _floats(labels: object) -> Float[np.ndarray, "n"]:
+    """Numbers that Arrow does not know, such as whole numbers of any length; none that have an imaginary part."""
+    found = np.asarray(labels)
+    if found.dtype.kind == "c":
+        raise TypeError("expected real numbers")
+    return found.astype(np.float64)
 
 
 def _quietly(make: Callable[[], Any]) -> Any:

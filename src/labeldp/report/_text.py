@@ -342,13 +342,18 @@ def _number_scores_text(scores: NumberScores, judged_by: str) -> Parts:
 
 
 def _number(found: Estimate | Bounds, *, root: bool) -> tuple[str, str]:
-    """A number, or the two it lies between, and the interval; of a mean square its root, and 0 where it is below."""
-    from labeldp.learning.metrics import Bounds  # noqa: PLC0415
+    """A number, or the two it lies between, and the interval; of a mean square its root.
+
+    An estimate of a mean square may be below zero, where noise is large: then it is not known, but for the interval.
+    """
+    from labeldp.learning.metrics import Bounds, Estimate  # noqa: PLC0415
 
     ends = [found.lower, found.upper] if isinstance(found, Bounds) else [found.value]
     if not all(map(math.isfinite, ends)):
         return "unknown", "unknown"
     low, high, *rest = (f"{math.sqrt(max(end, 0.0)) if root else end:.4g}" for end in (found.low, found.high, *ends))
+    if root and isinstance(found, Estimate) and found.value <= 0:
+        return "unknown", f"{low} to {high}"
     return " and ".join(rest), f"{low} to {high}"
 
 
