@@ -831,19 +831,20 @@ def test_a_word_of_full_length_is_cut_at_the_exact_sums_of_weights(law, points, 
 
 
 @pytest.mark.parametrize(
-    "channel",
+    "make",
     [
-        ResponseChannel.at(5, 1.0),
-        SubsetChannel.at(5, 1, 1.0),
-        SubsetChannel.at(5, 3, 1.0),
-        SubsetChannel.at(2, 1, 1.0),
-        BitChannel.independent(5, 1.0),
-        BitChannel.symmetric(4, 1.0),
+        lambda: ResponseChannel.at(5, 1.0),
+        lambda: SubsetChannel.at(5, 1, 1.0),
+        lambda: SubsetChannel.at(5, 3, 1.0),
+        lambda: SubsetChannel.at(2, 1, 1.0),
+        lambda: BitChannel.independent(5, 1.0),
+        lambda: BitChannel.symmetric(4, 1.0),
     ],
     ids=["response", "subset-1", "subset-3", "two", "bits", "symmetric"],
 )
-def test_released_classes_tell_numbers_on_a_grid(channel):
+def test_released_classes_tell_numbers_on_a_grid(make):
     """Numbers and squares from classes and sets have the code and its square as mean, and the stated variance."""
+    channel = make()
     outcomes, matrix, codes = channel.table().outcomes, channel.matrix(), np.arange(channel.classes)
     numbers = channel.numbers(outcomes)
     assert matrix @ numbers == pytest.approx(codes, abs=1e-9)
