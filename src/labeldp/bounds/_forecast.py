@@ -37,7 +37,7 @@ class Prospect:
         clean_share: The same as a share of the rows.
         error: What is expected: the root mean square in the units of labels, or the chance of a wrong class beyond
             that of the best classifier.
-        best: Whether no other mechanism has a smaller error.
+        best: Whether no other mechanism has a smaller error; none is where all are as bad as learning nothing.
     """
 
     mechanism: str
@@ -56,14 +56,20 @@ class Goal:
 
     Attributes:
         target: The error that is asked for.
-        epsilon: The smallest epsilon that reaches it with these rows; None if none does.
+        epsilon: The smallest epsilon that reaches it with these rows; None if none does, or none is needed.
         rows: The fewest rows that reach it at the epsilon that was asked for; without one, the fewest that reach it at
-            all, where labels are not protected. None if that is more than anybody has.
+            all, where labels are not protected. None if that is more than anybody has; 0 if who learns nothing
+            reaches it.
     """
 
     target: float
     epsilon: float | None
     rows: int | None
+
+    @property
+    def trivial(self) -> bool:
+        """Whether who learns nothing reaches it already."""
+        return self.rows == 0
 
 
 @dataclass(frozen=True)
@@ -75,15 +81,17 @@ class Forecast:
         rows: The number of rows.
         dimension: Of the features, effectively; 0 for no features: the error of one mean, or of one class, of all rows.
         trust: ``"local"``, each label is randomized alone; or ``"central"``, a curator answers from all.
-        epsilon: What was asked for, or what the target asks for; None if no epsilon reaches it.
+        epsilon: What was asked for, or what the target asks for; None if no epsilon reaches it, or none is needed.
         options: Every mechanism at that epsilon.
-        sweep: Every mechanism at other epsilons.
+        sweep: Every mechanism at other epsilons: up to a few hundredths, but at the epsilon of the options as there.
         clean_error: The error without privacy.
         free_epsilon: From where on privacy is nearly free: what leaves is worth 90 % of the rows without noise. None if
             that is nowhere. Without constants, and for a curator, it is ``free_epsilon(rows, dimension)``.
         doubled: The error with twice the rows, at the same epsilon; None where there is none.
         goal: What the target asks for, if there is one.
         assumptions: The conventions that stand for what nobody knows.
+        spread: The deviation of labels that are numbers; None for classes.
+        unexplained: Of it the deviation that features do not explain; None for classes.
     """
 
     space: dict[str, Any]
@@ -98,6 +106,8 @@ class Forecast:
     doubled: float | None
     goal: Goal | None
     assumptions: tuple[str, ...]
+    spread: float | None = None
+    unexplained: float | None = None
 
     @property
     def of_numbers(self) -> bool:
@@ -106,8 +116,12 @@ class Forecast:
 
     @property
     def best(self) -> Prospect | None:
-        """The mechanism with the smallest error."""
+        """The mechanism with the smallest error; None if no epsilon reaches a target, or no mechanism teaches much."""
         return next((option for option in self.options if option.best), None)
+
+    def against_labels(self, error: float) -> float:
+        """The root mean square of what is left of single labels, where their estimated means have an error."""
+        return math.hypot(error, self.unexplained or 0.0)
 
     def to_json(self) -> dict[str, Any]:
         """All of it in what JSON knows."""
@@ -125,9 +139,13 @@ def forecast(
     smoothness: float = 1.0,
     margin: float = 1.0,
     explained: float = 0.5,
+    spread: float | None = None,
     epsilons: Sequence[float] = EPSILONS,
 ) -> Forecast:
     """What mechanisms for a label space are worth, from public numbers alone, with conventional constants.
+
+    Its ``best`` is None where there is none: no epsilon reaches the target, or saying the mean reaches it already, or
+    no mechanism does better than that at this epsilon.
 
     Args:
         space: Classes, or an interval.
@@ -139,7 +157,8 @@ def forecast(
             of the best classifier.
         smoothness: beta, above 0 and at most 1.
         margin: gamma of classes, above 0.
-        explained: The share of the variance of numbers that features explain.
+        explained: The share of the variance of numbers that features explain, if there are any.
+        spread: The deviation of numbers, in their units; by default that of numbers spread evenly over the range.
         epsilons: Where to look as well.
 
     Raises:
@@ -167,7 +186,8 @@ def forecast(
             f"{_dimension:g}: cutting each axis in two gives more cells than rows; take clusters, or a grid of a few "
             "principal components, and give their dimension"
         )
-    curve = _curve(space, _dimension, smoothness, margin, explained)
+    labels = _Labels.of(space, explained, spread)
+    curve = _curve(space, labels, _dimension, smoothness, margin)
     asked = _Question(space, _rows, trust, curve)
     goal = None if target is None else _goal(asked, positive(target, "target"), epsilon)
     chosen = _checks.epsilon(epsilon) if epsilon is not None else goal.epsilon if goal else None
@@ -181,12 +201,14 @@ def forecast(
         trust=trust,
         epsilon=chosen,
         options=options,
-        sweep=tuple(asked.prospects(each, roughly=True) for each in epsilons),
+        sweep=tuple(options if each == chosen else asked.prospects(each, roughly=True) for each in epsilons),
         clean_error=curve.error(_rows),
         free_epsilon=asked.free_epsilon(),
         doubled=min((curve.error(2 * _rows, **_noise_of(each, trust)) for each in options), default=None),
         goal=goal,
-        assumptions=_conventions(space, _dimension, smoothness, margin, explained),
+        assumptions=_conventions(labels, _dimension, smoothness, margin, even=spread is None),
+        spread=labels.spread if labels else None,
+        unexplained=math.sqrt(curve.variance) if labels else None,
     )
 
 
@@ -208,7 +230,7 @@ class _Question:
         each_noise = noises(self.space, self.trust, epsilon, roughly=roughly)
         found = [self._prospect(noise, epsilon) for noise in each_noise]
         least = min((each.error for each in found), default=0.0)
-        first = next((i for i, each in enumerate(found) if each.error == least), None)
+        first = next((i for i, each in enumerate(found) if each.error == least < self.curve.most), None)
         return tuple(dataclasses.replace(each, best=i == first) for i, each in enumerate(found))
 
     def reaches(self, target: float, epsilon: float, *, roughly: bool = True) -> bool:
@@ -223,7 +245,7 @@ class _Question:
         def holds(epsilon: float) -> bool:
             return self.reaches(most, epsilon)
 
-        return bisected(holds, _LEAST, _MOST, _CLOSE) if holds(_MOST) else None
+        return bisected(holds, _LEAST, _MOST, _CLOSE) if most < self.curve.most and holds(_MOST) else None
 
     def _prospect(self, noise: Noise, epsilon: float) -> Prospect:
         clean = min(float(self.rows), self.curve.clean_rows(self.rows, noise.each, noise.total))
@@ -240,6 +262,8 @@ class _Question:
 
 def _goal(asked: _Question, target: float, epsilon: float | None) -> Goal:
     """The epsilon and the rows that a target asks for."""
+    if target >= asked.curve.most:
+        return Goal(target, None, 0)
     least = _least_epsilon(asked, target)
     if epsilon is None:
         return Goal(target, least, _fewest(lambda n: asked.curve.error(n) <= target))
@@ -265,22 +289,61 @@ def _fewest(enough: Callable[[float], bool]) -> int | None:
     return math.ceil(bisected(enough, 1.0, _MOST_ROWS)) if enough(_MOST_ROWS) else None
 
 
-def _curve(space: LabelSpace, dimension: float, smoothness: float, margin: float, explained: float) -> Curve:
-    """The curve of a label space, with the conventional constants."""
+@dataclass(frozen=True)
+class _Labels:
+    """What labels that are numbers are like.
+
+    Attributes:
+        most: The largest deviation, of labels at both ends of the range.
+        spread: Their deviation.
+        explained: The share of its square that features explain.
+    """
+
+    most: float
+    spread: float
+    explained: float
+
+    @classmethod
+    def of(cls, space: LabelSpace, explained: float, spread: float | None) -> _Labels | None:
+        """Of an interval; None for classes, which have no deviation."""
+        if not isinstance(space, Interval):
+            if spread is not None:
+                raise InputError(f"expected no spread with classes, found {spread!r}; leave it out")
+            return None
+        most = float(space.high - space.low) / 2
+        found = most / math.sqrt(3) if spread is None else positive(spread, "spread")
+        if found > most:
+            raise InputError(
+                f"expected a spread of at most half of the range, which is {most:g}, found {found:g}: no labels have a "
+                "larger deviation; give it in the units of labels"
+            )
+        return cls(most, found, chance(explained, "the share explained", zero=False, one=False))
+
+
+def _curve(space: LabelSpace, labels: _Labels | None, dimension: float, smoothness: float, margin: float) -> Curve:
+    """The curve of a label space, with the conventional constants.
+
+    Who learns nothing of numbers says their mean, whose error is the deviation that features explain. Without features
+    the mean itself is asked for: who says the middle m of the range R is off by at most ``sqrt(R^2 / 4 - V)`` for
+    labels of variance V, since ``E (Y - m)^2 <= R^2 / 4``.
+    """
     smooth = chance(smoothness, "smoothness", zero=False)
-    if not isinstance(space, Interval):
+    if labels is None:
         return Curve(dimension, 1.0, 1.0, smooth, 1 - 1 / space.size, positive(margin, "margin"))
-    share, length = chance(explained, "the share explained", one=False), float(space.high - space.low)
-    return Curve(dimension, (1 - share) * length**2 / 12, length * math.sqrt(share), smooth, length / 2)
+    if not dimension:
+        return Curve(dimension, labels.spread**2, 0.0, smooth, math.sqrt(labels.most**2 - labels.spread**2))
+    explained = labels.explained * labels.spread**2
+    return Curve(dimension, labels.spread**2 - explained, math.sqrt(12 * explained), smooth, math.sqrt(explained))
 
 
 def _conventions(
-    space: LabelSpace, dimension: float, smoothness: float, margin: float, explained: float
+    labels: _Labels | None, dimension: float, smoothness: float, margin: float, *, even: bool
 ) -> tuple[str, ...]:
     features = f"features fill a cube of dimension {dimension:.3g} evenly" if dimension else "no features: one cell"
     smooth = f"the function is smooth of order {smoothness:g}, and changes evenly"
-    if isinstance(space, Interval):
-        about = f"labels spread evenly over their range, and features explain {explained:.0%} of their variance"
-    else:
+    if labels is None:
         about = f"two classes compete, and small gaps between them are as rare as margin {margin:g} says"
+    else:
+        like = "labels spread evenly over their range" if even else f"labels have a deviation of {labels.spread:.4g}"
+        about = like + (f", and features explain {labels.explained:.0%} of their variance" if dimension else "")
     return (about, features, *((smooth,) if dimension else ()), "constants are conventional: compare, do not promise")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -62,8 +64,9 @@ def noises(space: LabelSpace, trust: str, epsilon: float, *, roughly: bool = Fal
         space: Classes, or an interval.
         trust: ``"local"`` or ``"central"``.
         epsilon: What each label may cost.
-        roughly: Whether what takes a search may be searched for on a few points of the range, whose variance is within
-            a few hundredths of that on the whole grid up to epsilon 4, beyond which closed forms are as good.
+        roughly: Whether what takes a search may be searched for on a few points of the range and at a few epsilons,
+            once for all questions: its variance is within a few hundredths of that on the whole grid up to epsilon 4,
+            and beyond there is hardly any.
     """
     makers = _MAKERS[trust, isinstance(space, Interval)]
     for maker in (_ROUGH.get(each, each) for each in makers) if roughly else makers:
@@ -87,19 +90,36 @@ def _of_numbers(make: Callable[[Any, float], Randomizer]) -> Maker:
 
 
 def _searched(name: str, make: Callable[[Any, float], Randomizer]) -> tuple[Maker, Maker]:
-    """Of a randomizer that a search finds: on its own grid, and on few points of the same range."""
+    """Of a randomizer that a search finds: at its own epsilon and grid, and between few of both."""
     found = _of_numbers(make)
 
     def exact(space: LabelSpace, epsilon: float) -> Noise:
         return dataclasses.replace(found(space, epsilon), mechanism=name)
 
     def rough(space: LabelSpace, epsilon: float) -> Noise:
-        if space.size <= _FEW.size:
-            return exact(space, epsilon)
-        few, scale = exact(_FEW, epsilon), _step(space) * (space.size - 1) / (_FEW.size - 1)
-        return dataclasses.replace(few, each=few.each * scale**2)
+        few = Interval(0, min(space.size, _FEW) - 1, 1)
+        scale = _step(space) * (space.size - 1) / (few.size - 1)
+        closed = _least_closed(few, epsilon)
+        return dataclasses.replace(closed, mechanism=name, each=closed.each * _share(make, few, epsilon) * scale**2)
 
     return exact, rough
+
+
+def _share(make: Callable[[Any, float], Randomizer], space: Interval, epsilon: float) -> float:
+    """Its variance as a share of the least in closed form, which changes little between two of a few epsilons."""
+    below = _SOLVED[max(bisect_right(_SOLVED, epsilon) - 1, 0)]
+    above = _SOLVED[min(bisect_left(_SOLVED, epsilon), len(_SOLVED) - 1)]
+    shares = [_solved_share(make, space, each) for each in (below, above)]
+    return float(np.interp(np.log(epsilon), np.log([below, above]), shares))
+
+
+@lru_cache(maxsize=256)
+def _solved_share(make: Callable[[Any, float], Randomizer], space: Interval, epsilon: float) -> float:
+    return _of_numbers(make)(space, epsilon).each / _least_closed(space, epsilon).each
+
+
+def _least_closed(space: Interval, epsilon: float) -> Noise:
+    return min((_of_numbers(make)(space, epsilon) for make in _CLOSED), key=lambda noise: noise.each)
 
 
 def _of_classes(make: Callable[[LabelSpace, float], ClassRandomizer]) -> Maker:
@@ -145,7 +165,9 @@ def _step(space: LabelSpace) -> float:
     return float(space.points[-1] - space.points[0]) / (space.size - 1)
 
 
-_FEW = Interval(0, 10, 1)
+#: How many points are few, and the epsilons at which is searched: closed forms are best beyond them.
+_FEW = 11
+_SOLVED = (0.1, 0.25, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 2.0, 2.8, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
 _CLOSED = (LaplaceResponse, OneBitResponse, PiecewiseResponse, RandomizedResponse)
 #: Those that take a search: the least mean variance, and what ``release`` takes, the least largest variance.
 _SEARCHED = (_searched(OptimalResponse.name, OptimalResponse), _searched(AUTO, best_number_response))

@@ -28,7 +28,7 @@ def budget_of(text: str) -> tuple[float, float]:
 CLASSES = Annotated[str, typer.Option(help="Declared classes: a,b,c or @FILE with one on each line.")]
 KEEP = Annotated[list[str] | None, typer.Option(help="Public columns, a,b,c, 'all' but the label, or 'none'.")]
 DROP = Annotated[list[str] | None, typer.Option(help="Columns that are not public; all others are.")]
-MISSING = Annotated[str, typer.Option(help="'refuse', or the class that missing labels are given.")]
+MISSING = Annotated[str, typer.Option(help="'refuse', or the class or number that missing labels are given.")]
 BUDGET = Annotated[
     Any,
     typer.Option(
@@ -62,15 +62,16 @@ def class_texts(classes: str) -> list[str]:
 
 def range_of(text: str) -> tuple[float, float, float]:
     """LO,HI,STEP of an interval."""
-    numbers = [number_of(part) for part in text.split(",")]
-    if len(numbers) != 3:
-        raise InputError(f"expected --interval LO,HI,STEP, found {len(numbers)} numbers")
-    return numbers[0], numbers[1], numbers[2]
+    parts = text.split(",")
+    if len(parts) != 3:
+        raise InputError(f"expected --interval LO,HI,STEP, such as 0,100,0.5, found {text!r}")
+    low, high, step = (number_of(part, "--interval LO,HI,STEP") for part in parts)
+    return low, high, step
 
 
-def number_of(text: str) -> float:
-    """A number that was typed."""
+def number_of(text: str, option: str) -> float:
+    """A number that was typed for an option."""
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"expected a number, found {text!r}") from None
+        raise InputError(f"expected a number for {option}, found {text!r}") from None

@@ -34,11 +34,17 @@ def plan(
     target: Annotated[
         float | None,
         typer.Option(
-            help="An error to reach: root mean square of a real label, or the chance of a wrong class beyond the best."
+            help="An error to reach: root mean square of an estimated mean, or the chance of a wrong class beyond the "
+            "best."
         ),
     ] = None,
     dimension: Annotated[
         float | None, typer.Option(help="Effective dimension of the features; of TABLE if that is given.")
+    ] = None,
+    explained: Annotated[float, typer.Option(help="The share of a real label's variance that features explain.")] = 0.5,
+    spread: Annotated[
+        float | None,
+        typer.Option(help="The deviation of a real label, in its units; default: spread evenly over its range."),
     ] = None,
     trust: Annotated[str, typer.Option(help="local: labels are randomized; central: a curator answers.")] = _LOCAL,
     label: Annotated[str | None, typer.Option(help="The label column of TABLE, which is not read.")] = None,
@@ -63,8 +69,10 @@ def plan(
     wide = dimension if dimension is not None else shape.participation if shape is not None else 0.0
     local_classes = trust == _LOCAL and interval is None
     expected: Forecast | None = None
-    if wide or target is not None or not local_classes:
-        expected = forecast(space, many, epsilon, dimension=wide, trust=trust, target=target)
+    if wide or target is not None or spread is not None or not local_classes:
+        expected = forecast(
+            *(space, many, epsilon), dimension=wide, trust=trust, target=target, explained=explained, spread=spread
+        )
     spent = epsilon if expected is None else expected.epsilon
     kept: Plan | None = planned(space.size, many, spent) if local_classes and spent is not None else None
     drawn = None

@@ -85,7 +85,7 @@ def release(
         space = declared_classes(table, class_texts(classes), missing)
     else:
         low, high, step = range_of(interval or "")
-        space = Interval(low, high, step, missing if missing == "refuse" else number_of(missing))
+        space = Interval(low, high, step, missing if missing == "refuse" else number_of(missing, "--missing"))
     kept, dropped = declared_columns(table, keep, drop)
     with told_warnings(), progress() as report:
         found = _clusters(table, clusters, kept, dropped, lambda rows: _suggested(rows, space, epsilon), report)

@@ -87,12 +87,19 @@ def _setting(found: Forecast) -> str:
 def _findings(found: Forecast, shape: EffectiveDimension | None) -> dict[str, str]:
     """What is said beside the tables."""
     told = {"error": _MEANING[found.of_numbers], "without privacy": f"{found.clean_error:.4g}"}
+    if found.spread is not None:
+        told["against labels"] = _against_labels(found)
+        told[_SAYING] = f"{found.spread:.4g} against labels: their deviation"
+    if found.options and found.best is None:
+        told["best"] = f"none: no mechanism does better than {_nothing(found)}; take more rows or a larger epsilon"
     if found.free_epsilon is not None:
         told["nearly free"] = f"from epsilon {found.free_epsilon:.3g} on: there rows are worth 90 % of clean ones"
     if found.best is not None and found.doubled is not None:
         told["twice the rows"] = f"{found.doubled:.4g} in place of {found.best.error:.4g}"
     if found.goal is not None:
         told[f"target {found.goal.target:g}"] = _target(found)
+    if found.of_numbers and found.trust == "local":
+        told["auto, optimal"] = "auto: least variance for the worst label; optimal: least on average over the range"
     if shape is not None:
         told["features"] = (
             f"{shape.columns} numeric columns that vary spread in {shape.participation:.3g} directions "
@@ -105,10 +112,24 @@ def _target(found: Forecast) -> str:
     goal = found.goal
     if goal is None:
         return ""
+    if goal.trivial:
+        return f"{_nothing(found)} already reaches it"
     rows = "no number of" if goal.rows is None else f"{goal.rows:,}"
     if goal.epsilon is None:
         return f"no epsilon reaches it with {found.rows:,} rows; {rows} rows would{_at(found)}"
     return f"from epsilon {goal.epsilon:.3g} on" + (f"; {rows} rows reach it{_at(found)}" if _at(found) else "")
+
+
+def _against_labels(found: Forecast) -> str:
+    """What is left of single labels, which is what a test measures."""
+    clean = f"{found.against_labels(found.clean_error):.4g} without privacy"
+    here = f"{found.against_labels(found.best.error):.4g} of the best, " if found.best else ""
+    return f"{here}{clean}: what `labeldp evaluate` prints has the spread of labels in it"
+
+
+def _nothing(found: Forecast) -> str:
+    """What who learns nothing says."""
+    return "guessing a class" if not found.of_numbers else _SAYING if found.dimension else "saying the middle"
 
 
 def _at(found: Forecast) -> str:
@@ -124,6 +145,7 @@ def _name(mechanism: str, detail: str) -> str:
     )
 
 
+_SAYING = "saying the mean"
 _MEANING = {
     True: "the root mean square of the estimated mean's error, in the units of the label",
     False: "the chance of a wrong class, beyond that of the best classifier",
