@@ -100,6 +100,41 @@ def test_what_is_printed_of_an_interval_is_the_forecast(run):
     assert f"{found.doubled:.4g} in place of {found.best.error:.4g}" in ran.out
     assert f"from epsilon {found.free_epsilon:.3g} on: there rows are worth 90 %" in ran.out
     assert "assumed: constants are conventional" in ran.out
+    against = [f"{found.against_labels(error):.4g}" for error in (found.best.error, found.clean_error)]
+    assert f"{against[0]} of the best, {against[1]} without privacy" in ran.out
+    assert "what `labeldp evaluate` prints has the spread of labels in it" in ran.out
+    assert re.search(r"saying the mean +2\.887 against labels", ran.out)
+    assert "auto: least variance for the worst label; optimal: least on average over the range" in ran.out
+
+
+def test_skewed_labels_are_planned_with_what_is_declared_of_them(run):
+    """The share explained and the deviation of labels are passed on, and classes have no deviation."""
+    given = ("plan", "--interval", "0,1000,100", "--rows", 5000, "--dimension", 2, "--explained", 0.2, "--spread", 60)
+    found = forecast(Interval(0, 1000, 100), 5000, 4.0, dimension=2, explained=0.2, spread=60)
+    ran = run(*given, "--epsilon", 4)
+    assert (ran.code, ran.err) == (0, "")
+    assert cells(ran)[0][4] == f"{found.options[0].error:.4g}"
+    assert "assumed: labels have a deviation of 60, and features explain 20% of their variance" in ran.out
+    ran = run("plan", "--classes", 3, "--rows", 50, "--epsilon", 1, "--spread", 1)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error: expected no spread with classes, found 1.0")
+
+
+def test_a_plan_that_teaches_nothing_says_so(run):
+    """Where all mechanisms are as bad as saying the mean none is best, and a target that it reaches needs nothing."""
+    given = ("plan", "--interval", "0,1000,100", "--rows", 500, "--dimension", 2, "--spread", 60)
+    ran = run(*given, "--epsilon", 0.1)
+    assert ran.code == 0
+    assert {line[-1] for line in cells(ran)[:6]} == {""}
+    assert "none: no mechanism does better than saying the mean" in ran.out
+    ran = run(*given, "--target", 50)
+    assert ran.code == 0
+    assert re.search(r"target 50 +saying the mean already reaches it *\n", ran.out)
+    assert "0.0001" not in ran.out
+    ran = run("plan", "--classes", 3, "--rows", 500, "--dimension", 2, "--target", 0.7)
+    assert "guessing a class already reaches it" in ran.out
+    assert "against labels" not in ran.out
+    assert "auto:" not in ran.out
 
 
 def test_a_target_finds_the_epsilon_of_a_plan(run):

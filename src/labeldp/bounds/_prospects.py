@@ -97,6 +97,8 @@ def _searched(name: str, make: Callable[[Any, float], Randomizer]) -> tuple[Make
         return dataclasses.replace(found(space, epsilon), mechanism=name)
 
     def rough(space: LabelSpace, epsilon: float) -> Noise:
+        if not _SOLVED[0] <= epsilon <= _SOLVED[-1]:
+            return exact(space, epsilon)
         few = Interval(0, min(space.size, _FEW) - 1, 1)
         scale = _step(space) * (space.size - 1) / (few.size - 1)
         closed = _least_closed(few, epsilon)
@@ -107,8 +109,7 @@ def _searched(name: str, make: Callable[[Any, float], Randomizer]) -> tuple[Make
 
 def _share(make: Callable[[Any, float], Randomizer], space: Interval, epsilon: float) -> float:
     """Its variance as a share of the least in closed form, which changes little between two of a few epsilons."""
-    below = _SOLVED[max(bisect_right(_SOLVED, epsilon) - 1, 0)]
-    above = _SOLVED[min(bisect_left(_SOLVED, epsilon), len(_SOLVED) - 1)]
+    below, above = _SOLVED[bisect_right(_SOLVED, epsilon) - 1], _SOLVED[bisect_left(_SOLVED, epsilon)]
     shares = [_solved_share(make, space, each) for each in (below, above)]
     return float(np.interp(np.log(epsilon), np.log([below, above]), shares))
 
@@ -119,7 +120,7 @@ def _solved_share(make: Callable[[Any, float], Randomizer], space: Interval, eps
 
 
 def _least_closed(space: Interval, epsilon: float) -> Noise:
-    return min((_of_numbers(make)(space, epsilon) for make in _CLOSED), key=lambda noise: noise.each)
+    return min((_of_numbers(make)(space, epsilon) for make in _STARTS), key=lambda noise: noise.each)
 
 
 def _of_classes(make: Callable[[LabelSpace, float], ClassRandomizer]) -> Maker:
@@ -165,10 +166,12 @@ def _step(space: LabelSpace) -> float:
     return float(space.points[-1] - space.points[0]) / (space.size - 1)
 
 
-#: How many points are few, and the epsilons at which is searched: closed forms are best beyond them.
+#: How many points are few, and the epsilons that are solved: beyond them closed forms are taken without a search.
 _FEW = 11
 _SOLVED = (0.1, 0.25, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 2.0, 2.8, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
-_CLOSED = (LaplaceResponse, OneBitResponse, PiecewiseResponse, RandomizedResponse)
+#: Laws in closed form: those that a search starts from, and all that are compared.
+_STARTS = (LaplaceResponse, OneBitResponse, PiecewiseResponse)
+_CLOSED = (*_STARTS, RandomizedResponse)
 #: Those that take a search: the least mean variance, and what ``release`` takes, the least largest variance.
 _SEARCHED = (_searched(OptimalResponse.name, OptimalResponse), _searched(AUTO, best_number_response))
 _ROUGH: dict[Maker, Maker] = dict(_SEARCHED)
