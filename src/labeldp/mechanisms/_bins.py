@@ -19,7 +19,7 @@ _BLOCKS = 1024
 #: Rounds of Dinkelbach's method; it ends by itself, in practice after fewer than ten.
 _ROUNDS = 100
 #: A smaller improvement than this share is one of rounding.
-_GAIN = 1e-12
+_GAIN = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
