@@ -9,11 +9,12 @@ from sklearn.metrics import r2_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import validate_data
 
-from labeldp import Classes, Curator, Interval, NoisyArgmax, NoisyHistogram, NoisyMean, NoisyQuantile
+from labeldp import Classes, Curator, Interval, NoisyArgmax, NoisyHistogram, NoisyMean, NoisyQuantile, Release
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelError, NotTrueLabelsError
 from labeldp.learning.cells import clip_for, tree_cells
 from labeldp.learning.clusters import cluster
 from labeldp.learning.sklearn import CellRegressor, mean_in_cells
+from labeldp.mechanisms import BinResponse, LaplaceResponse, OneBitResponse, OptimalResponse
 
 SPACE, RATINGS = Interval(0.0, 10.0, 0.25), Interval(1.0, 5.0, 1.0)
 
@@ -213,6 +214,36 @@ class BareMeans(CellRegressor):
 def test_scikit_learns_own_checks_pass(estimator, check):
     """Scikit-learn's checks of estimators pass on cells of bare labels, and none is left out."""
     check(estimator)
+
+
+@pytest.mark.parametrize("make", [OneBitResponse, LaplaceResponse, OptimalResponse])
+@pytest.mark.parametrize("units", [None, np.repeat(np.arange(15_000), np.resize([1, 3], 15_000))])
+def test_released_labels_are_averaged_in_cells(make, units):
+    """Means of cells are those of labels within their standard errors: five of them in none of eight cells (5e-6)."""
+    space, features = Interval(0.0, 10.0, 0.1), np.linspace(0.0, 1.0, 30_000)[:, None]
+    labels, cells = 10.0 * features[:, 0], tree_cells(features, 8)
+    curator = Curator(labels, space, units=units)
+    model = CellRegressor(cells).fit(features, curator.randomize(make(space, 3.0)))
+    truth = np.bincount(cells.numbers, labels) / np.bincount(cells.numbers)
+    assert (np.abs(model.means_ - truth) < 5 * model.standard_errors_).all()
+    assert model.standard_errors_.max() < 1.5
+    assert model.predict([[0.0], [1.0]]).tolist() == [model.means_[0], model.means_[-1]]
+    assert model.answers_ == ()
+
+
+def test_public_labels_have_the_means_of_cells():
+    """Without noise the table is that of labels, and a release of bins or with an overall answer is refused."""
+    space, features = Interval(0.0, 10.0, 0.1), np.repeat([[0.0], [1.0]], 500, axis=0)
+    cells, labels = tree_cells(features, 2), np.repeat([2.0, 7.0], 500)
+    release = Release.public(labels, space)
+    assert CellRegressor(cells).fit(features, release).means_ == pytest.approx([2.0, 7.0], abs=0.01)
+    bins = Curator(labels, space).randomize(BinResponse(space, 1.0, np.full(space.size, 1 / space.size)))
+    with pytest.raises(InputError, match="found bins, candidates or clusters"):
+        CellRegressor(cells).fit(features, bins)
+    with pytest.raises(InputError, match="expected no overall answer beside a release"):
+        CellRegressor(cells).fit(features, release, overall=asked(NoisyMean(SPACE, 1.0)))
+    with pytest.raises(InputError, match="expected the 1000 rows"):
+        CellRegressor(cells).fit(features[:10], release)
 
 
 def fitted(y, **options):

@@ -24,11 +24,12 @@ from labeldp.learning._soft import (
     soft_probabilities,
 )
 from labeldp.privacy import nearest_distributions
-from labeldp.release import Answer
+from labeldp.release import Answer, Release
 
 
-def cells_of_rows(clusters: Any, features: Any, answer: Answer, cells: Any) -> Int[np.ndarray, "n"]:
-    """The cell of each row that an answer is about: as given, or as clusters have or predict it."""
+def cells_of_rows(clusters: Any, features: Any, answer: Answer | Release, cells: Any) -> Int[np.ndarray, "n"]:
+    """The cell of each row that an answer is about, or of a release: as given, or as clusters have or predict it."""
+    count = len(answer) if isinstance(answer, Release) else answer.rows
     if not hasattr(clusters, "predict"):
         raise InputError(
             f"expected clusters that predict the cell of a row, found {type(clusters).__name__}; give those of "
@@ -36,9 +37,9 @@ def cells_of_rows(clusters: Any, features: Any, answer: Answer, cells: Any) -> I
         )
     known = getattr(clusters, "numbers", None) if cells is None else cells
     rows = indexable_rows(features)
-    if rows.shape[0] != answer.rows:
-        raise InputError(f"expected the {answer.rows} rows that the answer is about, found {rows.shape[0]}")
-    return numbers_of(clusters.predict(rows) if known is None else known, answer.rows)
+    if rows.shape[0] != count:
+        raise InputError(f"expected the {count} rows that the answer is about, found {rows.shape[0]}")
+    return numbers_of(clusters.predict(rows) if known is None else known, count)
 
 
 class CellClassifier(ProbabilityClassifier):

@@ -15,9 +15,10 @@ from jaxtyping import Float, Int
 
 from labeldp.errors import InputError, LabelError
 from labeldp.learning._cells import answered, rows_of_cells
+from labeldp.learning._released_numbers import ends_of, label_variance, noise_of, unbiased_numbers
 from labeldp.mechanisms import clip_of, sum_deviation
 from labeldp.privacy import Interval
-from labeldp.release import Answer
+from labeldp.release import Answer, Release
 
 #: How far cells differ is judged by those whose noise deviates by at most this share of the range: means are cut to
 #: the range, and noise that often leaves it would seem smaller than it is.
@@ -91,12 +92,45 @@ def cell_means(
     """
     rows = rows_of_cells(cells, len(answer.value))
     noisy = _READ[_real(answer).query](answer, rows)
+    return _shrunk(noisy, rows, None if overall is None else _whole(overall, answer), spread)
+
+
+def released_cell_means(release: Release, cells: Int[np.ndarray, "n"], spread: float | None = None) -> CellMeans:
+    """The mean label of each cell from released labels, each drawn towards the mean of all rows as in ``cell_means``.
+
+    Released numbers have the labels as their means, so a cell's weighted mean of them has its mean label. Rows with
+    less noise weigh more. What numbers vary by in a cell, beyond their noise, is what labels do.
+
+    Args:
+        release: Released real labels, by a law that gives unbiased numbers.
+        cells: The cell of each row.
+        spread: The standard deviation of labels in a cell, if it is known.
+
+    References:
+        Zhao et al. 2025, equations (12) and (20), for averages of labels that were randomized alone.
+    """
+    numbers, noise = unbiased_numbers(release), noise_of(release)
+    weights = 1.0 / (noise + label_variance(release, numbers))
+    rows, total = np.bincount(cells), np.bincount(cells, weights)
+    known = rows > 0
+    shares = weights / total[cells]
+    means = np.bincount(cells, shares * numbers)
+    low, high = ends_of(release)
+    left = np.sum((numbers - means[cells]) ** 2) / max(1, len(cells) - int(known.sum())) - noise.mean()
+    within = float(np.clip(left, 0.0, (high - low) ** 2 / 4))
+    variance = np.where(known, np.bincount(cells, shares**2 * noise), np.inf)
+    return _shrunk(_Noisy(means, variance, within, low, high), rows, None, spread)
+
+
+def _shrunk(
+    noisy: _Noisy, rows: Int[np.ndarray, "cells"], centre: tuple[float, float] | None, spread: float | None
+) -> CellMeans:
+    """Means drawn towards that of all rows, or to a centre that is known with its variance."""
     within = noisy.within if spread is None else spread**2
     variance = noisy.noise + within / np.maximum(rows, 1)
     known = rows > 0
     judged = known & (noisy.noise <= (_SMALL_NOISE * (noisy.high - noisy.low)) ** 2)
     judged = judged if judged.any() else known
-    centre = None if overall is None else _whole(overall, answer)
     between = _between(noisy.means[judged], variance[judged], centre, (noisy.high - noisy.low) ** 2)
     middle, doubt = centre or _centre(noisy.means[judged], variance[judged] + between)
     share = np.where(known, between / (between + np.where(known, variance, 1.0)), 0.0)

@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp import _checks
 from labeldp.errors import InputError, LabelError
 from labeldp.learning._answer_learners import cells_of_rows
-from labeldp.learning._cell_means import QUERIES, cell_means
+from labeldp.learning._cell_means import QUERIES, cell_means, released_cell_means
 from labeldp.learning._cells import answered
 from labeldp.learning._number_learners import NumberRegressor
+from labeldp.learning._released_numbers import real_labels
 from labeldp.mechanisms import NoisyMean, NoisyQuantile
 from labeldp.privacy import Interval, LabelSpace, rest_of
-from labeldp.release import Answer, Curator
+from labeldp.release import Answer, Curator, Release
 
 #: A clipping level may be missed for one beyond all labels with at most this probability.
 _MISSED = 0.05
@@ -68,26 +69,32 @@ class CellRegressor(NumberRegressor):
         self.clusters = clusters
         self.spread = spread
 
-    def fit(self, X: Any, y: Answer, cells: Any = None, overall: Answer | None = None) -> Self:  # noqa: N803
-        """Read the table off an answer.
+    def fit(self, X: Any, y: Answer | Release, cells: Any = None, overall: Answer | None = None) -> Self:  # noqa: N803
+        """Read the table off an answer, or average released labels.
 
         Args:
             X: Features of the n rows that the answer is about.
-            y: The answer to ``NoisyMean``, or to ``NoisyHistogram`` on an ``Interval`` with few points.
+            y: The answer to ``NoisyMean``, or to ``NoisyHistogram`` on an ``Interval`` with few points; or a release of
+                real labels, each of which was randomized alone.
             cells: The cell of each row that the curator was asked about; by default that of ``clusters``: the numbers
                 of its rows if it has them, else what it predicts.
             overall: The answer to the same query without cells, which was paid for beside it: the mean that cells are
                 drawn to. By default it is estimated from the cells, which costs nothing.
         """
-        answer = answered(y, QUERIES)
         spread = self.spread if self.spread is None else _checks.number(self.spread, "spread")
         if spread is not None and not 0.0 <= spread < math.inf:
             raise InputError(f"expected spread to be None or a finite number of at least 0, found {spread!r}")
-        found = cell_means(answer, cells_of_rows(self.clusters, X, answer, cells), overall, spread)
+        if isinstance(y, Release):
+            if overall is not None:
+                raise InputError("expected no overall answer beside a release, whose numbers give that mean, found one")
+            found = released_cell_means(real_labels(y), cells_of_rows(self.clusters, X, y, cells), spread)
+        else:
+            answer = answered(y, QUERIES)
+            found = cell_means(answer, cells_of_rows(self.clusters, X, answer, cells), overall, spread)
         self.means_, self.standard_errors_ = found.means, found.errors
         self.overall_, self.overall_error_, self.between_ = found.overall, found.overall_error, found.between
         self.range_ = (found.low, found.high)
-        self.answers_: tuple[Answer, ...] = (answer,) if overall is None else (answer, overall)
+        self.answers_ = tuple(each for each in (y, overall) if isinstance(each, Answer))
         return self
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
