@@ -46,6 +46,11 @@ def rows_of(text):
     return {name: value for name, value, _ in cells}
 
 
+def squared(root):
+    """The square of a printed root; where noise made the estimate negative, nothing is printed, and 0 is near it."""
+    return 0.0 if root == "unknown" else float(root) ** 2
+
+
 def test_a_release_of_numbers_gives_a_model_and_its_error(folder, run, tmp_path):
     """What 'learn' prints from released labels is near what true labels of another table say, in their unit.
 
@@ -63,10 +68,10 @@ def test_a_release_of_numbers_gives_a_model_and_its_error(folder, run, tmp_path)
     assert error < 0.7 * baseline
     assert float(true["mean absolute error"]) < error
     assert float(true["share of the variance explained"]) == pytest.approx(1 - (error / baseline) ** 2, abs=0.01)
-    assert abs(float(found["root mean squared error"]) ** 2 - error**2) < 170
+    assert abs(squared(found["root mean squared error"]) - error**2) < 170
     other = run("evaluate", kept, folder / "test-shared", "--label", "cost", "--released")
     assert other.code == 0, other.err
-    assert abs(float(rows_of(other.out)["root mean squared error"]) ** 2 - error**2) < 170
+    assert abs(squared(rows_of(other.out)["root mean squared error"]) - error**2) < 170
 
 
 def test_a_kept_model_says_what_the_fitted_one_says(learned, folder):

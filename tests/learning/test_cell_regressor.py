@@ -153,7 +153,8 @@ def test_labels_on_the_middle_are_clipped_to_a_step_around_it():
     """A quantile of no distance leaves a range all the same, and no end is beyond the interval."""
     cells = tree_cells(np.arange(9000.0)[:, None], 3)
     for label, ends in ((10.0, (9.75, 10.0)), (3.0, (2.75, 3.25)), (0.0, (0.0, 0.25))):
-        assert mean_in_cells(Curator(np.full(9000, label), SPACE), cells, 20.0, around=label).range_ == ends
+        curator = Curator(np.full(9000, label), SPACE)  # 15 ranks are allowed for, which are missed below 1e-60
+        assert mean_in_cells(curator, cells, 20.0, share=0.99, around=label).range_ == ends
 
 
 def test_a_budget_that_does_not_suffice_draws_nothing():

@@ -22,7 +22,7 @@ from labeldp.privacy import Interval, LabelSpace, rest_of
 from labeldp.release import Answer, Curator, Release
 
 #: A clipping level may be missed for one beyond all labels with at most this probability.
-_MISSED = 0.05
+_MISSED = 1e-4
 #: Where more than this share of the rows would lie beyond a clipping level, nothing is clipped.
 _MOST_BEYOND = 0.25
 
@@ -131,8 +131,8 @@ def mean_in_cells(
 
     With m rows in a cell on average, one in m epsilon labels lies beyond T: then what clipping does to a mean is about
     as large as its noise. More lie beyond where a quantile could not be found so far out: its choice of a point, at its
-    own epsilon, misses by more than ``2 ln(20 k) / epsilon`` ranks in at most one of twenty cases, for k points of the
-    grid. Where that would be a quarter of all labels, none is clipped, and the means have all of epsilon.
+    own epsilon, misses by more than ``2 ln(10 000 k) / epsilon`` ranks in at most one of ten thousand cases, for k
+    points of the grid. Where that would be a quarter of all labels, none is clipped, and the means have all of epsilon.
 
     Args:
         curator: Who holds the labels, which are on an ``Interval``; each row is a unit of its own.
