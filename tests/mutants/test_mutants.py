@@ -23,6 +23,16 @@ PREFIX = "test_the_mutant_is_killed["
 COMPILED = "compiled"
 PASSED, FAILED = 0, 1  # the exit codes of pytest; others are crashes and collection errors, which kill nothing
 
+#: Where a fault may cost accuracy and no label: learners, forecasts, and the searches for laws that integers then hold.
+ACCURACY_ALONE = (
+    "learning/",
+    "bounds/",
+    "privacy/_number_laws.py",
+    "mechanisms/_columns.py",
+    "mechanisms/_optimal.py",
+    "mechanisms/_bins.py",
+)
+
 
 @dataclass(frozen=True)
 class Result:
@@ -118,7 +128,7 @@ def test_the_table_is_well_formed():
         assert set(mutant) == {"name", "failures", "edits", "tests"}
         assert all(1 <= number <= 34 for number in mutant["failures"])
         assert mutant["edits"]
-        assert mutant["failures"] or not any(edit["file"].startswith(("release/", "cli/")) for edit in mutant["edits"])
+        assert mutant["failures"] or all(edit["file"].startswith(ACCURACY_ALONE) for edit in mutant["edits"])
         for edit in mutant["edits"]:
             assert edit["old"] != edit["new"]
             assert (PACKAGE / edit["file"]).read_text(encoding="utf-8").count(edit["old"]) == 1, mutant["name"]

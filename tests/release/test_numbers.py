@@ -168,6 +168,14 @@ def test_a_law_of_numbers_cannot_claim_too_little(tmp_path):
     assert not verify(folder).holds
 
 
+@pytest.mark.parametrize("changes", [{"clean_share": 1.5}, {"clean_share": -0.1}, {"squared_error": -1.0}])
+def test_what_units_keep_is_between_nothing_and_all(changes, tmp_path):
+    """Where rows differ in their law what is kept is not recomputed, and yet no row is worth more than a clean one."""
+    release = released("one-bit", units=np.repeat(np.arange(240), np.resize([1, 4], 240)))
+    kept = dataclasses.replace(release.certificate.expects, **changes)
+    assert not forged(release, tmp_path, expects=kept).holds
+
+
 def test_stages_of_numbers_are_joined():
     """Two parts by one law are one release, which costs the largest."""
     curator = Curator(LABELS, SPACE, budget=1.0)

@@ -250,8 +250,9 @@ def _label_law(draw: Draw, certificate: Certificate) -> None:
         raise VerificationError(f"expected a law for the unit {draw.guarantee.unit!r}, found another")
     if certificate.expects is None:
         raise VerificationError("expected what the law keeps of a label, found nothing")
-    most = 1.0 + _ROUNDING if isinstance(certificate.expects, Expectation) else math.inf
-    if not all(0.0 <= share <= most for share in dataclasses.astuple(certificate.expects)):
+    kept = dataclasses.asdict(certificate.expects)
+    error = kept.pop("squared_error", 0.0)
+    if not (0.0 <= error < math.inf and all(0.0 <= share <= 1.0 + _ROUNDING for share in kept.values())):
         raise VerificationError("expected shares of rows in what the law keeps of a label, found other numbers")
     expected = certificate.expects if draw.law["by_row"] else expectation(channel, np.ones(()))
     if not _close(expected, certificate.expects):
