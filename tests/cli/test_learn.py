@@ -151,11 +151,11 @@ def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monk
     output = tmp_path / "shared"
     given = {"drop": [], "unit": "person", "ledger": tmp_path / "ledger"}
     release_table(folder / "train.parquet", "ill", Classes(["no", "yes"]), 6.0, output, **given)
-    from labeldp.learning import tables  # noqa: PLC0415 (its private function is watched)
+    from labeldp.learning import tables  # noqa: PLC0415 (its division of rows is watched)
 
     seen = []
-    real = tables._parts
-    monkeypatch.setattr(tables, "_parts", lambda *given: seen.extend(real(*given)) or iter(seen))
+    real = tables.folds_of
+    monkeypatch.setattr(tables, "folds_of", lambda *given: seen.extend(real(*given)) or iter(seen))
     done = run("learn", output, "--model", model, "--output", tmp_path / "m")
     assert done.code == 0, done.err
     assert "person: it names the unit" in done.out
@@ -379,7 +379,8 @@ def test_without_the_extra_it_says_what_to_install(folder, run, tmp_path, monkey
     import sys  # noqa: PLC0415 (only here)
 
     monkeypatch.setitem(sys.modules, "skops", None)
-    monkeypatch.delitem(sys.modules, "labeldp.learning.tables")
+    for name in ("tables", "_table_models"):
+        monkeypatch.delitem(sys.modules, f"labeldp.learning.{name}")
     done = run("learn", folder / "train-shared", "--output", tmp_path / "m")
     assert done.code == 1
     assert "pip install 'labeldp[learn]'" in done.err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,14 +14,14 @@ from labeldp.errors import InputError
 from labeldp.learning._encoders import ColumnEncoder, PairEncoder, PixelEncoder
 from labeldp.learning._frames import columns_of, frame_of
 from labeldp.learning._scores import scores
+from labeldp.learning._table_evaluation import image_names
+from labeldp.learning._table_folds import Progress, enough_rows, one_part, unit_of, units_in
 from labeldp.learning._torch_classifier import TorchClassifier
 from labeldp.learning._torch_losses import NETWORK_METHODS
 from labeldp.learning._torch_models import ENCODERS, PREFIX, Network, NetworkModel
 from labeldp.learning.images import Images
-from labeldp.learning.tables import Learned, enough_rows, image_names, one_part, unit_of, units_in
+from labeldp.learning.tables import Learned
 from labeldp.release import Certificate, Release, is_answer, public_columns
-
-Progress = Callable[[str, int, int], None]
 
 _JUDGED_BY = "released labels of a tenth of the rows, which it was not fitted on"
 #: How each network is trained unless something else is asked for. The papers' are those of Ghazi et al. 2021, B.
