@@ -21,8 +21,10 @@ from rich.table import Table
 from torch import nn
 
 from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse
+from labeldp.learning._torch_course import SCHEDULES, Course
 from labeldp.learning._torch_losses import NETWORK_METHODS, NetworkMethod
-from labeldp.learning._torch_training import SCHEDULES, Alone, Course, Run
+from labeldp.learning._torch_machine import Alone
+from labeldp.learning._torch_training import Run
 from labeldp.learning.torch import ReleasedRows, convolutional
 
 EPSILON = 1.0

@@ -22,25 +22,13 @@ from torch.optim import Optimizer
 from labeldp.errors import InputError
 from labeldp.learning._selection import released
 from labeldp.learning._soft import ProbabilityClassifier, row_count, row_weights
+from labeldp.learning._torch_checkpoint import Checkpoint
+from labeldp.learning._torch_course import SCHEDULES, Course, Schedule
 from labeldp.learning._torch_losses import NETWORK_METHODS, NetworkMethod
+from labeldp.learning._torch_machine import Alone, Machine
+from labeldp.learning._torch_outputs import moved, outputs, probabilities
 from labeldp.learning._torch_rows import ReleasedRows, as_rows, shape_of, taken
-from labeldp.learning._torch_training import (
-    SCHEDULES,
-    Alone,
-    Checkpoint,
-    Course,
-    HeldOut,
-    Machine,
-    Progress,
-    Run,
-    Schedule,
-    moved,
-    outputs,
-    own_chance,
-    probabilities,
-    split,
-    train,
-)
+from labeldp.learning._torch_training import HeldOut, Progress, Run, own_chance, split, train
 from labeldp.release import Release
 
 #: Rows that are predicted at a time.

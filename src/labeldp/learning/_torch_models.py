@@ -29,8 +29,8 @@ from labeldp.learning._frames import frame_of
 from labeldp.learning._model_files import written
 from labeldp.learning._torch_losses import NETWORK_METHODS
 from labeldp.learning._torch_networks import NETWORKS
+from labeldp.learning._torch_outputs import moved, probabilities
 from labeldp.learning._torch_rows import taken
-from labeldp.learning._torch_training import moved, probabilities
 from labeldp.privacy import LabelSpace
 from labeldp.release import Certificate
 

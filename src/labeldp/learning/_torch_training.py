@@ -8,215 +8,33 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
 
-from labeldp.errors import InputError, VerificationError
+from labeldp.errors import InputError
 from labeldp.learning._selection import gain
+from labeldp.learning._torch_checkpoint import Checkpoint
+from labeldp.learning._torch_course import Course
 from labeldp.learning._torch_losses import BatchLoss, rows_of
-from labeldp.learning._torch_rows import ReleasedRows, shape_of, taken
+from labeldp.learning._torch_machine import Machine
+from labeldp.learning._torch_outputs import moved, outputs, probabilities
+from labeldp.learning._torch_rows import ReleasedRows, taken
 from labeldp.release import Release
 
 Progress = Callable[[str, int, int], None]
-Schedule = Callable[[float], float]
 
-#: The share of the steps in which rates grow from 0.
-_RAMP = 0.15
 #: After how many steps losses are looked at: each look waits for the device.
 _LOOK = 50
 #: Rows that are predicted at a time.
 _PREDICTED = 1024
-_CHECKPOINT = "checkpoint.pt"
-
-
-def _ramp(done: float) -> float:
-    return min(1.0, done / _RAMP)
-
-
-#: The share of the learning rate at each share of the steps: that of each step is taken at its middle.
-SCHEDULES: MappingProxyType[str, Schedule] = MappingProxyType(
-    {
-        "constant": lambda _: 1.0,
-        "linear": lambda done: min(_ramp(done), (1.0 - done) / (1.0 - _RAMP)),
-        "piecewise": lambda done: _ramp(done) * 0.1 ** sum(done >= at for at in (0.3, 0.6, 0.9)),
-        "cosine": lambda done: _ramp(done) * (1.0 + math.cos(math.pi * max(0.0, done - _RAMP) / (1.0 - _RAMP))) / 2.0,
-    }
-)
-
-
-@runtime_checkable
-class Machine(Protocol):
-    """What computes: the names of ``accelerate.Accelerator`` that the loop uses."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where it computes."""
-
-    @property
-    def num_processes(self) -> int:
-        """How many processes train together."""
-
-    @property
-    def process_index(self) -> int:
-        """Which of them this is."""
-
-    @property
-    def is_main_process(self) -> bool:
-        """Whether it is the one that writes."""
-
-    @property
-    def scaler(self) -> Any:
-        """What scales losses in half precision, or None."""
-
-    def prepare(self, *parts: Any) -> Any:
-        """The network and the optimizer, made ready."""
-
-    def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """Where a network computes, in lower precision if that was asked for."""
-
-    def backward(self, loss: Tensor) -> None:
-        """Gradients of a loss."""
-
-    def unwrap_model(self, model: nn.Module, *, keep_fp32_wrapper: bool = True) -> nn.Module:
-        """The network without what prepared it."""
-
-    def gather(self, value: Tensor) -> Tensor:
-        """The values of all processes."""
-
-    def wait_for_everyone(self) -> None:
-        """Until all processes are here."""
-
-
-@dataclass(frozen=True)
-class Alone:
-    """One process on one device.
-
-    Attributes:
-        device: Where.
-        half: Whether networks compute in bfloat16, which needs no scaled gradients; weights stay as they are.
-    """
-
-    device: torch.device
-    half: bool = False
-    num_processes: int = 1
-    process_index: int = 0
-    is_main_process: bool = True
-    scaler: None = None
-
-    def prepare(self, *parts: Any) -> Any:
-        """As they are."""
-        return parts
-
-    def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """In half precision or as it is."""
-        return torch.autocast(self.device.type, torch.bfloat16) if self.half else contextlib.nullcontext()
-
-    def backward(self, loss: Tensor) -> None:
-        """Gradients of a loss."""
-        loss.backward()
-
-    def unwrap_model(self, model: nn.Module, *, keep_fp32_wrapper: bool = True) -> nn.Module:  # noqa: ARG002
-        """As it is."""
-        return model
-
-    def gather(self, value: Tensor) -> Tensor:
-        """The value alone."""
-        return value
-
-    def wait_for_everyone(self) -> None:
-        """Nobody else is there."""
-
-
-@dataclass(frozen=True)
-class Course:
-    """How a network is trained.
-
-    Attributes:
-        epochs: Times that each row is seen.
-        batch_size: Most rows of a step, over all processes.
-        optimizer: Makes an optimizer of parameters.
-        schedule: The share of the learning rate at each share of the steps.
-        mixup: The parameter of the beta distribution of mixing; 0 for none.
-        augment: Changes a batch of features on its device; None for none.
-        averaging: The decay of averaged weights; 0 for none.
-        patience: Epochs without a better gain on held-out released labels after which training stops.
-        seed: What chance follows from.
-        workers: Processes that fetch batches.
-        channels_last: Whether images lie in memory with channels last.
-    """
-
-    epochs: int
-    batch_size: int
-    optimizer: Callable[[Any], Optimizer]
-    schedule: Schedule
-    mixup: float
-    augment: Callable[[Tensor], Tensor] | None
-    averaging: float
-    patience: int | None
-    seed: int
-    workers: int
-    channels_last: bool
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Where the state of training is kept, and what it belongs to."""
-
-    folder: Path
-    owner: str
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self.folder / _CHECKPOINT
-
-    def load(self, device: torch.device) -> dict[str, Any] | None:
-        """The state after the last epoch that was finished; None where there is none.
-
-        Raises:
-            VerificationError: It belongs to another release or other settings, or cannot be read.
-        """
-        if not self.path.exists():
-            return None
-        try:
-            state = torch.load(self.path, map_location=device, weights_only=True)
-            owner = state["owner"]
-        except Exception as error:  # noqa: BLE001 (a damaged file fails in many ways)
-            raise VerificationError(
-                f"expected a checkpoint in {self.path}, found a file that cannot be read as one "
-                f"({type(error).__name__}); remove it, or give another folder"
-            ) from None
-        if owner != self.owner:
-            raise VerificationError(
-                f"expected a checkpoint of this release, network and settings in {self.path}, found another; give the "
-                "settings that it was made with, remove it, or give another folder"
-            )
-        return dict(state)
-
-    def save(self, state: dict[str, Any]) -> None:
-        """Replace the state; whoever is killed meanwhile leaves the last one."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        new = self.path.with_name(f"{_CHECKPOINT}.{os.getpid()}")
-        try:
-            with new.open("wb") as file:
-                torch.save({**state, "owner": self.owner}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self.path)
-        finally:
-            new.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -473,37 +291,6 @@ def mixture(features: Any, order: Tensor, share: float) -> Any:
     if not features.is_floating_point():
         raise InputError("expected features that are real numbers with mixup, found whole ones; set mixup to 0")
     return share * features + (1.0 - share) * features[order]
-
-
-def moved(features: Any, device: torch.device, *, channels_last: bool = False) -> Any:
-    """Features on a device."""
-    if isinstance(features, tuple):
-        return tuple(moved(part, device, channels_last=channels_last) for part in features)
-    there = features.to(device, non_blocking=True)
-    return there.contiguous(memory_format=torch.channels_last) if channels_last and there.ndim == 4 else there
-
-
-def outputs(model: nn.Module, features: Any) -> Float[Tensor, "m k"]:
-    """Logits of a batch."""
-    try:
-        logits = model(*features) if isinstance(features, tuple) else model(features)
-    except torch.cuda.OutOfMemoryError:
-        raise
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise InputError(
-            f"expected a network that takes a batch of shape {shape_of(features)}, found one that does not: {error}"
-        ) from error
-    if not isinstance(logits, Tensor) or logits.ndim != 2:
-        found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise InputError(f"expected a network whose outputs are rows by declared classes, found {found}")
-    return logits
-
-
-def probabilities(model: nn.Module, features: Any) -> Float[np.ndarray, "m k"]:
-    """Probabilities of the classes, in double precision."""
-    model.eval()
-    with torch.inference_mode():
-        return torch.softmax(outputs(model, features).double(), dim=1).cpu().numpy()  # type: ignore[no-any-return]
 
 
 def split(rows: int, share: float, seed: int) -> tuple[Int[np.ndarray, "a"], Int[np.ndarray, "b"]]:
