@@ -24,7 +24,7 @@ from labeldp.mechanisms._randomizer import (
     mean_expectation,
 )
 from labeldp.mechanisms._response import RandomizedResponse
-from labeldp.mechanisms._subset import SubsetResponse, best_response
+from labeldp.mechanisms._subset import SubsetResponse, best_response, gradient_response
 from labeldp.mechanisms._units import best_unit_response, grouped, per_unit, unit_sizes
 
 __all__ = [
@@ -68,6 +68,7 @@ __all__ = [
     "grouped",
     "mean_expectation",
     "noise_deviation",
+    "gradient_response",
     "per_unit",
     "promise_of",
     "quantile_points",

@@ -22,6 +22,7 @@ from labeldp.privacy._efficiency import estimation_size, pair_share, total_varia
 from labeldp.privacy._events import dp_events
 from labeldp.privacy._gaussian import GaussianNoise, least_deviation
 from labeldp.privacy._grouped import GroupedChannel, GroupedNumberChannel
+from labeldp.privacy._gradient_noise import GradientNoise, gradient_noise
 from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._law import CHANNELS, channel_of, law_of
 from labeldp.privacy._losses import PrivacyLoss
@@ -62,6 +63,7 @@ __all__ = [
     "GaussianNoise",
     "GridChannel",
     "GroupedChannel",
+    "GradientNoise",
     "GroupedNumberChannel",
     "Guarantee",
     "Interval",
@@ -88,6 +90,7 @@ __all__ = [
     "exp_below",
     "laplace_channel",
     "law_of",
+    "gradient_noise",
     "least_deviation",
     "log_above",
     "nearest_distributions",

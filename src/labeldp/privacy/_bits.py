@@ -36,6 +36,7 @@ class BitChannel(ClassChannel):
 
     kind: ClassVar[str] = "bits"
     form: ClassVar[Literal["class", "set"]] = "set"
+    fixed_size: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not (self.classes >= 2 and 0 < self.false <= self.true < 1 << self.bits):

@@ -171,6 +171,8 @@ class ClassChannel(Channel):
     form: ClassVar[Literal["class", "set"]]
     #: Whether all classes but the true one are released equally often, so that three numbers hold an unbiased vector.
     even: ClassVar[bool] = True
+    #: Whether all released sets are of one size, as single classes are, so that entries of unbiased vectors sum to one.
+    fixed_size: ClassVar[bool] = True
 
     @property
     @abstractmethod

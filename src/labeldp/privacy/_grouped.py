@@ -114,6 +114,11 @@ class GroupedChannel(_Grouped, ClassChannel):
         """The form that all groups share."""
         return self.channels[0].form
 
+    @property
+    def fixed_size(self) -> bool:  # type: ignore[override]
+        """As of each group."""
+        return all(channel.fixed_size for channel in self.channels)
+
     @cached_property
     def membership(self) -> Membership:
         """Of each row, by its group."""
