@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from labeldp.mechanisms import ClusterResponse as ClusterResponse
     from labeldp.mechanisms import LabelMoments as LabelMoments
     from labeldp.mechanisms import NoisyArgmax as NoisyArgmax
+    from labeldp.mechanisms import NoisyGradients as NoisyGradients
     from labeldp.mechanisms import NoisyHistogram as NoisyHistogram
     from labeldp.mechanisms import NoisyMean as NoisyMean
     from labeldp.mechanisms import NoisyQuantile as NoisyQuantile
@@ -48,6 +49,7 @@ _ROOMS = {
     "Interval": "privacy",
     "LabelMoments": "mechanisms",
     "NoisyArgmax": "mechanisms",
+    "NoisyGradients": "mechanisms",
     "NoisyHistogram": "mechanisms",
     "NoisyMean": "mechanisms",
     "NoisyQuantile": "mechanisms",
@@ -77,6 +79,7 @@ __all__ = [
     "Interval",
     "LabelMoments",
     "NoisyArgmax",
+    "NoisyGradients",
     "NoisyHistogram",
     "NoisyMean",
     "NoisyQuantile",

@@ -6,6 +6,7 @@ from labeldp.mechanisms._cluster import ClusterParameters, ClusterResponse, trun
 from labeldp.mechanisms._deltas import DeltaWarning
 from labeldp.mechanisms._deviations import noise_deviation, sum_deviation
 from labeldp.mechanisms._drawing import draw
+from labeldp.mechanisms._gradients import Asker, NoisyGradients, gradient_error
 from labeldp.mechanisms._moments import LabelMoments
 from labeldp.mechanisms._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse
 from labeldp.mechanisms._optimal import OptimalResponse, SolverWarning, best_number_response
@@ -28,6 +29,7 @@ from labeldp.mechanisms._subset import SubsetResponse, best_response, gradient_r
 from labeldp.mechanisms._units import best_unit_response, grouped, per_unit, unit_sizes
 
 __all__ = [
+    "Asker",
     "BinResponse",
     "BitResponse",
     "ClassRandomizer",
@@ -39,6 +41,7 @@ __all__ = [
     "LabelMoments",
     "LaplaceResponse",
     "NoisyArgmax",
+    "NoisyGradients",
     "NoisyHistogram",
     "NoisyMean",
     "NoisyQuantile",
@@ -65,10 +68,11 @@ __all__ = [
     "draw",
     "exchange",
     "expectation",
+    "gradient_error",
+    "gradient_response",
     "grouped",
     "mean_expectation",
     "noise_deviation",
-    "gradient_response",
     "per_unit",
     "promise_of",
     "quantile_points",

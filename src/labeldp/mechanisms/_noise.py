@@ -78,7 +78,7 @@ def noisy_best(scores: Int[np.ndarray, "cells k"], rate: int, words: Words, *, a
     return _drawn(best, len(scores), words, rate, PARTS, np.ascontiguousarray(scores, dtype=np.int64), again)
 
 
-def rounded_normal(count: int, deviation: int, words: Words) -> Int[np.ndarray, "count"]:
+def rounded_normal(count: int, deviation: int, words: Words, first: int = 0) -> Int[np.ndarray, "count"]:
     """Independent integers, each exactly the nearest one to a normal variable of mean 0 and a whole deviation.
 
     The absolute value of a normal variable of deviation 1 is k + x, of a whole k and x in [0, 1), with a density that
@@ -95,19 +95,20 @@ def rounded_normal(count: int, deviation: int, words: Words) -> Int[np.ndarray, 
     another such number and asks whether it is smaller; the digits of z are words, drawn as far as two numbers agree.
     So nothing is ever cut off, and ``d (k + x)`` is nearest to ``d k + j``, or to one more if the first bit of z is 1.
     Beyond 64 bits integers wrap around, which is a function of the sum that they are noise on: no loss of privacy.
+    Words are read from the place ``first`` on.
 
     References:
         Karney 2016, algorithm N, for the parts; Canonne, Kamath and Steinke 2020, algorithm 1, for the trials.
     """
     from labeldp.mechanisms._noise_kernels import normal  # noqa: PLC0415 (the compiler loads at the first draw)
 
-    return _drawn(normal, count, words, deviation)
+    return _drawn(normal, count, words, deviation, first=first)
 
 
-def _drawn(kernel: Callable[..., Any], count: int, words: Words, *law: Any) -> Int[np.ndarray, "count"]:
+def _drawn(kernel: Callable[..., Any], count: int, words: Words, *law: Any, first: int = 0) -> Int[np.ndarray, "count"]:
     """As many draws of a kernel as asked for, from one stream: a draw that ran out of words is begun anew with more."""
     found = np.empty(count, dtype=np.int64)
-    done = place = 0
+    done, place = 0, first
     size = _WORDS_FOR_ONE * (min(count, _AT_ONCE) + 1)
     while done < count:
         before = done

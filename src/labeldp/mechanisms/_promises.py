@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, get_args
 
+from labeldp.mechanisms._gradients import NoisyGradients, promise_of_gradients
 from labeldp.mechanisms._moments import LabelMoments, promise_of_moments
 from labeldp.mechanisms._peers import ExchangedLabels, promise_of_exchange
 from labeldp.mechanisms._quantile import NoisyQuantile
@@ -48,13 +49,21 @@ _WRITTEN: Mapping[str, Mapping[str, _Form]] = MappingProxyType(
             **dict.fromkeys(("deviation", "sensitivity_squared", "labels_of_a_unit", "bits", "columns"), _whole),
             "delta": _number,
         },
+        NoisyGradients.name: dict.fromkeys(("dimension", "labels_of_a_unit"), _whole),
     }
 )
 
 #: Parts that a law has where it says something else than without them: the ends that labels are clipped to, and the
-#: point that distances are from.
+#: point that distances are from. Of gradients, they are those of Gaussian noise or those of a bit.
 _MAY_BE_WRITTEN: Mapping[str, Mapping[str, _Form]] = MappingProxyType(
-    {NoisyMean.name: dict.fromkeys(("lowest", "highest"), _whole), NoisyQuantile.name: {"around": _whole}}
+    {
+        NoisyMean.name: dict.fromkeys(("lowest", "highest"), _whole),
+        NoisyQuantile.name: {"around": _whole},
+        NoisyGradients.name: {
+            **dict.fromkeys(("deviation", "sensitivity_squared", "least", "parts"), _whole),
+            "delta": _number,
+        },
+    }
 )
 
 _PROMISES: Mapping[str, Callable[[Mapping[str, Any], LabelSpace], Guarantee]] = MappingProxyType(
@@ -62,6 +71,7 @@ _PROMISES: Mapping[str, Callable[[Mapping[str, Any], LabelSpace], Guarantee]] = 
         **dict.fromkeys((NoisyHistogram.name, NoisyArgmax.name, NoisyMean.name, NoisyQuantile.name), promise_of_cells),
         ExchangedLabels.name: lambda law, _: promise_of_exchange(law),
         LabelMoments.name: lambda law, _: promise_of_moments(law),
+        NoisyGradients.name: lambda law, _: promise_of_gradients(law),
     }
 )
 

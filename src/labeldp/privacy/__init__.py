@@ -1,6 +1,7 @@
 """What is promised: label spaces, channels, guarantees, and the arithmetic of charges."""
 
 from labeldp.privacy._account import Account, Budget, Charge, Rows, compose
+from labeldp.privacy._bit_noise import BitNoise
 from labeldp.privacy._bits import BitChannel
 from labeldp.privacy._candidate_subsets import CandidateSubsetChannel, prior_subset_candidates
 from labeldp.privacy._candidates import CandidateChannel, bad_prior_row, prior_candidates, top_candidates
@@ -21,8 +22,8 @@ from labeldp.privacy._distributions import nearest_distributions
 from labeldp.privacy._efficiency import estimation_size, pair_share, total_variance, training_size, training_sizes
 from labeldp.privacy._events import dp_events
 from labeldp.privacy._gaussian import GaussianNoise, least_deviation
-from labeldp.privacy._grouped import GroupedChannel, GroupedNumberChannel
 from labeldp.privacy._gradient_noise import GradientNoise, gradient_noise
+from labeldp.privacy._grouped import GroupedChannel, GroupedNumberChannel
 from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._law import CHANNELS, channel_of, law_of
 from labeldp.privacy._losses import PrivacyLoss
@@ -50,6 +51,7 @@ __all__ = [
     "Account",
     "BinChannel",
     "BitChannel",
+    "BitNoise",
     "Budget",
     "CandidateChannel",
     "CandidateSubsetChannel",
@@ -61,9 +63,9 @@ __all__ = [
     "Composition",
     "ConcentratedLoss",
     "GaussianNoise",
+    "GradientNoise",
     "GridChannel",
     "GroupedChannel",
-    "GradientNoise",
     "GroupedNumberChannel",
     "Guarantee",
     "Interval",
@@ -88,9 +90,9 @@ __all__ = [
     "dp_events",
     "estimation_size",
     "exp_below",
+    "gradient_noise",
     "laplace_channel",
     "law_of",
-    "gradient_noise",
     "least_deviation",
     "log_above",
     "nearest_distributions",
