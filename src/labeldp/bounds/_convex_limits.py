@@ -13,12 +13,11 @@ import math
 from labeldp import _checks
 from labeldp.bounds._arguments import chance, classes_of, not_negative, positive, rows_of
 from labeldp.bounds._bound import Bound
+from labeldp.bounds._convex_problem import EXCESS, ConvexProblem
 from labeldp.errors import EpsilonError
 from labeldp.privacy import least_deviation
 
 _CHUA, _GHAZI = "Chua et al. 2025", "Ghazi et al. 2021"
-_EXCESS = "the expected loss of the parameters, beyond the least possible,"
-_CONVEX = "the loss is convex and Lipschitz in the parameters, which lie in a convex set of the given diameter"
 _STEPS_OF_NOISE = 1 << 20
 _MOST_NOISE = 1 << 60
 
@@ -46,19 +45,14 @@ def convex_local_upper(rows: int, epsilon: float, classes: int, diameter: float 
         >>> [round(convex_local_upper(100_000, epsilon, 10).value, 4) for epsilon in (0.5, 1.0, 4.0)]
         [0.0414, 0.0203, 0.0053]
     """
-    n, classes = rows_of(rows), classes_of(classes)
-    diameter, lipschitz = positive(diameter, "diameter"), positive(lipschitz, "lipschitz")
-    moment = _bit_moment(classes, _checks.epsilon(epsilon))
-    step = diameter / lipschitz * _bit_step(n, classes, epsilon)
-    value = diameter**2 / (2 * step * n) + step * lipschitz**2 * moment / 2
-    return Bound(
-        value=min(value, diameter * lipschitz),
-        kind="upper",
-        theorem=f"{_CHUA}, theorem 1",
-        statement=f"{_EXCESS} is at most this with independent bits and one step for each label",
-        constants="proven",
-        assumptions=(_CONVEX,),
-        sizes=(("step", step), ("second moment", lipschitz**2 * moment)),
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(classes)
+    moment, step = _bit_moment(k, problem.epsilon), _bit_step(problem.rows, k, problem.epsilon)
+    return problem.bound(
+        "upper",
+        1 / (2 * step * problem.rows) + step * moment / 2,
+        f"{_CHUA}, theorem 1",
+        f"{EXCESS} is at most this with independent bits and one step for each label",
+        sizes=(("step", problem.diameter / problem.lipschitz * step), ("second moment", problem.lipschitz**2 * moment)),
     )
 
 
@@ -75,18 +69,14 @@ def convex_local_lower(rows: int, epsilon: float, classes: int, diameter: float 
     References:
         Chua et al. 2025, theorem 2, for interactive protocols as well; its constant comes from Acharya et al. 2023.
     """
-    n, classes = rows_of(rows), classes_of(classes)
-    diameter, lipschitz = positive(diameter, "diameter"), positive(lipschitz, "lipschitz")
-    return Bound(
-        value=min(
-            diameter * lipschitz,
-            math.sqrt(max(classes * _over_gap(_checks.epsilon(epsilon)), 1.0) / n) * diameter * lipschitz,
-        ),
-        kind="lower",
-        theorem=f"{_CHUA}, theorem 2",
-        statement=f"{_EXCESS} is at least this for some law, for every protocol that randomizes labels",
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(classes)
+    return problem.bound(
+        "lower",
+        math.sqrt(max(k * _over_gap(problem.epsilon), 1.0) / problem.rows),
+        f"{_CHUA}, theorem 2",
+        f"{EXCESS} is at least this for some law, for every protocol that randomizes labels",
         constants="conventional",
-        assumptions=(_CONVEX, "there are many more rows than K^2 e / (e-1)^2"),
+        assumptions=("there are many more rows than K^2 e / (e-1)^2",),
     )
 
 
@@ -109,17 +99,14 @@ def convex_response_upper(
         ``36 K^2 L^2 / epsilon^2`` and uses that for the gradient itself, which is right too: the length of the gradient
         is at most ``L (e + 2K - 3) / (e - 1)``, and so at most ``2 K L / epsilon`` for epsilon up to 1.
     """
-    n, classes = rows_of(rows), classes_of(classes)
-    diameter, lipschitz = positive(diameter, "diameter"), positive(lipschitz, "lipschitz")
-    value, moment = _response_error(n, classes, _at_most_one(epsilon))
-    return Bound(
-        value=min(diameter * lipschitz, diameter * lipschitz * value),
-        kind="upper",
-        theorem=f"{_GHAZI}, theorem 9",
-        statement=f"{_EXCESS} is at most this with randomized response and one step for each label",
-        constants="proven",
-        assumptions=(_CONVEX,),
-        sizes=(("second moment", lipschitz**2 * moment),),
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(classes)
+    value, moment = _response_error(problem.rows, k, _at_most_one(problem.epsilon))
+    return problem.bound(
+        "upper",
+        value,
+        f"{_GHAZI}, theorem 9",
+        f"{EXCESS} is at most this with randomized response and one step for each label",
+        sizes=(("second moment", problem.lipschitz**2 * moment),),
     )
 
 
@@ -142,17 +129,15 @@ def convex_candidates_upper(
         Ghazi et al. 2021, corollary 10, equation (8). The proof ends with ``L(w*_P', P) <= L(w*_P, P')``, where both
         are meant at P'.
     """
-    n, k = rows_of(rows), classes_of(candidates, 1)
-    diameter, lipschitz = positive(diameter, "diameter"), positive(lipschitz, "lipschitz")
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(candidates, 1)
     missed = chance(outside, "the probability outside")
-    value, _ = _response_error(n, k, _at_most_one(epsilon))
-    return Bound(
-        value=diameter * lipschitz * min(1.0, value + 2 * missed),
-        kind="upper",
-        theorem=f"{_GHAZI}, corollary 10",
-        statement=f"{_EXCESS} is at most this with randomized response on each row's candidates",
-        constants="proven",
-        assumptions=(_CONVEX, f"the true class is outside the candidates with probability at most {missed:g}"),
+    value, _ = _response_error(problem.rows, k, _at_most_one(problem.epsilon))
+    return problem.bound(
+        "upper",
+        value + 2 * missed,
+        f"{_GHAZI}, corollary 10",
+        f"{EXCESS} is at most this with randomized response on each row's candidates",
+        assumptions=(f"the true class is outside the candidates with probability at most {missed:g}",),
     )
 
 
@@ -177,22 +162,18 @@ def convex_gaussian_upper(
         here sigma is that of Balle and Wang 2018. The proposition prints ``log(1/delta)`` and the risk of a sample S;
         its proof gives ``sqrt(log(1/delta))`` and the risk of the law.
     """
-    n, classes = rows_of(rows), classes_of(classes)
-    diameter, lipschitz = positive(diameter, "diameter"), positive(lipschitz, "lipschitz")
-    e, failing = _checks.epsilon(epsilon), chance(_checks.delta(delta), "delta", zero=False)
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(classes)
+    e, failing = problem.epsilon, chance(_checks.delta(delta), "delta", zero=False)
     steps = least_deviation((2 * _STEPS_OF_NOISE) ** 2, e, failing, _MOST_NOISE)
     if steps is None:
         raise EpsilonError(f"expected an epsilon that Gaussian noise can keep, found {e:g}; ask for a larger one")
     deviation = steps / _STEPS_OF_NOISE
-    value = 2 * math.sqrt(1 + classes * deviation**2) * (2 + math.log(n)) / math.sqrt(n)
-    return Bound(
-        value=diameter * lipschitz * min(1.0, value),
-        kind="upper",
-        theorem=f"{_GHAZI}, proposition 11",
-        statement=f"{_EXCESS} is at most this with Gaussian noise in the span of the classes' gradients",
-        constants="proven",
-        assumptions=(_CONVEX,),
-        sizes=(("deviation", lipschitz * deviation),),
+    return problem.bound(
+        "upper",
+        _last_iterate(problem.rows, 1 + k * deviation**2),
+        f"{_GHAZI}, proposition 11",
+        f"{EXCESS} is at most this with Gaussian noise in the span of the classes' gradients",
+        sizes=(("deviation", problem.lipschitz * deviation),),
     )
 
 
@@ -219,17 +200,16 @@ def convex_empirical_lower(rows: int, epsilon: float, diameter: float = 1.0, lip
         Ghazi et al. 2021, proposition 13 and lemma 15 (which prints gamma and epsilon' where epsilon is meant), for
         delta = 0.
     """
-    n, e = rows_of(rows), _checks.epsilon(epsilon)
-    diameter, lipschitz = positive(diameter, "diameter"), positive(lipschitz, "lipschitz")
+    problem = ConvexProblem(rows, epsilon, diameter, lipschitz)
+    n, e = problem.rows, problem.epsilon
     copies = {max(1, math.floor(min(n, near / e))) for near in (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)}
     value = max(k * math.sqrt(n // k) * (1 - math.sqrt(1 / (1 + math.exp(-k * e)))) for k in copies)
-    return Bound(
-        value=diameter * lipschitz * value / (2 * n),
-        kind="lower",
-        theorem=f"{_GHAZI}, proposition 13 and lemma 15",
-        statement="the expected loss on given rows, beyond the least possible, is at least this for some labels",
-        constants="proven",
-        assumptions=(_CONVEX, "parameters have as many dimensions as there are rows"),
+    return problem.bound(
+        "lower",
+        value / (2 * n),
+        f"{_GHAZI}, proposition 13 and lemma 15",
+        "the expected loss on given rows, beyond the least possible, is at least this for some labels",
+        assumptions=("parameters have as many dimensions as there are rows",),
     )
 
 
@@ -245,15 +225,14 @@ def convex_population_lower(rows: int, epsilon: float, diameter: float = 1.0, li
     References:
         Ghazi et al. 2021, proposition 12, equation (11).
     """
-    n, e = rows_of(rows), _at_most_one(epsilon)
-    diameter, lipschitz = positive(diameter, "diameter"), positive(lipschitz, "lipschitz")
-    return Bound(
-        value=diameter * lipschitz * min(1.0, 1 / math.sqrt(e * n)),
-        kind="lower",
-        theorem=f"{_GHAZI}, proposition 12",
-        statement=f"{_EXCESS} is at least this for some law, whatever a trusted curator publishes",
+    problem = ConvexProblem(rows, epsilon, diameter, lipschitz)
+    return problem.bound(
+        "lower",
+        1 / math.sqrt(_at_most_one(problem.epsilon) * problem.rows),
+        f"{_GHAZI}, proposition 12",
+        f"{EXCESS} is at least this for some law, whatever a trusted curator publishes",
         constants="conventional",
-        assumptions=(_CONVEX, "there are very many rows"),
+        assumptions=("there are very many rows",),
     )
 
 
@@ -323,12 +302,16 @@ def _bit_step(rows: int, classes: int, epsilon: float) -> float:
 
 def _response_error(rows: int, classes: int, epsilon: float) -> tuple[float, float]:
     """The error of the last iterate, and G^2, for D = L = 1."""
-    gradient = 6 * classes / epsilon
-    return 2 * gradient * (2 + math.log(rows)) / math.sqrt(rows), gradient**2
+    moment = (6 * classes / epsilon) ** 2
+    return _last_iterate(rows, moment), moment
+
+
+def _last_iterate(rows: int, moment: float) -> float:
+    """``2 G (2 + ln n) / sqrt(n)``, for a diameter of 1."""
+    return 2 * math.sqrt(moment / rows) * (2 + math.log(rows))
 
 
 def _at_most_one(epsilon: float) -> float:
-    found = _checks.epsilon(epsilon)
-    if found > 1:
-        raise EpsilonError(f"expected an epsilon of at most 1, where the theorem holds, found {found:g}")
-    return found
+    if epsilon > 1:
+        raise EpsilonError(f"expected an epsilon of at most 1, where the theorem holds, found {epsilon:g}")
+    return epsilon
