@@ -1,0 +1,173 @@
+"""The loop of descent, compiled: a step for each row, on sparse rows, with a running mean of all points.
+
+The parameters are ``scale * core`` and the weighted sum of all points so far is ``weight * core + rest``. So a step
+touches only the entries of the row's features: shrinking all parameters is a change of ``scale``, and a change of the
+core by D leaves the sum as it was if ``weight * D`` is taken off the rest.
+"""
+
+# Compiled functions take their types from the call, so the type checker has nothing to hold on to here.
+# mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+#: Scales below this are multiplied out: the sum of points is then made of numbers that are not much larger than it.
+_SMALL = 1e-3
+
+#: Places in the state: the scale, the weight, the squared length of the parameters, the sum of squared gradients.
+SCALE, WEIGHT, SQUARED, GRADIENTS = range(4)
+
+
+@njit(cache=True, nogil=True)
+def pull(loss, width, scores, weights, points, found):
+    """Write ``sum_j w_j g_j(z)`` of a row; see ``_convex_losses`` for each loss."""
+    if loss == 0:
+        _softmax(scores, weights, found)
+    elif loss == 1:
+        _hinge(scores, weights, found)
+    elif loss == 2:
+        _linear(weights, found)
+    else:
+        found[0] = _slope(loss, width, scores[0], weights, points)
+
+
+@njit(cache=True, nogil=True)
+def _softmax(scores, weights, found):
+    top, total, mass = scores[0], 0.0, 0.0
+    for j in range(scores.size):
+        top = max(top, scores[j])
+        total += weights[j]
+    for j in range(scores.size):
+        found[j] = np.exp(scores[j] - top)
+        mass += found[j]
+    for j in range(scores.size):
+        found[j] = total * found[j] / mass - weights[j]
+
+
+@njit(cache=True, nogil=True)
+def _hinge(scores, weights, found):
+    """All classes but the first are beaten by the first, which is beaten by the second where that is near."""
+    first, second, total = 0, 1, 0.0
+    if scores[1] > scores[0]:
+        first, second = 1, 0
+    for j in range(2, scores.size):
+        if scores[j] > scores[first]:
+            first, second = j, first
+        elif scores[j] > scores[second]:
+            second = j
+    for j in range(scores.size):
+        found[j] = -weights[j]
+        total += weights[j]
+    found[first] = total - weights[first]
+    if scores[second] + 1.0 > scores[first]:
+        found[second] += weights[first]
+        found[first] -= weights[first]
+
+
+@njit(cache=True, nogil=True)
+def _linear(weights, found):
+    total = 0.0
+    for j in range(weights.size):
+        total += weights[j]
+    for j in range(weights.size):
+        found[j] = -0.5 * (weights[j] - total / weights.size)
+
+
+@njit(cache=True, nogil=True)
+def _slope(loss, width, score, weights, points):
+    """Of the squared loss (3), the absolute (4) and Huber's (5)."""
+    slope = 0.0
+    for j in range(weights.size):
+        difference = score - points[j]
+        if loss == 4:
+            difference = np.sign(difference)
+        elif loss == 5:
+            difference = min(max(difference, -width), width)
+        slope += weights[j] * difference
+    return slope
+
+
+@njit(cache=True, nogil=True)
+def descend(block, loss, width, weights, points, rates, shares, pace, radius, box, l2, core, rest, state):
+    """One step for each row of a block of rows.
+
+    Args:
+        block: The rows: ``indptr``, ``indices`` and ``data`` of a CSR matrix, and whether each ends with a 1.
+        loss: The number of the loss.
+        width: Where the Huber loss turns.
+        weights: The unbiased vector of each row, shape (n, k).
+        points: What the label may be, shape (k,) on the scale of the scores; for losses of real labels.
+        rates: The length of each step, where ``pace`` is 0.
+        shares: The weight of the point before each step in the mean.
+        pace: If above 0, steps are this over the root of the sum of squared gradients so far, the row's included.
+        radius: If above 0, parameters stay in the ball of this radius.
+        box: If above 0, entries stay between minus this and this; then ``l2`` and ``radius`` are 0.
+        l2: Half the squared parameters, times this, are added to the loss.
+        core: See above; overwritten, as are the next two.
+        rest: See above.
+        state: Scale, weight, squared length of the parameters, sum of squared gradients.
+    """
+    indptr, indices, data, ones = block
+    last, outputs = core.shape[0] - 1, core.shape[1]
+    scores, found = np.empty(outputs), np.empty(outputs)
+    for i in range(indptr.size - 1):
+        length = 1.0 if ones else 0.0
+        for j in range(outputs):
+            scores[j] = core[last, j] if ones else 0.0
+        for at in range(indptr[i], indptr[i + 1]):
+            length += data[at] * data[at]
+            for j in range(outputs):
+                scores[j] += data[at] * core[indices[at], j]
+        for j in range(outputs):
+            scores[j] *= state[SCALE]
+        pull(loss, width, scores, weights[i], points, found)
+        steep, along = 0.0, 0.0
+        for j in range(outputs):
+            steep += found[j] * found[j]
+            along += found[j] * scores[j]
+        state[WEIGHT] += shares[i] * state[SCALE]
+        state[GRADIENTS] += steep * length
+        rate = rates[i]
+        if pace > 0.0:
+            rate = pace / np.sqrt(state[GRADIENTS]) if state[GRADIENTS] > 0.0 else 0.0
+        kept = 1.0 - rate * l2
+        _shrink(kept, core, rest, state)
+        _step(block, i, rate / state[SCALE], box, found, core, rest, state[WEIGHT])
+        state[SQUARED] = max(kept * (kept * state[SQUARED] - 2.0 * rate * along) + rate * rate * steep * length, 0.0)
+        if radius > 0.0 and state[SQUARED] > radius * radius:
+            _shrink(radius / np.sqrt(state[SQUARED]), core, rest, state)
+            state[SQUARED] = radius * radius
+
+
+@njit(cache=True, nogil=True)
+def _shrink(factor, core, rest, state):
+    """Multiply all parameters, and not the sum, by a factor."""
+    state[SCALE] *= factor
+    if state[SCALE] < _SMALL:
+        for row in range(core.shape[0]):
+            for j in range(core.shape[1]):
+                rest[row, j] += state[WEIGHT] * core[row, j]
+                core[row, j] *= state[SCALE]
+        state[WEIGHT], state[SCALE] = 0.0, 1.0
+
+
+@njit(cache=True, nogil=True)
+def _step(block, i, step, box, found, core, rest, weight):
+    """Move the core by a row's features times what pulls, cut off at the box, and keep the sum as it was."""
+    indptr, indices, data, ones = block
+    for at in range(indptr[i], indptr[i + 1]):
+        _move(core[indices[at]], rest[indices[at]], step * data[at], box, found, weight)
+    if ones:
+        _move(core[-1], rest[-1], step, box, found, weight)
+
+
+@njit(cache=True, nogil=True)
+def _move(core, rest, step, box, found, weight):
+    for j in range(found.size):
+        moved = core[j] - step * found[j]
+        if box > 0.0:
+            moved = min(max(moved, -box), box)
+        rest[j] += weight * (core[j] - moved)
+        core[j] = moved

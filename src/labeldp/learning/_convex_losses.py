@@ -1,0 +1,370 @@
+"""Convex losses of linear scores: of a class, or of a real label; what descent needs of each.
+
+A row has scores z: one for each class, or a single one for a real label. A loss gives, for every label j that the row
+may have, a gradient ``g_j(z)`` in the scores; in the parameters it is ``x g_j^T``. From a released label with the
+unbiased vector w, ``sum_j w_j g_j(z)`` has the gradient of the true label as its mean: a loss *pulls* with it.
+
+Real labels are on a scale from -1 to 1, the ends of their declared range.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from labeldp.errors import InputError
+
+#: A user's loss is tried at so many points, and may be off by so much for rounding.
+_TRIALS, _ROUNDING = 64, 1e-9
+
+Rows = Float[np.ndarray, "n s"]
+Points = Float[np.ndarray, "k"]
+
+
+@dataclass(frozen=True)
+class Loss(ABC):
+    """A loss that is convex in the scores.
+
+    Attributes:
+        number: Its place among the losses that compiled descent knows; -1 for none of them.
+        of_classes: Whether there is a score for each class, and not one score for a real label.
+    """
+
+    number: ClassVar[int] = -1
+    of_classes: ClassVar[bool] = True
+
+    @abstractmethod
+    def lipschitz(self, classes: int, largest: float) -> float:
+        """The length that no gradient in the scores exceeds, where no score vector is longer than ``largest``."""
+
+    def right_angled(self, classes: int) -> float | None:
+        """Where gradients of all labels are a common vector plus vectors at right angles: the length of the latter."""
+        del classes
+        return None
+
+    @abstractmethod
+    def values(self, scores: Rows, points: Points) -> Float[np.ndarray, "n k"]:
+        """The loss of each row for each label that it may have."""
+
+    @abstractmethod
+    def gradients(self, scores: Float[np.ndarray, "s"], points: Points) -> Float[np.ndarray, "k s"]:
+        """The gradient of a row for each label that it may have."""
+
+    @property
+    def width(self) -> float:
+        """Where the Huber loss turns from a parabola to a line; 0 of others."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class SoftmaxLoss(Loss):
+    """The cross entropy, ``log sum_i exp(z_i) - z_j``, with gradient ``p - e_j``: multinomial logistic regression."""
+
+    number: ClassVar[int] = 0
+
+    def lipschitz(self, classes: int, largest: float) -> float:
+        """``|p - e_j|`` is below ``sqrt(2)``."""
+        del classes, largest
+        return math.sqrt(2.0)
+
+    def right_angled(self, classes: int) -> float:
+        """``p`` is common, and ``-e_j`` is what each class has of its own."""
+        del classes
+        return 1.0
+
+    def values(self, scores: Rows, points: Points) -> Float[np.ndarray, "n k"]:
+        """The loss of each row for each class."""
+        del points
+        top = scores.max(axis=1, keepdims=True)
+        return np.asarray(top + np.log(np.exp(scores - top).sum(axis=1, keepdims=True)) - scores)
+
+    def gradients(self, scores: Float[np.ndarray, "s"], points: Points) -> Float[np.ndarray, "k s"]:
+        """``p - e_j``."""
+        del points
+        shares = np.exp(scores - scores.max())
+        return np.asarray(shares / shares.sum() - np.eye(scores.size))
+
+
+@dataclass(frozen=True)
+class HingeLoss(Loss):
+    """The multinomial hinge, ``max_i (z_i + 1[i != j]) - z_j``.
+
+    References:
+        Crammer and Singer 2001.
+    """
+
+    number: ClassVar[int] = 1
+
+    def lipschitz(self, classes: int, largest: float) -> float:
+        """A gradient is ``e_i - e_j``, or 0."""
+        del classes, largest
+        return math.sqrt(2.0)
+
+    def values(self, scores: Rows, points: Points) -> Float[np.ndarray, "n k"]:
+        """The loss of each row for each class: the best other class is the first, or the second for the first."""
+        del points
+        order = np.sort(scores, axis=1)
+        other = np.where(scores == order[:, -1:], order[:, -2:-1], order[:, -1:])
+        return np.asarray(np.maximum(other + 1.0 - scores, 0.0))
+
+    def gradients(self, scores: Float[np.ndarray, "s"], points: Points) -> Float[np.ndarray, "k s"]:
+        """``e_i - e_j`` for the class i that is largest with its margin; nothing where that is j."""
+        del points
+        k = scores.size
+        rivals = (scores + 1.0 - np.eye(k)).argmax(axis=1)
+        return np.asarray(np.eye(k)[rivals] - np.eye(k))
+
+
+@dataclass(frozen=True)
+class LinearLoss(Loss):
+    """``-(z_j - mean(z)) / 2``: learning with it is estimating how often each class occurs; the hardest loss there is.
+
+    References:
+        Chua et al. 2025, proof of theorem 2, with a feature that is always 1.
+    """
+
+    number: ClassVar[int] = 2
+
+    def lipschitz(self, classes: int, largest: float) -> float:
+        """``|e_j - 1/k| / 2``."""
+        del largest
+        return 0.5 * math.sqrt(1.0 - 1.0 / classes)
+
+    def right_angled(self, classes: int) -> float:
+        """``1/(2k)`` is common, and ``-e_j / 2`` is what each class has of its own."""
+        del classes
+        return 0.5
+
+    def values(self, scores: Rows, points: Points) -> Float[np.ndarray, "n k"]:
+        """The loss of each row for each class."""
+        del points
+        return np.asarray(-0.5 * (scores - scores.mean(axis=1, keepdims=True)))
+
+    def gradients(self, scores: Float[np.ndarray, "s"], points: Points) -> Float[np.ndarray, "k s"]:
+        """``-(e_j - 1/k) / 2``."""
+        del points
+        k = scores.size
+        return np.asarray(-0.5 * (np.eye(k) - 1.0 / k))
+
+
+@dataclass(frozen=True)
+class NumberLoss(Loss):
+    """A loss of one score and a real label, which depends on their difference."""
+
+    of_classes: ClassVar[bool] = False
+
+    @abstractmethod
+    def of(self, difference: np.ndarray) -> np.ndarray:
+        """The loss for a score above its label by so much."""
+
+    @abstractmethod
+    def slope(self, difference: np.ndarray) -> np.ndarray:
+        """Its derivative."""
+
+    def values(self, scores: Rows, points: Points) -> Float[np.ndarray, "n k"]:
+        """The loss of each row for each point that its label may be."""
+        return np.asarray(self.of(scores - points))
+
+    def gradients(self, scores: Float[np.ndarray, "s"], points: Points) -> Float[np.ndarray, "k s"]:
+        """The derivative for each point that the label may be."""
+        return np.asarray(self.slope(scores - points)[:, None])
+
+
+@dataclass(frozen=True)
+class SquaredLoss(NumberLoss):
+    """``(z - y)^2 / 2``: least squares."""
+
+    number: ClassVar[int] = 3
+
+    def lipschitz(self, classes: int, largest: float) -> float:
+        """``|z - y|``, which only a bounded region bounds."""
+        del classes
+        if not math.isfinite(largest):
+            raise InputError(
+                "expected a loss with a Lipschitz bound, found the squared loss where parameters have no limit; give a "
+                "Ball or a Box, or take the Huber loss"
+            )
+        return largest + 1.0
+
+    def of(self, difference: np.ndarray) -> np.ndarray:
+        """Half the square."""
+        return np.asarray(0.5 * difference**2)
+
+    def slope(self, difference: np.ndarray) -> np.ndarray:
+        """The difference."""
+        return np.asarray(difference)
+
+
+@dataclass(frozen=True)
+class AbsoluteLoss(NumberLoss):
+    """``|z - y|``: medians."""
+
+    number: ClassVar[int] = 4
+
+    def lipschitz(self, classes: int, largest: float) -> float:
+        """1."""
+        del classes, largest
+        return 1.0
+
+    def of(self, difference: np.ndarray) -> np.ndarray:
+        """The distance."""
+        return np.asarray(np.abs(difference))
+
+    def slope(self, difference: np.ndarray) -> np.ndarray:
+        """The sign."""
+        return np.asarray(np.sign(difference))
+
+
+@dataclass(frozen=True)
+class HuberLoss(NumberLoss):
+    """Half the square up to a distance, and a line beyond it.
+
+    Attributes:
+        distance: Where it turns, on the scale from -1 to 1.
+
+    References:
+        Huber 1964.
+    """
+
+    number: ClassVar[int] = 5
+
+    distance: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.distance, int | float) and 0 < self.distance < math.inf):
+            raise InputError(f"expected a distance above 0 for the Huber loss, found {self.distance!r}")
+
+    def lipschitz(self, classes: int, largest: float) -> float:
+        """The slope of the line."""
+        del classes, largest
+        return float(self.distance)
+
+    def of(self, difference: np.ndarray) -> np.ndarray:
+        """The loss."""
+        inside = np.minimum(np.abs(difference), self.distance)
+        return np.asarray(inside * (np.abs(difference) - inside / 2))
+
+    def slope(self, difference: np.ndarray) -> np.ndarray:
+        """The difference, cut off."""
+        return np.asarray(np.clip(difference, -self.distance, self.distance))
+
+    @property
+    def width(self) -> float:
+        """The distance."""
+        return float(self.distance)
+
+
+@dataclass(frozen=True)
+class CustomLoss(Loss):
+    """A loss of your own, of a class and its scores.
+
+    Args:
+        function: Takes scores, shape (k,), and the code of a class; returns the loss and a (sub)gradient in the scores,
+            shape (k,). It must be convex in the scores.
+        constant: Its Lipschitz constant: no gradient is longer, in Euclidean length. It sets the steps, and is checked
+            on random scores before descent begins, and at every step.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp.learning.convex import CustomLoss
+        >>> def margin(scores, code):  # the hinge, one class against all others together
+        ...     signs = np.where(np.arange(scores.size) == code, -1.0, 1.0)
+        ...     over = 1.0 + signs * scores
+        ...     return np.maximum(over, 0.0).sum(), np.where(over > 0, signs, 0.0)
+        >>> CustomLoss(margin, constant=2.0).lipschitz(classes=4, largest=1.0)
+        2.0
+
+    Raises:
+        InputError: There is no Lipschitz constant, or it is no number above 0.
+    """
+
+    function: Callable[[np.ndarray, int], tuple[float, np.ndarray]]
+    constant: float
+
+    def __post_init__(self) -> None:
+        fits = isinstance(self.constant, int | float | np.number) and 0 < self.constant < math.inf
+        if not callable(self.function) or not fits:
+            raise InputError(
+                f"expected a function and its Lipschitz constant, a number above 0, found {self.constant!r}; the "
+                "steps of descent follow from it"
+            )
+
+    def lipschitz(self, classes: int, largest: float) -> float:
+        """As declared."""
+        del classes, largest
+        return float(self.constant)
+
+    def values(self, scores: Rows, points: Points) -> Float[np.ndarray, "n k"]:
+        """The loss of each row for each class."""
+        return np.array([[self.function(row, code)[0] for code in range(len(points))] for row in scores])
+
+    def gradients(self, scores: Float[np.ndarray, "s"], points: Points) -> Float[np.ndarray, "k s"]:
+        """The gradient for each class, if none is longer than declared."""
+        found = np.array([self.function(scores, code)[1] for code in range(len(points))], dtype=np.float64)
+        if found.shape != (len(points), scores.size):
+            raise InputError(
+                f"expected a gradient of {scores.size} entries from the loss, found shape {found.shape[1:]}"
+            )
+        longest = float(np.linalg.norm(found, axis=1).max())
+        if not longest <= self.constant * (1 + _ROUNDING):
+            raise InputError(
+                f"expected gradients in the scores no longer than the declared constant, {self.constant:g}, found "
+                f"{longest:g}; declare a larger one, or mend the loss"
+            )
+        return found
+
+    def check(self, classes: int, largest: float) -> None:
+        """Try the loss at random scores: gradients no longer than declared, and tangents below the loss.
+
+        Raises:
+            InputError: The loss is not what was declared.
+        """
+        random, points = np.random.default_rng(0), np.zeros(classes)
+        length = min(largest, 10.0)
+        for _ in range(_TRIALS):
+            near, far = (length * random.uniform(-1, 1, classes) / math.sqrt(classes) for _ in range(2))
+            here, there = (self.values(scores[None], points)[0] for scores in (near, far))
+            tangent = here + self.gradients(near, points) @ (far - near)
+            if not (there >= tangent - 1e-7 * (1 + np.abs(here))).all():
+                raise InputError(
+                    "expected a loss that is convex in the scores, with its gradient, found one that goes below its "
+                    "tangent; mend the loss or its gradient"
+                )
+
+
+#: The losses by name.
+LOSSES: Mapping[str, Loss] = MappingProxyType(
+    {
+        "softmax": SoftmaxLoss(),
+        "hinge": HingeLoss(),
+        "linear": LinearLoss(),
+        "squared": SquaredLoss(),
+        "absolute": AbsoluteLoss(),
+        "huber": HuberLoss(),
+    }
+)
+
+
+def loss_of(loss: object, *, of_classes: bool) -> Loss:
+    """A loss by its name, or as it is.
+
+    Raises:
+        InputError: It is none, or of another kind of label.
+    """
+    known = [name for name, each in LOSSES.items() if each.of_classes == of_classes]
+    found = LOSSES.get(loss) if isinstance(loss, str) else loss
+    if callable(found):
+        raise InputError(
+            "expected a loss with its Lipschitz constant, found a function; write CustomLoss(function, constant=...)"
+        )
+    if not isinstance(found, Loss) or found.of_classes != of_classes:
+        more = ", or a CustomLoss" if of_classes else ", or a HuberLoss"
+        raise InputError(f"expected a loss among {', '.join(known)}{more}, found {loss!r}")
+    return found

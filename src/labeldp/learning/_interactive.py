@@ -1,0 +1,142 @@
+"""Interactive descent: a curator tells one noisy gradient of each label, at the parameters that earlier ones led to."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from labeldp.errors import InputError
+from labeldp.learning._convex_learners import ConvexLearner, Pull
+from labeldp.learning._convex_losses import CustomLoss, Loss
+from labeldp.learning._descent import Descent
+from labeldp.mechanisms import NoisyGradients, gradient_error
+from labeldp.privacy import Interval, LabelSpace
+from labeldp.release import Curator
+
+Learner = TypeVar("Learner", bound=ConvexLearner)
+
+#: Directions in which gradients differ by less than this share of the most are rounding.
+_NOTHING = 1e-12
+
+
+def fit_interactively(
+    model: Learner, features: Any, curator: Curator, *, epsilon: float, delta: float = 0.0
+) -> Learner:
+    """Fit a convex learner on noisy gradients, one of each label, that a curator tells as descent goes on.
+
+    At each step the gradients of the row's loss for all labels are known, but for which of them is the row's. The
+    curator tells that one with noise, in the span of their differences alone, however many features there are. Each
+    label is used once, so there is one pass: what is told is of no use at other parameters.
+
+    Args:
+        model: A ``ConvexClassifier`` or ``ConvexRegressor``. With ``region="auto"`` the usual ball is taken, and
+            ``passes`` must be 1. ``steps="ghazi"`` are those of Proposition 11, ``D / (G sqrt(t))``.
+        features: Shape (n, d), dense or sparse, of all rows of the curator; public.
+        curator: Who holds the labels, and charges for them.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        delta: Failure probability. Above 0 noise is Gaussian (LP-Normal-SGD); at 0 a random direction and one bit of
+            the label are told (the vector randomizer).
+
+    Returns:
+        The model, fitted; its ``answer_`` is what was told, with its certificate.
+
+    Guarantee:
+        That of ``NoisyGradients``, whatever the loss: no Lipschitz constant is taken on trust.
+
+    References:
+        Ghazi et al. 2021, Algorithm 6; Chua et al. 2025, Appendix B, with the randomizer of Duchi et al. 2013.
+
+    Raises:
+        BudgetError: The curator's budget does not allow it: the labels were used before. Nothing was drawn.
+        InputError: The model is no convex learner, or the features are of another number of rows.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp.learning.convex import Ball, ConvexClassifier, fit_interactively
+        >>> features, space = np.repeat([[-1.0], [1.0]], 1000, axis=0), Classes(["no", "yes"])
+        >>> curator = Curator(["no"] * 1000 + ["yes"] * 1000, space)
+        >>> model = fit_interactively(ConvexClassifier(region=Ball(5.0)), features, curator, epsilon=2.0)
+        >>> model.predict([[-1.0], [1.0]]).tolist(), model.answer_.guarantee.epsilon
+        (['no', 'yes'], 2.0)
+    """
+    if not isinstance(model, ConvexLearner):
+        raise InputError(f"expected a ConvexClassifier or a ConvexRegressor, found {type(model).__name__}")
+    if model.passes != 1:
+        raise InputError(f"expected passes=1, found {model.passes!r}: each label is asked for once")
+    loss = model._loss()
+    rows = model._rows(features, len(curator), reset=True)
+    pull = _pull(loss, curator.space, epsilon, delta)
+    model._keep(curator.space)
+    model.region_ = model._usual(rows) if model.region == "auto" else model._declared(model.region)
+    model._say(loss, pull, len(curator))
+    descent = model._begun(loss, pull, rows, model.region_, len(curator))
+    order = np.arange(len(curator))
+    if model.shuffle:
+        order = np.random.default_rng(model.random_state).permutation(order)
+    asker = _Asker(descent, rows, order)
+    query = NoisyGradients(
+        curator.space, epsilon, delta, asker=asker, rows=len(curator), dimension=descent.core.shape[1]
+    )
+    model.answer_ = curator.answer(query, rows=order)
+    model._descent = descent
+    return model._finished()
+
+
+class _Asker:
+    """Asks for the gradient of each row's loss in its scores, and steps along what it is told."""
+
+    def __init__(self, descent: Descent, rows: Any, order: Int[np.ndarray, "n"]) -> None:
+        self._descent, self._rows, self._order = descent, rows, order
+        self._own = descent.loss.right_angled(len(descent.points))
+
+    def ask(self, row: int) -> Float[np.ndarray, "k ..."]:
+        """The gradients for all labels; at right angles but for a common part, they are as good as unit vectors."""
+        rows = self._rows[[self._order[row]]]
+        self._row = self._descent.dense(np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)[0])
+        self._gradients = self._descent.loss.gradients(self._row @ self._descent.core, self._descent.points)
+        return self._gradients if self._own is None else np.ones(len(self._gradients))
+
+    def tell(self, row: int, vector: Float[np.ndarray, "r"]) -> None:
+        """Step, without the noise that is in no direction that gradients differ in."""
+        del row
+        gradients = self._gradients
+        if self._own is not None:
+            vector = vector + (1.0 - vector.sum()) / vector.size
+            vector = gradients[0] - self._own * (vector - np.eye(1, vector.size)[0])
+        elif isinstance(self._descent.loss, CustomLoss):
+            vector = within_span(vector, gradients)
+        elif vector.size > 1:  # gradients of the scores of classes sum to zero
+            vector = vector - vector.mean()
+        self._descent.move(self._row, vector)
+
+
+def within_span(vector: Float[np.ndarray, "r"], gradients: Float[np.ndarray, "k r"]) -> Float[np.ndarray, "r"]:
+    """The nearest point to a vector that differs from gradients only in directions in which they differ themselves."""
+    centre = gradients.mean(axis=0)
+    _, sizes, directions = np.linalg.svd(gradients - centre, full_matrices=False)
+    directions = directions[sizes > _NOTHING * max(sizes[0], np.finfo(float).tiny)]
+    return np.asarray(centre + (vector - centre) @ directions.T @ directions)
+
+
+def _pull(loss: Loss, space: LabelSpace, epsilon: float, delta: float) -> Pull:
+    """What is known of the moves that gradients lead to which are told."""
+    if not (loss.of_classes or isinstance(space, Interval)):
+        raise InputError("expected a curator of real labels, declared as an Interval, found one of classes")
+    points = np.zeros(space.size) if loss.of_classes else np.linspace(-1.0, 1.0, space.size)
+    return Pull(points, _noise(loss, space.size, epsilon, delta), space.size, epsilon, told=True)
+
+
+def _noise(loss: Loss, k: int, epsilon: float, delta: float) -> float:
+    """How far what is told is from the gradient of the true label, mean square."""
+    own = loss.right_angled(k)
+    if own is not None:
+        radius = math.sqrt(1.0 - 1.0 / k)
+        error = gradient_error(epsilon, delta, classes=k, dimension=k - 1, spread=math.sqrt(2.0), radius=radius)
+        return own**2 * error
+    if loss.of_classes:
+        return gradient_error(epsilon, delta, classes=k, dimension=k - 1, spread=2 * loss.lipschitz(k, 0.0))
+    return gradient_error(epsilon, delta, classes=k, dimension=1, spread=2 * min(loss.lipschitz(k, 0.0), 1.0))
