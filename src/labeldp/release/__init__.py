@@ -2,6 +2,7 @@
 
 from labeldp.release._accounting import Accounted, accounted
 from labeldp.release._answer import Answer
+from labeldp.release._batches import release_batches
 from labeldp.release._certificate import UNKNOWN, Certificate, Draw, File
 from labeldp.release._cluster_response import (
     ClusterRelease,
@@ -62,6 +63,7 @@ __all__ = [
     "public_split",
     "public_table",
     "read_idx",
+    "release_batches",
     "release_table",
     "release_with",
     "share_of_prior",

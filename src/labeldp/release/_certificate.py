@@ -134,6 +134,10 @@ class Certificate:
         """Whether its prior was computed from another release, whose charge is not among these."""
         return any(each.startswith(RESTS_ON) for each in self.assumptions)
 
+    def of_rows(self, rows: int, parent: str) -> Certificate:
+        """That of some of the rows, before they are written to files; ``parent`` is the hash of what they are from."""
+        return dataclasses.replace(self, rows=rows, files=(), columns=(), parent=parent)
+
     def to_json(self) -> str:
         """The certificate as text, with sorted keys."""
         guarantee = self.guarantee

@@ -162,8 +162,7 @@ class Release:
         if self.certificate is None:
             return Release(codes, channel, self.space, None)
         parent = self.certificate.parent or self.hash
-        certificate = dataclasses.replace(self.certificate, rows=len(codes), files=(), columns=(), parent=parent)
-        return Release(codes, channel, self.space, certificate)
+        return Release(codes, channel, self.space, self.certificate.of_rows(len(codes), parent))
 
     @property
     def hash(self) -> str:

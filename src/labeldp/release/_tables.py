@@ -68,7 +68,7 @@ class Table:
         for path in self.files if file is None else (file,):
             parts = _partition(self.path, path)
             stored = [name for name in wanted if name not in parts] or [self.label]  # one at least, to count rows by
-            for batch in _even(_quiet(path, self._read(path, stored, rows)), rows):
+            for batch in even(_quiet(path, self._read(path, stored, rows)), rows):
                 constants = {name: pa.repeat(value, batch.num_rows) for name, value in parts.items()}
                 found = dict(zip(batch.schema.names, batch.columns, strict=True)) | constants
                 if not set(wanted) <= set(found):
@@ -227,7 +227,7 @@ def _can_be_read_as(texts: pa.Array, kind: pa.DataType) -> bool:
     return True
 
 
-def _even(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+def even(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of equal length, wherever the reader cut them."""
     waiting: list[pa.RecordBatch] = []
     count = 0

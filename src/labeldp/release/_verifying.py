@@ -37,6 +37,8 @@ from labeldp.release._writing import file_digest
 
 _ROWS_PER_BATCH = 1 << 16
 _ENTRIES_PER_BATCH = 1 << 24
+#: Bytes of a column that are read from disk at a time, however long its pieces in the file are.
+BUFFER = 1 << 18
 #: What the mean of many shares may be off by.
 _ROUNDING = 1e-9
 _HASH = re.compile("[0-9a-f]{64}")
@@ -115,12 +117,22 @@ def verified(folder: Path) -> tuple[Certificate, np.ndarray, Channel]:
     Raises:
         VerificationError: They do not agree, or the folder holds an answer.
     """
-    certificate = certified(folder)
-    if certificate.of_answer:
-        raise VerificationError(f"expected released labels in {folder}, found an answer; open it with Answer.load")
+    certificate = certified_labels(folder)
     parts = [part for _, part in _fields(folder, certificate)]
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return certificate, joined.pop(CODES), channel_of(certificate.law, joined)
+
+
+def certified_labels(folder: Path) -> Certificate:
+    """The certificate of released labels in a folder, once everything is verified.
+
+    Raises:
+        VerificationError: They do not agree, or the folder holds an answer.
+    """
+    certificate = certified(folder)
+    if certificate.of_answer:
+        raise VerificationError(f"expected released labels in {folder}, found an answer; open it with Answer.load")
+    return certificate
 
 
 def certified(folder: Path) -> Certificate:
@@ -321,6 +333,11 @@ def _answer_columns(form: Form, certificate: Certificate) -> None:
         raise VerificationError(f"expected the columns {expected} of an answer, found {found}")
 
 
+def released_columns(certificate: Certificate) -> dict[str, str]:
+    """The columns of released labels and of what their law needs for each row, by field."""
+    return {name: column_name(certificate.label, name) for name in (CODES, *certificate.law["by_row"])}
+
+
 def added_columns(certificate: Certificate) -> list[str]:
     """The columns of a release that were not in the table: released labels, or an answer, and what belongs to them."""
     label, space = certificate.label, certificate.space
@@ -360,7 +377,7 @@ def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
     """
     form, columns = form_of(certificate.law), [name for name, _ in certificate.columns]
     names, clusters = form.names(certificate.label, certificate.space), column_name(certificate.label, CLUSTERS)
-    counted = [clusters] if form.by_row and clusters in columns else []
+    counted = [clusters] if "cluster_sizes" in certificate.law and clusters in columns else []
     parts = [pq.read_table(folder / file.name, columns=[*names, *counted]) for file in certificate.files]
     table = pa.concat_tables(parts)
     if counted:
@@ -390,10 +407,10 @@ _CHECKS: dict[str, Callable[[Path, Certificate], str]] = {
 def _fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File, dict[str, np.ndarray]]]:
     """Released codes and what differs by row, batch by batch."""
     law: Any = certificate.law
-    columns = {name: column_name(certificate.label, name) for name in (CODES, *law["by_row"])}
+    columns = released_columns(certificate)
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // certificate.space.size))
     for file in certificate.files:
-        with pq.ParquetFile(folder / file.name) as opened:
+        with pq.ParquetFile(folder / file.name, pre_buffer=False, buffer_size=BUFFER) as opened:
             batches = ahead(opened.iter_batches(batch_size=rows, columns=list(columns.values())))
             empty = pa.record_batch(
                 [pa.array([], field.type) for field in opened.schema_arrow], schema=opened.schema_arrow

@@ -1,0 +1,101 @@
+"""A release folder batch by batch: public columns and released labels, in bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from labeldp import _checks
+from labeldp.errors import InputError
+from labeldp.privacy import channel_of, row_arrays
+from labeldp.release._certificate import Certificate
+from labeldp.release._columns import CODES, from_columns
+from labeldp.release._release import Release
+from labeldp.release._tables import ahead, even
+from labeldp.release._verifying import BUFFER, added_columns, certified_labels, released_columns
+
+_ROWS = 1 << 16
+_MOST_ROWS = 1 << 31
+
+
+def release_batches(directory: str | Path, rows: int = _ROWS) -> Iterator[tuple[pa.Table, Release]]:
+    """The rows of a release folder that need not fit in memory: public columns and released labels, batch by batch.
+
+    The folder is verified before the first batch. Batches come in the order of ``Release.load``, so that a folder whose
+    rows are sorted by something gives sorted batches.
+
+    Args:
+        directory: The folder of a release.
+        rows: The number of rows of each batch but the last, which may have fewer. About two batches are held at a time.
+
+    Yields:
+        The public columns of a batch, and its labels: the same part of the release as ``Release.load(directory)[i:j]``,
+        with the same certificate.
+
+    Guarantee:
+        Each batch is covered by the guarantee of the whole release, and all of them together by that one guarantee.
+
+    Raises:
+        VerificationError: The folder and its certificate do not agree.
+        InputError: The release has no rows.
+
+    Example:
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from labeldp import Classes, Curator, RandomizedResponse
+        >>> space = Classes(["no", "yes"])
+        >>> release = Curator(["no", "yes", "no"], space).randomize(RandomizedResponse(space, epsilon=1.0))
+        >>> folder = tempfile.mkdtemp() + "/shared"
+        >>> _ = release.save(folder, pd.DataFrame({"age": [44, 51, 38]}), keep="all")
+        >>> [(table["age"].to_pylist(), len(labels)) for table, labels in release_batches(folder, rows=2)]
+        [([44, 51], 2), ([38], 1)]
+    """
+    folder, rows = Path(directory), _checks.whole(rows, "rows", 1, _MOST_ROWS)
+    certificate = certified_labels(folder)
+    if certificate.rows == 0:
+        raise InputError(f"expected a release of at least one row in {folder}, found none; there is nothing to read")
+    return _labelled(folder, certificate, rows, certificate.parent or _hash(folder, certificate))
+
+
+def _labelled(folder: Path, certificate: Certificate, rows: int, whole: str) -> Iterator[tuple[pa.Table, Release]]:
+    added = added_columns(certificate)
+    public = [name for name, _ in certificate.columns if name not in added]
+    for batch in ahead(_stored(folder, certificate, [name for name, _ in certificate.columns], rows)):
+        found = _fields(batch, certificate)
+        codes, channel = found.pop(CODES), channel_of(certificate.law, found)
+        labels = Release(codes, channel, certificate.space, certificate.of_rows(len(codes), whole))
+        yield pa.Table.from_batches([batch]).select(public), labels
+
+
+def _hash(folder: Path, certificate: Certificate) -> str:
+    """``Release.hash`` of all rows, which is taken of one field after the other: a pass over the files for each."""
+    columns, found = list(released_columns(certificate).values()), hashlib.sha256()
+    for field in (CODES, *certificate.law["by_row"]):
+        for batch in ahead(_stored(folder, certificate, columns, _ROWS)):
+            arrays = _fields(batch, certificate)
+            codes = arrays.pop(CODES)
+            by_field = {CODES: codes, **row_arrays(channel_of(certificate.law, arrays))}
+            found.update(np.ascontiguousarray(by_field[field]).tobytes())
+    return found.hexdigest()
+
+
+def _fields(batch: pa.RecordBatch, certificate: Certificate) -> dict[str, np.ndarray]:
+    """Released codes and what differs by row, by field."""
+    columns = released_columns(certificate)
+    return from_columns({field: batch[name] for field, name in columns.items()}, certificate.space, certificate.law)
+
+
+def _stored(folder: Path, certificate: Certificate, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """Columns of all files, one file after the other, in batches of equal length."""
+
+    def stored() -> Iterator[pa.RecordBatch]:
+        for file in certificate.files:
+            with pq.ParquetFile(folder / file.name, pre_buffer=False, buffer_size=BUFFER) as opened:
+                yield from opened.iter_batches(batch_size=rows, columns=columns)
+
+    return even(stored(), rows)
