@@ -9,16 +9,22 @@ import pytest
 from labeldp import Classes
 from labeldp.bounds import (
     convex_candidates_upper,
+    convex_channel_upper,
     convex_empirical_lower,
     convex_gaussian_upper,
     convex_local_lower,
     convex_local_upper,
     convex_population_lower,
+    convex_rate,
     convex_response_upper,
+    convex_sequential_lower,
+    convex_subset_upper,
+    convex_vector_upper,
     prior_generalization,
 )
 from labeldp.errors import EpsilonError, InputError
-from labeldp.mechanisms import BitResponse, RandomizedResponse
+from labeldp.mechanisms import BitResponse, RandomizedResponse, TopKResponse, gradient_response
+from labeldp.privacy import BitChannel, ResponseChannel, SubsetChannel, estimation_size
 
 
 def second_moments(channel, gradients):
@@ -151,6 +157,230 @@ def test_the_generalization_bound_holds_where_the_printed_one_fails():
     assert prior_generalization(n, epsilon, 1, 0.1).size("range") == 1
 
 
+@pytest.mark.parametrize("classes", [2, 3, 6, 40])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
+def test_descent_with_any_channel(classes, epsilon):
+    """``R G / sqrt(n)`` at the channel's own step; with bits it is below theorem 1, at the best size below bits."""
+    n, scale = 10**9, {"diameter": 3.0, "lipschitz": 2.0}
+    chosen = convex_channel_upper(n, gradient_response(Classes(range(classes)), epsilon).channel(), **scale)
+    moment, step = chosen.size("second moment"), chosen.size("step")
+    assert chosen.value == pytest.approx(3 * math.sqrt(moment / n))
+    assert chosen.value == pytest.approx(9 / (2 * step * n) + step * moment / 2)
+    bits = convex_channel_upper(n, BitChannel.independent(classes, epsilon), **scale, right_angled=2.0)
+    assert bits.value < convex_local_upper(n, epsilon, classes, **scale).value
+    best = convex_channel_upper(
+        n, SubsetChannel.at(classes, estimation_size(classes, epsilon), epsilon), **scale, right_angled=2.0
+    )
+    assert best.value <= bits.value * (1 + 1e-9)
+    assert best.value <= chosen.value
+    shown = convex_channel_upper(n, ResponseChannel.nearly_certain(classes), **scale)
+    assert shown.value == pytest.approx(6 / math.sqrt(n))
+    candidates = TopKResponse(Classes(range(3)), epsilon, np.full((4, 3), 1 / 3), 2).channel()
+    assert any("candidates" in each for each in convex_channel_upper(n, candidates).assumptions)
+
+
+@pytest.mark.parametrize(("classes", "epsilon"), [(3, 0.2), (6, 0.5), (6, 1.0), (12, 2.0), (12, 0.7)])
+def test_gradients_from_subsets_are_as_small_as_the_appendix_says(classes, epsilon):
+    """No gradients have a larger second moment than the exact one, which is below the Appendix's, for every size."""
+    for size in (None, *range(1, classes)):
+        found = convex_subset_upper(10**6, epsilon, classes, size)
+        d = int(found.size("subset size"))
+        assert size in (None, d)
+        assert size is not None or d == math.ceil(classes / (2 * math.exp(epsilon)))
+        e = math.exp(epsilon)
+        gamma = 1 / (1 + (classes - d) / (d * e))
+        assert found.size("printed second moment") == pytest.approx(
+            2 * (1 + d) / (gamma - (d - gamma) / (classes - 1)) ** 2
+        )
+        assert found.size("second moment") <= found.size("printed second moment")
+        if classes <= 6:
+            moments = [
+                second_moments(SubsetChannel.at(classes, d, epsilon), gradients).max()
+                for gradients in gradient_sets(classes)
+            ]
+            assert max(moments) <= found.size("second moment") * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+def test_directions_have_the_mean_and_length_that_corollary_1_needs(epsilon):
+    """In two dimensions, averaged over a fine circle of directions, what is told has the mean v and the length B."""
+    bound = convex_vector_upper(10**9, epsilon, 2, lipschitz=1.5)
+    length = math.sqrt(bound.size("second moment"))
+    angles = (np.arange(100_000) + 0.5) * 2 * np.pi / 100_000
+    directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    odds = math.exp(epsilon)
+    for v in (np.array([1.5, 0.0]), np.array([-0.3, 0.7])):
+        leaning = (odds - 1) / (odds + 1) * np.linalg.norm(v) / 1.5 * np.sign(directions @ v)
+        assert np.abs(1 + leaning).max() / np.abs(1 - leaning).min() <= odds * (1 + 1e-9)
+        np.testing.assert_allclose((length * leaning[:, None] * directions).mean(axis=0), v, atol=1e-4)
+    # E|U_1| is 1/2 on the sphere in three dimensions
+    assert convex_vector_upper(10**9, epsilon, 3).size("second moment") == pytest.approx(
+        4 * ((odds + 1) / (odds - 1)) ** 2
+    )
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_directions_between_gradients_at_right_angles_are_shorter(classes):
+    """Told from the mean of the gradients on, the second moment is at most what the bound says, and met by some."""
+    epsilon, rng, s = 1.0, np.random.default_rng(2), 0.5
+    coth = (math.e + 1) / (math.e - 1)
+    inverse = {1: 1.0, 2: np.pi / 2, 3: 2.0}[classes - 1]  # one over E|U_1|
+    found = []
+    for shift in (np.zeros(classes), np.full(classes, -s / classes), rng.normal(size=classes)):
+        gradients = shift + s * np.eye(classes)
+        longest = np.linalg.norm(gradients, axis=1).max()
+        centre = gradients.mean(axis=0)
+        square = (s * math.sqrt(1 - 1 / classes) * coth * inverse) ** 2
+        told = (centre**2).sum() + 2 * (gradients - centre) @ centre + square
+        most = convex_vector_upper(10**9, epsilon, classes, lipschitz=longest, right_angled=s).size("second moment")
+        found.append(told.max() / most)
+    assert max(found) <= 1 + 1e-9
+    assert found[0] == pytest.approx(1)
+    hard = math.sqrt(1 - 1 / classes) / 2
+    plain = convex_vector_upper(10**9, epsilon, classes, lipschitz=hard).size("second moment")
+    assert convex_vector_upper(10**9, epsilon, classes, lipschitz=hard, right_angled=0.5).size("second moment") < plain
+
+
+def split(channel_of_labels, c):
+    """The mean over signs of ``sum_i KL_i``: what one released label tells of the signs of the hard laws."""
+    k = len(channel_of_labels)
+    total = 0.0
+    for signs in itertools.product((-1, 1), repeat=k // 2):
+        law = (1 + c * np.repeat(signs, 2) * np.tile((1, -1), k // 2)) / k
+        here = law @ channel_of_labels
+        for i in range(k // 2):
+            turned = law.copy()
+            turned[2 * i : 2 * i + 2] = law[2 * i : 2 * i + 2][::-1]
+            total += (here * np.log(here / (turned @ channel_of_labels))).sum()
+    return total / 2 ** (k // 2)
+
+
+def private_channels(k, epsilon, rng):
+    """Channels of that epsilon: at random, response, subsets, bits, and those whose outcomes split pairs of classes."""
+    e = math.exp(epsilon)
+    for _ in range(5):
+        drawn = rng.uniform(1, e, size=(k, 5)) * rng.uniform(size=5)
+        drawn /= drawn.sum(axis=1).max() * (1 + 1e-12)
+        # what is left of each class is an outcome too, and within the factor only where it is made so
+        mixed = np.concatenate([drawn / 2, 1 - drawn.sum(axis=1, keepdims=True) / 2], axis=1)
+        if (mixed[:, -1].max() / mixed[:, -1].min()) <= e:
+            yield mixed
+    for d in range(1, k):
+        yield SubsetChannel.at(k, d, epsilon).matrix()
+    yield BitChannel.symmetric(k, epsilon).matrix()
+    for split_pairs in range(1, k // 2 + 1):
+        outcomes = [
+            [1 + (e - 1) * (y // 2 in pairs and y % 2 == side[y // 2]) for y in range(k)]
+            for pairs in itertools.combinations(range(k // 2), split_pairs)
+            for side in itertools.product((0, 1), repeat=k // 2)
+        ]
+        matrix = np.array(outcomes, dtype=float).T
+        yield matrix / matrix.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("k", [2, 4, 6])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5, 5.0])
+def test_no_label_tells_more_of_the_signs_than_the_proof_says(k, epsilon):
+    """Through every channel ``sum_i KL_i`` is at most both bounds of the proof, and some comes close to the first.
+
+    S, which the first is made of, is the largest over all corners of what privacy allows, and over points within.
+    """
+    e, rng = math.exp(epsilon), np.random.default_rng(k)
+    largest = max(j * (k * (e - 1) / (k + j * (e - 1))) ** 2 for j in range(1, k // 2 + 1))
+    points = np.concatenate([np.array(list(itertools.product((1.0, e), repeat=k))), rng.uniform(1, e, size=(2000, k))])
+    found = ((points[:, ::2] - points[:, 1::2]) ** 2).sum(axis=1) / points.mean(axis=1) ** 2
+    assert found.max() == pytest.approx(largest)
+    assert largest <= k * (e - 1) ** 2 / (2 * e) * (1 + 1e-12)
+    told = []
+    for channel in private_channels(k, epsilon, rng):
+        assert np.allclose(channel.sum(axis=1), 1)
+        assert (channel.max(axis=0) <= channel.min(axis=0) * e * (1 + 1e-9)).all()
+        for c in (0.02, 0.3, 0.9):
+            information = split(channel, c)
+            assert information <= min(4 * c**2 * largest / (k**2 * (1 - c)), 2 * c * math.atanh(c)) * (1 + 1e-9)
+            assert 2 * c * math.atanh(c) <= 2 * c**2 / (1 - c**2)
+            told.append(information / (4 * c**2 * largest / k**2))
+    assert max(told) > 0.45  # the chi-squared divergence is twice that of Kullback and Leibler between near laws
+
+
+def test_parameters_that_miss_signs_are_off_by_what_the_proof_says():
+    """``<u, b> <= sqrt(1 - H/(K/2))`` for all u in the unit ball, H the signs that u has wrong."""
+    rng = np.random.default_rng(1)
+    for k in (2, 4, 8):
+        for _ in range(300):
+            signs = rng.choice((-1, 1), size=k // 2)
+            b = np.repeat(signs, 2) * np.tile((1, -1), k // 2) / math.sqrt(k)
+            u = rng.normal(size=k) + 4 * b * rng.uniform()
+            u /= np.linalg.norm(u)
+            wrong = np.count_nonzero((u[::2] - u[1::2]) * signs <= 0)
+            assert u @ b <= math.sqrt(1 - wrong / (k / 2)) + 1e-12
+
+
+def best_excess(protocol, n, k, c):
+    """The least mean excess over all signs, of the best parameters for what n labels release; R and L are 1.
+
+    The protocol gives the channel of the next label, from the outcomes so far.
+    """
+    signs = np.array(list(itertools.product((-1, 1), repeat=k // 2)))
+    b = np.repeat(signs, 2, axis=1) * np.tile((1, -1), k // 2) / math.sqrt(k)
+    laws = (1 + c * b * math.sqrt(k)) / k
+    states = [((), np.full(len(signs), 1 / len(signs)))]
+    for _ in range(n):
+        states = [
+            ((*seen, z), joint * (laws @ matrix[:, z]))
+            for seen, joint in states
+            for matrix in [protocol(seen)]
+            for z in range(matrix.shape[1])
+        ]
+    aligned = sum(np.linalg.norm(joint @ b) for _, joint in states)
+    return c / (2 * math.sqrt(k - 1)) * (1 - aligned)
+
+
+@pytest.mark.parametrize(("k", "n"), [(2, 1), (2, 7), (4, 1), (4, 4)])
+@pytest.mark.parametrize("epsilon", [0.5, 1.5, 4.0])
+def test_no_protocol_is_below_the_limit(k, n, epsilon):
+    """The best parameters from response, from subsets and from channels that follow earlier outcomes are above it."""
+    limit = convex_sequential_lower(n, epsilon, k)
+    width, c = int(limit.size("classes")), limit.size("shift")
+    response = ResponseChannel.at(width, epsilon).matrix()
+    pairs = SubsetChannel.at(width, width // 2, epsilon).matrix()
+    protocols = (lambda _: response, lambda _: pairs, lambda seen: pairs if sum(seen) % 2 else response)
+    excess = min(best_excess(protocol, n, width, c) for protocol in protocols)
+    assert excess / 25 < limit.value <= excess
+    assert 0 < limit.value <= convex_local_upper(n, epsilon, k).value
+
+
+@pytest.mark.parametrize("k", [2, 4, 10, 100, 1000])
+def test_the_limit_has_the_constant_that_is_claimed(k):
+    """At least 1/64 of theorem 2's root from the stated number of rows on, and scaled by R L; odd K lose one class."""
+    for epsilon, more in itertools.product((0.01, 0.3, 1.0, 2.0, 4.0, 9.0), (1, 2, 50, 10**6)):
+        e = math.exp(epsilon)
+        n = max(1, math.ceil(more * k**2 * e / (4 * (e - 1) ** 2)))
+        found = convex_sequential_lower(n, epsilon, k).value
+        assert found >= math.sqrt(k * e / ((e - 1) ** 2 * n)) / 64
+        assert convex_sequential_lower(n, epsilon, k, 2.0, 3.0).value == pytest.approx(6 * found)
+        assert convex_sequential_lower(n, epsilon, k + 1).value == found
+    assert convex_sequential_lower(1, 1e-3, k).value > 0.01
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10, 1000])
+def test_regimes_have_the_orders_of_the_papers(classes):
+    """What is proven from both sides is within 85 of each other everywhere, and on either side of theorem 1's order."""
+    found = {epsilon: convex_rate(epsilon, classes) for epsilon in (0.05, 0.5, 1.0, 1.5, 2.5, 4.0, 6.0, 10.0)}
+    for epsilon, rate in found.items():
+        assert rate.regime == ("high" if epsilon <= 1 else "medium" if epsilon <= math.log(classes) else "low")
+        order = {"high": math.sqrt(classes) / epsilon, "medium": math.sqrt(classes / math.exp(epsilon)), "low": 1.0}
+        assert rate.needed < rate.reached < 85 * rate.needed
+        assert 0.7 < order[rate.regime] / rate.subset < 1.6
+        assert rate.subset / 43 < rate.needed < rate.subset < rate.reached * (1 + 1e-9) < 2.3 * rate.subset
+        assert rate.subset <= 1.2 * min(rate.response, rate.vector)
+        channel = gradient_response(Classes(range(classes)), epsilon).channel()
+        assert rate.reached == pytest.approx(convex_channel_upper(10**12, channel).value * 1e6)
+    if classes == 1000:
+        assert found[0.5].response / found[0.5].reached > 12
+        assert found[6.0].vector / found[6.0].reached > 9
+
+
 @pytest.mark.parametrize(
     ("make", "error"),
     [
@@ -161,6 +391,11 @@ def test_the_generalization_bound_holds_where_the_printed_one_fails():
         (lambda: convex_local_upper(10, 1.0, 1), InputError),
         (lambda: convex_local_upper(10, 1.0, 3, diameter=0.0), InputError),
         (lambda: prior_generalization(10, 1.0, 3, -1.0), InputError),
+        (lambda: convex_sequential_lower(10, 0.0, 3), EpsilonError),
+        (lambda: convex_subset_upper(10, 1.0, 3, size=3), InputError),
+        (lambda: convex_vector_upper(10, 1.0, 3, right_angled=0.0), InputError),
+        (lambda: convex_channel_upper(10, ResponseChannel.at(3, 1.0), right_angled=math.inf), InputError),
+        (lambda: convex_rate(1.0, 1), InputError),
     ],
 )
 def test_numbers_outside_the_theorems(make, error):

@@ -9,6 +9,7 @@ from labeldp.bounds._classification_limits import (
     rows_to_name,
 )
 from labeldp.bounds._cluster_limits import cluster_precision, cluster_response_risk, cluster_risk, peer_risk
+from labeldp.bounds._convex_descent import convex_channel_upper, convex_subset_upper, convex_vector_upper
 from labeldp.bounds._convex_limits import (
     convex_candidates_upper,
     convex_empirical_lower,
@@ -19,6 +20,8 @@ from labeldp.bounds._convex_limits import (
     convex_response_upper,
     prior_generalization,
 )
+from labeldp.bounds._convex_lower import convex_sequential_lower
+from labeldp.bounds._convex_rates import ConvexRate, convex_rate
 from labeldp.bounds._effective_dimension import EffectiveDimension, effective_dimension
 from labeldp.bounds._feature_limits import attack_limit, features_divergence, label_divergence_lower
 from labeldp.bounds._forecast import Forecast, Goal, Prospect, forecast
@@ -39,6 +42,7 @@ from labeldp.bounds._regularity import Regularity
 __all__ = [
     "EPSILONS",
     "Bound",
+    "ConvexRate",
     "EffectiveDimension",
     "Forecast",
     "Goal",
@@ -59,12 +63,17 @@ __all__ = [
     "cluster_response_risk",
     "cluster_risk",
     "convex_candidates_upper",
+    "convex_channel_upper",
     "convex_empirical_lower",
     "convex_gaussian_upper",
     "convex_local_lower",
     "convex_local_upper",
     "convex_population_lower",
+    "convex_rate",
     "convex_response_upper",
+    "convex_sequential_lower",
+    "convex_subset_upper",
+    "convex_vector_upper",
     "effective_dimension",
     "features_divergence",
     "forecast",
