@@ -30,6 +30,7 @@ EXPORTED = [
     "Interval",
     "LabelMoments",
     "NoisyArgmax",
+    "NoisyGradients",
     "NoisyHistogram",
     "NoisyMean",
     "NoisyQuantile",

@@ -77,6 +77,20 @@ class TapeWords(Words):
         return self._tape[np.arange(start, start + count) % self._tape.size]
 
 
+class WatchedWords(Words):
+    """The words of another stream; and whether any were taken: before that, nothing random was drawn."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self.private = words.private
+        self.taken = False
+
+    def block(self, start: int, count: int) -> UInt64[np.ndarray, "count"]:
+        """The words ``start .. start + count - 1`` of the other stream."""
+        self.taken = self.taken or count > 0
+        return self._words.block(start, count)
+
+
 def identifier() -> str:
     """A random name for a release: 128 bits in hexadecimal, which say nothing about what was released."""
     return os.urandom(16).hex()

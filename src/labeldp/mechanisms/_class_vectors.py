@@ -101,7 +101,8 @@ class AnyVectors(ClassVectors):
 
     def direction(self, normals: Float[np.ndarray, "r"]) -> tuple[Float[np.ndarray, "r"], int]:
         _, sizes, basis = np.linalg.svd(self.off, full_matrices=False)
-        dimension = int(np.count_nonzero(sizes > sizes[0] * max(self.off.shape) * np.finfo(np.float64).eps))
+        least = float(sizes[0]) * max(self.off.shape) * np.finfo(np.float64).eps
+        dimension = min(len(self.vectors) - 1, int(np.count_nonzero(sizes > least)))  # about a mean, they sum to zero
         return _unit(normals[:dimension] @ basis[:dimension]), dimension
 
     def along(self, direction: Float[np.ndarray, "r"]) -> Float[np.ndarray, "k"]:

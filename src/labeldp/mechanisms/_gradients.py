@@ -34,7 +34,7 @@ _REACH_SQUARED = _REACH**2
 _FINE = 1 << 26
 #: Shares of a weight are cut down to multiples of one over this.
 _SHARES = 1 << 53
-_LARGEST_DIMENSION = 1 << 24
+_LARGEST_DIMENSION = 1 << 20
 _LARGEST_ROWS = 1 << 31
 #: Noise is drawn for about so many entries at a time, from a part of the stream of its own.
 _AT_ONCE = 1 << 16
@@ -218,10 +218,10 @@ def promise_of_gradients(law: Mapping[str, Any]) -> Guarantee:
         ValueError: They are not those of noisy gradients.
     """
     noise: GradientLaw
-    if "deviation" in law:
+    if {"deviation", "delta"} <= law.keys():
         noise = _Gaussian(int(law["deviation"]), float(law["delta"]), int(law["labels_of_a_unit"]))
     else:
-        noise = _OneBit(BitNoise(int(law["least"]), int(law["labels_of_a_unit"])))
+        noise = _OneBit(BitNoise(int(law.get("least", 0)), int(law["labels_of_a_unit"])))
     written = {"kind": NoisyGradients.name, "dimension": law["dimension"], **noise.written}
     if dict(law) != written or not 1 <= int(law["dimension"]) <= _LARGEST_DIMENSION:
         raise ValueError("expected the integers of noisy gradients each in its one form, found others")

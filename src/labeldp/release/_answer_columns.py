@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from labeldp.mechanisms import (
     ExchangedLabels,
     LabelMoments,
     NoisyArgmax,
+    NoisyGradients,
     NoisyHistogram,
     NoisyMean,
     NoisyQuantile,
@@ -58,11 +60,23 @@ def form_of(law: Mapping[str, Any]) -> Form:
     """
     if law.get("kind") not in _FORMS:
         raise VerificationError("expected the answer to a query that is known here, found another; upgrade labeldp")
-    return _FORMS[law["kind"]]
+    form = _FORMS[law["kind"]]
+    return dataclasses.replace(form, names=_for_each_entry(int(law["dimension"]))) if "dimension" in law else form
 
 
 def _for_each_class(label: str, space: LabelSpace) -> list[str]:
     return [f"{label}_{point}" for point in space.points]
+
+
+def _for_each_entry(dimension: int) -> Callable[[str, LabelSpace], list[str]]:
+    """Names of the entries of a vector: by class if it has one for each, else by number from 1 on."""
+
+    def names(label: str, space: LabelSpace) -> list[str]:
+        if dimension == space.size:
+            return _for_each_class(label, space)
+        return [f"{label}_{number}" for number in range(1, dimension + 1)]
+
+    return names
 
 
 def _released(label: str, _: LabelSpace) -> list[str]:
@@ -128,6 +142,7 @@ _FORMS: Mapping[str, Form] = MappingProxyType(
     {
         NoisyHistogram.name: _FOR_EACH_CLASS,
         LabelMoments.name: _FOR_EACH_CLASS,
+        NoisyGradients.name: Form(_for_each_class, _numbers, _columns_read, by_row=True),
         NoisyArgmax.name: Form(_released, _classes, _classes_read),
         NoisyMean.name: Form(lambda label, _: [f"{label}_mean"], _numbers, _reals_read, fits=_inside),
         NoisyQuantile.name: Form(lambda label, _: [f"{label}_quantile"], _numbers, _reals_read, fits=_points),

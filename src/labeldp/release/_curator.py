@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
 
-from labeldp._words import SecureWords, Words, identifier
+from labeldp._words import SecureWords, WatchedWords, Words, identifier
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms import Query, Randomizer, draw, expectation, grouped, per_unit, unit_sizes
 from labeldp.privacy import (
@@ -59,7 +59,8 @@ class Curator:
             are known, and neither are they where one identity differs or is elsewhere.
 
     Guarantee:
-        * Every draw from a label was charged before it was made; a request beyond the budget draws nothing.
+        * Every draw from a label was charged before it was made; a request beyond the budget draws nothing. Where a
+          request fails, its charge is void if no random word was taken, and stays if one was.
         * With ``units``, epsilon is that of all labels of one unit together.
 
     Example:
@@ -190,8 +191,9 @@ class Curator:
         channel = self._channel(randomizer, index)
         guarantee = Guarantee(channel.epsilon, unit=self._unit_name)
         entry = self._entry(randomizer.name, guarantee, randomizer.epsilon, index)
-        with self._ledger.charged(entry, self._budget):
-            codes = draw(channel, self._codes[index], words)
+        watched = WatchedWords(words)
+        with self._ledger.charged(entry, self._budget, lambda: watched.taken):
+            codes = draw(channel, self._codes[index], watched)
         charge = Draw.of(randomizer.name, channel, entry.rows, guarantee)
         certificate = Certificate(
             entry.identifier,
@@ -217,8 +219,9 @@ class Curator:
         most = 1 if self._unit is None else int(np.unique(self._unit[places], return_counts=True)[1].max(initial=1))
         guarantee = dataclasses.replace(query.promise(most), unit=self._unit_name)
         entry = self._entry(query.name, guarantee, whole or query.asked(most), places)
-        with self._ledger.charged(entry, self._budget):
-            value = query.answer(codes, most, words)
+        watched = WatchedWords(words)
+        with self._ledger.charged(entry, self._budget, lambda: watched.taken):
+            value = query.answer(codes, most, watched)
         certificate = Certificate(
             entry.identifier,
             self._name,

@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -134,8 +134,14 @@ class Ledger:
         return list(found.values())
 
     @contextmanager
-    def charged(self, entry: Entry, budget: Budget | None) -> Iterator[None]:
+    def charged(self, entry: Entry, budget: Budget | None, drew: Callable[[], bool] = lambda: False) -> Iterator[None]:
         """Record a charge, then let the caller draw; afterwards the charge stands or, if nothing left, is void.
+
+        Args:
+            entry: The charge.
+            budget: The most that may be spent, or None for the budget that is in force.
+            drew: Whether anything was drawn, which is asked where the caller failed and nothing goes to a folder. Then
+                nobody can tell who has seen it, such as who was told half of an answer, and the charge stays.
 
         Raises:
             BudgetError: The charge would exceed the budget; nothing was recorded.
@@ -148,8 +154,8 @@ class Ledger:
                 yield
             except BaseException:
                 if os.getpid() == self._process and any(e.identifier == entry.identifier for e in self.entries()):
-                    fate = fate_of(Path(entry.output), entry.identifier) if entry.output else "never left"
-                    self._settled(entry, fate)
+                    in_memory: Fate = "unknown" if drew() else "never left"
+                    self._settled(entry, fate_of(Path(entry.output), entry.identifier) if entry.output else in_memory)
                 raise
             self._append(entry.identifier, "released")
 
