@@ -90,14 +90,16 @@ def _slope(loss, width, score, weights, points):
 
 
 @njit(cache=True, nogil=True)
-def descend(block, loss, width, weights, points, rates, shares, pace, radius, box, l2, core, rest, state):
-    """One step for each row of a block of rows.
+def descend(rows, part, loss, width, weights, points, rates, shares, pace, radius, box, l2, core, rest, state):
+    """One step for each row of a part of the rows.
 
     Args:
-        block: The rows: ``indptr``, ``indices`` and ``data`` of a CSR matrix, and whether each ends with a 1.
+        rows: All of them: ``indptr``, ``indices`` and ``data`` of a CSR matrix, and whether each row ends with a 1. No
+            indices are those of a dense matrix.
+        part: Numbers of rows, in the order in which they are taken.
         loss: The number of the loss.
         width: Where the Huber loss turns.
-        weights: The unbiased vector of each row, shape (n, k).
+        weights: The unbiased vector of each row of the part, shape (m, k).
         points: What the label may be, shape (k,) on the scale of the scores; for losses of real labels.
         rates: The length of each step, where ``pace`` is 0.
         shares: The weight of the point before each step in the mean.
@@ -109,17 +111,20 @@ def descend(block, loss, width, weights, points, rates, shares, pace, radius, bo
         rest: See above.
         state: Scale, weight, squared length of the parameters, sum of squared gradients.
     """
-    indptr, indices, data, ones = block
-    last, outputs = core.shape[0] - 1, core.shape[1]
+    indptr, indices, data, ones = rows
+    last, outputs, sparse = core.shape[0] - 1, core.shape[1], indices.size > 0
     scores, found = np.empty(outputs), np.empty(outputs)
-    for i in range(indptr.size - 1):
+    for i in range(part.size):
+        low, high = indptr[part[i]], indptr[part[i] + 1]
         length = 1.0 if ones else 0.0
         for j in range(outputs):
             scores[j] = core[last, j] if ones else 0.0
-        for at in range(indptr[i], indptr[i + 1]):
-            length += data[at] * data[at]
-            for j in range(outputs):
-                scores[j] += data[at] * core[indices[at], j]
+        for at in range(low, high):
+            value, column = data[at], indices[at] if sparse else at - low
+            if value != 0.0:
+                length += value * value
+                for j in range(outputs):
+                    scores[j] += value * core[column, j]
         for j in range(outputs):
             scores[j] *= state[SCALE]
         pull(loss, width, scores, weights[i], points, found)
@@ -134,7 +139,13 @@ def descend(block, loss, width, weights, points, rates, shares, pace, radius, bo
             rate = pace / np.sqrt(state[GRADIENTS]) if state[GRADIENTS] > 0.0 else 0.0
         kept = 1.0 - rate * l2
         _shrink(kept, core, rest, state)
-        _step(block, i, rate / state[SCALE], box, found, core, rest, state[WEIGHT])
+        step = rate / state[SCALE]
+        for at in range(low, high):
+            if data[at] != 0.0:
+                column = indices[at] if sparse else at - low
+                _move(core[column], rest[column], step * data[at], box, found, state[WEIGHT])
+        if ones:
+            _move(core[last], rest[last], step, box, found, state[WEIGHT])
         state[SQUARED] = max(kept * (kept * state[SQUARED] - 2.0 * rate * along) + rate * rate * steep * length, 0.0)
         if radius > 0.0 and state[SQUARED] > radius * radius:
             _shrink(radius / np.sqrt(state[SQUARED]), core, rest, state)
@@ -154,17 +165,8 @@ def _shrink(factor, core, rest, state):
 
 
 @njit(cache=True, nogil=True)
-def _step(block, i, step, box, found, core, rest, weight):
-    """Move the core by a row's features times what pulls, cut off at the box, and keep the sum as it was."""
-    indptr, indices, data, ones = block
-    for at in range(indptr[i], indptr[i + 1]):
-        _move(core[indices[at]], rest[indices[at]], step * data[at], box, found, weight)
-    if ones:
-        _move(core[-1], rest[-1], step, box, found, weight)
-
-
-@njit(cache=True, nogil=True)
 def _move(core, rest, step, box, found, weight):
+    """Move a row of the core against what pulls, cut off at the box, and keep the sum as it was."""
     for j in range(found.size):
         moved = core[j] - step * found[j]
         if box > 0.0:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning._convex_losses import CustomLoss, Loss, SoftmaxLoss, SquaredLoss, loss_of
-from labeldp.learning._descent import Descent, FewRowsWarning, Setting, check_rows, steps_of
+from labeldp.learning._descent import Descent, FewRowsWarning, Rows, Setting, check_rows, steps_of
 from labeldp.learning._fitting import softmax
 from labeldp.learning._number_learners import NumberRegressor
 from labeldp.learning._regions import Ball, Everywhere, Region
@@ -32,9 +30,8 @@ from labeldp.release import Release
 #: Unbiased vectors of so many entries are written out at a time.
 _ENTRIES_PER_BLOCK = 1 << 20
 
-#: Largest scores that the region of ``"auto"`` allows a row of usual length: from the strictest, and the usual one.
-_LARGEST = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-_USUAL = 10.0
+#: Balls of ``"auto"``, relative to the usual one, from the smallest.
+_SHARES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _FOLDS = 5
 
 _ENDS = np.array([-1.0, 1.0])
@@ -90,6 +87,9 @@ class Targets:
 class ConvexLearner(BaseEstimator):
     """Descent, for classes and for real labels: what both learners share."""
 
+    #: What scores are usually as large as, at most.
+    _usual_score: ClassVar[float]
+
     loss: Any
     region: Any
     steps: Any
@@ -117,17 +117,21 @@ class ConvexLearner(BaseEstimator):
     def _keep(self, space: LabelSpace) -> None:
         """Remember what labels may be."""
 
+    @abstractmethod
+    def _knows(self, space: LabelSpace) -> bool:
+        """Whether it is what was remembered."""
+
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Descend over all rows of features of shape (n, d), dense or sparse, and a release of n rows."""
         release = released(y)
         passes = _checks.whole(self.passes, "passes", 1, 1 << 20)
-        features = self._rows(X, len(release), reset=True)
-        targets, loss = self._targets(release), self._loss()
+        features = self._features(X, len(release), reset=True)
+        rows, targets, loss = Rows.of(features, self.fit_intercept), self._targets(release), self._loss()
         self._keep(release.space)
-        self.region_ = self._region(loss, targets, features)
-        self._say(loss, targets.pull, features.shape[0])
-        self._descent = self._begun(loss, targets.pull, features, self.region_, features.shape[0] * passes)
-        self._run(self._descent, targets, features, np.arange(features.shape[0]), passes)
+        self.region_ = self._region(loss, targets, features, rows)
+        self._say(loss, targets.pull, len(release))
+        self._descent = self._begun(loss, targets.pull, rows, self.region_, len(release) * passes)
+        self._run(self._descent, targets, rows, np.arange(len(release)), passes)
         return self._finished()
 
     def partial_fit(self, X: Any, y: Release) -> Self:  # noqa: N803
@@ -137,19 +141,18 @@ class ConvexLearner(BaseEstimator):
         """
         release = released(y)
         first = not hasattr(self, "_descent")
-        features = self._rows(X, len(release), reset=first)
+        rows = Rows.of(self._features(X, len(release), reset=first), self.fit_intercept)
         targets, loss = self._targets(release), self._loss()
         if first:
             self._keep(release.space)
-            self.region_ = self._usual(features) if self.region == "auto" else self._declared(self.region)
-            self._descent = self._begun(loss, targets.pull, features, self.region_, None)
-            self._space = release.space
-        elif release.space != self._space:
+            self.region_ = self._usual(rows) if self.region == "auto" else self._declared(self.region)
+            self._descent = self._begun(loss, targets.pull, rows, self.region_, None)
+        elif not self._knows(release.space):
             raise InputError("expected a release of the label space of earlier batches, found another")
-        self._run(self._descent, targets, features, np.arange(features.shape[0]), 1)
+        self._run(self._descent, targets, rows, np.arange(len(release)), 1)
         return self._finished()
 
-    def _rows(self, X: Any, labels: int, *, reset: bool) -> Any:  # noqa: N803
+    def _features(self, X: Any, labels: int, *, reset: bool) -> Any:  # noqa: N803
         """Features, checked: as many rows as labels, and none longer than declared."""
         if labels == 0:
             raise InputError("expected at least one row to learn from, found none; an empty stream says nothing")
@@ -157,7 +160,7 @@ class ConvexLearner(BaseEstimator):
         if features.shape[0] != labels:
             raise InputError(f"expected features of {labels} rows, as many as labels, found {features.shape[0]}")
         if self.norm is not None:
-            lengths = np.sqrt(squared_lengths(features))
+            lengths = np.sqrt(Rows.of(features, False).squares)
             row = int(np.argmax(lengths))
             if not (isinstance(self.norm, int | float | np.number) and 0 < self.norm < math.inf):
                 raise InputError(f"expected norm to be a length above 0, found {self.norm!r}")
@@ -175,41 +178,42 @@ class ConvexLearner(BaseEstimator):
             )
         return region
 
-    def _region(self, loss: Loss, targets: Targets, features: Any) -> Region:
+    def _region(self, loss: Loss, targets: Targets, features: Any, rows: Rows) -> Region:
         """The declared region, or the ball that held-out released labels prefer, in doubt the usual one."""
         if self.region != "auto":
             return self._declared(self.region)
-        rows = features.shape[0]
-        if rows < _FOLDS * 2:
-            return self._usual(features)
-        balls = [Ball(largest / _usual_length(features, self.fit_intercept)) for largest in _LARGEST]
+        usual, count = self._usual(rows), len(rows.squares)
+        if count < _FOLDS * 2:
+            return usual
+        balls = [Ball(usual.radius * share) for share in _SHARES]
 
         def judge(fit_on: np.ndarray, held: np.ndarray) -> np.ndarray:
             gains = np.empty((len(balls), len(held)))
             for i, ball in enumerate(balls):
-                descent = self._begun(loss, targets.pull, features, ball, len(fit_on) * self.passes)
-                self._run(descent, targets, features, fit_on, self.passes)
+                descent = self._begun(loss, targets.pull, rows, ball, len(fit_on) * self.passes)
+                self._run(descent, targets, rows, fit_on, self.passes)
                 gains[i] = self._judged(targets, self._scored(features[held], self._point(descent)), held)
             return gains
 
-        radius = best_penalty([ball.radius for ball in balls], self._usual(features).radius, rows, _FOLDS, judge)
-        return Ball(radius)
+        radii = [ball.radius for ball in balls]
+        return Ball(best_penalty(radii, usual.radius, count, _FOLDS, judge))
 
-    def _usual(self, features: Any) -> Ball:
-        return Ball(_USUAL / _usual_length(features, self.fit_intercept))
+    def _usual(self, rows: Rows) -> Ball:
+        """The ball in which a row of usual length has scores of at most the usual size."""
+        length = math.sqrt(float(rows.squares.mean()))
+        return Ball(self._usual_score / length if length > 0 else self._usual_score)
 
-    def _begun(self, loss: Loss, pull: Pull, features: Any, region: Region, rows: int | None) -> Descent:
+    def _begun(self, loss: Loss, pull: Pull, rows: Rows, region: Region, count: int | None) -> Descent:
         """A descent that has made no step; the second moment of a move is that of its pull times the squared length."""
-        k, columns = len(pull.points), features.shape[1]
-        shape = (columns + self.fit_intercept, k if loss.of_classes else 1)
-        lengths = squared_lengths(features) if self.norm is None else np.array([float(self.norm) ** 2])
-        lengths = lengths + self.fit_intercept
-        longest = math.sqrt(float(lengths.max()))
+        k = len(pull.points)
+        shape = (rows.columns, k if loss.of_classes else 1)
+        squares = rows.squares if self.norm is None else np.array([float(self.norm) ** 2 + self.fit_intercept])
+        longest = math.sqrt(float(squares.max()))
         largest = (float(np.linalg.norm(region.start(shape))) + region.reach(shape)) * longest
         steepest = loss.lipschitz(k, largest)
         if isinstance(loss, CustomLoss):
             loss.check(k, largest)
-        self.moment_ = float(lengths.mean()) * (steepest**2 + pull.noise)
+        self.moment_ = float(squares.mean()) * (steepest**2 + pull.noise)
         setting = Setting(
             reach=region.reach(shape),
             lipschitz=steepest * longest,
@@ -218,9 +222,9 @@ class ConvexLearner(BaseEstimator):
             epsilon=pull.epsilon,
             told=pull.told,
             l2=region.l2 if isinstance(region, Everywhere) else 0.0,
-            rows=rows,
+            rows=count,
         )
-        return Descent(loss, region, columns, self.fit_intercept, pull.points, steps_of(self.steps, setting))
+        return Descent(loss, region, rows.columns, pull.points, steps_of(self.steps, setting))
 
     def _say(self, loss: Loss, pull: Pull, rows: int) -> None:
         """Refuse, or warn of, too few rows."""
@@ -228,14 +232,15 @@ class ConvexLearner(BaseEstimator):
         if told is not None:
             warnings.warn(told, FewRowsWarning, stacklevel=3)
 
-    def _run(self, descent: Descent, targets: Targets, features: Any, rows: Int[np.ndarray, "m"], passes: int) -> None:
+    def _run(self, descent: Descent, targets: Targets, rows: Rows, part: Int[np.ndarray, "m"], passes: int) -> None:
         """Steps over rows, in an order that has nothing to do with labels."""
         random = np.random.default_rng(self.random_state)
-        step = max(1, _ENTRIES_PER_BLOCK // (len(targets.pull.points) + 1))
+        size = max(1, _ENTRIES_PER_BLOCK // len(targets.pull.points))
         for _ in range(passes):
-            order = random.permutation(rows) if self.shuffle else rows
-            for part in _parts(order, step):
-                descent.run(_sparse(features[part]), targets.of_rows(part))
+            order = random.permutation(part) if self.shuffle else part
+            for low in range(0, len(order), size):
+                block = order[low : low + size]
+                descent.run(rows, block, targets.of_rows(block))
 
     def _point(self, descent: Descent) -> Float[np.ndarray, "p s"]:
         return descent.mean if self.average else descent.last
@@ -316,6 +321,8 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
         ['no', 'yes']
     """
 
+    _usual_score = 10.0
+
     def __init__(
         self,
         loss: str | Loss = "softmax",
@@ -378,6 +385,9 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
     def _keep(self, space: LabelSpace) -> None:
         self.classes_ = np.array(space.points)
 
+    def _knows(self, space: LabelSpace) -> bool:
+        return np.array_equal(np.array(space.points), self.classes_)
+
 
 class ConvexRegressor(ConvexLearner, NumberRegressor):
     """A linear model of real labels by projected stochastic gradient descent on released labels, each without bias.
@@ -420,6 +430,8 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
         >>> bool(abs(model.predict([[1.0]])[0] - 8) < 1.5)
         True
     """
+
+    _usual_score = 1.0
 
     def __init__(
         self,
@@ -468,6 +480,11 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
     def _keep(self, space: LabelSpace) -> None:
         self.range_ = (float(space.points[0]), float(space.points[-1]))
 
+    def _knows(self, space: LabelSpace) -> bool:
+        of_numbers = isinstance(self._loss(), SquaredLoss)
+        sizes = {space.size, space.size if of_numbers else len(self._descent.points)}
+        return len(sizes) == 1 and (float(space.points[0]), float(space.points[-1])) == self.range_
+
 
 def class_targets(release: Release, loss: Loss, points: Float[np.ndarray, "k"], project: bool) -> Targets:
     """Unbiased vectors over all labels, and their noise for a loss.
@@ -508,26 +525,3 @@ def _number_noise(release: Release, numbers: Float[np.ndarray, "n"]) -> float:
         return float(np.abs(numbers).max() + 1.0) ** 2
     steps = 2.0 / (release.space.size - 1)
     return max(float(law.variance.max()) for law in release.channel.number_laws()) * steps**2
-
-
-def squared_lengths(features: Any) -> Float[np.ndarray, "n"]:
-    """The squared length of each row."""
-    if issparse(features):
-        return np.asarray(features.multiply(features).sum(axis=1), dtype=np.float64).ravel()
-    return np.asarray(np.einsum("ij,ij->i", features, features))
-
-
-def _usual_length(features: Any, intercept: bool) -> float:
-    """The root of the mean squared length of rows; 1 where they are all empty."""
-    mean = float(squared_lengths(features).mean()) + intercept
-    return math.sqrt(mean) if mean > 0 else 1.0
-
-
-def _sparse(rows: Any) -> Any:
-    """Rows as a CSR matrix with 64-bit floats."""
-    return rows if issparse(rows) else csr_array(rows)
-
-
-def _parts(order: Int[np.ndarray, "n"], step: int) -> Iterator[Int[np.ndarray, "m"]]:
-    for low in range(0, len(order), step):
-        yield order[low : low + step]

@@ -19,10 +19,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from scipy.sparse import issparse
 
 from labeldp.errors import InputError
 from labeldp.learning._convex_losses import Loss
@@ -30,8 +31,6 @@ from labeldp.learning._regions import Ball, Box, Everywhere, Region
 
 #: With fewer rows than this share of what a useful bound takes, all steps together lead nowhere.
 _LOST = 1e-4
-
-Rate = Callable[[Float[np.ndarray, "m"]], Float[np.ndarray, "m"]]
 
 
 @dataclass(frozen=True)
@@ -64,29 +63,37 @@ class Steps:
     """How long steps are, and how much each point counts in the mean.
 
     Attributes:
-        rate: Lengths of the steps with these numbers, from 1.
+        length: Step t is ``length / (t + shift) ** decay`` long.
+        decay: See there.
+        shift: See there.
         pace: If above 0, steps are this over the root of the sum of squared moves so far instead.
         growing: Whether the point before step t counts t times, and not once.
     """
 
-    rate: Rate
+    length: float
+    decay: float = 0.0
+    shift: float = 0.0
     pace: float = 0.0
     growing: bool = False
+
+    def rate(self, numbers: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+        """Lengths of the steps with these numbers, from 1."""
+        return np.asarray(self.length / (numbers + self.shift) ** self.decay)
 
 
 def _by_bound(setting: Setting) -> Steps:
     if setting.l2 > 0:
-        return Steps(lambda t: 2.0 / (setting.l2 * (t + 1.0)), growing=True)
+        return Steps(2.0 / setting.l2, decay=1.0, shift=1.0, growing=True)
     length = setting.reach / math.sqrt(setting.moment)
     if setting.rows is None:
-        return Steps(lambda t: math.sqrt(2.0) * length / np.sqrt(t))
-    return _constant(length / math.sqrt(setting.rows))
+        return Steps(math.sqrt(2.0) * length, decay=0.5)
+    return Steps(length / math.sqrt(setting.rows))
 
 
 def _adaptive(setting: Setting) -> Steps:
     if setting.l2 > 0:
         return _by_bound(setting)
-    return Steps(np.zeros_like, pace=math.sqrt(2.0) * setting.reach)
+    return Steps(0.0, pace=math.sqrt(2.0) * setting.reach)
 
 
 def _as_chua(setting: Setting) -> Steps:
@@ -94,7 +101,7 @@ def _as_chua(setting: Setting) -> Steps:
     if setting.rows is None:
         raise InputError("expected all rows at once for the steps of Chua et al., found a stream; use steps='bound'")
     spread = 2 * setting.rows * (1 + setting.labels * math.exp(-setting.epsilon))
-    return _constant(2 * setting.reach / setting.lipschitz * -math.expm1(-setting.epsilon) / math.sqrt(spread))
+    return Steps(2 * setting.reach / setting.lipschitz * -math.expm1(-setting.epsilon) / math.sqrt(spread))
 
 
 def _as_ghazi(setting: Setting) -> Steps:
@@ -104,11 +111,7 @@ def _as_ghazi(setting: Setting) -> Steps:
     """
     moment = 6 * setting.labels * setting.lipschitz / setting.epsilon
     first = 2 * setting.reach / (math.sqrt(setting.moment) if setting.told else moment)
-    return Steps(lambda t: first / np.sqrt(t))
-
-
-def _constant(rate: float) -> Steps:
-    return Steps(lambda t: np.full_like(t, rate))
+    return Steps(first, decay=0.5)
 
 
 #: How long steps are, by name.
@@ -126,7 +129,7 @@ def steps_of(steps: object, setting: Setting) -> Steps:
         InputError: There is no such name, a length is not above 0, or the name is for another setting.
     """
     if isinstance(steps, int | float | np.number) and not isinstance(steps, bool) and 0 < steps < math.inf:
-        return _constant(float(steps))
+        return Steps(float(steps))
     if not isinstance(steps, str) or steps not in STEPS:
         raise InputError(f"expected steps among {', '.join(STEPS)}, or a length above 0, found {steps!r}")
     if steps in _OF_PAPERS and not (math.isfinite(setting.epsilon) and math.isfinite(setting.reach)):
@@ -134,6 +137,46 @@ def steps_of(steps: object, setting: Setting) -> Steps:
             f"expected private labels and a bounded region for the steps of {steps}, found others; use steps='bound'"
         )
     return STEPS[steps](setting)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of features, as they are, with a 1 at the end of each if there are intercepts.
+
+    Attributes:
+        indptr: Where each row begins in ``data``, and where the last ends.
+        indices: The column of each entry; none where rows are dense.
+        data: The entries.
+        ones: Whether each row ends with a 1.
+        columns: Entries of a row, the 1 among them.
+        squares: The squared length of each row, its 1 among it.
+    """
+
+    indptr: Int[np.ndarray, "n+1"]
+    indices: Int[np.ndarray, "m"]
+    data: Float[np.ndarray, "m"]
+    ones: bool
+    columns: int
+    squares: Float[np.ndarray, "n"]
+
+    @classmethod
+    def of(cls, features: Any, ones: bool) -> Self:
+        """The rows of an array or a CSR matrix of floats, shape (n, d), which are not copied."""
+        n, d = features.shape
+        if issparse(features):
+            squares = np.ravel(features.multiply(features).sum(axis=1)) + float(ones)
+            return cls(features.indptr, features.indices, features.data, ones, d + ones, squares)
+        starts, squares = d * np.arange(n + 1), np.einsum("ij,ij->i", features, features) + float(ones)
+        return cls(starts, np.empty(0, dtype=np.int32), np.ravel(features), ones, d + ones, squares)
+
+    def row(self, number: int) -> Float[np.ndarray, "p"]:
+        """A row, written out."""
+        own = slice(self.indptr[number], self.indptr[number + 1])
+        found = np.zeros(self.columns)
+        found[self.indices[own] if self.indices.size else slice(self.columns - self.ones)] = self.data[own]
+        if self.ones:
+            found[-1] = 1.0
+        return found
 
 
 class Descent:
@@ -146,17 +189,14 @@ class Descent:
     Args:
         loss: The loss of a row.
         region: Where parameters stay.
-        columns: Entries of a row, without the 1.
-        intercept: Whether a 1 is put at the end of each row.
+        columns: Entries of a row.
         points: What labels may be, on the scale of the scores.
         steps: How long steps are.
     """
 
-    def __init__(
-        self, loss: Loss, region: Region, columns: int, intercept: bool, points: Float[np.ndarray, "k"], steps: Steps
-    ) -> None:
-        self.loss, self.region, self.points, self.intercept, self.steps = loss, region, points, intercept, steps
-        self.core = np.array(region.start((columns + intercept, len(points) if loss.of_classes else 1)))
+    def __init__(self, loss: Loss, region: Region, columns: int, points: Float[np.ndarray, "k"], steps: Steps) -> None:
+        self.loss, self.region, self.points, self.steps = loss, region, points, steps
+        self.core = np.array(region.start((columns, len(points) if loss.of_classes else 1)))
         self.rest = np.zeros_like(self.core)
         self.state = np.array([1.0, 0.0, float(np.vdot(self.core, self.core)), 0.0])
         self.done, self.counted = 0, 0.0
@@ -176,24 +216,26 @@ class Descent:
         """Whether the loop is compiled for this loss and region."""
         return self.loss.number >= 0 and type(self.region) in (Ball, Box, Everywhere)
 
-    def run(self, rows: Any, weights: Float[np.ndarray, "m k"]) -> None:
-        """One step for each row.
+    def run(self, rows: Rows, part: Int[np.ndarray, "m"], weights: Float[np.ndarray, "m k"]) -> None:
+        """One step for each of some rows.
 
         Args:
-            rows: A CSR matrix of floats, shape (m, columns).
-            weights: The unbiased vector of each row's released label.
+            rows: All rows.
+            part: Numbers of rows, in the order in which they are taken.
+            weights: The unbiased vector of each one's released label.
         """
         if not self.compiled:
-            for i in range(rows.shape[0]):
-                row = self.dense(rows[[i]].toarray()[0])
-                self.move(row, weights[i] @ self.loss.gradients(row @ self.core, self.points))
+            for number, vector in zip(part, weights, strict=True):
+                row = rows.row(number)
+                self.move(row, vector @ self.loss.gradients(row @ self.core, self.points))
             return
         from labeldp.learning._convex_kernels import descend  # noqa: PLC0415 (the compiler loads at the first fit)
 
-        rates, shares = self._next(rows.shape[0])
+        rates, shares = self._next(len(part))
         region = self.region
         descend(
-            (rows.indptr, rows.indices, rows.data, self.intercept),
+            (rows.indptr, rows.indices, rows.data, rows.ones),
+            part,
             self.loss.number,
             self.loss.width,
             np.ascontiguousarray(weights, dtype=np.float64),
@@ -209,10 +251,6 @@ class Descent:
             self.state,
         )
         self.state[2] = self.state[0] ** 2 * float(np.vdot(self.core, self.core))  # without what rounding added
-
-    def dense(self, row: Float[np.ndarray, "d"]) -> Float[np.ndarray, "p"]:
-        """A row, with its 1 if there is one."""
-        return np.append(row, 1.0) if self.intercept else row
 
     def move(self, row: Float[np.ndarray, "p"], pull: Float[np.ndarray, "s"]) -> None:
         """One step, for one row and what its label pulls with, without the compiler."""
@@ -234,7 +272,7 @@ class Descent:
         shares = numbers if self.steps.growing else np.ones(count)
         self.done += count
         self.counted += float(shares.sum())
-        return np.asarray(self.steps.rate(numbers), dtype=np.float64), shares
+        return self.steps.rate(numbers), shares
 
 
 class FewRowsWarning(UserWarning):

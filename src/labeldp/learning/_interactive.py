@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning._convex_learners import ConvexLearner, Pull
 from labeldp.learning._convex_losses import CustomLoss, Loss
-from labeldp.learning._descent import Descent
+from labeldp.learning._descent import Descent, Rows
 from labeldp.mechanisms import NoisyGradients, gradient_error
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.release import Curator
@@ -68,7 +68,7 @@ def fit_interactively(
     if model.passes != 1:
         raise InputError(f"expected passes=1, found {model.passes!r}: each label is asked for once")
     loss = model._loss()
-    rows = model._rows(features, len(curator), reset=True)
+    rows = Rows.of(model._features(features, len(curator), reset=True), model.fit_intercept)
     pull = _pull(loss, curator.space, epsilon, delta)
     model._keep(curator.space)
     model.region_ = model._usual(rows) if model.region == "auto" else model._declared(model.region)
@@ -89,14 +89,13 @@ def fit_interactively(
 class _Asker:
     """Asks for the gradient of each row's loss in its scores, and steps along what it is told."""
 
-    def __init__(self, descent: Descent, rows: Any, order: Int[np.ndarray, "n"]) -> None:
+    def __init__(self, descent: Descent, rows: Rows, order: Int[np.ndarray, "n"]) -> None:
         self._descent, self._rows, self._order = descent, rows, order
         self._own = descent.loss.right_angled(len(descent.points))
 
     def ask(self, row: int) -> Float[np.ndarray, "k ..."]:
         """The gradients for all labels; at right angles but for a common part, they are as good as unit vectors."""
-        rows = self._rows[[self._order[row]]]
-        self._row = self._descent.dense(np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)[0])
+        self._row = self._rows.row(self._order[row])
         self._gradients = self._descent.loss.gradients(self._row @ self._descent.core, self._descent.points)
         return self._gradients if self._own is None else np.ones(len(self._gradients))
 
