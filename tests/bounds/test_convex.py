@@ -350,6 +350,23 @@ def test_no_protocol_is_below_the_limit(k, n, epsilon):
     assert 0 < limit.value <= convex_local_upper(n, epsilon, k).value
 
 
+@pytest.mark.parametrize("n", [1, 30, 10**4, 10**9])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 3.0, 12.0])
+def test_the_limit_rests_on_a_shift_that_labels_hide(n, epsilon):
+    """From the value and the shift c that it was computed at follows t, and n labels tell no more than t allows."""
+    for classes in (2, 5, 40, 3000):
+        limit = convex_sequential_lower(n, epsilon, classes)
+        k, c = limit.size("classes"), limit.size("shift")
+        t = 2 * (1 - 2 * limit.value * math.sqrt(k - 1) / c) ** 2 - 1
+        gap = math.expm1(epsilon)
+        largest = max(j * (k * gap / (k + j * gap)) ** 2 for j in range(1, int(k) // 2 + 1))
+        told = min(4 * c**2 * largest / (k**2 * (1 - c)), 2 * c * math.atanh(c))
+        assert k <= classes
+        assert k % 2 == 0
+        assert 0 < c < 1
+        assert n * told / k <= t**2 * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("k", [2, 4, 10, 100, 1000])
 def test_the_limit_has_the_constant_that_is_claimed(k):
     """At least 1/64 of theorem 2's root from the stated number of rows on, and scaled by R L; odd K lose one class."""
