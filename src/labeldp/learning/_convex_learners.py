@@ -302,8 +302,10 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
 
     Guarantee:
         Whatever is learned from a release is covered by the release's guarantee, at no further cost, however often its
-        rows are seen. With ``average`` and ``"bound"``, one pass over n independent rows is on average at most
-        ``R G / sqrt(n)`` above the least expected loss in the region, R its radius and G^2 ``moment_``.
+        rows are seen. How good it is: with ``average``, ``steps="bound"``, a region and ``norm`` given, one pass over n
+        independent rows leads on average to at most ``R G / sqrt(n)`` above the least expected loss in the region, R
+        its radius and G^2 ``moment_``, if true classes are among the candidates where rows have some. Without ``norm``
+        steps depend on the lengths of all rows, and this holds nearly.
 
     References:
         Chua et al. 2025, Algorithm 1 and Appendix A; Ghazi et al. 2021, Algorithm 5 and Corollary 10. The vectors of

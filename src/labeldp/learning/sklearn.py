@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp.errors import InputError
 from labeldp.learning._answer_learners import CellClassifier, MomentClassifier, SoftLabelClassifier
 from labeldp.learning._cell_regressor import CellRegressor, mean_in_cells
+from labeldp.learning._convex_learners import ConvexClassifier, ConvexRegressor
 from labeldp.learning._fitting import Fit, fit_softmax, softmax
 from labeldp.learning._losses import METHODS, Method, row_loss
 from labeldp.learning._neighbors import NeighborsClassifier, NeighborsRegressor
@@ -44,6 +45,8 @@ from labeldp.release import Release
 __all__ = [
     "CellClassifier",
     "CellRegressor",
+    "ConvexClassifier",
+    "ConvexRegressor",
     "MomentClassifier",
     "NeighborsClassifier",
     "NeighborsRegressor",
