@@ -120,7 +120,7 @@ class NoisyGradients(Query):
 
     epsilon: float
     delta: float = 0.0
-    asker: Asker = field(kw_only=True)
+    asker: Asker = field(kw_only=True, repr=False)
     rows: int = field(kw_only=True)
     dimension: int = field(default=0, kw_only=True)
 
@@ -370,7 +370,7 @@ def _drawn(rows: int, dimension: int, deviation: int, words: Words) -> Iterator[
     """For each row normal integers and a word, many rows at a time, from the moment that the first is asked for.
 
     Words of rows come first in the stream, then a part of it for each block's integers. A block's integers take a few
-    words each, and its part has more than 2^15 for each; that they take more has no chance that matters.
+    words each, and its part has 2^20 or more for each; that they take more has no chance that matters.
     """
     at_once = max(1, _AT_ONCE // dimension)
     for number, low in enumerate(range(0, rows, at_once), 1):
