@@ -152,8 +152,8 @@ class Rows:
         squares: The squared length of each row, its 1 among it.
     """
 
-    indptr: Int[np.ndarray, "n+1"]
-    indices: Int[np.ndarray, "m"]
+    indptr: Int[np.ndarray, "o"]
+    indices: Int[np.ndarray, "i"]
     data: Float[np.ndarray, "m"]
     ones: bool
     columns: int
