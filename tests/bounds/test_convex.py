@@ -23,7 +23,7 @@ from labeldp.bounds import (
     prior_generalization,
 )
 from labeldp.errors import EpsilonError, InputError
-from labeldp.mechanisms import BitResponse, RandomizedResponse, TopKResponse, gradient_response
+from labeldp.mechanisms import BitResponse, RandomizedResponse, TopKResponse, gradient_error, gradient_response
 from labeldp.privacy import BitChannel, ResponseChannel, SubsetChannel, estimation_size
 
 
@@ -236,6 +236,9 @@ def test_directions_between_gradients_at_right_angles_are_shorter(classes):
         found.append(told.max() / most)
     assert max(found) <= 1 + 1e-9
     assert found[0] == pytest.approx(1)
+    error = gradient_error(epsilon, classes=classes, dimension=classes, spread=1, radius=math.sqrt(1 - 1 / classes))
+    whole = convex_vector_upper(10**9, epsilon, classes, right_angled=1.0).size("second moment")
+    assert whole == pytest.approx(1 + error - (1 - 1 / classes))  # what the mechanism says of itself
     hard = math.sqrt(1 - 1 / classes) / 2
     plain = convex_vector_upper(10**9, epsilon, classes, lipschitz=hard).size("second moment")
     assert convex_vector_upper(10**9, epsilon, classes, lipschitz=hard, right_angled=0.5).size("second moment") < plain

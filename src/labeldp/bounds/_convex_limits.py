@@ -68,6 +68,7 @@ def convex_local_lower(rows: int, epsilon: float, classes: int, diameter: float 
 
     References:
         Chua et al. 2025, theorem 2, for interactive protocols as well; its constant comes from Acharya et al. 2023.
+        ``convex_sequential_lower`` has a proven one, where each label is randomized once.
     """
     problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(classes)
     return problem.bound(

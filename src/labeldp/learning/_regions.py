@@ -35,8 +35,12 @@ class Region(ABC):
 class Ball(Region):
     """Points at most ``radius`` from zero.
 
+    Args:
+        radius: Above 0.
+
     Example:
-        >>> from labeldp.learning._regions import Ball
+        >>> import numpy as np
+        >>> from labeldp.learning.convex import Ball
         >>> Ball(2.5).project(np.array([[3.0], [4.0]])).tolist()
         [[1.5], [2.0]]
     """
@@ -59,7 +63,17 @@ class Ball(Region):
 
 @dataclass(frozen=True)
 class Box(Region):
-    """Points with entries between ``-half_width`` and ``half_width``."""
+    """Points with entries between ``-half_width`` and ``half_width``.
+
+    Args:
+        half_width: Above 0.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp.learning.convex import Box
+        >>> Box(2.0).project(np.array([[3.0], [-1.0]])).tolist()
+        [[2.0], [-1.0]]
+    """
 
     half_width: float
 
@@ -77,7 +91,17 @@ class Box(Region):
 
 @dataclass(frozen=True)
 class Simplex(Region):
-    """Points with entries of at least zero that sum to ``total``: weights, such as shares of experts."""
+    """Points with entries of at least zero that sum to ``total``: weights, such as shares of experts.
+
+    Args:
+        total: Above 0.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp.learning.convex import Simplex
+        >>> Simplex().project(np.array([0.9, 0.5, -0.4])).round(3).tolist()
+        [0.7, 0.3, 0.0]
+    """
 
     total: float = 1.0
 
@@ -100,7 +124,11 @@ class Simplex(Region):
 
 @dataclass(frozen=True)
 class Everywhere(Region):
-    """All points; ``l2 / 2`` times the squared length of the parameters is added to the loss, which holds them."""
+    """All points; ``l2 / 2`` times the squared length of the parameters is added to the loss, which holds them.
+
+    Args:
+        l2: Above 0.
+    """
 
     l2: float
 

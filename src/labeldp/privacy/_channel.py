@@ -172,6 +172,7 @@ class ClassChannel(Channel):
     #: Whether all classes but the true one are released equally often, so that three numbers hold an unbiased vector.
     even: ClassVar[bool] = True
     #: Whether all released sets are of one size, as single classes are, so that entries of unbiased vectors sum to one.
+    #: If not, each class is in or out by its own coin.
     fixed_size: ClassVar[bool] = True
 
     @property
