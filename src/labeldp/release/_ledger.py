@@ -155,7 +155,8 @@ class Ledger:
             except BaseException:
                 if os.getpid() == self._process and any(e.identifier == entry.identifier for e in self.entries()):
                     in_memory: Fate = "unknown" if drew() else "never left"
-                    self._settled(entry, fate_of(Path(entry.output), entry.identifier) if entry.output else in_memory)
+                    fate = fate_of(Path(entry.output), entry.identifier) if entry.output else in_memory
+                    self._settled(entry, fate)
                 raise
             self._append(entry.identifier, "released")
 
