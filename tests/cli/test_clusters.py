@@ -50,6 +50,9 @@ def test_a_curator_releases_in_clusters(released, run, tmp_path, clusters):
     learned = run("learn", tmp_path / "out", "--output", tmp_path / "model")
     assert (learned.code, learned.err) == (0, "")
     assert "method clusters" in learned.out
+    convex = run("learn", tmp_path / "out", "--model", "convex", "--output", tmp_path / "convex")
+    assert (convex.code, convex.err) == (0, "")
+    assert "method unbiased" in convex.out
 
 
 def test_peers_release_in_clusters(released, run, tmp_path):
@@ -65,6 +68,9 @@ def test_peers_release_in_clusters(released, run, tmp_path):
     verdict = run("verify", tmp_path / "out")
     assert verdict.code == 0
     assert "against the learner with one peer, epsilon is" in " ".join(verdict.out.split())
+    refused = run("learn", tmp_path / "out", "--model", "convex", "--output", tmp_path / "model")
+    assert refused.code == 1
+    assert "among softmax, boosting, found 'convex'" in refused.err
     (entry,) = Ledger(next(tmp_path.glob("*ledger"))).entries()
     assert entry.guarantee.delta == 1e-6
     account = run("account", tmp_path / "out")

@@ -68,7 +68,14 @@ def rows_of(text):
 
 @pytest.mark.parametrize(
     ("model", "method"),
-    [("softmax", None), ("softmax", "unbiased"), ("softmax", "plain"), ("boosting", "em"), ("boosting", "plain")],
+    [
+        ("softmax", None),
+        ("softmax", "unbiased"),
+        ("softmax", "plain"),
+        ("boosting", "em"),
+        ("boosting", "plain"),
+        ("convex", None),
+    ],
 )
 def test_a_release_alone_gives_a_model_and_how_good_it_is(model, method, folder, run, tmp_path):
     """What is printed from released labels is near what true labels of another table say.
@@ -352,16 +359,42 @@ def test_a_file_with_code_in_it_is_not_run(bad, run, tmp_path):
 
 
 def test_another_pipeline_of_trusted_types_is_not_opened(bad, run, tmp_path):
-    """One that reads files whose names are in a column, though scikit-learn's own."""
+    """One that reads files whose names are in a column, though scikit-learn's own, and one whose steps are none."""
     from sklearn.feature_extraction.text import HashingVectorizer  # noqa: PLC0415 (only here)
     from sklearn.pipeline import make_pipeline  # noqa: PLC0415
 
     about = json.loads(skops.io.load(bad / "model.skops", trusted=skops_types(bad))["about"])
-    for i, estimator in enumerate((make_pipeline(HashingVectorizer(input="filename")), HashingVectorizer())):
+    torn = make_pipeline(HashingVectorizer())
+    torn.steps = ["x"]
+    for i, estimator in enumerate((make_pipeline(HashingVectorizer(input="filename")), HashingVectorizer(), torn)):
         skops.io.dump({"about": json.dumps(about), "estimator": estimator}, tmp_path / str(i))
         done = run("evaluate", tmp_path / str(i), bad / "test.csv", "--label", "ill", "--labels-are-public")
         assert done.code == 1
         assert "expected a model made by 'labeldp learn'" in done.err
+
+
+def test_a_model_by_descent_is_kept_whole(folder, tmp_path):
+    """It predicts the same once it was kept, descends further from where it stopped, and needs no foreign type."""
+    found = learn(folder / "train-shared", model="convex", features=["age", "town"])
+    kept = TableModel.load(found.model.save(tmp_path / "model.skops"))
+    frame = patients(ROWS, 2)
+    assert np.array_equal(kept.predict_proba(frame), found.model.predict_proba(frame))
+    assert (kept.model, kept.method) == ("convex", "unbiased")
+    assert re.fullmatch(r"coefficients within [0-9.]+ of zero, chosen on released labels", found.setting)
+    release = Release.load(folder / "test-shared")
+    features = np.arange(2.0 * ROWS).reshape(ROWS, 2) / ROWS
+    models = [each.estimator.named_steps["model"] for each in (found.model, kept)]
+    rows = np.resize(features, (ROWS, models[0].n_features_in_))
+    assert np.array_equal(*(model.partial_fit(rows, release).coef_ for model in models))
+
+
+def test_few_rows_for_much_noise_are_warned_of_once(run, tmp_path):
+    """What descent says of too few rows is one line, of all rows, however many fits were made."""
+    patients(60, 4).to_csv(tmp_path / "t.csv", index=False)
+    release_table(tmp_path / "t.csv", "ill", Classes(["no", "yes"]), 0.05, tmp_path / "shared", keep=["age", "town"])
+    done = run("learn", tmp_path / "shared", "--model", "convex", "--output", tmp_path / "m")
+    assert done.code == 0, done.err
+    assert re.fullmatch(r"warning: expected at least [0-9,]+ rows for so much noise .*, found 60; .*\n", done.err)
 
 
 def test_a_column_named_row_is_no_unit(run, tmp_path):

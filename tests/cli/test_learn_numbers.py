@@ -86,9 +86,9 @@ def test_a_kept_model_says_what_the_fitted_one_says(learned, folder):
         kept.predict_proba(table)
 
 
-def test_neighbours_and_boosting_are_kept_too(folder, tmp_path):
+def test_other_models_are_kept_too(folder, tmp_path):
     """Every model of real labels can be written and opened, and is judged by numbers."""
-    for model in ("neighbours", "boosting"):
+    for model in ("neighbours", "boosting", "convex"):
         found = learn(folder / "train-shared", model=model, features=["age"])
         path = found.model.save(tmp_path / f"{model}.skops")
         scores = evaluate(TableModel.load(path), folder / "test-shared", "cost", public=False)
@@ -113,7 +113,7 @@ def test_one_bit_of_a_label_bounds_the_error(folder, run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model", "trees"], "among softmax, boosting, auto, ridge, neighbours"),
+        (["--model", "trees"], "among softmax, boosting, convex, auto, ridge, neighbours"),
         (["--model", "ridge", "--method", "em"], "a method of ridge"),
     ],
 )
@@ -134,7 +134,14 @@ def test_ridge_does_not_learn_classes(tmp_path):
 
 @pytest.mark.parametrize(
     ("model", "mechanism"),
-    [("auto", "laplace"), ("ridge", "laplace"), ("neighbours", "laplace"), ("auto", "bins"), ("ridge", "bins")],
+    [
+        ("auto", "laplace"),
+        ("ridge", "laplace"),
+        ("neighbours", "laplace"),
+        ("convex", "laplace"),
+        ("auto", "bins"),
+        ("ridge", "bins"),
+    ],
 )
 def test_many_texts_and_few_numbers_are_learned_from(model, mechanism, run, tmp_path):
     """Columns whose texts make sparse features give a model, under laws with and without a bias."""
@@ -147,6 +154,15 @@ def test_many_texts_and_few_numbers_are_learned_from(model, mechanism, run, tmp_
     done = run("learn", tmp_path / "out", "--model", model, "--output", tmp_path / "m.skops")
     assert (done.code, done.err) == (0, "")
     assert float(rows_of(done.out)["mean squared error below that of the mean by"]) > 0
+
+
+@pytest.mark.parametrize("model", ["neighbours", "convex"])
+def test_bins_are_refused_where_numbers_are_taken_for_labels(model, folder, tmp_path):
+    """A model that takes each released number for the label says that bins are none, and what to use."""
+    given = {"drop": [], "mechanism": "bins", "ledger": tmp_path / "ledger", "budget": 9.0}
+    release_table(folder / "train.csv", "cost", SPACE, 4.0, tmp_path / "bins", **given)
+    with pytest.raises(InputError, match=f"is the label for {model}, found bins"):
+        learn(tmp_path / "bins", model=model)
 
 
 def test_an_error_that_noise_hides_is_unknown_and_not_zero():

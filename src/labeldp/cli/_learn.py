@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labeldp.cli._images import IMAGE_COLUMN, IMAGES, read_images_at
-from labeldp.cli._terminal import names, progress, show
+from labeldp.cli._terminal import names, progress, show, told_warnings
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,16 +33,17 @@ def learn(
     model: Annotated[
         str | None,
         typer.Option(
-            help="Of classes softmax (default), boosting, torch:mlp, torch:ratings; of images torch:convolutional, "
-            "torch:inception, torch:resnet18. Of real labels ridge, boosting, neighbours; auto (default): ridge, or "
-            "boosting where released labels clearly prefer it."
+            help="Of classes softmax (default), boosting, convex, torch:mlp, torch:ratings; of images "
+            "torch:convolutional, torch:inception, torch:resnet18. Of real labels ridge, boosting, neighbours, convex; "
+            "auto (default): ridge, or boosting where released labels clearly prefer it."
         ),
     ] = None,
     method: Annotated[
         str | None,
         typer.Option(
             help="softmax: likelihood, unbiased, plain or clusters; boosting: em, plain or clusters; networks: "
-            "likelihood, unbiased, posterior or plain; of real labels: auto, unbiased, likelihood, decoded or plain. "
+            "likelihood, unbiased, posterior or plain; convex: unbiased; of real labels: auto, unbiased, likelihood, "
+            "decoded or plain. "
             "Default: the first, or clusters after 'release --mechanism cluster'."
         ),
     ] = None,
@@ -62,7 +63,7 @@ def learn(
 
     'plain' takes released labels for true ones: it is a baseline. Networks are judged on a tenth of the rows.
     """
-    from labeldp.learning.tables import check_model_path  # noqa: PLC0415 (commands load what they need)
+    from labeldp.learning.tables import FewRowsWarning, check_model_path  # noqa: PLC0415 (commands load what they need)
     from labeldp.learning.tables import learn as learned_from  # noqa: PLC0415
     from labeldp.report import learned_text  # noqa: PLC0415
 
@@ -70,7 +71,7 @@ def learn(
     training = trained_with(
         epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, mixup=mixup, device=device
     )
-    with progress() as report:
+    with told_warnings(FewRowsWarning), progress() as report:
         given: dict[str, Any] = {"model": model, "method": method, "features": names(features), "progress": report}
         learned: Learned
         if model is not None and model.startswith(NETWORK):

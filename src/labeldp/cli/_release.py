@@ -72,7 +72,8 @@ def release(
     'peer' simulates users who exchange labels of two classes inside clusters. Real labels (--interval) are released as
     numbers whose mean is the label; with 'bins' and 'optimal-counts' you are the trusted curator who counts them first.
     """
-    from labeldp.privacy import Interval  # noqa: PLC0415 (commands load what they need)
+    from labeldp.mechanisms import DeltaWarning  # noqa: PLC0415 (commands load what they need)
+    from labeldp.privacy import Interval  # noqa: PLC0415
     from labeldp.release import declared_classes, open_table, release_table  # noqa: PLC0415
     from labeldp.report import release_text  # noqa: PLC0415
 
@@ -87,7 +88,7 @@ def release(
         low, high, step = range_of(interval or "")
         space = Interval(low, high, step, missing if missing == "refuse" else number_of(missing, "--missing"))
     kept, dropped = declared_columns(table, keep, drop)
-    with told_warnings(), progress() as report:
+    with told_warnings(DeltaWarning), progress() as report:
         found = _clusters(table, clusters, kept, dropped, lambda rows: _suggested(rows, space, epsilon), report)
         done = release_table(
             source,

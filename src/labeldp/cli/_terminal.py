@@ -47,12 +47,10 @@ def notes_on_terminal(notes: Sequence[str]) -> None:
 
 
 @contextmanager
-def told_warnings() -> Iterator[None]:
-    """Warnings of ours as lines on standard error, each once."""
-    from labeldp.mechanisms import DeltaWarning  # noqa: PLC0415 (commands load what they need)
-
+def told_warnings(category: type[Warning]) -> Iterator[None]:
+    """Warnings of one of ours as lines on standard error, each once."""
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", DeltaWarning)
+        warnings.simplefilter("always", category)
         yield
     for message in dict.fromkeys(str(each.message) for each in caught):
         complain(f"warning: {message}", "yellow")

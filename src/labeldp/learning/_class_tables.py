@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -12,12 +12,19 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
 from labeldp.errors import InputError
+from labeldp.learning._convex_learners import ConvexClassifier
 from labeldp.learning._frames import for_trees, scaled
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftLabelClassifier, SoftmaxRegression
+from labeldp.privacy import ClusterChannel
+from labeldp.release import Release
 
 #: The methods of each model; the first is the default.
 METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"softmax": ("likelihood", "unbiased", "plain", "clusters"), "boosting": ("em", "plain", "clusters")}
+    {
+        "softmax": ("likelihood", "unbiased", "plain", "clusters"),
+        "boosting": ("em", "plain", "clusters"),
+        "convex": ("unbiased",),
+    }
 )
 
 #: How models learn from what peers exchanged, where there is nothing to choose.
@@ -34,17 +41,30 @@ _LEAVES = (8, 31)
 
 def estimators_of(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
     """What is to be chosen among, by released labels."""
-    encoded: Any
-    if model == OF_CLASSES:
-        linear: Any = SoftmaxRegression(method=method)  # type: ignore[arg-type]
-        learner = _softly(LogisticRegression(max_iter=1000), method) if method in (CLUSTERS, EXCHANGED) else linear
-        encoded, learners = scaled(columns), [learner]
-    else:
-        encoded, places = for_trees(columns)
-        fixed = {"max_iter": _TREES, "early_stopping": False, "random_state": 0, "categorical_features": places}
-        boosting = [HistGradientBoostingClassifier(max_leaf_nodes=leaves, **fixed) for leaves in _LEAVES]
-        learners = [_softly(each, method) for each in boosting]
+    encoded, learners = _LEARNERS[model](columns, method)
     return [Pipeline([("columns", clone(encoded)), ("model", learner)]) for learner in learners]
+
+
+def _linear(columns: Mapping[str, str], method: str) -> tuple[Any, list[Any]]:
+    linear: Any = SoftmaxRegression(method=method)  # type: ignore[arg-type]
+    softly = method in (CLUSTERS, EXCHANGED)
+    return scaled(columns), [_softly(LogisticRegression(max_iter=1000), method) if softly else linear]
+
+
+def _boosting(columns: Mapping[str, str], method: str) -> tuple[Any, list[Any]]:
+    encoded, places = for_trees(columns)
+    fixed = {"max_iter": _TREES, "early_stopping": False, "random_state": 0, "categorical_features": places}
+    return encoded, [_softly(HistGradientBoostingClassifier(max_leaf_nodes=n, **fixed), method) for n in _LEAVES]
+
+
+def _convex(columns: Mapping[str, str], _: str) -> tuple[Any, list[Any]]:
+    return scaled(columns), [ConvexClassifier()]
+
+
+#: What numbers each model takes of columns, and what learns from them.
+_LEARNERS: Mapping[str, Callable[[Mapping[str, str], str], tuple[Any, list[Any]]]] = MappingProxyType(
+    {"softmax": _linear, "boosting": _boosting, "convex": _convex}
+)
 
 
 def _softly(estimator: Any, method: str) -> Any:
@@ -52,6 +72,12 @@ def _softly(estimator: Any, method: str) -> Any:
     if method == EXCHANGED:
         return SoftLabelClassifier(estimator)
     return ReleasedLabelClassifier(estimator, method=method)  # type: ignore[arg-type]
+
+
+def class_method(release: Release, model: str, method: str | None) -> str:
+    """The method of a model, where none was asked for: clusters, if labels lean towards theirs, else the first."""
+    leaning = isinstance(release.channel, ClusterChannel) and CLUSTERS in METHODS[model]
+    return method or (CLUSTERS if leaning else METHODS[model][0])
 
 
 def check_class_model(model: str, method: str | None) -> tuple[str, str | None]:
@@ -70,4 +96,6 @@ def class_setting(fitted: Pipeline, model: str, best: int) -> str:
     if model == "boosting":
         return f"{_TREES} trees of {_LEAVES[best]} leaves" + ("" if exchanged else chosen)
     last = fitted.steps[-1][1]
+    if isinstance(last, ConvexClassifier):
+        return f"coefficients within {last.region_.reach(last.coef_.shape):.3g} of zero{chosen}"
     return f"l2 {last.l2_:.3g}{chosen}" if hasattr(last, "l2_") else "scikit-learn's usual penalty"

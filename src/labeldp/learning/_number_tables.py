@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from labeldp.errors import InputError
 from labeldp.learning import metrics
+from labeldp.learning._convex_learners import ConvexRegressor
 from labeldp.learning._estimates import Bounds, Estimate, mean_of_rows
 from labeldp.learning._frames import for_trees, scaled
 from labeldp.learning._neighbors import NeighborsRegressor
@@ -29,8 +30,13 @@ NUMBER_METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ridge": ("auto", "unbiased", "likelihood", "decoded", "plain"),
         "boosting": ("auto", "unbiased", "likelihood", "decoded", "plain"),
         "neighbours": ("auto", "unbiased"),
+        "convex": ("unbiased",),
     }
 )
+#: Those that take each number for the label.
+_UNBIASED = ("neighbours", "convex")
+#: How often descent sees each row: squares of tables in memory gain by it, where one pass of a few rows leads half way.
+_PASSES = 10
 _CHOSEN_AMONG = ("ridge", "boosting")
 #: Inner folds, for what predictions are drawn towards their mean.
 _FOLDS = 2
@@ -96,6 +102,7 @@ def number_estimators(columns: Mapping[str, str], model: str, method: str, ratio
         "ridge": Pipeline([("columns", scaled(columns)), ("model", _regressor(usual_ridge(), method))]),
         "boosting": Pipeline([("columns", trees), ("model", _regressor(boosting, method))]),
         "neighbours": Pipeline([("columns", scaled(columns, dense=True)), ("model", NeighborsRegressor())]),
+        "convex": Pipeline([("columns", scaled(columns)), ("model", ConvexRegressor(passes=_PASSES))]),
     }
     return {name: made[name] for name in (_CHOSEN_AMONG if model == "auto" else (model,))}
 
@@ -115,9 +122,9 @@ def check_number_model(model: str, method: str | None, release: Release) -> str:
         raise InputError(
             "expected released labels that tell the mean of labels, found candidates or clusters; use the model softmax"
         )
-    if model == "neighbours" and not is_unbiased(release):
+    if model in _UNBIASED and not is_unbiased(release):
         raise InputError(
-            "expected a law under which the mean of a released number is the label for neighbours, found bins, "
+            f"expected a law under which the mean of a released number is the label for {model}, found bins, "
             "candidates or clusters; use ridge or boosting"
         )
     return method or NUMBER_METHODS[model][0]
@@ -128,6 +135,8 @@ def number_setting(fitted: Pipeline) -> str:
     last = fitted.steps[-1][1]
     if isinstance(last, NeighborsRegressor):
         return f"{last.k_:,} neighbours, chosen on released labels"
+    if isinstance(last, ConvexRegressor):
+        return f"coefficients within {last.region_.reach(last.coef_.shape):.3g} of zero, chosen on released labels"
     return f"{last.share_:.0%} of the way from the mean to what it says, chosen on released labels"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import Pipeline
 
 from labeldp.errors import InputError
+from labeldp.learning._descent import FewRowsWarning
 from labeldp.learning._number_tables import is_behind_first, judged_numbers
 from labeldp.learning._selection import gain
 from labeldp.release import Certificate, Release
@@ -76,7 +78,9 @@ def judged(
     for place, estimator in enumerate(estimators):
         for fit, held in parts:
             report("learn", fits, len(estimators) * len(parts) + 1)
-            fitted = clone(estimator).fit(frame.iloc[fit], release[fit])
+            with warnings.catch_warnings():  # what a fit on all rows says is enough
+                warnings.simplefilter("ignore", FewRowsWarning)
+                fitted = clone(estimator).fit(frame.iloc[fit], release[fit])
             say = fitted.predict if numbers else fitted.predict_proba
             found[place, held] = say(frame.iloc[held])
             fits += 1

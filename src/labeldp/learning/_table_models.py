@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import skops.io
 from jaxtyping import Float
+from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from skops.io.exceptions import UntrustedTypesFoundException
 
@@ -35,8 +36,15 @@ SCHEMA = "labeldp/model/1"
 _TRUSTED = [
     "functools.partial",
     "labeldp.learning._answer_learners.SoftLabelClassifier",
+    "labeldp.learning._convex_learners.ConvexClassifier",
+    "labeldp.learning._convex_learners.ConvexRegressor",
+    "labeldp.learning._convex_losses.SoftmaxLoss",
+    "labeldp.learning._convex_losses.SquaredLoss",
+    "labeldp.learning._descent.Descent",
+    "labeldp.learning._descent.Steps",
     "labeldp.learning._neighbors.NeighborsRegressor",
     "labeldp.learning._number_learners.ReleasedLabelRegressor",
+    "labeldp.learning._regions.Ball",
     "labeldp.learning.sklearn.ReleasedLabelClassifier",
     "labeldp.learning.sklearn.SoftmaxRegression",
     "numpy.dtype",
@@ -52,7 +60,8 @@ class TableModel:
     Attributes:
         estimator: A fitted scikit-learn pipeline; its classes are the declared ones.
         columns: The columns that it takes, each with its kind: number, flag, date, time or category.
-        model: ``"softmax"`` or ``"boosting"``; of real labels ``"ridge"``, ``"boosting"`` or ``"neighbours"``.
+        model: ``"softmax"``, ``"boosting"`` or ``"convex"``; of real labels ``"ridge"``, ``"boosting"``,
+            ``"neighbours"`` or ``"convex"``.
         method: How it was learned.
         certificate: That of the release it was learned from, whose guarantee covers the model.
     """
@@ -141,7 +150,7 @@ class TableModel:
             return found
         except UntrustedTypesFoundException:
             raise InputError(f"expected a model made by 'labeldp learn' in {file}, found other types in it") from None
-        except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, RecursionError) as problem:
+        except (zipfile.BadZipFile, LookupError, TypeError, ValueError, AttributeError, RecursionError) as problem:
             if isinstance(problem, InputError):
                 raise
             why = str(problem) if isinstance(problem, VerificationError) else "something else"
@@ -173,8 +182,11 @@ def _numbers_of(columns: Mapping[str, str], model: str, method: str) -> list[Pip
 
 def _types(estimator: Any) -> tuple[Any, ...]:
     """The types of an estimator and of all that it was made of, in order."""
-    steps = getattr(estimator, "steps", None) or getattr(estimator, "transformers", None)
-    inner = [step[1] for step in steps] if steps else [getattr(estimator, "estimator", None)]
+    match estimator:
+        case Pipeline(steps=parts) | ColumnTransformer(transformers=parts):
+            inner = [part[1] for part in parts]
+        case _:
+            inner = [getattr(estimator, "estimator", None)]
     return type(estimator), *(_types(each) for each in inner if hasattr(each, "get_params"))
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from labeldp.errors import InputError, MissingExtraError
 from labeldp.mechanisms import ExchangedLabels
-from labeldp.privacy import ClusterChannel, Interval
+from labeldp.privacy import Interval
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
 
 try:
@@ -25,9 +25,11 @@ try:
         METHODS,
         OF_CLASSES,
         check_class_model,
+        class_method,
         class_setting,
         estimators_of,
     )
+    from labeldp.learning._descent import FewRowsWarning
     from labeldp.learning._frames import columns_of, frame_of
     from labeldp.learning._model_files import check_model_path
     from labeldp.learning._number_learners import noise_ratio
@@ -54,6 +56,7 @@ if TYPE_CHECKING:  # PyTorch is an extra of its own
 __all__ = [
     "METHODS",
     "NUMBER_METHODS",
+    "FewRowsWarning",
     "Learned",
     "NumberScores",
     "Scores",
@@ -105,7 +108,8 @@ def learn(
         directory: The folder of a release.
         model: Of classes ``"softmax"`` (multinomial logistic regression, the default) or ``"boosting"`` (histogram
             gradient boosting). Of real labels ``"ridge"`` (linear), ``"boosting"``, ``"neighbours"``, or ``"auto"``,
-            the default: ridge, or boosting where held-out released labels clearly prefer it.
+            the default: ridge, or boosting where held-out released labels clearly prefer it. Of both ``"convex"``:
+            linear, by descent along unbiased gradients (``labeldp.learning.convex``).
         method: See ``METHODS`` and ``NUMBER_METHODS``; by default the first of the model, or ``"clusters"`` where
             labels lean towards the class distributions of clusters, which at most epsilons say more than the labels.
             What peers exchanged is learned from in one way: soft labels of their clusters.
@@ -136,8 +140,7 @@ def learn(
     if of_numbers and model != OF_CLASSES:
         return _learned_numbers(release, table, model or _AUTO, method, features, report)
     model, method = check_class_model(model or OF_CLASSES, method)
-    leaning = isinstance(release.channel, ClusterChannel)
-    method = method or (CLUSTERS if leaning else METHODS[model][0])
+    method = class_method(release, model, method)
     certificate = enough_rows(release)
     unit = unit_of(certificate)
     columns, left_out = columns_of(table, features, unit)
@@ -193,6 +196,9 @@ def _learned_from_peers(
         )
     if method is not None:
         raise InputError(f"expected no method for labels that peers exchanged, found {method!r}; leave it out")
+    if CLUSTERS not in METHODS[model]:
+        softly = ", ".join(name for name, methods in METHODS.items() if CLUSTERS in methods)
+        raise InputError(f"expected a model that learns from clusters among {softly}, found {model!r}")
     cells = clusters_in(folder)
     columns, left_out = columns_of(table, features, None)
     (estimator, *_) = estimators_of(columns, model, EXCHANGED)
