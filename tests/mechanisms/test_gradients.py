@@ -239,6 +239,17 @@ def test_directions_are_in_what_the_vectors_span(name):
     assert along.max() <= 1e-9 * np.abs(classes).max()
 
 
+@pytest.mark.parametrize("name", [*VECTORS, "one opposed to all"])
+def test_what_is_told_is_no_longer_than_it_need_be(name):
+    """From the centre no vector is farther than from their mean, nor than from zero, so corollary 1 holds."""
+    opposed = np.array([[-2.0, 0.1, 0.0], [2.0, 0.0, 0.1], [2.0, 0.1, 0.1]])
+    vectors = posed(VECTORS.get(name, opposed))
+    classes = full(VECTORS.get(name, opposed))
+    longest = [np.linalg.norm(classes - centre, axis=1).max() for centre in (0.0, classes.mean(axis=0))]
+    assert vectors.lengths.max() <= min(longest) * (1 + 1e-7)
+    assert vectors.lengths == pytest.approx(np.linalg.norm(classes - vectors.centre, axis=1), rel=1e-7)
+
+
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("same", [np.full((3, 4), 0.1), np.zeros(3), np.full((3, 1), -7.3)])
 def test_what_is_the_same_for_all_is_told_as_it_is(law, same):

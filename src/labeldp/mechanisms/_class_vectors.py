@@ -72,23 +72,43 @@ class AnyVectors(ClassVectors):
         return int(self.vectors.shape[1])
 
     @cached_property
-    def centre(self) -> Float[np.ndarray, "r"]:
-        """The middle of their range where they are numbers, which is nearest to all; else the mean."""
-        if self.dimension == 1:
-            return np.asarray(0.5 * (self.vectors.min(axis=0) + self.vectors.max(axis=0)))
-        return np.asarray(self.vectors[0] + (self.vectors - self.vectors[0]).mean(axis=0))
-
-    @property
     def origin(self) -> Float[np.ndarray, "r"]:
-        return self.centre
+        """Their mean, which is exactly what they are where all are the same."""
+        return np.asarray(self.vectors[0] + (self.vectors - self.vectors[0]).mean(axis=0))
 
     @cached_property
     def off(self) -> Float[np.ndarray, "k r"]:
-        return np.asarray(self.vectors - self.centre)
+        return np.asarray(self.vectors - self.origin)
+
+    @property
+    def centre(self) -> Float[np.ndarray, "r"]:
+        return self._about[0]
+
+    @property
+    def lengths(self) -> Float[np.ndarray, "k"]:
+        return self._about[1]
 
     @cached_property
-    def lengths(self) -> Float[np.ndarray, "k"]:
-        return np.asarray(np.sqrt((self.off * self.off).sum(axis=1)))
+    def _span(self) -> Float[np.ndarray, "d r"]:
+        """An orthonormal basis of the differences, of at most k - 1 lines."""
+        if self.dimension == 1:
+            return np.ones((1, 1))
+        _, sizes, basis = np.linalg.svd(self.off, full_matrices=False)
+        least = float(sizes[0]) * max(self.off.shape) * np.finfo(np.float64).eps
+        return np.asarray(basis[: min(len(self.vectors) - 1, int(np.count_nonzero(sizes > least)))])
+
+    @cached_property
+    def _about(self) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "k"]]:
+        """The centre and the distances from it, of two centres the one whose largest distance is the smaller.
+
+        One is the mean, or the middle of the range of numbers. The other is the point nearest to zero among those that
+        differ from the vectors in their span alone: from there no vector is longer than from zero.
+        """
+        foot = self.origin - (self._span @ self.origin) @ self._span
+        if self.dimension == 1:
+            foot = 0.5 * (self.vectors.min(axis=0) + self.vectors.max(axis=0))
+        found = [(point, _lengths(self.vectors - point)) for point in (self.origin, foot)]
+        return min(found, key=lambda pair: float(pair[1].max()))
 
     @staticmethod
     def spread_squared(off: np.ndarray) -> float:
@@ -100,13 +120,11 @@ class AnyVectors(ClassVectors):
         return np.asarray(steps[code])
 
     def direction(self, normals: Float[np.ndarray, "r"]) -> tuple[Float[np.ndarray, "r"], int]:
-        _, sizes, basis = np.linalg.svd(self.off, full_matrices=False)
-        least = float(sizes[0]) * max(self.off.shape) * np.finfo(np.float64).eps
-        dimension = min(len(self.vectors) - 1, int(np.count_nonzero(sizes > least)))  # about a mean, they sum to zero
-        return _unit(normals[:dimension] @ basis[:dimension]), dimension
+        dimension = len(self._span)
+        return _unit(normals[:dimension] @ self._span), dimension
 
     def along(self, direction: Float[np.ndarray, "r"]) -> Float[np.ndarray, "k"]:
-        return np.asarray(self.off @ direction)
+        return np.asarray((self.vectors - self.centre) @ direction)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +197,10 @@ def class_vectors(found: object, row: int, classes: int, dimension: int) -> Clas
     if not np.abs(vectors).max() <= _LARGEST_ENTRY:
         raise InputError(f"expected finite vectors of at most {_LARGEST_ENTRY:g} from ask, found others for row {row}")
     return RightAngledVectors(vectors) if vectors.ndim == 1 else AnyVectors(vectors)
+
+
+def _lengths(vectors: Float[np.ndarray, "k r"]) -> Float[np.ndarray, "k"]:
+    return np.asarray(np.sqrt((vectors * vectors).sum(axis=1)))
 
 
 def _unit(vector: Float[np.ndarray, "r"]) -> Float[np.ndarray, "r"]:

@@ -197,7 +197,8 @@ def gradient_error(
         dimension: The number of entries of a vector.
         spread: The largest distance of the vectors of two classes: of vectors of at most L, at most 2 L, and
             ``sqrt(2) L`` where they are at right angles.
-        radius: The largest distance of one of them from their mean, where it is known.
+        radius: The largest distance of one of them from their mean or, if that is less, from zero, where it is known:
+            at most L for vectors of at most L, and ``sqrt(1 - 1/k) L`` where they are at right angles.
         labels_of_a_unit: How many labels one unit of protection has at most.
 
     Example:
