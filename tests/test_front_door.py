@@ -34,6 +34,7 @@ EXPORTED = [
     "NoisyHistogram",
     "NoisyMean",
     "NoisyQuantile",
+    "NumberMoments",
     "PeerExchange",
     "PriorResponse",
     "PriorSubsetResponse",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from labeldp.mechanisms import NoisyHistogram as NoisyHistogram
     from labeldp.mechanisms import NoisyMean as NoisyMean
     from labeldp.mechanisms import NoisyQuantile as NoisyQuantile
+    from labeldp.mechanisms import NumberMoments as NumberMoments
     from labeldp.mechanisms import PeerExchange as PeerExchange
     from labeldp.mechanisms import PriorSubsetResponse as PriorSubsetResponse
     from labeldp.mechanisms import Randomizer as Randomizer
@@ -53,6 +54,7 @@ _ROOMS = {
     "NoisyHistogram": "mechanisms",
     "NoisyMean": "mechanisms",
     "NoisyQuantile": "mechanisms",
+    "NumberMoments": "mechanisms",
     "PeerExchange": "mechanisms",
     "PriorResponse": "mechanisms",
     "PriorSubsetResponse": "mechanisms",
@@ -83,6 +85,7 @@ __all__ = [
     "NoisyHistogram",
     "NoisyMean",
     "NoisyQuantile",
+    "NumberMoments",
     "PeerExchange",
     "PriorResponse",
     "PriorSubsetResponse",

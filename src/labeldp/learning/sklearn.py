@@ -21,11 +21,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.errors import InputError
-from labeldp.learning._answer_learners import CellClassifier, MomentClassifier, SoftLabelClassifier
+from labeldp.learning._answer_learners import CellClassifier, SoftLabelClassifier
 from labeldp.learning._cell_regressor import CellRegressor, mean_in_cells
 from labeldp.learning._convex_learners import ConvexClassifier, ConvexRegressor
 from labeldp.learning._fitting import Fit, fit_softmax, softmax
 from labeldp.learning._losses import METHODS, Method, row_loss
+from labeldp.learning._moment_learners import MomentClassifier, MomentRegressor
 from labeldp.learning._neighbors import NeighborsClassifier, NeighborsRegressor
 from labeldp.learning._number_learners import ReleasedLabelRegressor
 from labeldp.learning._posterior import posterior
@@ -48,6 +49,7 @@ __all__ = [
     "ConvexClassifier",
     "ConvexRegressor",
     "MomentClassifier",
+    "MomentRegressor",
     "NeighborsClassifier",
     "NeighborsRegressor",
     "ReleasedLabelClassifier",

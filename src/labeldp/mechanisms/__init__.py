@@ -7,7 +7,7 @@ from labeldp.mechanisms._deltas import DeltaWarning
 from labeldp.mechanisms._deviations import noise_deviation, sum_deviation
 from labeldp.mechanisms._drawing import draw
 from labeldp.mechanisms._gradients import Asker, NoisyGradients, gradient_error
-from labeldp.mechanisms._moments import LabelMoments
+from labeldp.mechanisms._moments import LabelMoments, NumberMoments
 from labeldp.mechanisms._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse
 from labeldp.mechanisms._optimal import OptimalResponse, SolverWarning, best_number_response
 from labeldp.mechanisms._peers import ExchangedLabels, PeerExchange, exchange
@@ -46,6 +46,7 @@ __all__ = [
     "NoisyMean",
     "NoisyQuantile",
     "NumberExpectation",
+    "NumberMoments",
     "NumberRandomizer",
     "OneBitResponse",
     "OptimalResponse",

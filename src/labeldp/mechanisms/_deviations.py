@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from labeldp.errors import InputError
-from labeldp.mechanisms._moments import LabelMoments
+from labeldp.mechanisms._moments import LabelMoments, NumberMoments
 from labeldp.mechanisms._queries import NoisyHistogram, NoisyMean
 from labeldp.privacy import LabelSpace
 
@@ -44,9 +44,9 @@ def _laplace(law: Mapping[str, Any]) -> float:
 
 def _rounded_normal(law: Mapping[str, Any]) -> float:
     """Of normal noise in whole steps, to which rounding adds that of a uniform variable."""
-    return math.ldexp(math.sqrt(int(law["deviation"]) ** 2 + 1.0 / 12.0), -int(law["bits"]))
+    return math.ldexp(math.sqrt(int(law["deviation"]) ** 2 + 1.0 / 12.0), -int(law["bits"])) / int(law.get("parts", 1))
 
 
 _DEVIATIONS: Mapping[str, Callable[[Mapping[str, Any]], float]] = MappingProxyType(
-    {NoisyHistogram.name: _laplace, LabelMoments.name: _rounded_normal}
+    {NoisyHistogram.name: _laplace, **dict.fromkeys((LabelMoments.name, NumberMoments.name), _rounded_normal)}
 )

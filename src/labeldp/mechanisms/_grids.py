@@ -16,6 +16,8 @@ from labeldp.errors import InputError
 #: No row is longer than 2 to the power of so many steps, but for the rounding of a float: an entry fits 32 bits, the
 #: square of a row's length 62, and the sum of as many rows as are allowed too.
 _BITS = 30
+#: Times a number of parts, so that there is room for noise.
+_MOST_BITS = 40
 _MOST_ROWS = 1 << 31
 #: Entries that are worked on at a time.
 _AT_ONCE = 1 << 22
@@ -38,12 +40,14 @@ class FeatureGrid:
     longest_squared: int
 
     @classmethod
-    def of(cls, features: object, norm: float | None) -> Self:
+    def of(cls, features: object, norm: float | None, parts: int = 1) -> Self:
         """The grid for some features.
 
         Args:
             features: Finite numbers of shape (n, p), or a SciPy sparse matrix.
             norm: The length that rows are cut to; by default that of the longest, so that none is.
+            parts: Rows will be added up to so many times each: where it is above 1, steps are so large that all such
+                sums are below 2^62.
 
         Raises:
             InputError: They are no such numbers, or all zero.
@@ -59,7 +63,8 @@ class FeatureGrid:
         bound = longest if norm is None else min(longest, _norm(norm))
         if bound < _LEAST:
             raise InputError(f"expected features of at least {_LEAST:g} in length, found shorter ones; scale them")
-        bits = _BITS - math.frexp(bound)[1]
+        room = min(_BITS, _MOST_BITS - parts.bit_length(), 61 - parts.bit_length() - len(lengths).bit_length())
+        bits = (room if parts > 1 else _BITS) - math.frexp(bound)[1]
         factors = bound / np.maximum(lengths, bound)
         steps = _gridded(matrix, factors, bits)
         return cls(steps, bits, max(int(_squares(block.astype(np.int64)).max()) for block in _blocks(steps)))
@@ -81,6 +86,16 @@ class FeatureGrid:
         for block in _blocks(self.steps, classes):
             chosen = codes[low : low + block.shape[0], None] == np.arange(classes)
             total += np.asarray(block.T.astype(np.float64) @ chosen.astype(np.float64)).astype(np.int64)
+            low += block.shape[0]
+        return total
+
+    def sums_between(self, codes: Int[np.ndarray, "n"], parts: int) -> Int[np.ndarray, "p 2"]:
+        """The sum of the rows, each ``parts - code`` times and ``code`` times, in steps, exactly."""
+        total = np.zeros((self.shape[1], 2), dtype=np.int64)
+        low = 0
+        for block in _blocks(self.steps, 2):
+            near = codes[low : low + block.shape[0]].astype(np.int64)
+            total += np.asarray(block.T.astype(np.int64) @ np.stack([parts - near, near], axis=1))
             low += block.shape[0]
         return total
 

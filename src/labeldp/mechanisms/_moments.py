@@ -16,7 +16,7 @@ from labeldp.mechanisms._deltas import warn_of_large
 from labeldp.mechanisms._grids import FeatureGrid
 from labeldp.mechanisms._noise import LARGEST_DEVIATION, rounded_normal
 from labeldp.mechanisms._queries import Query
-from labeldp.privacy import GaussianNoise, Guarantee, LabelSpace, least_deviation
+from labeldp.privacy import GaussianNoise, Guarantee, Interval, LabelSpace, least_deviation
 
 _PUBLIC = "the features are public and were not computed from these labels"
 
@@ -80,8 +80,20 @@ class LabelMoments(Query):
             raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {found}")
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
         object.__setattr__(self, "delta", _delta(self.delta))
-        object.__setattr__(self, "grid", FeatureGrid.of(features, self.norm))
+        object.__setattr__(self, "grid", self._gridded(features))
         warn_of_large(self.delta, self.grid.shape[0], "the number of rows", stacklevel=4)
+
+    @property
+    def parts(self) -> int:
+        """How many parts the weight of a label has, each of which moves a sum by a row of the grid."""
+        return 1
+
+    def _gridded(self, features: object) -> FeatureGrid:
+        return FeatureGrid.of(features, self.norm)
+
+    def _sums(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "p k"]:
+        """The true sums, in parts of steps."""
+        return self.grid.sums(codes, self.space.size)
 
     def noise(self, labels_of_a_unit: int) -> GaussianNoise:
         """The least noise that keeps epsilon and delta, where a unit has at most so many labels.
@@ -89,7 +101,7 @@ class LabelMoments(Query):
         Raises:
             EpsilonError: There is none that fits into 64 bits.
         """
-        moved = _moved(2 * self.grid.longest_squared, labels_of_a_unit)
+        moved = _moved(2 * self.grid.longest_squared * self.parts**2, labels_of_a_unit)
         deviation = least_deviation(moved, self.epsilon, self.delta, LARGEST_DEVIATION)
         if deviation is None:
             raise EpsilonError(
@@ -107,7 +119,7 @@ class LabelMoments(Query):
         return {
             "kind": self.name,
             "deviation": str(self.noise(labels_of_a_unit).deviation),
-            "sensitivity_squared": str(2 * self.grid.longest_squared),
+            "sensitivity_squared": str(2 * self.grid.longest_squared * self.parts**2),
             "labels_of_a_unit": str(labels_of_a_unit),
             "bits": str(self.grid.bits),
             "columns": str(self.grid.shape[1]),
@@ -127,9 +139,71 @@ class LabelMoments(Query):
     def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> Float[np.ndarray, "p k"]:
         """The noisy sums, in the units of the features."""
         self.check_rows(len(codes))
-        sums = self.grid.sums(codes, self.space.size)
+        sums = self._sums(codes)
         noise = rounded_normal(sums.size, self.noise(labels_of_a_unit).deviation, words)
-        return np.asarray(np.ldexp((sums + noise.reshape(sums.shape)).astype(np.float64), -self.grid.bits))
+        return np.asarray(np.ldexp((sums + noise.reshape(sums.shape)).astype(np.float64), -self.grid.bits) / self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberMoments(LabelMoments):
+    """The sums of features times labels on an interval, with Gaussian noise: all that least squares needs of labels.
+
+    With c_i the place of a label between the ends of the interval, from 0 to 1, it is ``sum_i f(x_i) (1 - c_i, c_i)``,
+    shape (p, 2): label moments of the two ends, in shares. A ridge regression can be fitted to optimality with it.
+
+    Args:
+        space: A declared ``Interval``; labels beyond it are clipped to it.
+        epsilon: As for ``LabelMoments``.
+        delta: Likewise.
+        features: Likewise.
+        norm: Likewise.
+
+    Guarantee:
+        That of ``LabelMoments``, with labels counted in steps of the grid: with T the number of steps from end to end,
+        T times the sums is whole in the features' steps, and a replaced label moves it by ``d f_i (-1, 1)`` with
+        ``|d| <= T``, at most ``sqrt(2) T |f_i|``. So the square of the sensitivity is ``2 T^2 m^2 max |f_i|^2``,
+        exactly, for units of m labels.
+
+    References:
+        As for ``LabelMoments``.
+
+    Raises:
+        EpsilonError: As for ``LabelMoments``.
+        InputError: Likewise.
+        LabelError: The space is no interval.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Curator, Interval, NumberMoments
+        >>> space = Interval(0.0, 10.0, 0.5)
+        >>> answer = Curator([2.0, 3.0] * 500, space).answer(NumberMoments(space, 1.0, 1e-6, np.ones((1000, 1))))
+        >>> answer.value.shape, round(answer.noise_deviation, 2)
+        ((1, 2), 5.97)
+    """
+
+    name: ClassVar[str] = "number-moments"
+
+    def __post_init__(self, features: object) -> None:
+        if isinstance(self.space, LabelSpace) and not isinstance(self.space, Interval):
+            raise LabelError(
+                "expected a declared range with a grid, such as Interval(0, 10, 0.5), found classes; use LabelMoments"
+            )
+        super().__post_init__(features)
+
+    @property
+    def parts(self) -> int:
+        """The number of steps from end to end."""
+        return self.space.size - 1
+
+    def _gridded(self, features: object) -> FeatureGrid:
+        return FeatureGrid.of(features, self.norm, self.parts)
+
+    def _sums(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "p 2"]:
+        return self.grid.sums_between(codes, self.parts)
+
+    def law(self, labels_of_a_unit: int) -> dict[str, Any]:
+        """As of ``LabelMoments``, and how many steps there are from end to end."""
+        return super().law(labels_of_a_unit) | {"parts": str(self.parts)}
 
 
 def promise_of_moments(law: Mapping[str, Any]) -> Guarantee:
@@ -143,6 +217,18 @@ def promise_of_moments(law: Mapping[str, Any]) -> Guarantee:
     if moved % 2 or labels < 1 or columns < 1:
         raise ValueError("expected an even sensitivity, units with labels, and features, found other integers")
     return _promise(GaussianNoise(deviation, _moved(moved, labels)), _delta(float(law["delta"])))
+
+
+def promise_of_number_moments(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
+    """What number moments promise, from the integers of their law.
+
+    Raises:
+        ValueError: They are not those of number moments of labels on such an interval.
+    """
+    parts = int(law["parts"])
+    if not isinstance(space, Interval) or parts != space.size - 1 or int(law["sensitivity_squared"]) % (2 * parts**2):
+        raise ValueError("expected the parts of an interval, and a sensitivity in them, found other integers")
+    return promise_of_moments(law)
 
 
 def _moved(squared: int, labels_of_a_unit: int) -> int:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from labeldp.mechanisms._gradients import NoisyGradients, promise_of_gradients
-from labeldp.mechanisms._moments import LabelMoments, promise_of_moments
+from labeldp.mechanisms._moments import LabelMoments, NumberMoments, promise_of_moments, promise_of_number_moments
 from labeldp.mechanisms._peers import ExchangedLabels, promise_of_exchange
 from labeldp.mechanisms._quantile import NoisyQuantile
 from labeldp.mechanisms._queries import Method, NoisyArgmax, NoisyHistogram, NoisyMean, promise_of_cells
@@ -32,6 +32,11 @@ def _number(value: object) -> bool:
 
 _CELLS: Mapping[str, _Form] = dict.fromkeys(("rate", "parts", "sensitivity", "labels_of_a_unit"), _whole)
 
+_MOMENTS: Mapping[str, _Form] = {
+    **dict.fromkeys(("deviation", "sensitivity_squared", "labels_of_a_unit", "bits", "columns"), _whole),
+    "delta": _number,
+}
+
 #: The parts of a law beside its kind, and how each is written.
 _WRITTEN: Mapping[str, Mapping[str, _Form]] = MappingProxyType(
     {
@@ -45,10 +50,8 @@ _WRITTEN: Mapping[str, Mapping[str, _Form]] = MappingProxyType(
             "delta": _number,
             "cluster_sizes": _wholes,
         },
-        LabelMoments.name: {
-            **dict.fromkeys(("deviation", "sensitivity_squared", "labels_of_a_unit", "bits", "columns"), _whole),
-            "delta": _number,
-        },
+        LabelMoments.name: _MOMENTS,
+        NumberMoments.name: {**_MOMENTS, "parts": _whole},
         NoisyGradients.name: dict.fromkeys(("dimension", "labels_of_a_unit"), _whole),
     }
 )
@@ -71,6 +74,7 @@ _PROMISES: Mapping[str, Callable[[Mapping[str, Any], LabelSpace], Guarantee]] = 
         **dict.fromkeys((NoisyHistogram.name, NoisyArgmax.name, NoisyMean.name, NoisyQuantile.name), promise_of_cells),
         ExchangedLabels.name: lambda law, _: promise_of_exchange(law),
         LabelMoments.name: lambda law, _: promise_of_moments(law),
+        NumberMoments.name: promise_of_number_moments,
         NoisyGradients.name: lambda law, _: promise_of_gradients(law),
     }
 )

@@ -21,6 +21,7 @@ from labeldp.mechanisms import (
     NoisyHistogram,
     NoisyMean,
     NoisyQuantile,
+    NumberMoments,
     clip_of,
     quantile_points,
 )
@@ -143,6 +144,7 @@ _FORMS: Mapping[str, Form] = MappingProxyType(
         NoisyHistogram.name: _FOR_EACH_CLASS,
         LabelMoments.name: _FOR_EACH_CLASS,
         NoisyGradients.name: Form(_for_each_class, _numbers, _columns_read, by_row=True),
+        NumberMoments.name: Form(lambda label, _: [f"{label}_low", f"{label}_high"], _numbers, _columns_read),
         NoisyArgmax.name: Form(_released, _classes, _classes_read),
         NoisyMean.name: Form(lambda label, _: [f"{label}_mean"], _numbers, _reals_read, fits=_inside),
         NoisyQuantile.name: Form(lambda label, _: [f"{label}_quantile"], _numbers, _reals_read, fits=_points),
