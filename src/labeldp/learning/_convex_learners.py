@@ -21,7 +21,7 @@ from labeldp.learning._descent import Descent, FewRowsWarning, Rows, Setting, ch
 from labeldp.learning._fitting import softmax
 from labeldp.learning._number_learners import NumberRegressor
 from labeldp.learning._regions import Ball, Everywhere, Region
-from labeldp.learning._released_numbers import decoded_numbers, ends_of, real_labels
+from labeldp.learning._released_numbers import decoded_numbers, ends_of, real_labels, tells_numbers
 from labeldp.learning._selection import best_penalty, gain, released
 from labeldp.learning._soft import ProbabilityClassifier
 from labeldp.privacy import BinChannel, ClassChannel, LabelSpace, candidate_sizes, gradient_noise
@@ -357,7 +357,8 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """The class of each row with the largest score."""
-        return np.asarray(self.classes_[np.argmax(self._scores(X), axis=1)])
+        best = np.argmax(self._scores(X), axis=1)
+        return np.asarray(self.classes_[best])
 
     @available_if(_of_softmax)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
@@ -368,8 +369,10 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
         """The mean gain of released labels, as of ``SoftmaxRegression``; for other losses minus their unbiased mean."""
         if _of_softmax(self):
             return super().score(X, y, sample_weight)
-        targets = self._targets(released(y))
-        judged = self._judged(targets, self._scores(X), np.arange(len(targets.release)))
+        scores, targets = self._scores(X), self._targets(released(y))
+        if not self._knows(targets.release.space):
+            raise InputError("expected a release of the classes that the model was fitted on, found others")
+        judged = self._judged(targets, scores, np.arange(len(targets.release)))
         return float(np.average(judged, weights=sample_weight))
 
     def _loss(self) -> Loss:
@@ -473,6 +476,11 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
         loss, (low, high) = self._loss(), ends_of(real_labels(release))
         if not isinstance(loss, SquaredLoss):
             return class_targets(release, loss, np.linspace(-1.0, 1.0, release.space.size), self.project)
+        if not tells_numbers(release):
+            raise InputError(
+                "expected released labels whose mean tells the label, found candidates or clusters; take the absolute "
+                "or the Huber loss, which ask for unbiased vectors alone"
+            )
         numbers = 2.0 * (decoded_numbers(release) - low) / (high - low) - 1.0
         return Targets(release, _pull_of(release, _ENDS, _number_noise(release, numbers)), numbers)
 

@@ -225,7 +225,7 @@ class Descent:
             weights: The unbiased vector of each one's released label.
         """
         if not self.compiled:
-            for number, vector in zip(part, weights, strict=True):
+            for number, vector in zip(part.tolist(), weights, strict=True):
                 row = rows.row(number)
                 self.move(row, vector @ self.loss.gradients(row @ self.core, self.points))
             return

@@ -95,7 +95,7 @@ class _Asker:
 
     def ask(self, row: int) -> Float[np.ndarray, "k ..."]:
         """The gradients for all labels; at right angles but for a common part, they are as good as unit vectors."""
-        self._row = self._rows.row(self._order[row])
+        self._row = self._rows.row(int(self._order[row]))
         self._gradients = self._descent.loss.gradients(self._row @ self._descent.core, self._descent.points)
         return self._gradients if self._own is None else np.ones(len(self._gradients))
 
