@@ -1,4 +1,4 @@
-"""Number moments: sums of features times labels on an interval, exact but for noise; neighbours show its sensitivity."""
+"""Number moments: sums of features times labels, exact but for noise whose sensitivity neighbours show."""
 
 import itertools
 import math
