@@ -137,5 +137,6 @@ def _noise(loss: Loss, k: int, epsilon: float, delta: float) -> float:
         error = gradient_error(epsilon, delta, classes=k, dimension=k - 1, spread=math.sqrt(2.0), radius=radius)
         return own**2 * error
     if loss.of_classes:
-        return gradient_error(epsilon, delta, classes=k, dimension=k - 1, spread=2 * loss.lipschitz(k, 0.0))
+        steepest = loss.lipschitz(k, 0.0)
+        return gradient_error(epsilon, delta, classes=k, dimension=k - 1, spread=2 * steepest, radius=steepest)
     return gradient_error(epsilon, delta, classes=k, dimension=1, spread=2 * min(loss.lipschitz(k, 0.0), 1.0))
