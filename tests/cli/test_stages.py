@@ -235,6 +235,7 @@ def test_ratings_are_learned_from_two_columns(stages, run, folder):
 
 BAD = {
     "no classes that are declared": {"classes": "zq-1,zq-2"},
+    "a model that may refuse a stage": {"model": "convex"},
     "one class": {"classes": "zq-secret-7"},
     "no column declared": {"keep": None},
     "the label kept": {"keep": "a,y"},
