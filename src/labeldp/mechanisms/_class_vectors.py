@@ -13,6 +13,8 @@ from jaxtyping import Float, Int
 from labeldp.errors import InputError
 
 _LARGEST_ENTRY = 1e100
+#: Classes whose distances to all others are computed at a time.
+_AT_ONCE = 1 << 10
 
 
 class ClassVectors(ABC):
@@ -99,22 +101,26 @@ class AnyVectors(ClassVectors):
 
     @cached_property
     def _about(self) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "k"]]:
-        """The centre and the distances from it, of two centres the one whose largest distance is the smaller.
+        """The centre and the distances from it: of numbers, the middle of their range.
 
-        One is the mean, or the middle of the range of numbers. The other is the point nearest to zero among those that
-        differ from the vectors in their span alone: from there no vector is longer than from zero.
+        Else of two centres the one whose largest distance is the smaller. One is the mean. The other is the point
+        nearest to zero among those that differ from the vectors in their span alone: from there no vector is longer
+        than from zero.
         """
-        foot = self.origin - (self._span @ self.origin) @ self._span
         if self.dimension == 1:
-            foot = 0.5 * (self.vectors.min(axis=0) + self.vectors.max(axis=0))
+            middle = np.array([0.5 * (self.vectors.min() + self.vectors.max())])
+            return middle, np.abs(self.vectors[:, 0] - middle)
+        foot = self.origin - (self._span @ self.origin) @ self._span
         found = [(point, _lengths(self.vectors - point)) for point in (self.origin, foot)]
         return min(found, key=lambda pair: float(pair[1].max()))
 
     @staticmethod
     def spread_squared(off: np.ndarray) -> float:
-        inner = off @ off.T
-        squares = inner.diagonal()
-        return float((squares[:, None] + squares - 2.0 * inner).max())
+        if off.shape[1] == 1:
+            return float(off.max() - off.min()) ** 2
+        squares = (off * off).sum(axis=1)
+        parts = (slice(low, low + _AT_ONCE) for low in range(0, len(off), _AT_ONCE))
+        return max(float((squares[part, None] + squares - 2.0 * (off[part] @ off.T)).max()) for part in parts)
 
     def of_class(self, steps: Int[np.ndarray, "k r"], code: int) -> Int[np.ndarray, "r"]:
         return np.asarray(steps[code])
