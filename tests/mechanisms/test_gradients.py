@@ -222,17 +222,17 @@ def test_one_bit_is_unbiased(name):
 
 def test_one_bit_is_unbiased_in_many_dimensions():
     """By Bernstein's inequality, for what is told of one label again and again."""
-    rows, space = 10_000, Classes(range(8))
+    rows, space = 6_000, Classes(range(8))
     vectors = np.random.default_rng(3).normal(size=(8, 6))
     for ask, true in ((vectors, vectors[5]), (np.arange(1.0, 9.0), 6.0 * np.eye(8)[5])):
         asker = Fixed(ask)
-        query = NoisyGradients(space, 2.0, asker=asker, rows=rows, dimension=len(true))
+        query = NoisyGradients(space, 3.0, asker=asker, rows=rows, dimension=len(true))
         value = query.answer(np.full(rows, 5), 1, SecureWords())
         length = np.linalg.norm(value - class_vectors(ask, 0, 8, len(true)).centre, axis=1)
         assert length.std() < 1e-9 * length.mean()
         wide, room = min(len(true), 7), math.log(4 * len(true) / ALARM)  # dimensions; entries have a square of 1/wide
         off = length[0] * (math.sqrt(2 * room / wide / rows) + 2 * room / 3 / rows)
-        assert np.abs(value.mean(axis=0) - true).max() < off < 0.3 * np.linalg.norm(true)
+        assert np.abs(value.mean(axis=0) - true).max() < off < 0.35 * np.linalg.norm(true)
 
 
 @pytest.mark.parametrize("name", VECTORS)
