@@ -18,7 +18,7 @@ from labeldp.release import Curator
 
 Learner = TypeVar("Learner", bound=ConvexLearner)
 
-#: Directions in which gradients differ by less than this share of the most are rounding.
+#: Directions in which gradients differ by less than this share of their largest entry are rounding.
 _NOTHING = 1e-12
 
 
@@ -117,7 +117,7 @@ def within_span(vector: Float[np.ndarray, "r"], gradients: Float[np.ndarray, "k 
     """The nearest point to a vector that differs from gradients only in directions in which they differ themselves."""
     centre = gradients.mean(axis=0)
     _, sizes, directions = np.linalg.svd(gradients - centre, full_matrices=False)
-    directions = directions[sizes > _NOTHING * max(sizes[0], np.finfo(float).tiny)]
+    directions = directions[sizes > _NOTHING * np.abs(gradients).max()]
     return np.asarray(centre + (vector - centre) @ directions.T @ directions)
 
 

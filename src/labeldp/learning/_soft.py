@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from labeldp.errors import InputError
 from labeldp.learning._selection import gain, released
@@ -31,6 +31,7 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
 
     def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803
         """The mean log likelihood of released labels, in nats over a model that knows nothing; more is better."""
+        check_is_fitted(self, "classes_")
         release = released(y)
         if not np.array_equal(np.array(release.space.points), self.classes_):
             raise InputError(

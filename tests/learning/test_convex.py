@@ -1,0 +1,373 @@
+"""Convex learners: the second moment that steps are made for, where descent leads, streams, and bad input.
+
+What is drawn is drawn with words of a seed, so it is the same in every run and nothing fails by chance.
+"""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, csr_matrix
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from labeldp import Classes, Interval, RandomizedResponse, Release, SubsetResponse
+from labeldp.errors import InputError, NotTrueLabelsError
+from labeldp.learning.convex import (
+    Ball,
+    Box,
+    ConvexClassifier,
+    ConvexRegressor,
+    CustomLoss,
+    Everywhere,
+    FewRowsWarning,
+    HuberLoss,
+    Simplex,
+)
+from labeldp.learning.sklearn import SoftmaxRegression
+from labeldp.mechanisms import BinResponse, best_number_response
+from labeldp.privacy import BitChannel, ResponseChannel, SubsetChannel
+
+CLASSES, ROWS = 4, 12
+NAMES = ["secret-ham", "secret-jam", "secret-spam"]
+SPACE, GRID = Classes(NAMES), Interval(0, 10, 1)
+
+
+def along(scores, code):
+    """A loss of two classes with opposed gradients of length one, whatever the scores."""
+    sign = 1.0 - 2.0 * code
+    return sign * (scores[0] - scores[1]) / math.sqrt(2.0), sign * np.array([1.0, -1.0]) / math.sqrt(2.0)
+
+
+def learner(loss, **settings):
+    """A learner for a loss, of rows of length one."""
+    of_classes = loss in ("softmax", "hinge", "linear") or isinstance(loss, CustomLoss)
+    return (ConvexClassifier if of_classes else ConvexRegressor)(loss, norm=1.0, fit_intercept=False, **settings)
+
+
+def problem(rows, classes=3, seed=0, apart=3.0):
+    """Features of classes far apart from each other, and class codes."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, classes, rows)
+    return rng.normal(size=(rows, 4)) + apart * np.eye(classes, 4)[codes], codes
+
+
+def public(codes):
+    """Labels that are declared public."""
+    return Release.public(np.array(NAMES)[codes], SPACE)
+
+
+def moments(model, channel, make_release, space, points):
+    """The mean over rows of the mean squared pull, given the worst label of each, over all outcomes, at each point."""
+    loss, found = model._loss(), np.zeros(len(points))
+    for row in range(ROWS):
+        table = channel.table(row)
+        release = make_release(table.outcomes, channel.take(np.full(len(table.outcomes), row)), space)
+        targets = model._targets(release)
+        vectors = targets.of_rows(np.arange(len(release)))
+        for i, scores in enumerate(points):
+            pulls = vectors @ loss.gradients(scores, targets.pull.points)
+            found[i] += (table.matrix @ (pulls**2).sum(axis=1)).max() / ROWS
+    return found
+
+
+@pytest.mark.parametrize("project", [True, False])
+@pytest.mark.parametrize("name", ["softmax", "hinge", "linear", "squared", "absolute", "huber"])
+def test_the_second_moment_holds_for_every_law(name, project, kind, make_channel, make_release, randomized):
+    """Summed over all outcomes, for the worst true labels and scores of any size that the region allows."""
+    if name == "squared" and kind in ("candidates", "cluster"):
+        return  # refused: see test_convex_losses
+    channel, rng, radius = make_channel(kind, CLASSES, ROWS), np.random.default_rng(1), 3.0
+    model = learner(name, region=Ball(radius), project=project)
+    of_classes = isinstance(model, ConvexClassifier)
+    space = Classes(list("abcd")) if of_classes else Interval(0, 3, 1)
+    features = rng.normal(size=(ROWS, 2))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    codes = randomized(
+        np.zeros(ROWS, dtype=int) if kind == "candidates" else rng.integers(0, CLASSES, ROWS), channel, 2
+    )
+    model.partial_fit(features, make_release(codes.codes, channel, space))
+    points = rng.normal(size=(8, CLASSES if of_classes else 1))
+    points *= radius * np.linspace(0, 1, 8)[:, None] / np.linalg.norm(points, axis=1, keepdims=True)
+    assert moments(model, channel, make_release, space, points).max() <= model.moment_ * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("kind_of_two", ["response", "symmetric", "independent"])
+def test_the_second_moment_is_that_of_opposed_gradients(kind_of_two, make_channel, make_release):
+    """Of two classes whose gradients are opposed the bound is met, where the trace would be half of the noise."""
+    channel = make_channel(kind_of_two, 2, ROWS)
+    model = learner(CustomLoss(along, constant=1.0), region=Ball(1.0))
+    release = make_release(channel.table(0).outcomes[:2], channel)
+    model.partial_fit(np.ones((2, 1)), release)
+    found = moments(model, channel, make_release, release.space, np.zeros((1, 2)))
+    assert found[0] == pytest.approx(model.moment_, rel=1e-9)
+
+
+@pytest.mark.parametrize("row", [0, 3, 10])
+def test_the_second_moment_holds_for_released_numbers(row, make_release):
+    """Of numbers with noise, given any label, with the largest scores of either sign."""
+    channel, radius = best_number_response(GRID, 1.0).channel(), 2.0
+    table = channel.table()
+    release = make_release(table.outcomes, channel, GRID)
+    model = learner("squared", region=Ball(radius)).partial_fit(np.ones((len(release), 1)), release)
+    numbers = release.numbers() / 5.0 - 1.0
+    for score in (-radius, radius):
+        assert table.matrix[row] @ (score - numbers) ** 2 <= model.moment_ * (1 + 1e-9)
+    assert table.matrix[row] @ numbers == pytest.approx(row / 5.0 - 1.0, abs=0.1)
+
+
+def test_the_norm_is_in_the_second_moment():
+    """Without it the mean squared length of rows is, with their ones; with it, its square and one."""
+    features, codes = problem(50)
+    found = [ConvexClassifier(region=Ball(1.0), norm=norm).fit(features, public(codes)).moment_ for norm in (None, 9.0)]
+    lengths = (features**2).sum(axis=1) + 1
+    assert found == pytest.approx([2 * lengths.mean(), 2 * (81 + 1)])
+
+
+def test_many_passes_lead_to_softmax_regression(randomized):
+    """With a penalty, descent over one release comes to the minimum of the unbiased loss that another learner finds."""
+    features, codes = problem(300)
+    release = randomized(codes, ResponseChannel.at(3, 3.0), 3)
+    model = ConvexClassifier(region=Everywhere(0.1), passes=400, fit_intercept=False).fit(features, release)
+    expected = SoftmaxRegression(method="unbiased", l2=0.1, fit_intercept=False, tol=1e-9).fit(features, release)
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=0.01)
+    np.testing.assert_allclose(model.predict_proba(features), expected.predict_proba(features), atol=0.01)
+    assert model.steps_done_ == 400 * 300
+
+
+@pytest.mark.parametrize("steps", ["bound", "adaptive"])
+@pytest.mark.parametrize("of", ["response", "subset", "bits"])
+def test_the_bound_of_descent_holds_on_average(steps, of, randomized):
+    """Over 200 releases of 200 rows of the hard instance the mean excess is at most the bound, and not far below.
+
+    Adaptive steps have the factor of theirs.
+    """
+    channel = {
+        "response": ResponseChannel.at(4, 1.0),
+        "subset": SubsetChannel.at(4, 2, 1.0),
+        "bits": BitChannel.independent(4, 1.0),
+    }[of]
+    rng, radius, n, trials = np.random.default_rng(4), 2.0, 200, 200
+    chances = np.array([0.4, 0.25, 0.2, 0.15])
+    release = randomized(rng.choice(4, n * trials, p=chances), channel, 5)
+    slope, points = -(chances - 0.25) / 2, []
+    model = learner("linear", region=Ball(radius), steps=steps)
+    for trial in range(trials):
+        part = release[np.arange(n * trial, n * (trial + 1))]
+        points.append(model.fit(np.ones((n, 1)), part).coef_[:, 0])
+    excess = np.mean(points, axis=0) @ slope + radius * np.linalg.norm(slope)
+    bound = radius * math.sqrt(model.moment_ / n) * (2 * math.sqrt(2) if steps == "adaptive" else 1)
+    assert 0.05 * bound < excess <= bound
+
+
+def test_a_stream_in_parts_is_the_stream_at_once(randomized):
+    """Without shuffling, batches lead where all rows lead; and a fit may be followed by more rows."""
+    features, codes = problem(300)
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    release = randomized(codes, SubsetChannel.at(3, 1, 2.0), 6)
+    for loss in ("softmax", "hinge", "linear"):
+        for region in (Ball(3.0), Box(1.0), Simplex(), Everywhere(0.1)):
+            whole, parts = (learner(loss, region=region, shuffle=False) for _ in range(2))
+            whole.partial_fit(features, release)
+            for rows in np.split(np.arange(300), [1, 100, 250]):
+                parts.partial_fit(features[rows], release[rows])
+            np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-12)
+            assert parts.steps_done_ == whole.steps_done_ == 300
+    fitted = ConvexClassifier(region=Ball(3.0), shuffle=False, steps=0.1).fit(features[:200], release[:200])
+    further = clone(fitted).fit(features, release).coef_
+    np.testing.assert_allclose(fitted.partial_fit(features[200:], release[200:]).coef_, further, atol=1e-12)
+
+
+@pytest.mark.parametrize("steps", ["chua", "ghazi"])
+def test_the_steps_of_papers_are_made_of_what_the_learner_knows(steps, randomized):
+    """R, L, K, epsilon and n: the diameter of the ball, the loss times the longest row, classes and rows."""
+    features, codes = problem(300)
+    release = randomized(codes, ResponseChannel.at(3, 1.0), 7)
+    model = ConvexClassifier(region=Ball(2.0), steps=steps, norm=9.0).fit(features, release)
+    lipschitz, e = math.sqrt(2.0 * (81 + 1)), math.exp(release.guarantee.epsilon)
+    expected = {
+        "chua": 4.0 / lipschitz * math.sqrt((e - 1) ** 2 / (2 * 300 * (3 + e) * e)),
+        "ghazi": 4.0 * math.log(e) / (6 * 3 * lipschitz * math.sqrt(100)),
+    }[steps]
+    assert model._descent.steps.rate(np.array([100.0]))[0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("form", [csr_matrix, csr_array])
+@pytest.mark.parametrize("loss", ["softmax", "hinge", "linear"])
+def test_public_labels_are_learned_from_sparse_and_dense_rows(loss, form):
+    """Classes that are far apart are told apart, sparse rows give the same model, and it can be pickled."""
+    features, codes = problem(600)
+    features[np.abs(features) < 0.3] = 0.0
+    model = ConvexClassifier(loss).fit(features, public(codes))
+    sparse = clone(model).fit(form(features), public(codes))
+    np.testing.assert_allclose(sparse.coef_, model.coef_, atol=1e-12)
+    assert np.mean(model.predict(features) == np.array(NAMES)[codes]) > 0.9
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301 (written in the line itself)
+    np.testing.assert_array_equal(again.predict(form(features)), model.predict(features))
+    assert again.partial_fit(features, public(codes)).steps_done_ == 1200
+    assert hasattr(model, "predict_proba") == (loss == "softmax")
+    assert model.score(features, public(codes)) > model.score(features, public((codes + 1) % 3))
+
+
+def test_scores_of_two_classes_are_one_column():
+    """The decision function is that of the second class over the first; of more classes, of each."""
+    features, codes = problem(200, classes=2)
+    model = ConvexClassifier().fit(features, Release.public(codes, Classes([0, 1])))
+    assert model.decision_function(features).shape == (200,)
+    np.testing.assert_array_equal(model.decision_function(features) > 0, model.predict(features) == 1)
+    np.testing.assert_allclose(model.predict_proba(features).sum(axis=1), 1.0)
+    features, codes = problem(200)
+    several = ConvexClassifier().fit(features, public(codes))
+    assert several.decision_function(features).shape == (200, 3)
+
+
+def test_the_last_point_is_taken_without_averaging():
+    """It is another one than the mean, and in the region as well."""
+    features, codes = problem(200)
+    last, mean = (ConvexClassifier(region=Ball(0.5), average=a).fit(features, public(codes)) for a in (False, True))
+    np.testing.assert_array_equal(last.coef_, last._descent.last[:-1].T)
+    assert np.abs(last.coef_ - mean.coef_).max() > 1e-3
+    for model in (last, mean):
+        assert np.hypot(np.linalg.norm(model.coef_), np.linalg.norm(model.intercept_)) <= 0.5 * (1 + 1e-9)
+
+
+def test_the_ball_is_chosen_by_held_out_released_labels(randomized):
+    """Where labels follow features a larger ball than where they do not, among the same six."""
+    features, codes = problem(2000)
+    channel = ResponseChannel.at(3, 3.0)
+    found = [
+        ConvexClassifier().fit(features, randomized(labels, channel, 8)).region_.radius
+        for labels in (codes, np.random.default_rng(9).integers(0, 3, 2000))
+    ]
+    usual = 10.0 / math.sqrt((features**2).sum(axis=1).mean() + 1)
+    assert found[1] < found[0]
+    assert all(min(abs(radius / usual - share) for share in (0.03, 0.1, 0.3, 1, 3, 10)) < 1e-9 for radius in found)
+
+
+def lines(rows, seed=10):
+    """Features, and labels from 0 to 10 that follow the first one."""
+    features = np.random.default_rng(seed).uniform(-1, 1, size=(rows, 2))
+    return features, np.rint(5 + 4 * features[:, 0])
+
+
+RELEASED = {
+    "public": lambda: None,
+    "numbers": lambda: best_number_response(GRID, 3.0).channel(),
+    "classes": lambda: RandomizedResponse(GRID, 4.0).channel(),
+    "sets": lambda: SubsetResponse(GRID, 3.0).channel(),
+    "bins": lambda: BinResponse(GRID, 3.0, np.full(11, 1 / 11)).channel(),
+}
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", HuberLoss(0.5)], ids=str)
+@pytest.mark.parametrize("of", RELEASED)
+def test_real_labels_are_learned_from_every_release(of, loss, randomized, make_release):
+    """Lines are found again, from numbers and bins by the squared loss alone, within the declared range."""
+    features, labels = lines(4000)
+    channel = RELEASED[of]()
+    release = Release.public(labels, GRID)
+    if channel is not None:
+        release = make_release(randomized(labels.astype(int), channel, 11).codes, channel, GRID)
+    model = ConvexRegressor(loss, region=Ball(1.5), passes=10)
+    if of in ("numbers", "bins") and loss != "squared":
+        with pytest.raises(InputError, match="the mean of labels alone; use the squared loss"):
+            model.fit(features, release)
+        return
+    model.fit(features, release)
+    found = model.predict(features)
+    assert np.abs(found - labels).mean() < 1.0
+    assert found.min() >= 0
+    assert found.max() <= 10
+    assert model.predict([[1e6, 0], [-1e6, 0]]).tolist() == [10, 0]
+
+
+def test_settings_are_scikit_learns(randomized):
+    """Clones have the same settings, and a pipeline fits, predicts and scores."""
+    model = ConvexClassifier("hinge", region=Box(2.0), steps=0.1, passes=3, random_state=5)
+    assert clone(model).get_params() == model.get_params()
+    assert clone(model).set_params(loss="softmax").loss == "softmax"
+    features, codes = problem(300)
+    release = randomized(codes, ResponseChannel.at(3, 3.0), 12)
+    pipeline = make_pipeline(StandardScaler(), ConvexClassifier(region=Ball(5.0))).fit(features, release)
+    assert np.mean(pipeline.predict(features) == codes) > 0.8
+    assert pipeline.score(features, release) > 0.3
+    assert clone(model).fit(features, release).coef_.tolist() == clone(model).fit(features, release).coef_.tolist()
+    other = clone(model).set_params(random_state=6).fit(features, release)
+    assert other.coef_.tolist() != clone(model).fit(features, release).coef_.tolist()
+
+
+def test_too_few_rows_are_warned_of_or_refused(randomized):
+    """Below what the bound takes there is a warning, below a ten thousandth of it an error; both name a number."""
+    features, codes = problem(100)
+    model = ConvexClassifier(region=Ball(1.0))
+    with pytest.warns(FewRowsWarning, match="expected at least 292 rows .* found 100"):
+        model.fit(features, randomized(codes, ResponseChannel.at(3, 0.1), 13))
+    with pytest.raises(InputError, match=r"expected at least 2,9\d\d,\d\d\d rows .* steps this small lead nowhere"):
+        model.fit(features, randomized(codes, ResponseChannel.at(3, 0.001), 14))
+
+
+FEATURES, CODES = problem(60)
+NUMBERS = Release.public(np.arange(60) % 11, GRID)
+BAD = {
+    "a bare function": (lambda m: m(loss=along).fit(FEATURES, public(CODES)), "write CustomLoss"),
+    "an unknown loss": (lambda m: m(loss="log").fit(FEATURES, public(CODES)), "a loss among softmax"),
+    "unknown steps": (lambda m: m(steps="fast").fit(FEATURES, public(CODES)), "steps among bound"),
+    "an unknown region": (
+        lambda m: m(region="ball").fit(FEATURES, public(CODES)),
+        "a Ball, Box, Simplex or Everywhere",
+    ),
+    "long rows": (lambda m: m(norm=0.5).fit(FEATURES, public(CODES)), "no longer than the declared norm"),
+    "no norm": (lambda m: m(norm=-1.0).fit(FEATURES, public(CODES)), "norm to be a length above 0"),
+    "no passes": (lambda m: m(passes=0).fit(FEATURES, public(CODES)), "passes between 1"),
+    "an empty stream": (lambda m: m().partial_fit(FEATURES[:0], public(CODES)[:0]), "an empty stream"),
+    "other features": (
+        lambda m: m().fit(FEATURES, public(CODES)).partial_fit(FEATURES[:, :2], public(CODES)),
+        "2 feat",
+    ),
+    "too few features": (lambda m: m().fit(FEATURES, public(CODES)).predict(FEATURES[:, :2]), "2 features"),
+    "fewer rows": (lambda m: m().fit(FEATURES[:5], public(CODES)), "features of 60 rows"),
+    "missing features": (lambda m: m().fit(FEATURES * math.nan, public(CODES)), "NaN"),
+    "another space": (
+        lambda m: m().fit(FEATURES, public(CODES)).partial_fit(FEATURES, Release.public(CODES, Classes([0, 1, 2]))),
+        "label space of earlier batches",
+    ),
+    "another space of scores": (
+        lambda m: m("hinge").fit(FEATURES, public(CODES)).score(FEATURES, Release.public(CODES, Classes([0, 1, 2]))),
+        "classes that the model was fitted on",
+    ),
+    "real labels as such": (lambda m: ConvexRegressor().fit(FEATURES, public(CODES)), "declared as an Interval"),  # noqa: ARG005
+    "squares everywhere": (lambda m: ConvexRegressor(region=Everywhere(1.0)).fit(FEATURES, NUMBERS), "Lipschitz bound"),  # noqa: ARG005
+    "another range": (
+        lambda m: (  # noqa: ARG005
+            ConvexRegressor().fit(FEATURES, NUMBERS).partial_fit(FEATURES, Release.public(CODES, Interval(0, 2, 1)))
+        ),
+        "label space of earlier batches",
+    ),
+}
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_without_labels(name):
+    """An error says what was expected and shows no label."""
+    call, words = BAD[name]
+    with pytest.raises(ValueError, match=words) as error:
+        call(ConvexClassifier)
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_labels_that_are_no_release_and_models_that_are_not_fitted_are_refused():
+    """Bare labels are refused before features are looked at; nothing is predicted or scored before a fit."""
+    for model in (ConvexClassifier(), ConvexRegressor()):
+        with pytest.raises(NotTrueLabelsError) as error:
+            model.fit(FEATURES, np.array(NAMES)[CODES])
+        assert "secret" not in str(error.value)
+        with pytest.raises(NotFittedError):
+            model.predict(FEATURES)
+    for loss in ("softmax", "hinge"):
+        with pytest.raises(NotFittedError):
+            ConvexClassifier(loss).score(FEATURES, public(CODES))
