@@ -6,7 +6,7 @@ import pytest
 
 from labeldp import Classes, Curator, Interval, RandomizedResponse, Release, SubsetResponse
 from labeldp.errors import InputError
-from labeldp.learning.convex import ConvexClassifier, ConvexRegressor
+from labeldp.learning.convex import Ball, ConvexClassifier, ConvexRegressor
 from labeldp.mechanisms import PiecewiseResponse
 from labeldp.release import release_batches
 
@@ -63,3 +63,18 @@ def test_batches_that_say_nothing_or_something_else_are_refused(make):
         model.partial_fit(FEATURES[:0], release[:0])
     assert np.array_equal(model.coef_, before)
     assert model.steps_done_ == ROWS
+
+
+def test_steps_are_made_for_the_worst_batch_so_far():
+    """A batch of more noise makes steps shorter, and one of less noise does not make them longer again."""
+    curator = Curator(CODES, CLASSES, budget=20.0)
+    clear, noisy = (curator.randomize(RandomizedResponse(CLASSES, epsilon)) for epsilon in (6.0, 0.5))
+    model, lengths, moments = ConvexClassifier(region=Ball(2.0)), [], []
+    for release in (clear, noisy, clear):
+        model.partial_fit(FEATURES, release)
+        lengths.append(model._descent.steps.length)
+        moments.append(model.moment_)
+    alone = ConvexClassifier(region=Ball(2.0)).partial_fit(FEATURES, noisy)
+    assert moments == [moments[0], alone.moment_, alone.moment_]
+    assert lengths == [lengths[0], alone._descent.steps.length, alone._descent.steps.length]
+    assert moments[1] > 10 * moments[0]

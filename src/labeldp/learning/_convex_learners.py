@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning._convex_losses import CustomLoss, Loss, SoftmaxLoss, SquaredLoss, loss_of
-from labeldp.learning._descent import Descent, FewRowsWarning, Rows, Setting, check_rows, steps_of
+from labeldp.learning._descent import Descent, FewRowsWarning, Rows, Setting, Steps, check_rows, steps_of
 from labeldp.learning._fitting import softmax
 from labeldp.learning._number_learners import NumberRegressor
 from labeldp.learning._regions import Ball, Everywhere, Region
@@ -137,7 +137,8 @@ class ConvexLearner(BaseEstimator):
     def partial_fit(self, X: Any, y: Release) -> Self:  # noqa: N803
         """Descend over the next rows of a stream; steps are those of a stream whose length is not known.
 
-        The first batch fixes the region, and the length of rows that steps are made for, unless ``norm`` says it.
+        The first batch fixes the region. Steps are made for the noise and the rows of the batches so far, of which the
+        worst counts, unless ``norm`` says how long rows are.
         """
         release = released(y)
         first = not hasattr(self, "_descent")
@@ -147,7 +148,9 @@ class ConvexLearner(BaseEstimator):
             self._keep(release.space)
             self.region_ = self._usual(rows) if self.region == "auto" else self._declared(self.region)
             self._descent = self._begun(loss, targets.pull, rows, self.region_, None)
-        elif not self._knows(release.space):
+        elif self._knows(release.space):
+            self._descent.steps = self._steps(loss, targets.pull, rows, self.region_, None, least=self.moment_)
+        else:
             raise InputError("expected a release of the label space of earlier batches, found another")
         self._run(self._descent, targets, rows, np.arange(len(release)), 1)
         return self._finished()
@@ -204,7 +207,13 @@ class ConvexLearner(BaseEstimator):
         return Ball(self._usual_score / length if length > 0 else self._usual_score)
 
     def _begun(self, loss: Loss, pull: Pull, rows: Rows, region: Region, count: int | None) -> Descent:
-        """A descent that has made no step; the second moment of a move is that of its pull times the squared length."""
+        """A descent that has made no step."""
+        return Descent(loss, region, rows.columns, pull.points, self._steps(loss, pull, rows, region, count))
+
+    def _steps(
+        self, loss: Loss, pull: Pull, rows: Rows, region: Region, count: int | None, least: float = 0.0
+    ) -> Steps:
+        """Steps for rows; the second moment of a move is that of its pull times the squared length, or the least."""
         k = len(pull.points)
         shape = (rows.columns, k if loss.of_classes else 1)
         squares = rows.squares if self.norm is None else np.array([float(self.norm) ** 2 + self.fit_intercept])
@@ -213,7 +222,7 @@ class ConvexLearner(BaseEstimator):
         steepest = loss.lipschitz(k, largest)
         if isinstance(loss, CustomLoss):
             loss.check(k, largest)
-        self.moment_ = float(squares.mean()) * (steepest**2 + pull.noise)
+        self.moment_ = max(least, float(squares.mean()) * (steepest**2 + pull.noise))
         setting = Setting(
             reach=region.reach(shape),
             lipschitz=steepest * longest,
@@ -224,7 +233,7 @@ class ConvexLearner(BaseEstimator):
             l2=region.l2 if isinstance(region, Everywhere) else 0.0,
             rows=count,
         )
-        return Descent(loss, region, rows.columns, pull.points, steps_of(self.steps, setting))
+        return steps_of(self.steps, setting)
 
     def _say(self, loss: Loss, pull: Pull, rows: int) -> None:
         """Refuse, or warn of, too few rows."""
