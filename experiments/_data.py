@@ -22,7 +22,7 @@ PATIENTS, TEST_PATIENTS = 15_000, 10_000
 
 _ADULT_NUMBERS = [0, 2, 4, 10, 11, 12]
 _ADULT_WORDS = [1, 3, 5, 6, 7, 8, 9, 13]
-_VISIT_NUMBERS = [
+VISIT_NUMBERS = [
     "age",
     "time_in_hospital",
     "num_lab_procedures",
@@ -33,7 +33,7 @@ _VISIT_NUMBERS = [
     "number_inpatient",
     "number_diagnoses",
 ]
-_VISIT_WORDS = [
+VISIT_WORDS = [
     "race",
     "gender",
     "admission_type_id",
@@ -93,8 +93,8 @@ def adult(folder: Path) -> Data:
         frame[[10, 11]] = np.log1p(frame[[10, 11]])  # gains and losses of capital
         parts.append((frame, frame.pop(14).str.rstrip(".").to_numpy()))
     (train, labels), (test, test_labels) = parts
-    encoded, columns = _encoded(train, test, _ADULT_NUMBERS, _ADULT_WORDS)
-    return Data(Classes(["<=50K", ">50K"]), encoded[0], labels, encoded[1], test_labels, clusters=20, columns=columns)
+    wide, columns = encoded(train, test, _ADULT_NUMBERS, _ADULT_WORDS)
+    return Data(Classes(["<=50K", ">50K"]), wide[0], labels, wide[1], test_labels, clusters=20, columns=columns)
 
 
 def diabetes(folder: Path) -> Data:
@@ -110,12 +110,12 @@ def diabetes(folder: Path) -> Data:
     chosen = np.random.default_rng(0).permutation(numbers)[: PATIENTS + TEST_PATIENTS]
     train = frame[frame["patient_nbr"].isin(chosen[:PATIENTS])]
     test = frame[frame["patient_nbr"].isin(chosen[PATIENTS:])]
-    encoded, columns = _encoded(train, test, _VISIT_NUMBERS, _VISIT_WORDS)
+    wide, columns = encoded(train, test, VISIT_NUMBERS, VISIT_WORDS)
     return Data(
         Classes(["NO", ">30", "<30"]),
-        encoded[0],
+        wide[0],
         train["readmitted"].to_numpy(),
-        encoded[1],
+        wide[1],
         test["readmitted"].to_numpy(),
         clusters=20,
         units=train["patient_nbr"].to_numpy(),
@@ -140,7 +140,7 @@ def mnist(folder: Path) -> Data:
 TABLES: dict[str, Callable[[Path], Data]] = {"digits": digits, "adult": adult, "diabetes": diabetes, "mnist": mnist}
 
 
-def _encoded(
+def encoded(
     train: pd.DataFrame, test: pd.DataFrame, numbers: list, words: list
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Features for a linear model (scaled, one column for each frequent word) and for trees (one for each column)."""
