@@ -68,10 +68,11 @@ def of_rows(rows: pd.DataFrame) -> list[str]:
     return text
 
 
-def fitted(part: pd.DataFrame, regime: str) -> pd.DataFrame:
+def fitted(every: pd.DataFrame, regime: str) -> pd.DataFrame:
     """Points that the orders speak of: of a law that is long enough, and in the regime of privacy."""
-    part = part[part["capped"] == 0]
-    return part[part["classes"] >= math.exp(part["epsilon"].iloc[0])] if regime == "medium" else part
+    part = every[every["capped"] == 0]
+    grows = regime == "medium" and not risk.METHODS[every["method"].iloc[0]].told  # from exp(epsilon) classes on
+    return part[part["classes"] >= math.exp(every["epsilon"].iloc[0])] if grows else part
 
 
 def of_classes(rows: pd.DataFrame) -> list[str]:
