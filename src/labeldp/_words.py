@@ -31,6 +31,15 @@ class Words(ABC):
     def block(self, start: int, count: int) -> UInt64[np.ndarray, "count"]:
         """The words ``start .. start + count - 1`` of the stream."""
 
+    def check_process(self) -> None:  # noqa: B027 (given words are anyone's)
+        """Refuse to go on in another process than the one whose words these are.
+
+        Who draws ahead calls it whenever foreign code may have run before what was drawn is used.
+
+        Raises:
+            RuntimeError: This is another process.
+        """
+
 
 class SecureWords(Words):
     """Words under a fresh key of the operating system.
@@ -49,8 +58,7 @@ class SecureWords(Words):
 
     def block(self, start: int, count: int) -> UInt64[np.ndarray, "count"]:
         """The words ``start .. start + count - 1`` of the stream."""
-        if os.getpid() != self._process:
-            raise RuntimeError("a stream of random words belongs to the process that made it; make a new one")
+        self.check_process()
         first, skip = divmod(start, _WORDS_PER_BLOCK)
         buffer = np.empty(skip + count, dtype=np.uint64)
         encryptor = Cipher(algorithms.AES(self._key), modes.CTR(first.to_bytes(16, "big"))).encryptor()
@@ -59,6 +67,11 @@ class SecureWords(Words):
             part = view[low : low + len(_ZEROS)]
             encryptor.update_into(_ZEROS[: len(part)], part)
         return buffer[skip:]
+
+    def check_process(self) -> None:
+        """Refuse to go on in a forked child."""
+        if os.getpid() != self._process:
+            raise RuntimeError("a stream of random words belongs to the process that made it; make a new one")
 
     def __reduce__(self) -> str:
         raise TypeError("random words cannot be copied or stored")
@@ -89,6 +102,10 @@ class WatchedWords(Words):
         """The words ``start .. start + count - 1`` of the other stream."""
         self.taken = self.taken or count > 0
         return self._words.block(start, count)
+
+    def check_process(self) -> None:
+        """As the other stream does."""
+        self._words.check_process()
 
 
 def identifier() -> str:

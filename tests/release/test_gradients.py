@@ -1,14 +1,15 @@
 """Noisy gradients through the curator: charged once, kept as they were told, and verified."""
 
 import dataclasses
+import os
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from labeldp import Answer, Classes, Curator, Interval, NoisyGradients, NoisyHistogram, RandomizedResponse, verify
-from labeldp.errors import BudgetError, InputError, VerificationError
-from labeldp.release import accounted
+from labeldp.errors import BudgetError, InputError, LedgerError, VerificationError
+from labeldp.release import Ledger, accounted
 
 SPACE, GRID = Classes(["no", "yes"]), Interval(0.0, 2.0, 0.5)
 LABELS, NUMBERS = ["no", "yes", "yes", "no"] * 25, [0.0, 1.5, 2.0, 0.5] * 25
@@ -56,6 +57,64 @@ def test_every_label_is_used_once(delta):
     assert len(walk.told) == 60  # it was asked nothing, and told nothing more
     curator.answer(gradients(delta, rows=40)[0], slice(60, 100))
     assert curator.spent == (answer.guarantee.epsilon, delta)
+
+
+class Forks(Walk):
+    """An asker that forks when it is asked about a row, or once it was told of one, and waits for its child."""
+
+    def __init__(self, shape, moment, row, ledger):
+        super().__init__(shape)
+        self.moment, self.row, self.ledger, self.child, self.status = moment, row, ledger, -1, -1
+
+    def fork_at(self, moment, row):
+        """The child goes on; the parent waits for it, and its ledger is then still locked."""
+        if (moment, row) == (self.moment, self.row):
+            self.child = os.fork()
+            if self.child:
+                self.status = os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
+                if self.ledger:
+                    with pytest.raises(LedgerError, match="found another release at work on it"):
+                        Ledger(self.ledger).settle()
+
+    def ask(self, row):
+        """Each process asks something else."""
+        self.fork_at("ask", row)
+        return super().ask(row) if self.child else -super().ask(row)
+
+    def tell(self, row, vector):
+        """As any."""
+        super().tell(row, vector)
+        self.fork_at("tell", row)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize(
+    ("moment", "row", "told", "error"),
+    [
+        ("ask", 0, 0, RuntimeError),
+        ("ask", 40, 40, RuntimeError),
+        ("tell", 40, 41, RuntimeError),
+        ("tell", 99, 100, LedgerError),
+    ],
+)
+def test_a_child_of_the_asker_is_told_nothing_more(tmp_path, on_disk, moment, row, told, error):
+    """It would hear of the same labels with the same noise; it is refused at its next row, and has no answer."""
+    ledger = tmp_path / "ledger" if on_disk else None
+    walk = Forks((2,), moment, row, ledger)
+    curator = Curator(LABELS, SPACE, ledger=ledger)
+    try:
+        answer = curator.answer(NoisyGradients(SPACE, 1.0, asker=walk, rows=100))
+    except Exception as problem:
+        if walk.child == 0 and type(problem) is error and len(walk.told) == told:
+            os._exit(0)
+        raise
+    finally:
+        if walk.child == 0:
+            os._exit(1)
+    assert walk.status == 0
+    assert np.array_equal(answer.value, np.array(walk.told))
+    assert [entry.state for entry in curator._ledger.entries()] == ["released"]
 
 
 @pytest.mark.parametrize("delta", LAWS.values(), ids=LAWS)

@@ -192,7 +192,7 @@ def class_vectors(found: object, row: int, classes: int, dimension: int) -> Clas
         InputError: It is no finite vector for each class.
     """
     try:
-        vectors = np.array(found, dtype=np.float64)
+        vectors = np.array(np.asarray(found, dtype=np.float64))  # what has __array__ may give its own memory
     except (TypeError, ValueError):
         raise InputError(f"expected numbers from ask, found something else for row {row}") from None
     if vectors.shape != (classes, dimension) and not vectors.shape == (classes,) == (dimension,):

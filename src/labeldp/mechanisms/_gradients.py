@@ -43,7 +43,12 @@ _PART = 1 << 40
 
 @runtime_checkable
 class Asker(Protocol):
-    """The public side of an interactive protocol, such as a learner: it sees what it is told, and no labels."""
+    """The public side of an interactive protocol, such as a learner: it sees what it is told, and no labels.
+
+    It runs in the process that holds the labels, and is called by what uses them. So it must be code that you trust not
+    to look around there, as at the frames of its callers. The traceback of an error in it has frames with labels too:
+    keep it from reporters that show variables.
+    """
 
     def ask(self, row: int) -> Float[np.ndarray, "k r"] | Float[np.ndarray, "k"]:
         """The vectors of the k classes for the label of a row; or k lengths, of vectors at right angles."""
@@ -67,7 +72,8 @@ class NoisyGradients(Query):
         epsilon: Natural logarithm of the allowed ratio, above 0.
         delta: Failure probability. Above 0 the noise is Gaussian; at 0 a random direction is told, and one random bit
             that says which way along it.
-        asker: What asks and is told (``Asker``). It must not see labels.
+        asker: What asks and is told (``Asker``). It must not see labels: code that you trust not to look for them in
+            the process that it shares with them.
         rows: The number of rows, which are asked about from 0 on.
         dimension: The number of entries of a vector; by default k. Noise grows with it, so ask in an orthonormal basis
             of what the vectors of the classes span. Where they are at right angles, in directions that the asker knows,
@@ -77,6 +83,9 @@ class NoisyGradients(Query):
         * (epsilon, delta)-label-DP, whatever is asked: no bound on vectors, such as a Lipschitz constant, is taken on
           trust. Each label is randomized alone, at its step, by a law that public things fix: what was asked, which
           follows from earlier answers. That the asker has not seen these labels is assumed.
+        * Noise is used once. It is drawn for many rows at a time, so a process that was forked while the asker was at
+          work would hear its parent's again, for other questions. It is refused at its next row, before the label is
+          used, and a curator gives it no answer.
         * **delta > 0.** Vectors are rounded to a grid whose step is chosen so that any two of them are at most 2^24
           steps apart, which is checked in whole numbers, exactly. What is told is the grid vector of the label with
           ``rounded_normal`` noise of a fixed whole deviation, then scaled. Rounding normal noise and whole numbers is
@@ -173,7 +182,9 @@ class NoisyGradients(Query):
         drawn = _drawn(self.rows, self.dimension, law.of_normals, words)
         for row, code in enumerate(codes.tolist()):
             posed = class_vectors(self.asker.ask(row), row, self.space.size, self.dimension)
-            told[row] = vector = law.told(posed, code, *next(drawn))
+            normals, word = next(drawn)
+            words.check_process()
+            told[row] = vector = law.told(posed, code, normals, word)
             self.asker.tell(row, vector)
         return told
 

@@ -145,13 +145,15 @@ class Ledger:
 
         Raises:
             BudgetError: The charge would exceed the budget; nothing was recorded.
-            LedgerError: Another process is releasing from this ledger.
+            LedgerError: Another process is releasing from this ledger, or the caller forked, and this is the child: the
+                charge is the parent's, and so is what was drawn.
         """
         with self._alone():
             self._settle_the_dead()
             try:
                 self._admit(entry, budget)
                 yield
+                self._check_process()
             except BaseException:
                 if os.getpid() == self._process and any(e.identifier == entry.identifier for e in self.entries()):
                     in_memory: Fate = "unknown" if drew() else "never left"
@@ -217,8 +219,7 @@ class Ledger:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Hold the ledger against other threads and processes; the lock falls when its process dies."""
-        if os.getpid() != self._process:
-            raise LedgerError("expected the process that opened this ledger, found a fork of it; open it again there")
+        self._check_process()
         with self._thread:
             if self.path is None:
                 yield
@@ -235,7 +236,13 @@ class Ledger:
             try:
                 yield
             finally:
-                lock.release()
+                if os.getpid() == self._process:  # a forked child would let go of its parent's lock
+                    lock.release()
+
+    def _check_process(self) -> None:
+        """Refuse a forked child."""
+        if os.getpid() != self._process:
+            raise LedgerError("expected the process that opened this ledger, found a fork of it; open it again there")
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
