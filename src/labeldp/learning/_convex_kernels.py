@@ -94,8 +94,8 @@ def descend(rows, part, loss, width, weights, points, rates, shares, pace, radiu
     """One step for each row of a part of the rows.
 
     Args:
-        rows: All of them: ``indptr``, ``indices`` and ``data`` of a CSR matrix, and whether each row ends with a 1. No
-            indices are those of a dense matrix.
+        rows: All of them: ``indptr`` and ``indices`` of a CSR matrix, whether they are meant (else rows are dense), its
+            ``data``, and the number that each row ends with, 0 for none.
         part: Numbers of rows, in the order in which they are taken.
         loss: The number of the loss.
         width: Where the Huber loss turns.
@@ -111,14 +111,14 @@ def descend(rows, part, loss, width, weights, points, rates, shares, pace, radiu
         rest: See above.
         state: Scale, weight, squared length of the parameters, sum of squared gradients.
     """
-    indptr, indices, data, ones = rows
-    last, outputs, sparse = core.shape[0] - 1, core.shape[1], indices.size > 0
+    indptr, indices, sparse, data, end = rows
+    last, outputs = core.shape[0] - 1, core.shape[1]
     scores, found = np.empty(outputs), np.empty(outputs)
     for i in range(part.size):
         low, high = indptr[part[i]], indptr[part[i] + 1]
-        length = 1.0 if ones else 0.0
+        length = end * end
         for j in range(outputs):
-            scores[j] = core[last, j] if ones else 0.0
+            scores[j] = end * core[last, j] if end != 0.0 else 0.0
         for at in range(low, high):
             value, column = data[at], indices[at] if sparse else at - low
             if value != 0.0:
@@ -143,9 +143,9 @@ def descend(rows, part, loss, width, weights, points, rates, shares, pace, radiu
         for at in range(low, high):
             if data[at] != 0.0:
                 column = indices[at] if sparse else at - low
-                _move(core[column], rest[column], step * data[at], box, found, state[WEIGHT])
-        if ones:
-            _move(core[last], rest[last], step, box, found, state[WEIGHT])
+                _move(core, rest, column, step * data[at], box, found, state[WEIGHT])
+        if end != 0.0:
+            _move(core, rest, last, step * end, box, found, state[WEIGHT])
         state[SQUARED] = max(kept * (kept * state[SQUARED] - 2.0 * rate * along) + rate * rate * steep * length, 0.0)
         if radius > 0.0 and state[SQUARED] > radius * radius:
             _shrink(radius / np.sqrt(state[SQUARED]), core, rest, state)
@@ -164,12 +164,12 @@ def _shrink(factor, core, rest, state):
         state[WEIGHT], state[SCALE] = 0.0, 1.0
 
 
-@njit(cache=True, nogil=True)
-def _move(core, rest, step, box, found, weight):
-    """Move a row of the core against what pulls, cut off at the box, and keep the sum as it was."""
+@njit(cache=True, nogil=True, inline="always")  # as a call it would take most of the time
+def _move(core, rest, column, step, box, found, weight):
+    """Move a column's entries of the core against what pulls, cut off at the box, and keep the sum as it was."""
     for j in range(found.size):
-        moved = core[j] - step * found[j]
+        moved = core[column, j] - step * found[j]
         if box > 0.0:
             moved = min(max(moved, -box), box)
-        rest[j] += weight * (core[j] - moved)
-        core[j] = moved
+        rest[column, j] += weight * (core[column, j] - moved)
+        core[column, j] = moved

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,14 +18,23 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning._convex_losses import CustomLoss, Loss, SoftmaxLoss, SquaredLoss, loss_of
-from labeldp.learning._descent import Descent, FewRowsWarning, Rows, Setting, Steps, check_rows, steps_of
+from labeldp.learning._descent import (
+    Descent,
+    FewRowsWarning,
+    Rows,
+    Setting,
+    Steps,
+    check_rows,
+    squared_lengths,
+    steps_of,
+)
 from labeldp.learning._fitting import softmax
 from labeldp.learning._number_learners import NumberRegressor
 from labeldp.learning._regions import Ball, Everywhere, Region
 from labeldp.learning._released_numbers import decoded_numbers, ends_of, real_labels, tells_numbers
 from labeldp.learning._selection import best_penalty, gain, released
 from labeldp.learning._soft import ProbabilityClassifier
-from labeldp.privacy import BinChannel, ClassChannel, LabelSpace, candidate_sizes, gradient_noise
+from labeldp.privacy import BinChannel, ClassChannel, Interval, LabelSpace, candidate_sizes, gradient_noise
 from labeldp.release import Release
 
 #: Unbiased vectors of so many entries are written out at a time.
@@ -35,6 +45,9 @@ _SHARES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _FOLDS = 5
 
 _ENDS = np.array([-1.0, 1.0])
+
+#: Second moments are taken to be at least this.
+_NOTHING = 1e-200
 
 
 @dataclass(frozen=True)
@@ -126,7 +139,8 @@ class ConvexLearner(BaseEstimator):
         release = released(y)
         passes = _checks.whole(self.passes, "passes", 1, 1 << 20)
         features = self._features(X, len(release), reset=True)
-        rows, targets, loss = Rows.of(features, self.fit_intercept), self._targets(release), self._loss()
+        self._end = self._end_of(features)
+        rows, targets, loss = Rows.of(features, self._end), self._targets(release), self._loss()
         self._keep(release.space)
         self.region_ = self._region(loss, targets, features, rows)
         self._say(loss, targets.pull, len(release))
@@ -137,23 +151,37 @@ class ConvexLearner(BaseEstimator):
     def partial_fit(self, X: Any, y: Release) -> Self:  # noqa: N803
         """Descend over the next rows of a stream; steps are those of a stream whose length is not known.
 
-        The first batch fixes the region. Steps are made for the noise and the rows of the batches so far, of which the
-        worst counts, unless ``norm`` says how long rows are.
+        Each row is seen once. The first batch fixes the region. Steps are made for the noise and the rows of the
+        batches so far, of which the worst counts, unless ``norm`` says how long rows are.
         """
         release = released(y)
         first = not hasattr(self, "_descent")
-        rows = Rows.of(self._features(X, len(release), reset=first), self.fit_intercept)
+        features = self._features(X, len(release), reset=first)
+        if first:
+            self._end = self._end_of(features)
+        rows = Rows.of(features, self._end)
         targets, loss = self._targets(release), self._loss()
         if first:
             self._keep(release.space)
-            self.region_ = self._usual(rows) if self.region == "auto" else self._declared(self.region)
+            scores = scores_of(loss, targets.pull)
+            self.region_ = self._usual(rows, scores) if self.region == "auto" else self._declared(self.region)
             self._descent = self._begun(loss, targets.pull, rows, self.region_, None)
-        elif self._knows(release.space):
-            self._descent.steps = self._steps(loss, targets.pull, rows, self.region_, None, least=self.moment_)
         else:
-            raise InputError("expected a release of the label space of earlier batches, found another")
+            self._check_goes_on(release, loss)
+            self._descent.points = targets.pull.points
+            self._descent.steps = self._steps(loss, targets.pull, rows, self.region_, None, least=self.moment_)
         self._run(self._descent, targets, rows, np.arange(len(release)), 1)
         return self._finished()
+
+    def _check_goes_on(self, release: Release, loss: Loss) -> None:
+        """Refuse a batch that does not go with earlier ones."""
+        if not self._knows(release.space):
+            raise InputError(
+                "expected a release of the label space of earlier batches, found one of other labels; declare the same "
+                "space for all, or fit another model"
+            )
+        if loss != self._descent.loss or self.region not in ("auto", self.region_):
+            raise InputError("expected the loss and the region of earlier batches, found others; fit another model")
 
     def _features(self, X: Any, labels: int, *, reset: bool) -> Any:  # noqa: N803
         """Features, checked: as many rows as labels, and none longer than declared."""
@@ -162,8 +190,15 @@ class ConvexLearner(BaseEstimator):
         features = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
         if features.shape[0] != labels:
             raise InputError(f"expected features of {labels} rows, as many as labels, found {features.shape[0]}")
+        if issparse(features) and not features.has_canonical_format:
+            features = features.copy()
+            features.sum_duplicates()
+        if not np.isfinite(squared_lengths(features)).all():
+            raise InputError(
+                "expected rows of features whose lengths are finite, found longer ones; scale the features"
+            )
         if self.norm is not None:
-            lengths = np.sqrt(Rows.of(features, False).squares)
+            lengths = np.sqrt(squared_lengths(features))
             row = int(np.argmax(lengths))
             if not (isinstance(self.norm, int | float | np.number) and 0 < self.norm < math.inf):
                 raise InputError(f"expected norm to be a length above 0, found {self.norm!r}")
@@ -173,6 +208,15 @@ class ConvexLearner(BaseEstimator):
                     f"{lengths[row]:g} (row {row}); scale the features, or declare a larger norm"
                 )
         return features
+
+    def _end_of(self, features: Any) -> float:
+        """What rows end with, for intercepts; 0 without them."""
+        return self._usual_end(features) if self.fit_intercept else 0.0
+
+    def _usual_end(self, features: Any) -> float:
+        """What rows end with for intercepts."""
+        del features
+        return 1.0
 
     def _declared(self, region: object) -> Region:
         if not isinstance(region, Region):
@@ -185,7 +229,7 @@ class ConvexLearner(BaseEstimator):
         """The declared region, or the ball that held-out released labels prefer, in doubt the usual one."""
         if self.region != "auto":
             return self._declared(self.region)
-        usual, count = self._usual(rows), len(rows.squares)
+        usual, count = self._usual(rows, scores_of(loss, targets.pull)), len(rows.squares)
         if count < _FOLDS * 2:
             return usual
         balls = [Ball(usual.radius * share) for share in _SHARES]
@@ -201,10 +245,10 @@ class ConvexLearner(BaseEstimator):
         radii = [ball.radius for ball in balls]
         return Ball(best_penalty(radii, usual.radius, count, _FOLDS, judge))
 
-    def _usual(self, rows: Rows) -> Ball:
-        """The ball in which a row of usual length has scores of at most the usual size."""
-        length = math.sqrt(float(rows.squares.mean()))
-        return Ball(self._usual_score / length if length > 0 else self._usual_score)
+    def _usual(self, rows: Rows, scores: int) -> Ball:
+        """The ball in which a row of usual length has scores of at most the usual size; larger for many scores."""
+        length = math.sqrt(float(rows.squares.mean())) or 1.0
+        return Ball(self._usual_score * math.sqrt(scores / 2) / length)
 
     def _begun(self, loss: Loss, pull: Pull, rows: Rows, region: Region, count: int | None) -> Descent:
         """A descent that has made no step."""
@@ -214,15 +258,14 @@ class ConvexLearner(BaseEstimator):
         self, loss: Loss, pull: Pull, rows: Rows, region: Region, count: int | None, least: float = 0.0
     ) -> Steps:
         """Steps for rows; the second moment of a move is that of its pull times the squared length, or the least."""
-        k = len(pull.points)
-        shape = (rows.columns, k if loss.of_classes else 1)
-        squares = rows.squares if self.norm is None else np.array([float(self.norm) ** 2 + self.fit_intercept])
+        k, shape = len(pull.points), (rows.columns, scores_of(loss, pull))
+        squares = rows.squares if self.norm is None else np.array([float(self.norm) ** 2 + self._end**2])
         longest = math.sqrt(float(squares.max()))
         largest = (float(np.linalg.norm(region.start(shape))) + region.reach(shape)) * longest
         steepest = loss.lipschitz(k, largest)
         if isinstance(loss, CustomLoss):
             loss.check(k, largest)
-        self.moment_ = max(least, float(squares.mean()) * (steepest**2 + pull.noise))
+        self.moment_ = max(least, float(squares.mean()) * (steepest**2 + pull.noise), _NOTHING)
         setting = Setting(
             reach=region.reach(shape),
             lipschitz=steepest * longest,
@@ -256,13 +299,19 @@ class ConvexLearner(BaseEstimator):
 
     def _finished(self) -> Self:
         point = self._point(self._descent)
-        self.coef_ = (point[:-1] if self.fit_intercept else point).T.copy()
-        self.intercept_ = point[-1].copy() if self.fit_intercept else np.zeros(point.shape[1])
+        if not np.isfinite(point).all():
+            raise InputError(
+                f"expected steps that stay finite, found parameters that are not, with steps={self.steps!r}; give "
+                "smaller steps, a bounded region, or scaled features"
+            )
+        self.__dict__.pop("answer_", None)  # it is of another fit
+        self.coef_ = (point[:-1] if self._end else point).T.copy()
+        self.intercept_ = self._end * point[-1] if self._end else np.zeros(point.shape[1])
         self.steps_done_ = self._descent.done
         return self
 
     def _scored(self, features: Any, point: Float[np.ndarray, "p s"]) -> Float[np.ndarray, "n s"]:
-        return np.asarray(features @ point[:-1] + point[-1] if self.fit_intercept else features @ point)
+        return np.asarray(features @ point[:-1] + self._end * point[-1] if self._end else features @ point)
 
     def _scores(self, X: Any) -> Float[np.ndarray, "n s"]:  # noqa: N803
         check_is_fitted(self, "coef_")
@@ -314,7 +363,7 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
         rows are seen. How good it is: with ``average``, ``steps="bound"``, a region and ``norm`` given, one pass over n
         independent rows leads on average to at most ``R G / sqrt(n)`` above the least expected loss in the region, R
         its radius and G^2 ``moment_``, if true classes are among the candidates where rows have some. Without ``norm``
-        steps depend on the lengths of all rows, and this holds nearly.
+        steps are made for the lengths that rows have, on average, and this is a guide.
 
     References:
         Chua et al. 2025, Algorithm 1 and Appendix A; Ghazi et al. 2021, Algorithm 5 and Corollary 10. The vectors of
@@ -388,8 +437,8 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
         return loss_of(self.loss, of_classes=True)
 
     def _targets(self, release: Release) -> Targets:
-        loss = self._loss()
-        return class_targets(release, loss, np.zeros(release.space.size), self.project)
+        of_classes(release.space)
+        return class_targets(release, self._loss(), np.zeros(release.space.size), self.project)
 
     def _judged(self, targets: Targets, scores: Float[np.ndarray, "m s"], rows: Int[np.ndarray, "m"]) -> np.ndarray:
         if isinstance(self._loss(), SoftmaxLoss):
@@ -413,12 +462,13 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
             releases of grid points and sets of them (``RandomizedResponse``, ``SubsetResponse``), since a number does
             not say of a label what these losses ask.
         region: As for ``ConvexClassifier``.
-        steps: Likewise.
+        steps: Likewise; adaptive ones by default, since the slope of the squared loss is mostly far below its bound.
         average: Likewise.
         passes: Likewise.
         norm: Likewise.
-        fit_intercept: Likewise.
-        project: Likewise.
+        fit_intercept: Whether a number is put at the end of each row, the same for all: ``norm``, or the root of the
+            mean squared length of rows, so that the mean of labels is learned as fast as all the rest.
+        project: Likewise; the squared loss takes released numbers as they are.
         shuffle: Likewise.
         random_state: Likewise.
 
@@ -431,7 +481,8 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
         steps_done_: Steps that were made.
 
     Guarantee:
-        As for ``ConvexClassifier``.
+        As for ``ConvexClassifier``, with ``steps="bound"``, from releases whose numbers have labels as their means;
+        from bins the mean label of a bin is learned.
 
     Example:
         >>> import numpy as np
@@ -452,7 +503,7 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
         loss: str | Loss = "squared",
         *,
         region: Region | Literal["auto"] = "auto",
-        steps: str | float = "bound",
+        steps: str | float = "adaptive",
         average: bool = True,
         passes: int = 1,
         norm: float | None = None,
@@ -471,6 +522,10 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
         self.project = project
         self.shuffle = shuffle
         self.random_state = random_state
+
+    def _usual_end(self, features: Any) -> float:
+        """As much as rows have otherwise."""
+        return float(self.norm) if self.norm is not None else math.sqrt(float(squared_lengths(features).mean())) or 1.0
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
         """The label of each row, within the declared range."""
@@ -505,6 +560,12 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
         return len(sizes) == 1 and (float(space.points[0]), float(space.points[-1])) == self.range_
 
 
+def of_classes(space: LabelSpace) -> None:
+    """Refuse real labels, whose order a classifier would not know."""
+    if isinstance(space, Interval):
+        raise InputError("expected labels that are classes, found real ones on an Interval; use ConvexRegressor")
+
+
 def class_targets(release: Release, loss: Loss, points: Float[np.ndarray, "k"], project: bool) -> Targets:
     """Unbiased vectors over all labels, and their noise for a loss.
 
@@ -528,7 +589,13 @@ def _pull_of(release: Release, points: Float[np.ndarray, "k"], noise: float) -> 
     """What is known of the moves that released labels lead to."""
     sizes = candidate_sizes(release.channel)
     labels = release.space.size if sizes is None else int(sizes.max(initial=1))
-    return Pull(points, noise, labels, math.inf if release.is_public else release.guarantee.epsilon)
+    laws = getattr(release.channel, "channels", (release.channel,))  # of units, one for each of their sizes
+    return Pull(points, noise, labels, math.inf if release.is_public else min(law.epsilon for law in laws))
+
+
+def scores_of(loss: Loss, pull: Pull) -> int:
+    """How many scores a row has."""
+    return len(pull.points) if loss.of_classes else 1
 
 
 def _unbiased_loss(loss: Loss, targets: Targets, scores: np.ndarray, rows: np.ndarray) -> Float[np.ndarray, "m"]:

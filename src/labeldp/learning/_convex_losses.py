@@ -307,7 +307,12 @@ class CustomLoss(Loss):
 
     def gradients(self, scores: Float[np.ndarray, "s"], points: Points) -> Float[np.ndarray, "k s"]:
         """The gradient for each class, if none is longer than declared."""
-        found = np.array([self.function(scores, code)[1] for code in range(len(points))], dtype=np.float64)
+        try:
+            found = np.array([self.function(scores, code)[1] for code in range(len(points))], dtype=np.float64)
+        except (TypeError, IndexError):
+            raise InputError(
+                "expected a number and a gradient from the loss, found something else; return both, (value, gradient)"
+            ) from None
         if found.shape != (len(points), scores.size):
             raise InputError(
                 f"expected a gradient of {scores.size} entries from the loss, found shape {found.shape[1:]}"

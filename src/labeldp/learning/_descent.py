@@ -9,7 +9,7 @@ second moment of the moves at most G^2, and R the largest distance of a point of
 * eta_t = sqrt(2) R / (G sqrt(t)), for a stream of unknown length: at most ``2 sqrt(2) R G / sqrt(n)`` (Zinkevich 2003).
 * eta_t = sqrt(2) R over the root of the sum of squared moves so far: the same, with that sum for ``n G^2`` (Streeter
   and McMahan 2010). It is computed from released labels alone.
-* with l2 > 0 and no region, eta_t = 2 / (l2 (t + 1)) and weights t in the mean: at most ``2 G^2 / (l2 (n + 1))``
+* with l2 > 0 and no region, eta_t = 2 / (l2 (t + 1)) and weights t in the mean: at most ``8 G^2 / (l2 (n + 1))``
   (Lacoste-Julien, Schmidt and Bach 2012).
 """
 
@@ -141,42 +141,51 @@ def steps_of(steps: object, setting: Setting) -> Steps:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of features, as they are, with a 1 at the end of each if there are intercepts.
+    """Rows of features, as they are, with one number at the end of each if there are intercepts.
 
     Attributes:
         indptr: Where each row begins in ``data``, and where the last ends.
-        indices: The column of each entry; none where rows are dense.
+        indices: The column of each entry, where rows are sparse.
+        sparse: Whether they are.
         data: The entries.
-        ones: Whether each row ends with a 1.
-        columns: Entries of a row, the 1 among them.
-        squares: The squared length of each row, its 1 among it.
+        end: The number that each row ends with, of intercepts; 0 for none.
+        columns: Entries of a row, its end among them.
+        squares: The squared length of each row, its end among it.
     """
 
     indptr: Int[np.ndarray, "o"]
     indices: Int[np.ndarray, "i"]
+    sparse: bool
     data: Float[np.ndarray, "m"]
-    ones: bool
+    end: float
     columns: int
     squares: Float[np.ndarray, "n"]
 
     @classmethod
-    def of(cls, features: Any, ones: bool) -> Self:
+    def of(cls, features: Any, end: float) -> Self:
         """The rows of an array or a CSR matrix of floats, shape (n, d), which are not copied."""
         n, d = features.shape
         if issparse(features):
-            squares = np.ravel(features.multiply(features).sum(axis=1)) + float(ones)
-            return cls(features.indptr, features.indices, features.data, ones, d + ones, squares)
-        starts, squares = d * np.arange(n + 1), np.einsum("ij,ij->i", features, features) + float(ones)
-        return cls(starts, np.empty(0, dtype=np.int32), np.ravel(features), ones, d + ones, squares)
+            starts, indices, data = features.indptr, features.indices, features.data
+        else:
+            starts, indices, data = d * np.arange(n + 1), np.empty(0, dtype=np.int32), np.ravel(features)
+        return cls(starts, indices, issparse(features), data, end, d + (end != 0.0), squared_lengths(features) + end**2)
 
     def row(self, number: int) -> Float[np.ndarray, "p"]:
         """A row, written out."""
         own = slice(self.indptr[number], self.indptr[number + 1])
         found = np.zeros(self.columns)
-        found[self.indices[own] if self.indices.size else slice(self.columns - self.ones)] = self.data[own]
-        if self.ones:
-            found[-1] = 1.0
+        found[self.indices[own] if self.sparse else slice(self.columns - (self.end != 0.0))] = self.data[own]
+        if self.end:
+            found[-1] = self.end
         return found
+
+
+def squared_lengths(features: Any) -> Float[np.ndarray, "n"]:
+    """The squared length of each row of an array or a CSR matrix."""
+    if issparse(features):
+        return np.ravel(features.multiply(features).sum(axis=1))
+    return np.asarray(np.einsum("ij,ij->i", features, features))
 
 
 class Descent:
@@ -234,7 +243,7 @@ class Descent:
         rates, shares = self._next(len(part))
         region = self.region
         descend(
-            (rows.indptr, rows.indices, rows.data, rows.ones),
+            (rows.indptr, rows.indices, rows.sparse, rows.data, rows.end),
             part,
             self.loss.number,
             self.loss.width,
@@ -283,8 +292,8 @@ def check_rows(needed: float, rows: int) -> str | None:
     """What to say where there are too few rows for the noise on their labels.
 
     Args:
-        needed: ``(G / L)^2``: from so many rows on the bound of descent, ``R G / sqrt(n)``, is below ``R L``, which no
-            parameters exceed.
+        needed: ``(G / L)^2``: from so many rows on the bound of descent, ``R G / sqrt(n)``, is below ``R L``, by which
+            the start is worse than the best at most.
         rows: How many there are.
 
     Raises:

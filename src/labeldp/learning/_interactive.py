@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
+from sklearn.base import clone
 
 from labeldp.errors import InputError
-from labeldp.learning._convex_learners import ConvexLearner, Pull
+from labeldp.learning._convex_learners import ConvexLearner, Pull, of_classes, scores_of
 from labeldp.learning._convex_losses import CustomLoss, Loss
 from labeldp.learning._descent import Descent, Rows
 from labeldp.mechanisms import NoisyGradients, gradient_error
-from labeldp.privacy import Interval, LabelSpace
+from labeldp.privacy import Interval
 from labeldp.release import Curator
 
 Learner = TypeVar("Learner", bound=ConvexLearner)
@@ -43,6 +44,10 @@ def fit_interactively(
     Returns:
         The model, fitted; its ``answer_`` is what was told, with its certificate.
 
+    Where it helps: for the absolute and Huber losses of real labels, which released numbers cannot serve. With classes
+    released labels have less noise and can be used again. Gaussian noise is less than that of a bit only where epsilon
+    and the number of classes are large: look at ``moment_``.
+
     Guarantee:
         That of ``NoisyGradients``, whatever the loss: no Lipschitz constant is taken on trust.
 
@@ -51,7 +56,8 @@ def fit_interactively(
 
     Raises:
         BudgetError: The curator's budget does not allow it: the labels were used before. Nothing was drawn.
-        InputError: The model is no convex learner, or the features are of another number of rows.
+        InputError: The model is no convex learner, or the features are of another number of rows. Where a loss of your
+            own fails at some step, the labels have been used: try it on public labels first.
 
     Example:
         >>> import numpy as np
@@ -67,23 +73,28 @@ def fit_interactively(
         raise InputError(f"expected a ConvexClassifier or a ConvexRegressor, found {type(model).__name__}")
     if model.passes != 1:
         raise InputError(f"expected passes=1, found {model.passes!r}: each label is asked for once")
-    loss = model._loss()
-    rows = Rows.of(model._features(features, len(curator), reset=True), model.fit_intercept)
-    pull = _pull(loss, curator.space, epsilon, delta)
-    model._keep(curator.space)
-    model.region_ = model._usual(rows) if model.region == "auto" else model._declared(model.region)
-    model._say(loss, pull, len(curator))
-    descent = model._begun(loss, pull, rows, model.region_, len(curator))
+    if not isinstance(curator, Curator):
+        raise InputError(
+            f"expected a Curator, who holds the labels, found {type(curator).__name__}; fit releases with model.fit"
+        )
+    made, loss = clone(model), model._loss()
+    checked = made._features(features, len(curator), reset=True)
+    made._end = made._end_of(checked)
+    rows = Rows.of(checked, made._end)
+    pull = _pull(loss, curator, epsilon, delta)
+    made._keep(curator.space)
+    made.region_ = made._usual(rows, scores_of(loss, pull)) if made.region == "auto" else made._declared(made.region)
+    made._say(loss, pull, len(curator))
+    made._descent = made._begun(loss, pull, rows, made.region_, len(curator))
     order = np.arange(len(curator))
-    if model.shuffle:
-        order = np.random.default_rng(model.random_state).permutation(order)
-    asker = _Asker(descent, rows, order)
-    query = NoisyGradients(
-        curator.space, epsilon, delta, asker=asker, rows=len(curator), dimension=descent.core.shape[1]
-    )
-    model.answer_ = curator.answer(query, rows=order)
-    model._descent = descent
-    return model._finished()
+    if made.shuffle:
+        order = np.random.default_rng(made.random_state).permutation(order)
+    asker, scores = _Asker(made._descent, rows, order), scores_of(loss, pull)
+    query = NoisyGradients(curator.space, epsilon, delta, asker=asker, rows=len(curator), dimension=scores)
+    answer = curator.answer(query, rows=order)
+    model.__dict__.update(vars(made._finished()))  # only now: what fails before leaves the model as it was
+    model.answer_ = answer
+    return model
 
 
 class _Asker:
@@ -121,22 +132,29 @@ def within_span(vector: Float[np.ndarray, "r"], gradients: Float[np.ndarray, "k 
     return np.asarray(centre + (vector - centre) @ directions.T @ directions)
 
 
-def _pull(loss: Loss, space: LabelSpace, epsilon: float, delta: float) -> Pull:
+def _pull(loss: Loss, curator: Curator, epsilon: float, delta: float) -> Pull:
     """What is known of the moves that gradients lead to which are told."""
-    if not (loss.of_classes or isinstance(space, Interval)):
-        raise InputError("expected a curator of real labels, declared as an Interval, found one of classes")
-    points = np.zeros(space.size) if loss.of_classes else np.linspace(-1.0, 1.0, space.size)
-    return Pull(points, _noise(loss, space.size, epsilon, delta), space.size, epsilon, told=True)
-
-
-def _noise(loss: Loss, k: int, epsilon: float, delta: float) -> float:
-    """How far what is told is from the gradient of the true label, mean square."""
-    own = loss.right_angled(k)
-    if own is not None:
-        radius = math.sqrt(1.0 - 1.0 / k)
-        error = gradient_error(epsilon, delta, classes=k, dimension=k - 1, spread=math.sqrt(2.0), radius=radius)
-        return own**2 * error
+    k, labels = curator.space.size, curator.labels_of_a_unit
     if loss.of_classes:
-        steepest = loss.lipschitz(k, 0.0)
-        return gradient_error(epsilon, delta, classes=k, dimension=k - 1, spread=2 * steepest, radius=steepest)
-    return gradient_error(epsilon, delta, classes=k, dimension=1, spread=2 * min(loss.lipschitz(k, 0.0), 1.0))
+        of_classes(curator.space)
+    elif not isinstance(curator.space, Interval):
+        raise InputError("expected a curator of real labels, declared as an Interval, found one of classes")
+    points = np.zeros(k) if loss.of_classes else np.linspace(-1.0, 1.0, k)
+    return Pull(points, _noise(loss, k, epsilon, delta, labels), k, epsilon / labels, told=True)
+
+
+def _noise(loss: Loss, k: int, epsilon: float, delta: float, labels: int = 1) -> float:
+    """How far what is told is from the gradient of the true label, mean square."""
+    own, steepest = loss.right_angled(k), loss.lipschitz(k, 0.0)
+    size, spread, radius = (steepest if loss.of_classes else min(steepest, 1.0)), 2.0, 1.0
+    if own is not None:
+        size, spread, radius = own, math.sqrt(2.0), math.sqrt(1.0 - 1.0 / k)
+    return size**2 * gradient_error(
+        epsilon,
+        delta,
+        classes=k,
+        dimension=k - 1 if loss.of_classes else 1,
+        spread=spread,
+        radius=radius,
+        labels_of_a_unit=labels,
+    )

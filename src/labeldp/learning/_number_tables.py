@@ -35,8 +35,8 @@ NUMBER_METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 #: Those that take each number for the label.
 _UNBIASED = ("neighbours", "convex")
-#: How often descent sees each row: squares of tables in memory gain by it, where one pass of a few rows leads half way.
-_PASSES = 10
+#: How often descent sees each row: tables in memory gain by it, where one pass of a few rows leads half way.
+_PASSES = 5
 _CHOSEN_AMONG = ("ridge", "boosting")
 #: Inner folds, for what predictions are drawn towards their mean.
 _FOLDS = 2

@@ -164,6 +164,11 @@ class Curator:
         return self._unit is not None
 
     @property
+    def labels_of_a_unit(self) -> int:
+        """The most labels that a unit of protection has."""
+        return 1 if self._unit is None else int(np.bincount(self._unit).max())
+
+    @property
     def spent(self) -> tuple[float, float]:
         """The (epsilon, delta) charged so far, as the budget of the last charge counts them.
 
