@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Curator, NoisyHistogram, PriorResponse, RandomizedResponse, release_table
+from labeldp import Classes, Curator, NoisyGradients, NoisyHistogram, PriorResponse, RandomizedResponse, release_table
 from labeldp.errors import BudgetError, InputError, LabelDPError, OutputError, TableError
 from labeldp.release import Ledger, Release, accounted, joined, public_split, release_with, verify
 
@@ -122,14 +122,66 @@ def test_a_failure_after_a_draw_may_depend_on_it_and_is_paid_for(table, tmp_path
     assert states(tmp_path) == [("charged", 1.0)]
 
 
-@pytest.mark.parametrize("problem", [KeyboardInterrupt(), OSError(28, "No space left on device"), MemoryError()])
-@pytest.mark.parametrize("late", [False, True])
-def test_what_the_machine_or_the_user_stops_costs_nothing(table, tmp_path, problem, late):
-    """Ctrl-C, a full disk and memory depend on no label: nothing left, so the charge is void, drawn or not."""
+class Listener:
+    """An asker that may lose who it asks for, once it was told of a row."""
 
-    def ask(columns, curator):
-        if late:
-            once(columns, curator)
+    def __init__(self, problem=None):
+        self.problem, self.told = problem, 0
+
+    def ask(self, _):
+        """A number for each class."""
+        return np.arange(3.0)[:, None]
+
+    def tell(self, *_):
+        """It hears, and then its connection breaks."""
+        self.told += 1
+        if self.problem and self.told == 31:
+            raise self.problem
+
+
+STOPS = [
+    KeyboardInterrupt(),
+    SystemExit(),
+    OSError(28, "No space left on device"),
+    ConnectionResetError(),
+    MemoryError(),
+]
+
+
+@pytest.mark.parametrize("problem", STOPS, ids=lambda problem: type(problem).__name__)
+@pytest.mark.parametrize("when", ["while it is told", "after a draw", "while it is written"])
+def test_what_was_drawn_is_paid_for_whatever_stops_it(table, tmp_path, monkeypatch, problem, when):
+    """Ctrl-C, a full disk and a broken connection too: somebody was told, and would be told again for nothing."""
+    listener = Listener(problem if when == "while it is told" else None)
+
+    def stop(*_):
+        raise problem
+
+    def ask(_, curator):
+        gradients = NoisyGradients(SPACE, 0.5, asker=listener, rows=ROWS, dimension=1)
+        answer = curator.answer(gradients)
+        if when == "after a draw":
+            stop()
+        return joined([(slice(None), curator.randomize(RandomizedResponse(SPACE, 0.5)))], answers=[answer])
+
+    if when == "while it is written":
+        monkeypatch.setattr("labeldp.release._table_curator._written", stop)
+    with pytest.raises(type(problem)):
+        release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
+    assert listener.told > 30
+    assert states(tmp_path) == [("charged", 1.0)]
+    assert list(tmp_path.glob("*out*")) + list(tmp_path.glob(".out*")) == []
+    Ledger(tmp_path / "t.csv.labeldp-ledger").settle()
+    assert states(tmp_path) == [("charged", 1.0)]
+    with pytest.raises(BudgetError):
+        release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[])
+
+
+@pytest.mark.parametrize("problem", STOPS, ids=lambda problem: type(problem).__name__)
+def test_what_the_machine_or_the_user_stops_before_a_draw_costs_nothing(table, tmp_path, problem):
+    """Nothing left, so the charge is void."""
+
+    def ask(*_):
         raise problem
 
     with pytest.raises(type(problem)):
@@ -325,7 +377,7 @@ def test_a_table_that_changes_meanwhile_is_refused(table, tmp_path):
 
     with pytest.raises(TableError, match="changed meanwhile"):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=["town"])
-    assert states(tmp_path) == [("void", 1.0)]
+    assert states(tmp_path) == [("charged", 1.0)]  # it was drawn by then
 
 
 def test_labels_alone_and_notes(tmp_path):

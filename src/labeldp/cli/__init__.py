@@ -24,7 +24,7 @@ from labeldp.errors import LabelDPError
 __all__ = ["main"]
 
 _INTERRUPTED = 130
-_WHOLE = "an output that stands is whole, and nothing else was released or charged"
+_WHOLE = "an output that stands is whole, nothing else was released, and labeldp ledger shows what was charged"
 
 app = typer.Typer(
     help="Label differential privacy: release a table whose label is sensitive, and defend the epsilon.",

@@ -140,8 +140,9 @@ class Ledger:
         Args:
             entry: The charge.
             budget: The most that may be spent, or None for the budget that is in force.
-            drew: Whether anything was drawn, which is asked where the caller failed and nothing goes to a folder. Then
-                nobody can tell who has seen it, such as who was told half of an answer, and the charge stays.
+            drew: Whether anything was drawn that somebody may have seen, such as who was told half of an answer; asked
+                where the caller failed. Then nobody can tell who has seen it, and the charge stays. What is drawn into
+                a staging folder alone was seen by nobody.
 
         Raises:
             BudgetError: The charge would exceed the budget; nothing was recorded.
@@ -156,8 +157,11 @@ class Ledger:
                 self._check_process()
             except BaseException:
                 if os.getpid() == self._process and any(e.identifier == entry.identifier for e in self.entries()):
-                    in_memory: Fate = "unknown" if drew() else "never left"
-                    fate = fate_of(Path(entry.output), entry.identifier) if entry.output else in_memory
+                    fate: Fate = "never left"
+                    if entry.output:  # the staging folder goes, which later would say that nothing left
+                        fate = fate_of(Path(entry.output), entry.identifier)
+                    if fate == "never left" and drew():
+                        fate = "unknown"
                     self._settled(entry, fate)
                 raise
             self._append(entry.identifier, "released")

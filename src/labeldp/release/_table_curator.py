@@ -6,8 +6,8 @@ The table is held in memory: what asks stage by stage has to learn from all rows
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +71,8 @@ def release_with(
         output: A folder that does not exist yet. It appears at once, complete, or not at all.
         ask: Is given the public columns (without a column, a table of no rows) and a curator whose budget is epsilon,
             and gives one release of all rows, in their order, whose certificate counts all that was asked (``joined``).
-            What it learned from the labels it must keep to itself until the release stands, also on disk.
+            What it learned from the labels it should keep to itself until the release stands, also on disk: where its
+            process is killed, nobody can say any more what was drawn, and the charge is void.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
         budget: The most that may be spent on this label of this data; by default the first release sets it.
@@ -84,12 +85,13 @@ def release_with(
     Guarantee:
         * Epsilon is in the ledger before the first label is drawn. The curator's own account sees to it that all that
           is drawn costs no more.
-        * The charge stays unless nothing left: also where the function failed after it was given labels, since that may
-          depend on them. It is void if it was interrupted, or if the machine failed.
+        * Once anything was drawn the charge stays, whatever fails then: the function, the machine, the writing, or
+          whoever interrupts it. Somebody may have been told by then, and a failure may depend on what was drawn.
+          Before that, a failure makes it void; so does a process that is killed, if the output does not stand.
         * Whether it fails before anything is drawn, and what it says, does not depend on labels inside the space.
 
     Raises:
-        InputError: Something does not fit; nothing was charged, unless it says so.
+        InputError: Something does not fit. What was not found before labels were drawn is paid for.
         BudgetError: The budget does not allow it; nothing was drawn.
         OutputError: The output exists, or there is no folder to put it in.
     """
@@ -123,10 +125,11 @@ def release_with(
         asked=asked,
         output=str(target),
     )
-    with staged(target, entry.identifier) as staging, record.charged(entry, allowance):
+    curator = Curator(labels, space, budget=asked, name=label)
+    drew = partial(_drew, curator)
+    with staged(target, entry.identifier) as staging, record.charged(entry, allowance, drew):
         unchanged(table, stamp)
-        curator = Curator(labels, space, budget=asked, name=label)
-        release, certificate = _asked(ask, columns, curator, staging)
+        release, certificate = _asked(ask, columns, curator)
         unchanged(table, stamp)
         final = _written(staging, columns, release, certificate, entry, rows)
         finish(staging, target, final)
@@ -144,20 +147,24 @@ def _columns(table: Table, kept: Sequence[str], rows: int) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *parts])
 
 
-def _asked(ask: Ask, columns: pa.Table, curator: Curator, staging: Path) -> tuple[Release, Certificate]:
+def _drew(curator: Curator) -> bool:
+    """Whether anything was drawn: where a request fails before that, a curator's own charge is void."""
+    return curator.spent[0] > 0.0
+
+
+def _asked(ask: Ask, columns: pa.Table, curator: Curator) -> tuple[Release, Certificate]:
     """What a function asked for.
 
-    Where it fails after labels were drawn, its failure may depend on them. Then the staging folder goes, so that
-    nobody can tell any more that nothing left, and the charge stays.
+    Where it fails after labels were drawn, its failure may depend on them, so its own text is not shown; but for what
+    the machine or the user says.
     """
     try:
         release = ask(columns, curator)
         return release, _whole(release, curator)
     except Exception as problem:
         machine = isinstance(problem, OSError | MemoryError) and not isinstance(problem, LabelDPError)
-        if machine or not curator.spent[0]:
+        if machine or not _drew(curator):
             raise
-        shutil.rmtree(staging, ignore_errors=True)
         why = str(problem) if isinstance(problem, LabelDPError) else f"an unexpected {type(problem).__name__}"
     raise InputError(f"{why} (labels had been drawn by then, so the charge stays, though nothing was written)")
 
