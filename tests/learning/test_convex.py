@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from labeldp import Classes, Interval, RandomizedResponse, Release, SubsetResponse
+from labeldp import Classes, Curator, Interval, RandomizedResponse, Release, SubsetResponse
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning._convex_learners import _SHARES
 from labeldp.learning.convex import (
@@ -351,6 +351,53 @@ def test_too_few_rows_are_warned_of_or_refused(randomized):
         model.fit(features, randomized(codes, ResponseChannel.at(3, 0.1), 13))
     with pytest.raises(InputError, match=r"expected at least 2,9\d\d,\d\d\d rows .* steps this small lead nowhere"):
         model.fit(features, randomized(codes, ResponseChannel.at(3, 0.001), 14))
+
+
+@pytest.mark.parametrize("region", [Ball(2.0), Simplex()], ids=str)
+def test_sparse_rows_are_what_they_stand_for(region):
+    """Entries that are stored twice count as their sum, whatever loop takes them; rows may be empty, or all."""
+    twice = csr_array((np.array([1.0, 2.0, 3.0]), np.array([0, 0, 2]), np.array([0, 2, 3, 3])), shape=(3, 3))
+    release = Release.public([0, 1, 1], Classes([0, 1]))
+    for rows in (twice, csr_array((3, 3))):
+        written = rows.toarray()
+        sparse, dense = (
+            ConvexClassifier(region=region, steps="adaptive", shuffle=False).fit(x, release) for x in (rows, written)
+        )
+        np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-12)
+        np.testing.assert_allclose(sparse.intercept_, dense.intercept_, atol=1e-12)
+    assert twice.nnz == 3
+
+
+@pytest.mark.parametrize("steps", ["chua", "ghazi"])
+def test_steps_are_made_for_the_epsilon_of_a_label(steps):
+    """Not for that of a unit of four labels, which is four times as large."""
+    features, codes = problem(400)
+    labels = np.array(NAMES)[codes]
+    units = Curator(labels, SPACE, units=np.repeat(np.arange(100), 4)).randomize(RandomizedResponse(SPACE, 4.0))
+    alone = Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 1.0))
+    lengths = [
+        ConvexClassifier(region=Ball(1.0), steps=steps).fit(features, release)._descent.steps.length
+        for release in (units, alone)
+    ]
+    assert lengths[0] == pytest.approx(lengths[1], rel=1e-9)
+
+
+def test_steps_that_lead_out_of_all_bounds_are_refused():
+    """Parameters that are no numbers are no model, and nor are rows whose squared length is none."""
+    features, codes = problem(500)
+    with pytest.raises(InputError, match="steps that stay finite"):
+        ConvexClassifier(region=Everywhere(10.0), steps=1.0).fit(features, public(codes))
+    with pytest.raises(InputError, match="lengths are finite"):
+        ConvexClassifier().fit(1e160 * features, public(codes))
+
+
+def test_a_stream_goes_on_with_the_loss_and_region_that_it_began_with():
+    """Settings that were changed between two batches are noticed."""
+    features, codes = problem(50)
+    for changed in ({"loss": "hinge"}, {"region": Ball(1.0)}):
+        model = ConvexClassifier(region=Ball(2.0)).partial_fit(features, public(codes))
+        with pytest.raises(InputError, match="of earlier batches"):
+            model.set_params(**changed).partial_fit(features, public(codes))
 
 
 FEATURES, CODES = problem(60)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from labeldp import Classes, Curator, Interval, NoisyGradients, RandomizedResponse
+from labeldp import Classes, Curator, Interval, NoisyGradients, RandomizedResponse, Release
 from labeldp._words import TapeWords
 from labeldp.errors import BudgetError, InputError
 from labeldp.learning._convex_losses import LOSSES
@@ -212,6 +212,26 @@ def test_the_steps_of_proposition_11_are_made_of_the_noise():
         assert model.moment_ == pytest.approx(moment, rel=1e-12)
         found = model._descent.steps.rate(np.array([100.0]))[0]
         assert found == pytest.approx(expected / math.sqrt(moment), rel=1e-12)
+
+
+def test_told_gradients_may_be_followed_by_a_release():
+    """A regressor that was told gradients goes on with released labels, and stays good."""
+    space, x = Interval(0, 10, 1), np.random.default_rng(5).uniform(-1, 1, size=(800, 1))
+    labels = np.rint(5 + 4 * x[:, 0])
+    model = fit_interactively(ConvexRegressor(region=Ball(1.5)), x, Curator(labels, space), epsilon=10.0)
+    for _ in range(5):
+        model.partial_fit(x, Release.public(labels, space))
+    assert np.abs(model.predict(x) - labels).mean() < 1.0
+
+
+def test_noise_on_units_is_that_of_a_share_of_their_epsilon():
+    """With four labels to a unit and one bit for each, steps are made for a quarter of epsilon."""
+    features, labels = problem(400)
+    found = []
+    for units, epsilon in ((np.repeat(np.arange(100), 4), 8.0), (None, 2.0)):
+        curator = Curator(labels, SPACE, units=units)
+        found.append(fit_interactively(ConvexClassifier(region=Ball(5.0)), features, curator, epsilon=epsilon).moment_)
+    assert found[0] == pytest.approx(found[1], rel=1e-9)
 
 
 @pytest.mark.usefixtures("as_users_call")
