@@ -221,7 +221,7 @@ class ConvexLearner(BaseEstimator):
     def _declared(self, region: object) -> Region:
         if not isinstance(region, Region):
             raise InputError(
-                f"expected region='auto' or a Ball, Box, Simplex or Everywhere, found {type(region).__name__}"
+                f"expected region='auto' or a Ball, Box, Simplex or Everywhere, found {region!r}; write Ball(5.0)"
             )
         return region
 

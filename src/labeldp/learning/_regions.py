@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.privacy import nearest_distributions
 
@@ -147,7 +146,6 @@ class Everywhere(Region):
 
 def _length(value: object, name: str) -> float:
     """A finite number above zero."""
-    found = _checks.number(value, name)
-    if not 0.0 < found < math.inf:
-        raise InputError(f"expected {name} to be a finite number above 0, found {found:g}; give one, such as 1")
-    return found
+    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0.0 < value < math.inf:
+        raise InputError(f"expected {name} to be a finite number above 0, found {value!r}; give one, such as 1.0")
+    return float(value)
