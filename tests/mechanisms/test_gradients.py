@@ -112,6 +112,27 @@ def most_apart(steps):
     return max(sum((a - b) ** 2 for a, b in zip(*pair, strict=True)) for pair in itertools.combinations(steps, 2))
 
 
+class Lent:
+    """What gives its own memory where it is asked for a copy."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        """Its own array."""
+        return self.array
+
+
+@pytest.mark.parametrize("name", ["opposed", "right angles"])
+def test_what_is_checked_cannot_be_changed_afterwards(name):
+    """Vectors are copied, whatever they come as."""
+    mine = VECTORS[name].copy()
+    for found in (mine, Lent(mine)):
+        copied = class_vectors(found, 0, 3, mine.shape[-1])
+        assert np.array_equal(copied.numbers if mine.ndim == 1 else copied.vectors, mine)
+        assert not np.shares_memory(copied.numbers if mine.ndim == 1 else copied.vectors, mine)
+
+
 @pytest.mark.parametrize("name", VECTORS)
 def test_two_labels_are_at_most_so_many_steps_apart(name, monkeypatch):
     """In whole numbers, and hardly less: noise is for the largest distance of two vectors, not for the longest."""

@@ -1,5 +1,6 @@
 """Number moments: sums of features times labels, exact but for noise whose sensitivity neighbours show."""
 
+import dataclasses
 import itertools
 import math
 
@@ -71,6 +72,10 @@ def test_an_answer_is_near_the_truth_and_is_kept(tmp_path):
     folder = answer.save(tmp_path / "shared")
     assert verify(folder).holds
     assert (Answer.load(folder).value == answer.value).all()
+    (draw,) = answer.certificate.draws
+    coarse = dataclasses.replace(draw, law={**draw.law, "bits": str(int(draw.law["bits"]) - 40)})
+    forged = dataclasses.replace(answer, certificate=dataclasses.replace(answer.certificate, draws=(coarse,)))
+    assert not verify(forged.save(tmp_path / "forged")).holds
     with pytest.raises(BudgetError):
         curator.answer(NumberMoments(SPACE, 0.1, 1e-6, np.tile(FEATURES, (300, 1))))
     for parts in ("1", "2", "8"):

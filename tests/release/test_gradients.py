@@ -226,6 +226,20 @@ def test_forged_laws_are_refused(law, parts, tmp_path):
         Answer.load(folder)
 
 
+@pytest.mark.parametrize("fewer", [1, 3])
+def test_a_told_entry_is_not_passed_off_as_public(fewer, tmp_path):
+    """A certificate of fewer entries than were told is refused, and so is a public column of the name of one."""
+    answer = Curator(LABELS, SPACE, name="ill").answer(gradients(shape=(2, 4))[0])
+    more = pd.DataFrame({"age": np.arange(100), "ill_5": np.zeros(100)})
+    with pytest.raises(InputError, match="found a column 'ill_5'"):
+        answer.save(tmp_path / "more", more, keep="all")
+    folder = answer.save(tmp_path / "told", more[["age"]], keep="all")
+    file = folder / "certificate.json"
+    assert '"dimension": "4"' in file.read_text()
+    file.write_text(file.read_text().replace('"dimension": "4"', f'"dimension": "{fewer}"'))
+    assert "expected no public column 'ill_" in verify(folder).checks[-1].found
+
+
 def test_the_promise_of_another_trust_is_refused(tmp_path):
     """A certificate that says who saw labels says it as the law has it, and names what was assumed."""
     answer = Curator(LABELS, SPACE).answer(gradients()[0])

@@ -154,7 +154,7 @@ class Answer:
         if table is not None and public.num_rows != len(self.value):
             raise InputError(f"expected a table of {len(self.value)} rows like the answer, found {public.num_rows}")
         added = form.names(name, self.space)
-        if taken := {name, *added} & set(public.column_names):
+        if taken := form.mistakable(name, self.space, public.column_names):
             raise InputError(f"expected other names beside the answer, found a column {min(taken)!r}; leave it out")
         columns = {each: public[each] for each in public.column_names}
         columns |= dict(zip(added, form.write(self.value, self.space), strict=True))

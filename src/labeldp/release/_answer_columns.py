@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -28,6 +29,9 @@ from labeldp.mechanisms import (
 from labeldp.privacy import LabelSpace
 from labeldp.release._columns import CODES, column_name
 
+#: How far a product of floats may be from a whole number, as a share of it.
+_ROUNDING = 2.0**-51
+
 #: The column that says in which cluster peers exchanged a row's label.
 CLUSTERS = "clusters"
 
@@ -43,6 +47,7 @@ class Form:
         by_row: Whether there is a line for each row of the table, and not for each cell.
         in_steps: Whether its numbers are whole multiples of a step, which is 1 where the law says no ``bits``.
         fits: Whether its numbers are such as the law can give.
+        entries: Whether its columns are the entries of a vector.
     """
 
     names: Callable[[str, LabelSpace], list[str]]
@@ -51,6 +56,13 @@ class Form:
     by_row: bool = False
     in_steps: bool = False
     fits: Callable[[np.ndarray, LabelSpace, Mapping[str, Any]], bool] = lambda *_: True
+    entries: bool = False
+
+    def mistakable(self, label: str, space: LabelSpace, public: Iterable[str]) -> set[str]:
+        """Names of public columns that are those of the answer, or that a law of more entries would have."""
+        numbered = re.compile(rf"{re.escape(label)}_[0-9]+")
+        taken = {label, *self.names(label, space)}
+        return {name for name in public if name in taken or (self.entries and numbered.fullmatch(name))}
 
 
 def form_of(law: Mapping[str, Any]) -> Form:
@@ -105,6 +117,13 @@ def _inside(means: np.ndarray, space: LabelSpace, law: Mapping[str, Any]) -> boo
     return not ((means < low) | (means > high)).any()
 
 
+def _in_parts_of_steps(sums: np.ndarray, _: LabelSpace, law: Mapping[str, Any]) -> bool:
+    """Whether sums are whole in parts of steps, but for the rounding of floats."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.ldexp(sums, int(law["bits"])) * int(law["parts"])
+        return bool((np.abs(found - np.rint(found)) <= _ROUNDING * np.abs(found)).all())
+
+
 def _points(quantiles: np.ndarray, space: LabelSpace, law: Mapping[str, Any]) -> bool:
     """Whether quantiles, of cells that have rows, are points of the grid, or distances of such."""
     return bool(np.isin(quantiles[~np.isnan(quantiles)], quantile_points(law, space)).all())
@@ -143,8 +162,10 @@ _FORMS: Mapping[str, Form] = MappingProxyType(
     {
         NoisyHistogram.name: _FOR_EACH_CLASS,
         LabelMoments.name: _FOR_EACH_CLASS,
-        NoisyGradients.name: Form(_for_each_class, _numbers, _columns_read, by_row=True),
-        NumberMoments.name: Form(lambda label, _: [f"{label}_low", f"{label}_high"], _numbers, _columns_read),
+        NoisyGradients.name: Form(_for_each_class, _numbers, _columns_read, by_row=True, entries=True),
+        NumberMoments.name: Form(
+            lambda label, _: [f"{label}_low", f"{label}_high"], _numbers, _columns_read, fits=_in_parts_of_steps
+        ),
         NoisyArgmax.name: Form(_released, _classes, _classes_read),
         NoisyMean.name: Form(lambda label, _: [f"{label}_mean"], _numbers, _reals_read, fits=_inside),
         NoisyQuantile.name: Form(lambda label, _: [f"{label}_quantile"], _numbers, _reals_read, fits=_points),

@@ -331,6 +331,9 @@ def _answer_columns(form: Form, certificate: Certificate) -> None:
     found, expected = [name for name, _ in certificate.columns], form.names(certificate.label, certificate.space)
     if not set(expected) <= set(found) or (found != expected and not form.by_row):
         raise VerificationError(f"expected the columns {expected} of an answer, found {found}")
+    public = [name for name in found if name not in expected]
+    if mistaken := form.mistakable(certificate.label, certificate.space, public):
+        raise VerificationError(f"expected no public column {min(mistaken)!r}, as of an entry of the answer, found it")
 
 
 def released_columns(certificate: Certificate) -> dict[str, str]:
@@ -391,7 +394,9 @@ def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
     if form.in_steps and (np.ldexp(value, int(law.get("bits", 0))) % 1).any():
         raise VerificationError("expected sums in whole steps, as noise is drawn, found others")
     if not form.fits(value, certificate.space, law):
-        raise VerificationError("expected numbers inside the interval, or the part of it, of the law, found others")
+        raise VerificationError(
+            "expected numbers that the law can give, inside its interval or in its steps, found others"
+        )
     return value
 
 
