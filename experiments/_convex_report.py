@@ -318,8 +318,10 @@ def mechanisms(place: object, rows: pd.DataFrame) -> None:
     private = rows[np.isfinite(rows["epsilon"])]
     for (mechanism, learner), part in private.groupby(["mechanism", "learner"], sort=False):
         means, dashed = part.groupby("epsilon")["loss"].mean(), learner == tables.DECLARED
-        style = {"color": COLOURS[mechanism], "linestyle": ":" if dashed else "-", "marker": ".", "linewidth": 1.0}
-        place.plot(means, label=None if dashed and mechanism in tables.SETS else mechanism, **style)
+        kind = ":" if dashed else "--" if learner == "likelihood" else "-"
+        name = mechanism if kind != "--" else f"{mechanism}, {learner}"
+        style = {"color": COLOURS[mechanism], "linestyle": kind, "marker": ".", "linewidth": 1.0}
+        place.plot(means, label=None if dashed and mechanism in tables.SETS else name, **style)
     floor(place, rows)
 
 
