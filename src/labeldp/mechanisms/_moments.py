@@ -34,7 +34,8 @@ class LabelMoments(Query):
         delta: Failure probability, above 0; well below one over the number of rows.
         features: Public numbers, finite, of shape (n, p), or a SciPy sparse matrix of them. Each entry is cut off to
             about nine digits of ``norm``.
-        norm: Longer rows are cut to this length; by default that of the longest row. Noise is proportional to it.
+        norm: Longer rows are cut to this length; by default that of the longest row. Noise is proportional to it, so
+            where a few rows are much longer than others it pays to cut them: to the length that nine rows in ten have.
 
     Attributes:
         grid: The features in whole steps of a grid, which is what is summed.
