@@ -19,7 +19,7 @@ from sklearn.utils.validation import validate_data
 
 from labeldp import Classes, Curator, Interval, RandomizedResponse, Release, SubsetResponse
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning._convex_learners import _SHARES
+from labeldp.learning._convex_learner import _SHARES
 from labeldp.learning.convex import (
     Ball,
     Box,

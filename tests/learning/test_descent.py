@@ -88,12 +88,13 @@ def test_a_descent_goes_on_without_the_compiler():
     """Steps of both kinds may follow each other: the parameters are kept in one form."""
     loss, region, rng = LOSSES["softmax"], Everywhere(0.05), np.random.default_rng(2)
     features, weights = rng.normal(size=(90, 3)), rng.normal(size=(90, CLASSES))
-    descent, steps, order = Descent(loss, region, 3, POINTS, STEPS["growing weights"]), None, np.arange(90)
-    steps = descent.steps
+    steps, order = STEPS["growing weights"], np.arange(90)
+    descent = Descent(loss, region, 3, POINTS, steps)
     descent.run(Rows.of(features, 0.0), order[:30], weights[:30])
     for x, w in zip(features[30:60], weights[30:60], strict=True):
         descent.move(x, w @ loss.gradients(x @ descent.last, POINTS))
     descent.run(Rows.of(features, 0.0), order[60:], weights[60:])
+    assert descent.done == 90
     agree(descent, written_out(loss, region, features, weights, steps))
 
 

@@ -36,8 +36,8 @@ def convex_local_upper(rows: int, epsilon: float, classes: int, diameter: float 
         lipschitz: L.
 
     References:
-        Chua et al. 2025, theorem 1, with the first line of its display for G, which is an equality where gradients of
-        different classes are at right angles and of length L. The display after it writes R where R^2 is meant. Line 12
+        Chua et al. 2025, theorem 1, with the first line of its display for G, which is an equality where all gradients
+        have length L, since bits are independent. The display after it writes R where R^2 is meant. Line 12
         averages the points after each step; the analysis covers those before, from which gradients are taken.
 
     Example:

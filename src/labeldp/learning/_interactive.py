@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 from sklearn.base import clone
 
 from labeldp.errors import InputError
-from labeldp.learning._convex_learners import ConvexLearner, Pull, of_classes, scores_of
+from labeldp.learning._convex_learner import ConvexLearner, Pull, scores_of
+from labeldp.learning._convex_learners import of_classes
 from labeldp.learning._convex_losses import CustomLoss, Loss
 from labeldp.learning._descent import Descent, Rows
 from labeldp.mechanisms import NoisyGradients, gradient_error
