@@ -6,7 +6,7 @@ import pytest
 
 from labeldp import Classes, Curator, Interval, RandomizedResponse, Release, SubsetResponse
 from labeldp.errors import InputError
-from labeldp.learning.convex import Ball, ConvexClassifier, ConvexRegressor
+from labeldp.learning.convex import Ball, ConvexClassifier, ConvexRegressor, Everywhere
 from labeldp.mechanisms import PiecewiseResponse
 from labeldp.release import release_batches
 
@@ -78,3 +78,14 @@ def test_steps_are_made_for_the_worst_batch_so_far():
     assert moments == [moments[0], alone.moment_, alone.moment_]
     assert lengths == [lengths[0], alone._descent.steps.length, alone._descent.steps.length]
     assert moments[1] > 10 * moments[0]
+
+
+def test_a_fit_that_fails_leaves_no_descent_to_go_on_from():
+    """After parameters that are no numbers, the next batch goes on from what was fitted before."""
+    release = Curator(CODES, CLASSES).randomize(RandomizedResponse(CLASSES, 3.0))
+    model, alone = (ConvexClassifier(region=Everywhere(10.0)).fit(FEATURES, release) for _ in range(2))
+    with pytest.raises(InputError, match="expected steps that stay finite"):
+        model.set_params(steps=1.0).fit(FEATURES, release)
+    for each in (model.set_params(steps="bound"), alone):
+        each.partial_fit(FEATURES, release)
+    assert np.array_equal(model.coef_, alone.coef_)

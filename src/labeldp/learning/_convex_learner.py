@@ -142,9 +142,9 @@ class ConvexLearner(BaseEstimator):
         self._keep(release.space)
         self.region_ = self._region(loss, targets, features, rows)
         self._say(loss, targets.pull, len(release))
-        self._descent = self._begun(loss, targets.pull, rows, self.region_, len(release) * passes)
-        self._run(self._descent, targets, rows, np.arange(len(release)), passes)
-        return self._finished()
+        descent = self._begun(loss, targets.pull, rows, self.region_, len(release) * passes)
+        self._run(descent, targets, rows, np.arange(len(release)), passes)
+        return self._finished(descent)
 
     def partial_fit(self, X: Any, y: Release) -> Self:  # noqa: N803
         """Descend over the next rows of a stream; steps are those of a stream whose length is not known.
@@ -169,7 +169,7 @@ class ConvexLearner(BaseEstimator):
             self._descent.points = targets.pull.points
             self._descent.steps = self._steps(loss, targets.pull, rows, self.region_, None, least=self.moment_)
         self._run(self._descent, targets, rows, np.arange(len(release)), 1)
-        return self._finished()
+        return self._finished(self._descent)
 
     def _check_goes_on(self, release: Release, loss: Loss) -> None:
         """Refuse a batch that does not go with earlier ones."""
@@ -295,8 +295,9 @@ class ConvexLearner(BaseEstimator):
     def _point(self, descent: Descent) -> Float[np.ndarray, "p s"]:
         return descent.mean if self.average else descent.last
 
-    def _finished(self) -> Self:
-        point = self._point(self._descent)
+    def _finished(self, descent: Descent) -> Self:
+        """Keep a descent, if its parameters are numbers, and what it leads to."""
+        point = self._point(descent)
         if not np.isfinite(point).all():
             raise InputError(
                 f"expected steps that stay finite, found parameters that are not, with steps={self.steps!r}; give "
@@ -305,7 +306,7 @@ class ConvexLearner(BaseEstimator):
         self.__dict__.pop("answer_", None)  # it is of another fit
         self.coef_ = (point[:-1] if self._end else point).T.copy()
         self.intercept_ = self._end * point[-1] if self._end else np.zeros(point.shape[1])
-        self.steps_done_ = self._descent.done
+        self._descent, self.steps_done_ = descent, descent.done
         return self
 
     def _scored(self, features: Any, point: Float[np.ndarray, "p s"]) -> Float[np.ndarray, "n s"]:

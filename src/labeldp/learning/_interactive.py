@@ -86,14 +86,14 @@ def fit_interactively(
     made._keep(curator.space)
     made.region_ = made._usual(rows, scores_of(loss, pull)) if made.region == "auto" else made._declared(made.region)
     made._say(loss, pull, len(curator))
-    made._descent = made._begun(loss, pull, rows, made.region_, len(curator))
+    descent = made._begun(loss, pull, rows, made.region_, len(curator))
     order = np.arange(len(curator))
     if made.shuffle:
         order = np.random.default_rng(made.random_state).permutation(order)
-    asker, scores = _Asker(made._descent, rows, order), scores_of(loss, pull)
+    asker, scores = _Asker(descent, rows, order), scores_of(loss, pull)
     query = NoisyGradients(curator.space, epsilon, delta, asker=asker, rows=len(curator), dimension=scores)
     answer = curator.answer(query, rows=order)
-    model.__dict__.update(vars(made._finished()))  # only now: what fails before leaves the model as it was
+    model.__dict__.update(vars(made._finished(descent)))  # only now: what fails before leaves the model as it was
     model.answer_ = answer
     return model
 
