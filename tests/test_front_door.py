@@ -16,7 +16,7 @@ import pytest
 import labeldp
 
 HEAVY = {"numpy", "scipy", "pyarrow", "numba", "rich", "typer", "torch", "sklearn", "matplotlib", "pandas"}
-ROOMS = ["privacy", "mechanisms", "release", "bounds", "report", "cli"]
+ROOMS = ["privacy", "mechanisms", "release", "audit", "bounds", "report", "cli"]
 EXPORTED = [
     "Answer",
     "BitResponse",
