@@ -37,6 +37,7 @@ from labeldp.privacy._number_laws import (
 )
 from labeldp.privacy._numbers import PARTS, BinChannel, GridChannel, NumberChannel, SingleNumberChannel
 from labeldp.privacy._peers import LARGEST_CLUSTER, PeerLaw
+from labeldp.privacy._renyi import RenyiGuarantee, divergence_sum, label_divergence, replaced_divergence
 from labeldp.privacy._response import ResponseChannel
 from labeldp.privacy._rounding import exp_below, log_above, printed_above, rest_of, shown_above
 from labeldp.privacy._sets import pack, unpack
@@ -76,6 +77,7 @@ __all__ = [
     "NumberLaw",
     "PeerLaw",
     "PrivacyLoss",
+    "RenyiGuarantee",
     "ResponseChannel",
     "Rows",
     "SingleNumberChannel",
@@ -87,10 +89,12 @@ __all__ = [
     "channel_of",
     "column_channel",
     "compose",
+    "divergence_sum",
     "dp_events",
     "estimation_size",
     "exp_below",
     "gradient_noise",
+    "label_divergence",
     "laplace_channel",
     "law_of",
     "least_deviation",
@@ -103,6 +107,7 @@ __all__ = [
     "printed_above",
     "prior_candidates",
     "prior_subset_candidates",
+    "replaced_divergence",
     "rest_of",
     "rho_above",
     "row_arrays",

@@ -93,12 +93,20 @@ def concentrated_epsilon(rho: Decimal, delta: Decimal) -> Decimal:
     if not delta:
         return Decimal("Infinity")
     a = Decimal(_best_excess(min(float(rho), _MOST), -float(_DOWN.ln(delta))))
-    alpha_above, alpha_below = _UP.add(1, a), _DOWN.add(1, a)
+    return max(Decimal(0), _UP.add(_UP.multiply(_UP.add(1, a), rho), order_cost(a, delta)))
+
+
+def order_cost(a: Decimal, delta: Decimal) -> Decimal:
+    """What a delta costs beside a divergence of the order ``1 + a``, rounded up; it may be below zero.
+
+    It is ``(log(1/delta) - log(alpha) - a log(alpha/a)) / a``, from the conversion above.
+    """
+    alpha_below = _DOWN.add(1, a)
     logarithm = _DOWN.next_minus(_DOWN.ln(alpha_below))
     ratio = _DOWN.next_minus(_DOWN.ln(_DOWN.divide(alpha_below, a)))
     saved = _DOWN.add(logarithm, _DOWN.multiply(a, ratio))
     doubt = _UP.minus(_DOWN.next_minus(_DOWN.ln(_DOWN.plus(delta))))
-    return max(Decimal(0), _UP.add(_UP.multiply(alpha_above, rho), _UP.divide(_UP.subtract(doubt, saved), a)))
+    return _UP.divide(_UP.subtract(doubt, saved), a)
 
 
 def concentrated_delta(rho: float, epsilons: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
