@@ -29,7 +29,7 @@ def share_above(happened: object, trials: object, level: float) -> Float[np.ndar
 
 
 def share_below(happened: object, trials: object, level: float) -> Float[np.ndarray, "..."]:
-    """What a probability is at most, unless something of a chance of at most ``level`` happened; see ``share_above``."""
+    """What a probability is at most, unless something of a chance of at most ``level`` happened: ``share_above``."""
     count, rows = np.asarray(happened, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     failed = np.maximum(rows - count, 1.0)
     found = betainccinv(np.minimum(count, rows - failed) + 1.0, failed, level)
