@@ -6,6 +6,8 @@ from labeldp.mechanisms._cluster import ClusterParameters, ClusterResponse, trun
 from labeldp.mechanisms._deltas import DeltaWarning
 from labeldp.mechanisms._deviations import noise_deviation, sum_deviation
 from labeldp.mechanisms._drawing import draw
+from labeldp.mechanisms._forms import ColumnForm, Form, form_from
+from labeldp.mechanisms._generators import Generator, Source, row_digests, seen_in
 from labeldp.mechanisms._gradients import Asker, NoisyGradients, gradient_error
 from labeldp.mechanisms._moments import LabelMoments, NumberMoments
 from labeldp.mechanisms._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse
@@ -35,9 +37,12 @@ __all__ = [
     "ClassRandomizer",
     "ClusterParameters",
     "ClusterResponse",
+    "ColumnForm",
     "DeltaWarning",
     "ExchangedLabels",
     "Expectation",
+    "Form",
+    "Generator",
     "LabelMoments",
     "LaplaceResponse",
     "NoisyArgmax",
@@ -58,6 +63,7 @@ __all__ = [
     "RandomizedResponse",
     "Randomizer",
     "SolverWarning",
+    "Source",
     "SubsetResponse",
     "TopKResponse",
     "best_number_response",
@@ -69,6 +75,7 @@ __all__ = [
     "draw",
     "exchange",
     "expectation",
+    "form_from",
     "gradient_error",
     "gradient_response",
     "grouped",
@@ -77,6 +84,8 @@ __all__ = [
     "per_unit",
     "promise_of",
     "quantile_points",
+    "row_digests",
+    "seen_in",
     "sum_deviation",
     "truncated",
     "unit_sizes",
