@@ -1,9 +1,17 @@
 """What is shown: how much a mechanism, a release or a trained pipeline really gives away."""
 
 from labeldp.audit._audit import Audit
+from labeldp.audit._chances import Bracket
+from labeldp.audit._instance_loss import InstanceLoss
+from labeldp.audit._profile import LossCurve, LossProfile, loss_profile
 from labeldp.audit._sampled import audit_mechanism
 
 __all__ = [
     "Audit",
+    "Bracket",
+    "InstanceLoss",
+    "LossCurve",
+    "LossProfile",
     "audit_mechanism",
+    "loss_profile",
 ]
