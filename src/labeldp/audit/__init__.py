@@ -2,7 +2,9 @@
 
 from labeldp.audit._audit import Audit
 from labeldp.audit._chances import Bracket
+from labeldp.audit._exact import audit_channel, audit_drawing, audit_matrix
 from labeldp.audit._instance_loss import InstanceLoss
+from labeldp.audit._one_run import audit_pipeline
 from labeldp.audit._profile import LossCurve, LossProfile, loss_profile
 from labeldp.audit._sampled import audit_mechanism
 
@@ -12,6 +14,10 @@ __all__ = [
     "InstanceLoss",
     "LossCurve",
     "LossProfile",
+    "audit_channel",
+    "audit_drawing",
+    "audit_matrix",
     "audit_mechanism",
+    "audit_pipeline",
     "loss_profile",
 ]

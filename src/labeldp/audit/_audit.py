@@ -77,7 +77,7 @@ class Audit:
         if self.upper is None:
             return f"{claim} was not refuted: {self.lower:.7g} was shown{how}."
         waste = " It is wasteful: it adds more noise than it claims to need." if self.wasteful else ""
-        if self.method == "exact":
+        if self.lower == self.upper:
             return f"{claim} holds: it is {self.upper:.7g}.{waste}"
         return f"{claim} was not refuted: it is between {self.lower:.7g} and {self.upper:.7g}{how}.{waste}"
 
