@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from labeldp.mechanisms import BitResponse, PriorResponse, RandomizedResponse, SubsetResponse, TopKResponse
     from labeldp.mechanisms import ClusterResponse as ClusterResponse
+    from labeldp.mechanisms import DoubleResponse as DoubleResponse
+    from labeldp.mechanisms import DummyResponse as DummyResponse
     from labeldp.mechanisms import LabelMoments as LabelMoments
     from labeldp.mechanisms import NoisyArgmax as NoisyArgmax
     from labeldp.mechanisms import NoisyGradients as NoisyGradients
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from labeldp.release import Answer as Answer
     from labeldp.release import Certificate as Certificate
     from labeldp.release import Curator, Release
+    from labeldp.release import RowRelease as RowRelease
     from labeldp.release import release_table as release_table
     from labeldp.release import verify as verify
 
@@ -46,6 +49,8 @@ _ROOMS = {
     "Classes": "privacy",
     "ClusterResponse": "mechanisms",
     "Curator": "release",
+    "DoubleResponse": "mechanisms",
+    "DummyResponse": "mechanisms",
     "Guarantee": "privacy",
     "Interval": "privacy",
     "LabelMoments": "mechanisms",
@@ -61,6 +66,7 @@ _ROOMS = {
     "RandomizedResponse": "mechanisms",
     "Randomizer": "mechanisms",
     "Release": "release",
+    "RowRelease": "release",
     "SubsetResponse": "mechanisms",
     "TopKResponse": "mechanisms",
     "cluster_response": "release",
@@ -77,6 +83,8 @@ __all__ = [
     "Classes",
     "ClusterResponse",
     "Curator",
+    "DoubleResponse",
+    "DummyResponse",
     "Guarantee",
     "Interval",
     "LabelMoments",
@@ -92,6 +100,7 @@ __all__ = [
     "RandomizedResponse",
     "Randomizer",
     "Release",
+    "RowRelease",
     "SubsetResponse",
     "TopKResponse",
     "__version__",

@@ -60,6 +60,19 @@ def class_texts(classes: str) -> list[str]:
     return [line for line in lines if line]
 
 
+def divergences_of(given: Sequence[str] | None) -> dict[float, float] | None:
+    """Declared divergences, ALPHA=D each."""
+    if given is None:
+        return None
+    found = {}
+    for text in given:
+        alpha, equals, divergence = text.partition("=")
+        if not equals:
+            raise InputError(f"expected --divergence ALPHA=D, such as 2=0.3 or inf=1.5, found {text!r}")
+        found[number_of(alpha, "the order of --divergence")] = number_of(divergence, "--divergence")
+    return found
+
+
 def range_of(text: str) -> tuple[float, float, float]:
     """LO,HI,STEP of an interval."""
     parts = text.split(",")

@@ -15,9 +15,11 @@ from labeldp.cli._declaring import (
     MISSING,
     class_texts,
     declared_columns,
+    divergences_of,
     number_of,
     range_of,
 )
+from labeldp.cli._named import named_object
 from labeldp.cli._terminal import notes_on_terminal, progress, show, told_warnings
 from labeldp.errors import InputError
 
@@ -42,8 +44,8 @@ def release(
     mechanism: Annotated[
         str,
         typer.Option(
-            help="auto, randomized-response, subset, bits, prior, prior-subset, cluster or peer; of real labels also "
-            "optimal, piecewise, one-bit, laplace, bins or optimal-counts."
+            help="auto, randomized-response, subset, bits, prior, prior-subset, cluster, peer, double or dummy; of "
+            "real labels also optimal, piecewise, one-bit, laplace, bins or optimal-counts."
         ),
     ] = "auto",
     prior: Annotated[
@@ -58,6 +60,20 @@ def release(
     unit: Annotated[
         str | None, typer.Option(help="The column that says whose rows these are; epsilon is theirs.")
     ] = None,
+    generator: Annotated[
+        str | None,
+        typer.Option(help="With double: a file that 'labeldp generator' made, or module:name. It draws those kept."),
+    ] = None,
+    replaced: Annotated[
+        float | None, typer.Option(help="With double: the chance that features are redrawn; default: the label's.")
+    ] = None,
+    divergence: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ALPHA=D", help="With double: how far true features are from the generator's, declared."),
+    ] = None,
+    population: Annotated[
+        str | None, typer.Option(help="With double: whose features these are, in words, for the guarantee.")
+    ] = None,
     missing: MISSING = "refuse",
     budget: BUDGET = None,
     delta: Annotated[
@@ -71,6 +87,8 @@ def release(
     trusted curator: classes are counted in each cluster, with noise, and labels lean towards what is common there.
     'peer' simulates users who exchange labels of two classes inside clusters. Real labels (--interval) are released as
     numbers whose mean is the label; with 'bins' and 'optimal-counts' you are the trusted curator who counts them first.
+    'double' is for features that nobody knows beforehand and that tell of the label: it draws those of some rows anew
+    from a generator, and 'dummy' releases none.
     """
     from labeldp.mechanisms import DeltaWarning  # noqa: PLC0415 (commands load what they need)
     from labeldp.privacy import Interval  # noqa: PLC0415
@@ -103,9 +121,13 @@ def release(
             clusters=found,
             delta=delta,
             unit=unit,
+            generator=None if generator is None else _generator(generator),
+            replaced=replaced,
+            divergences=divergences_of(divergence),
             budget=budget,
             ledger=ledger,
             progress=report,
+            **({} if population is None else {"population": population}),
         )
     show(*release_text(done))
     notes_on_terminal(done.notes)
@@ -128,6 +150,25 @@ def _clusters(
     public = kept_columns(table.schema, table.label, keep, drop)
     count = suggested if clusters == _AUTO else int(clusters)
     return cluster_table(table.path, table.label, public, count, report)
+
+
+def _generator(text: str) -> Any:
+    """A generator from a file that was fitted, or from a user's own module."""
+    if Path(text).exists() or ":" not in text:
+        from labeldp.learning.generators import load  # noqa: PLC0415 (the learners are an extra)
+
+        return load(text).generator()
+    from labeldp.mechanisms import Generator  # noqa: PLC0415
+
+    found = named_object(text, "--generator")
+    if callable(found) and not isinstance(found, Generator):
+        found = found()
+    if not isinstance(found, Generator):
+        raise InputError(
+            f"expected a labeldp.mechanisms.Generator, or a function that makes one, for --generator, found "
+            f"{type(found).__name__}"
+        )
+    return found
 
 
 def _suggested(rows: int, space: LabelSpace, epsilon: float) -> int:

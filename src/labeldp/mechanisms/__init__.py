@@ -5,7 +5,9 @@ from labeldp.mechanisms._bits import BitResponse
 from labeldp.mechanisms._cluster import ClusterParameters, ClusterResponse, truncated
 from labeldp.mechanisms._deltas import DeltaWarning
 from labeldp.mechanisms._deviations import noise_deviation, sum_deviation
+from labeldp.mechanisms._double import DoubleResponse, DummyResponse
 from labeldp.mechanisms._drawing import draw
+from labeldp.mechanisms._feature_law import FeatureLaw
 from labeldp.mechanisms._forms import ColumnForm, Form, form_from
 from labeldp.mechanisms._generators import Generator, Source, row_digests, seen_in
 from labeldp.mechanisms._gradients import Asker, NoisyGradients, gradient_error
@@ -39,8 +41,11 @@ __all__ = [
     "ClusterResponse",
     "ColumnForm",
     "DeltaWarning",
+    "DoubleResponse",
+    "DummyResponse",
     "ExchangedLabels",
     "Expectation",
+    "FeatureLaw",
     "Form",
     "Generator",
     "LabelMoments",

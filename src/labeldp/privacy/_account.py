@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -51,6 +52,14 @@ class Rows:
     def holds(self, count: int) -> bool:
         """Whether these are so many rows exactly, and not a range that covers very scattered ones."""
         return sum(stop - start for start, stop in self.ranges) == count
+
+    def meet(self, others: Rows) -> bool:
+        """Whether a row is among both."""
+        stops = [stop for _, stop in others.ranges]
+        after = (bisect_right(stops, start) for start, _ in self.ranges)  # the first range that ends behind a start
+        return any(
+            i < len(stops) and others.ranges[i][0] < stop for (_, stop), i in zip(self.ranges, after, strict=True)
+        )
 
     def may_be(self, count: int) -> bool:
         """Whether these are the ranges of so many rows: exactly, or one range that covers very scattered ones."""

@@ -131,24 +131,22 @@ class RenyiGuarantee:
     def sentence(self) -> str:
         """The guarantee in one plain sentence, its numbers rounded up."""
         whose = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
-        pure, shown = math.isinf(self.alpha), shown_above(self.epsilon, 7)
-        if pure:
+        shown = shown_above(self.epsilon, 7)
+        if math.isinf(self.alpha):
             factor = shown_above(exp_above(self.epsilon), 5)
-            told = (
-                f"changes the probability of anything in this release by a factor of at most {factor} (epsilon {shown})"
-            )
+            told = f"the probability of anything in this release by a factor of at most {factor} (epsilon {shown})"
         else:
-            told = f"changes the law of this release by a Rényi divergence of order {self.alpha:g} of at most {shown}"
+            told = f"the law of this release by a Rényi divergence of order {self.alpha:g} of at most {shown}"
         if self.features == "static":
             return (
-                f"Static features: to someone who knows all features, replacing {whose} {told}; what features tell of "
-                "labels is not counted."
+                f"Static features: to someone who knows all features, replacing {whose} changes {told}; what features "
+                "tell of labels is not counted."
             )
         on = f" This rests on: {'; '.join(self.assumptions)}." if self.assumptions else ""
         return (
-            f"Conditional features: to someone who knows no features of the row beforehand, replacing {whose} and "
-            f"drawing its features anew from {self.population} {told}; what the released features tell of labels is "
-            f"counted.{on}"
+            f"Conditional features: to someone who knew none of these features beforehand, replacing {whose}, and with "
+            f"it the features of the row by others drawn from {self.population}, changes {told}; what released "
+            f"features tell of labels is counted.{on}"
         )
 
     def __str__(self) -> str:

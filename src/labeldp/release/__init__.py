@@ -18,6 +18,7 @@ from labeldp.release._joining import joined
 from labeldp.release._ledger import Entry, Ledger, spent_by_data
 from labeldp.release._public import clusters_in, is_answer, public_columns, public_table
 from labeldp.release._release import Release
+from labeldp.release._row_release import RowRelease
 from labeldp.release._splitting import public_split
 from labeldp.release._table_curator import release_with
 from labeldp.release._table_laws import AUTO, CLUSTER, COUNTED, MECHANISMS, NUMBER_MECHANISMS, PEER, PRIOR
@@ -45,6 +46,7 @@ __all__ = [
     "File",
     "Ledger",
     "Release",
+    "RowRelease",
     "Table",
     "TableRelease",
     "Verdict",

@@ -5,14 +5,29 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
 from labeldp.errors import BudgetError, VerificationError
-from labeldp.mechanisms import Expectation, NumberExpectation
-from labeldp.privacy import CHANNELS, Channel, Charge, Guarantee, LabelSpace, Rows, compose, law_of, space_from
+from labeldp.mechanisms import Expectation, FeatureLaw, NumberExpectation
+from labeldp.privacy import (
+    CHANNELS,
+    Channel,
+    Charge,
+    Guarantee,
+    LabelSpace,
+    RenyiGuarantee,
+    ResponseChannel,
+    Rows,
+    channel_of,
+    compose,
+    law_of,
+    shown_above,
+    space_from,
+)
 
 SCHEMA = "labeldp/certificate/1"
 
@@ -81,6 +96,7 @@ class Certificate:
         assumptions: What was declared and not checked.
         private: False if the words came from a test source; then nothing is promised.
         parent: The hash of the release that this one is part of.
+        features: The law by which features left, where they were not public.
     """
 
     release: str
@@ -94,6 +110,7 @@ class Certificate:
     assumptions: tuple[str, ...] = ()
     private: bool = True
     parent: str | None = None
+    features: FeatureLaw | None = None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -127,7 +144,20 @@ class Certificate:
         """The guarantee in plain words; where the words were a test's, that nothing is promised."""
         if not self.private:
             return _NOT_PRIVATE
+        if self.features is not None:
+            static = RenyiGuarantee(math.inf, self.guarantee.epsilon)
+            return f"{static.sentence()} {conditional_sentence(self.conditional)}"
         return f"{self.guarantee.sentence()}{_ADDS_UP if self.rests_on_another else ''}"
+
+    @property
+    def conditional(self) -> tuple[RenyiGuarantee, ...]:
+        """What is promised with conditional features, for each order; nothing where features are public."""
+        if self.features is None:
+            return ()
+        channel = channel_of(self.law)
+        if not isinstance(channel, ResponseChannel):
+            raise ValueError("expected randomized response beside features that were redrawn, found another law")
+        return self.features.conditional(channel)
 
     @property
     def rests_on_another(self) -> bool:
@@ -158,6 +188,7 @@ class Certificate:
             "assumptions": list(self.assumptions),
             "cannot_know": list(UNKNOWN),
             "parent": self.parent,
+            **_features_to_plain(self),
         }
         return json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
@@ -217,7 +248,30 @@ def _from_plain(cls: type[Certificate], body: Mapping[str, Any]) -> Certificate:
         assumptions=tuple(body["assumptions"]),
         private=body["private"] is True,
         parent=body["parent"],
+        features=FeatureLaw.from_plain(body["features"]["law"]) if "features" in body else None,
     )
+
+
+def conditional_sentence(found: tuple[RenyiGuarantee, ...]) -> str:
+    """What is promised with conditional features: the largest order in words, the others as numbers."""
+    if not found:
+        return (
+            "Conditional features: nothing is promised of what the released features tell of labels, since it is not "
+            "known how far the generator's features are from true ones."
+        )
+    others = "; ".join(f"{each.alpha:g}: {shown_above(each.epsilon, 7)}" for each in found[:-1])
+    return found[-1].sentence() + (f" Rényi divergences of other orders are at most: {others}." if others else "")
+
+
+def _features_to_plain(certificate: Certificate) -> dict[str, Any]:
+    """The law of features and what follows from it, where they were not public."""
+    if certificate.features is None:
+        return {}
+    promised = [
+        {"order": repr(each.alpha), "epsilon": repr(each.epsilon), "sentence": each.sentence()}
+        for each in certificate.conditional
+    ]
+    return {"features": {"law": certificate.features.plain(), "conditional": promised}}
 
 
 def _expects_from_plain(body: Mapping[str, Any] | None) -> Expectation | NumberExpectation | None:

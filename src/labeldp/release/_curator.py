@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,18 @@ from jaxtyping import Int
 
 from labeldp._words import SecureWords, WatchedWords, Words, identifier
 from labeldp.errors import InputError, LabelError
-from labeldp.mechanisms import Query, Randomizer, draw, expectation, grouped, per_unit, unit_sizes
+from labeldp.mechanisms import (
+    DoubleResponse,
+    DummyResponse,
+    FeatureLaw,
+    Query,
+    Randomizer,
+    draw,
+    expectation,
+    grouped,
+    per_unit,
+    unit_sizes,
+)
 from labeldp.privacy import (
     Budget,
     Channel,
@@ -29,10 +41,12 @@ from labeldp.release._answer import Answer
 from labeldp.release._certificate import Certificate, Draw, digest
 from labeldp.release._ledger import Entry, Ledger, spent_on
 from labeldp.release._release import Release
+from labeldp.release._row_release import POPULATION, RowRelease, check_source, no_features
 from labeldp.release._rows import row_numbers, row_places
 from labeldp.release._units import unit_keys
 
 _FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"
+_ROW_SET = "the row order and the row set are public, and do not depend on labels or features"
 _IDENTITY = "the identities of rows were declared: public, and of one row each"
 
 
@@ -119,6 +133,38 @@ class Curator:
             InputError: The randomizer is for another label space, or for another number of rows.
         """
         return self._randomize(randomizer, rows, SecureWords())
+
+    def randomize_rows(
+        self,
+        response: DoubleResponse | DummyResponse,
+        features: object = None,
+        rows: object = None,
+        *,
+        divergences: Mapping[float, float] | None = None,
+        population: str = POPULATION,
+    ) -> RowRelease:
+        """Randomize labels and features together, or labels without any features.
+
+        Args:
+            response: The mechanism.
+            features: The features of ``rows``, in their order: a frame, an Arrow table or an array with the columns of
+                the generator. Values that do not fit its form become the nearest ones that do. None without features.
+            rows: A slice, row numbers or a boolean mask; by default all rows.
+            divergences: For each order alpha, the most by which the features of any label diverge from the generator's
+                of all labels mixed (Rényi, in nats), which you declare. By default what the generator's density proves;
+                if that is nothing, nothing is promised with conditional features.
+            population: Whose features these are, in words: for the sentence of the guarantee.
+
+        Returns:
+            The release, in the order of ``rows``.
+
+        Raises:
+            BudgetError: The budget does not allow it; nothing was drawn.
+            InputError: The features do not go with the generator or it has seen them, features of these rows were
+                released before, the curator has units, or the generator fails. Then nothing leaves, and nothing is
+                charged.
+        """
+        return self._randomize_rows(response, features, rows, divergences, population, SecureWords(), SecureWords())
 
     def answer(self, query: Query, rows: object = None, *, whole: float | None = None) -> Answer:
         """Answer a query about many labels at once, with noise that hides each.
@@ -212,6 +258,55 @@ class Curator:
         )
         return Release(codes, channel, self.space, certificate)
 
+    def _randomize_rows(
+        self,
+        response: DoubleResponse | DummyResponse,
+        features: object,
+        rows: object,
+        divergences: Mapping[float, float] | None,
+        population: str,
+        words: Words,
+        feature_words: Words,
+    ) -> RowRelease:
+        """``randomize_rows`` with given words, of labels and of features."""
+        if not isinstance(response, DoubleResponse | DummyResponse):
+            raise InputError(f"expected a DoubleResponse or a DummyResponse, found {type(response).__name__}")
+        if response.space != self.space:
+            raise InputError("expected a mechanism for the curator's label space, found one for another")
+        if self.has_units:
+            raise InputError("expected rows that are units of their own, found units of several rows")
+        index = row_numbers(rows, self._codes.size)
+        leaving: Callable[[], pa.Table]
+        if isinstance(response, DoubleResponse):
+            check_source(response.generator.source, self._ledger.entries(), Rows.of(index), self._session)
+            law, own = response.law(population, divergences), response.own_features(features, index.size)
+            leaving = partial(response.draw, own, feature_words)
+        else:
+            no_features(features, divergences)
+            law, leaving = FeatureLaw.without_features(self.space.size), partial(pa.table, {})
+        channel = response.labels.channel()
+        guarantee = Guarantee(channel.epsilon)
+        entry = dataclasses.replace(
+            self._entry(response.name, guarantee, response.epsilon, index),
+            features="redrawn" if law.generator else "",
+        )
+        watched = WatchedWords(words)
+        with self._ledger.charged(entry, self._budget, lambda: watched.taken):
+            drawn = leaving()  # before the labels: a generator may fail
+            codes = draw(channel, self._codes[index], watched)
+        certificate = Certificate(
+            entry.identifier,
+            self._name,
+            self.space,
+            index.size,
+            (Draw.of(response.name, channel, entry.rows, guarantee),),
+            expectation(channel, response.labels.mass),
+            assumptions=(_ROW_SET, *self.space.declared, *self._identity, *law.assumptions),
+            private=words.private and feature_words.private,
+            features=law,
+        )
+        return RowRelease(Release(codes, channel, self.space, certificate), drawn)
+
     def _answer(self, query: Query, rows: object, words: Words, whole: float | None = None) -> Answer:
         """``answer`` with given words; those of a test make an answer that is not private."""
         if not isinstance(query, Query):
@@ -262,7 +357,12 @@ class Curator:
         """What is declared for all that leaves."""
         public = "columns kept beside what is released, the row order and the row set are public"
         units = ("the units were declared, and who is one unit with whom is public",) if self.has_units else ()
-        return (public, *self.space.declared, *units, *((_IDENTITY,) if self._identified else ()))
+        return (public, *self.space.declared, *units, *self._identity)
+
+    @property
+    def _identity(self) -> tuple[str, ...]:
+        """What is declared of the identities of rows."""
+        return (_IDENTITY,) if self._identified else ()
 
     def _channel(self, randomizer: Randomizer, index: Int[np.ndarray, "n"]) -> Channel:
         channel = randomizer.channel()

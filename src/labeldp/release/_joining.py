@@ -97,6 +97,8 @@ class _Stage:
         certificate, index = release.certificate, row_numbers(rows, count)
         if certificate is None or certificate.parent is not None or len(certificate.labels) != 1 or not len(release):
             raise InputError("expected whole releases of single draws, found public labels, a slice or a joined one")
+        if certificate.features is not None:
+            raise InputError("expected releases of labels whose features are public, found one with redrawn features")
         if len(index) != len(release):
             raise RowsError(f"expected the {len(release)} rows of a release beside it, found {len(index)}")
         if Rows.of(index) != certificate.draws[-1].rows or not certificate.draws[-1].rows.holds(len(index)):

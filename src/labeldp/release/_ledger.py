@@ -23,7 +23,7 @@ from typing import Any, Literal
 from filelock import FileLock, Timeout
 
 from labeldp._words import identifier
-from labeldp.errors import BudgetError, LedgerError
+from labeldp.errors import BudgetError, InputError, LedgerError
 from labeldp.privacy import Account, Budget, Charge, Guarantee, Rows
 from labeldp.release._output import Fate, fate_of
 
@@ -64,6 +64,7 @@ class Entry:
         session: Within one session rows have one meaning; rows of another session may be any rows.
         units: A keyed fingerprint of who is one unit with whom, where that is no column.
         output: The folder it goes to, or None if it stays in memory.
+        features: What became of the features of these rows: ``"kept"``, ``"redrawn"`` with some chance, or not known.
         asked: The epsilon that was asked for; without any other budget it is the budget.
         budget: The budget in force, after this charge.
         state: ``"charged"`` until it is known whether it left, then ``"released"`` or ``"void"``.
@@ -81,6 +82,7 @@ class Entry:
     units: str = ""
     output: str | None = None
     budget: Budget | None = None
+    features: Literal["", "kept", "redrawn"] = ""
     state: State = "charged"
     time: str = ""
 
@@ -178,9 +180,11 @@ class Ledger:
         Raises:
             BudgetError: A charge would exceed the budget, or earlier ones were made under a budget that this one may
                 not follow.
+            InputError: Features of these rows were released before, and one of the two releases redraws features.
         """
         entry = entries[0]
         known = related(self.entries(), entry.label, entry.marks)
+        check_features(known, entry)
         first = Budget(entry.asked, entry.guarantee.delta)
         in_force = budget or _latest(known) or first
         try:
@@ -288,6 +292,30 @@ def related(entries: Sequence[Entry], label: str, marks: Sequence[str]) -> list[
         known, anything = marked, anything or any(not e.marks for e in more)
 
 
+def check_features(entries: Sequence[Entry], entry: Entry) -> None:
+    """Refuse what would show which features of some rows are true: their features once redrawn and once more released.
+
+    With conditional features a row's features are private, and two releases of them have those in common that are true,
+    so that nothing is promised any more of either.
+
+    Args:
+        entries: What is known of the same labels of the same data.
+        entry: The charge that is asked for.
+
+    Raises:
+        InputError: Features of these rows were released before.
+    """
+    rows = entry.charge(entry.session).rows
+    for known in entries:
+        clash = {known.features, entry.features} in ({"redrawn"}, {"redrawn", "kept"})
+        if clash and rows.meet(known.charge(entry.session).rows):
+            raise InputError(
+                f"expected rows whose features were not released before, found that release {known.identifier[:8]} has "
+                f"features of them {known.features}: who sees features twice knows which are true. Release labels "
+                "without features (--keep none, or DummyResponse), or other rows"
+            )
+
+
 def spent_on(entries: Sequence[Entry], label: str, marks: Sequence[str], session: str = "") -> tuple[float, float]:
     """The (epsilon, delta) charged for a label of some data, as a session sees it and as the budget in force counts."""
     known = related(entries, label, marks)
@@ -367,6 +395,7 @@ def _entry(name: str, time: str, body: dict[str, Any]) -> Entry:
         units=body["units"],
         output=body["output"],
         budget=Budget(**body["budget"]),
+        features=body.get("features", ""),
     )
 
 

@@ -124,6 +124,7 @@ def release_with(
         Rows.all(found.rows),
         asked=asked,
         output=str(target),
+        features="kept" if kept else "",
     )
     curator = Curator(labels, space, budget=asked, name=label)
     drew = partial(_drew, curator)

@@ -18,7 +18,10 @@ from labeldp.mechanisms import (
     BinResponse,
     BitResponse,
     ClusterResponse,
+    DoubleResponse,
+    DummyResponse,
     ExchangedLabels,
+    FeatureLaw,
     LaplaceResponse,
     NoisyHistogram,
     NumberRandomizer,
@@ -47,6 +50,7 @@ from labeldp.release._counted_response import share_of_points
 from labeldp.release._survey import Survey, prior_of
 
 AUTO, CLUSTER, PEER = "auto", "cluster", "peer"
+DOUBLE, DUMMY = DoubleResponse.name, DummyResponse.name
 BINS, OPTIMAL_COUNTS = BinResponse.name, "optimal-counts"
 PRIOR, PRIOR_SUBSET = PriorResponse.name, PriorSubsetResponse.name
 
@@ -102,6 +106,8 @@ class Asked:
         unit: The column that tells units apart.
         clusters: The number of each row's cluster.
         delta: The failure probability of an exchange between peers.
+        response: The mechanism, where features leave by a law of their own, or do not leave.
+        features: That law.
     """
 
     label: str
@@ -112,6 +118,8 @@ class Asked:
     unit: str | None = None
     clusters: Int[np.ndarray, "n"] | None = None
     delta: float = 0.0
+    response: DoubleResponse | DummyResponse | None = None
+    features: FeatureLaw | None = None
 
 
 @dataclass(frozen=True)
@@ -122,11 +130,13 @@ class Drawing:
         charges: The name, law and guarantee of each charge.
         channel: The channel of a batch that begins at a row, and its candidates' mass, or None.
         released: Without one: the released columns of a range of rows, which were all drawn together.
+        features: Where they do not leave as they are: the released features of a batch that begins at a row.
     """
 
     charges: tuple[tuple[str, Mapping[str, Any], Guarantee], ...]
     channel: Callable[[pa.RecordBatch, int], tuple[Channel, np.ndarray]] | None = None
     released: Callable[[slice], dict[str, pa.Array]] = lambda _: {}
+    features: Callable[[pa.RecordBatch, int], pa.Table] | None = None
 
 
 @dataclass(frozen=True)
@@ -140,6 +150,8 @@ class TableLaw:
         begin: Draws what concerns the whole table, from a stream of words of its own.
         columns: The columns that it reads beside the label.
         declared: What is declared and not checked.
+        features: The law of the features, where they do not leave as they are.
+        types: The types of features then, by name.
     """
 
     name: str
@@ -148,6 +160,8 @@ class TableLaw:
     begin: Callable[[Words], Drawing]
     columns: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
+    features: FeatureLaw | None = None
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
 
 
 @dataclass
@@ -199,7 +213,7 @@ def check_mechanism(asked: Asked) -> None:
     """
     if asked.mechanism not in _BUILDERS:
         raise InputError(f"expected a mechanism among {', '.join(_BUILDERS)}, found {asked.mechanism!r}")
-    if asked.unit and asked.mechanism in (*WITH_PRIOR, *COUNTED, CLUSTER, PEER):
+    if asked.unit and asked.mechanism in (*WITH_PRIOR, *COUNTED, CLUSTER, PEER, DOUBLE, DUMMY):
         raise InputError(
             f"expected a mechanism that randomizes labels alone for units of several rows, found {asked.mechanism!r}"
         )
@@ -376,6 +390,29 @@ def _among_peers(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
     return TableLaw(PEER, guarantee, added, begin)
 
 
+def _rows(asked: Asked, _: Survey, __: Tally) -> TableLaw:
+    """Labels by randomized response; features redrawn with some chance, or none."""
+    response, law = asked.response, asked.features
+    if response is None or law is None:
+        raise InputError(f"expected a generator for {asked.mechanism!r}, found none")
+    channel = response.labels.channel()
+    charge = (response.name, law_of(channel), Guarantee(channel.epsilon))
+
+    def begin(words: Words) -> Drawing:
+        def drawn(batch: pa.RecordBatch, first: int) -> pa.Table:
+            assert isinstance(response, DoubleResponse)  # noqa: S101 (where features leave)
+            own = response.own_features(pa.Table.from_batches([batch]), batch.num_rows)
+            return response.draw(own, words, first)
+
+        features = drawn if isinstance(response, DoubleResponse) else None
+        return Drawing((charge,), lambda *_: (channel, _ALL), features=features)
+
+    added = column_types(asked.label, asked.space, channel)
+    schema = response.generator.form.schema if isinstance(response, DoubleResponse) else pa.schema([])
+    types = dict(zip(schema.names, schema.types, strict=True))
+    return TableLaw(response.name, charge[2], added, begin, declared=law.assumptions, features=law, types=types)
+
+
 _BUILDERS: Mapping[str, Callable[[Asked, Survey, Tally], TableLaw]] = MappingProxyType(
     {
         **dict.fromkeys(MECHANISMS, _alone),
@@ -384,6 +421,8 @@ _BUILDERS: Mapping[str, Callable[[Asked, Survey, Tally], TableLaw]] = MappingPro
         **dict.fromkeys(COUNTED, _counted),
         CLUSTER: _in_clusters,
         PEER: _among_peers,
+        DOUBLE: _rows,
+        DUMMY: _rows,
     }
 )
 

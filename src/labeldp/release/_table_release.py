@@ -17,7 +17,17 @@ from jaxtyping import Int
 from labeldp import _checks
 from labeldp._words import SecureWords, Words, identifier
 from labeldp.errors import InputError, LabelError, LedgerError, TableError
-from labeldp.mechanisms import Expectation, NumberExpectation, draw, expectation, mean_expectation
+from labeldp.mechanisms import (
+    DoubleResponse,
+    DummyResponse,
+    Expectation,
+    FeatureLaw,
+    Generator,
+    NumberExpectation,
+    draw,
+    expectation,
+    mean_expectation,
+)
 from labeldp.privacy import Budget, LabelSpace, Rows
 from labeldp.release._certificate import Certificate, Draw
 from labeldp.release._columns import to_columns
@@ -25,11 +35,14 @@ from labeldp.release._curator import budget_of
 from labeldp.release._ledger import Entry, Ledger, account_of, related
 from labeldp.release._output import check_target, staged
 from labeldp.release._plain import plain_column, plain_schema
+from labeldp.release._row_release import POPULATION, check_source
 from labeldp.release._survey import heads, label_codes, survey
 from labeldp.release._table_clusters import clusters_of
 from labeldp.release._table_laws import (
     AUTO,
     CLUSTER,
+    DOUBLE,
+    DUMMY,
     PEER,
     WITH_PRIOR,
     Asked,
@@ -48,6 +61,10 @@ _ENTRIES_PER_BATCH = 1 << 24
 DECLARED_PUBLIC = (
     "the kept columns, the row order, the row set and the split into files are public",
     "the type in which the table stores its label column is public",
+)
+ROWS_PUBLIC = (
+    "the row order and the row set are public, and do not depend on labels or features",
+    DECLARED_PUBLIC[1],
 )
 
 Progress = Callable[[str, int, int], None]
@@ -90,6 +107,10 @@ def release_table(
     clusters: str | Int[np.ndarray, "n"] | None = None,
     delta: float = 0.0,
     unit: str | None = None,
+    generator: Generator | None = None,
+    replaced: float | None = None,
+    divergences: Mapping[float, float] | None = None,
+    population: str = POPULATION,
     budget: float | tuple[float, float] | Budget | None = None,
     ledger: str | Path | None = None,
     progress: Progress | None = None,
@@ -110,13 +131,19 @@ def release_table(
             and ``"laplace"``, which release numbers, and ``"bins"`` and ``"optimal-counts"``, for a trusted curator who
             counts labels with a part of epsilon first; ``"cluster"``, for a trusted curator who counts
             the classes in each cluster with half of epsilon or more and lets labels respond towards them with the rest;
-            ``"peer"``, a simulation of peers who exchange labels of two classes inside clusters, at a delta.
+            ``"peer"``, a simulation of peers who exchange labels of two classes inside clusters, at a delta;
+            ``"double"``, which also redraws the features of rows with some chance, and ``"dummy"``, which releases no
+            features: they promise something with conditional features too.
         prior: With ``"prior"`` and ``"prior-subset"``: what the names of the prior's columns begin with, each followed
             by its class.
         clusters: With ``"cluster"`` and ``"peer"``: the column that says which cluster a row is in, which need not be
             kept, or the number of each row's cluster. It is declared public.
         delta: With ``"peer"``: the failure probability.
         unit: The column that tells units of protection apart; it is declared public, and need not be kept.
+        generator: With ``"double"``: what features are drawn from. The kept columns are those of its form.
+        replaced: With ``"double"``: the chance that the features of a row are redrawn; by default that of its label.
+        divergences: With ``"double"``: see ``Curator.randomize_rows``.
+        population: With ``"double"``: whose features these are, in words.
         budget: The most that may be spent on this label of this data; by default the first release sets it.
         ledger: Where charges are kept; by default beside the source.
         progress: Called with the name of the pass, the rows done, and the rows in all (0 while not known).
@@ -149,17 +176,22 @@ def release_table(
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // space.size))
     asked = Asked(label, space, _checks.epsilon(epsilon), mechanism, tuple(likely), unit, None, _checks.delta(delta))
     check_mechanism(asked)
+    asked = _with_features(asked, kept, generator, replaced, divergences, population)
     named = [clusters] if isinstance(clusters, str) else []
     _clustered(table, asked, clusters)
-    table = typed(table, [*kept, *likely, *named, *([unit] if unit else [])])
+    table = typed(table, [*([] if generator else kept), *likely, *named, *([unit] if unit else [])])
+    if generator is not None:
+        table = _in_form(table, generator, rows)
     if clusters is not None:
         asked = dataclasses.replace(asked, clusters=clusters_of(table, clusters, rows, report))
     tally = Tally(asked)
     found = survey(table, space, list(dict.fromkeys([*kept, *named])), unit, likely, rows, report, tally.add)
     law = law_on_table(asked, found, tally)
-    job = _Job(table, space, tuple(kept), law, rows, found.rows, report)
+    job = _Job(table, space, tuple(law.types) or tuple(kept), law, rows, found.rows, report)
     record = ledger_of(table.path, ledger, label, known_by)
     record.settle()
+    if generator is not None:
+        check_source(generator.source, record.entries(), Rows.all(found.rows), "")
     entry = Entry(
         identifier(),
         label,
@@ -169,6 +201,7 @@ def release_table(
         Rows.all(found.rows),
         asked=asked.epsilon,
         output=str(target),
+        features="redrawn" if law.types else "kept" if kept else "",
     )
     with staged(target, entry.identifier) as staging, record.charged(entry, allowance):
         unchanged(table, stamp)
@@ -248,8 +281,10 @@ class _Job:
         """Write the files of a release and describe it."""
         drawing = self.law.begin(SecureWords())
         shares, files, done = [], [], 0
-        for number, source in enumerate(self.table.files):
-            name = "data.parquet" if len(self.table.files) == 1 else f"part-{number:05d}.parquet"
+        # how rows are split into files may depend on features, which then are not public
+        sources = (None,) if self.law.features else self.table.files
+        for number, source in enumerate(sources):
+            name = "data.parquet" if len(sources) == 1 else f"part-{number:05d}.parquet"
             with FileWriter(staging, name, self.schema) as writer:
                 for piece, kept in self._pieces(drawing, source, words, done):
                     writer.write(piece)
@@ -272,20 +307,33 @@ class _Job:
             columns=columns_of(staging / files[0].name),
             files=tuple(files),
             expects=mean_expectation(shares),
-            assumptions=(*DECLARED_PUBLIC, *self.space.declared, *self.law.declared, *self.law.guarantee.assumptions),
+            assumptions=(
+                *(ROWS_PUBLIC if self.law.features else DECLARED_PUBLIC),
+                *self.space.declared,
+                *self.law.declared,
+                *self.law.guarantee.assumptions,
+            ),
             private=words.private,
+            features=self.law.features,
         )
 
     def _pieces(
-        self, drawing: Drawing, source: Path, words: Words, first: int
+        self, drawing: Drawing, source: Path | None, words: Words, first: int
     ) -> Iterator[tuple[pa.Table, Expectation | NumberExpectation | None]]:
         """Released rows of one file, batch by batch, and what they keep."""
         columns = [self.table.label, *self.kept, *self.law.columns]
         for batch in ahead(self.table.batches(columns, self.rows_per_batch, source)):
             released, kept = self._released(drawing, batch, words, first)
-            public = {name: plain_column(batch[name]) for name in self.kept}
+            public = {name: plain_column(column) for name, column in self._features(drawing, batch, first).items()}
             yield pa.table({**public, **released}, schema=self.schema), kept
             first += batch.num_rows
+
+    def _features(self, drawing: Drawing, batch: pa.RecordBatch, first: int) -> dict[str, pa.Array | pa.ChunkedArray]:
+        """The features of a batch as they leave."""
+        if drawing.features is None:
+            return {name: batch[name] for name in self.kept}
+        drawn = drawing.features(batch.select(list(self.kept)), first)
+        return {name: drawn[name] for name in self.kept}
 
     def _released(
         self, drawing: Drawing, batch: pa.RecordBatch, words: Words, first: int
@@ -304,7 +352,8 @@ class _Job:
         for name in added:
             if name in self.kept:
                 raise InputError(f"expected no column named {name!r}, found one; rename or drop it")
-        kept = plain_schema(pa.schema([self.table.schema.field(name) for name in self.kept]))
+        stored = {name: self.law.types.get(name, self.table.schema.field(name).type) for name in self.kept}
+        kept = plain_schema(pa.schema(list(stored.items())))
         return pa.schema([*kept, *(pa.field(name, kind) for name, kind in added.items())])
 
 
@@ -316,6 +365,53 @@ def _prior_columns(table: Table, space: LabelSpace, mechanism: str, prefix: str 
     columns = [f"{prefix}{point}" for point in space.points] if prefix is not None else []
     _public(table, columns, "prior")
     return columns
+
+
+def _with_features(
+    asked: Asked,
+    kept: Sequence[str],
+    generator: Generator | None,
+    replaced: float | None,
+    divergences: Mapping[float, float] | None,
+    population: str,
+) -> Asked:
+    """What was asked of features, where they are not public.
+
+    Raises:
+        InputError: It does not go with the mechanism, or other columns are kept than the generator draws.
+    """
+    if (asked.mechanism == DOUBLE) != (generator is not None) or (
+        asked.mechanism != DOUBLE and (replaced is not None or divergences is not None)
+    ):
+        found = f"one, or its parameters, with {asked.mechanism!r}" if asked.mechanism != DOUBLE else "none"
+        raise InputError(f"expected a generator of features with {DOUBLE!r} alone (--generator), found {found}")
+    if asked.mechanism == DUMMY:
+        if kept:
+            raise InputError(f"expected no kept columns with {DUMMY!r}, which releases labels alone, found some")
+        law = FeatureLaw.without_features(asked.space.size)
+        return dataclasses.replace(asked, response=DummyResponse(asked.space, asked.epsilon), features=law)
+    if generator is None:
+        return asked
+    if sorted(kept) != sorted(generator.form.names):
+        raise InputError(
+            f"expected to keep the columns that the generator draws, {', '.join(generator.form.names)}, found "
+            f"{', '.join(kept) or 'none'}: any other column would tell which rows are true"
+        )
+    response = DoubleResponse(asked.space, asked.epsilon, generator, replaced)
+    return dataclasses.replace(asked, response=response, features=response.law(population, divergences))
+
+
+def _in_form(table: Table, generator: Generator, rows: int) -> Table:
+    """The table with the types of the generator's columns, once the generator was found not to have seen its rows."""
+    form = generator.form
+    if table.kind == "csv":
+        types = dict(zip(form.schema.names, form.schema.types, strict=True))
+        fields = [pa.field(each.name, types.get(each.name, each.type)) for each in table.schema]
+        table = dataclasses.replace(table, schema=pa.schema(fields))
+    for batch in table.batches(form.names, rows):
+        generator.check_private(form.table(pa.Table.from_batches([batch])))
+        break
+    return table
 
 
 def _clustered(table: Table, asked: Asked, clusters: object) -> None:

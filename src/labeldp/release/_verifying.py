@@ -15,7 +15,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
-from labeldp.mechanisms import Expectation, NumberExpectation, expectation, promise_of
+from labeldp.mechanisms import (
+    DoubleResponse,
+    DummyResponse,
+    Expectation,
+    FeatureLaw,
+    NumberExpectation,
+    expectation,
+    form_from,
+    promise_of,
+)
+from labeldp.mechanisms import Form as FeatureForm
 from labeldp.privacy import (
     Channel,
     GroupedChannel,
@@ -42,6 +52,7 @@ BUFFER = 1 << 18
 #: What the mean of many shares may be off by.
 _ROUNDING = 1e-9
 _HASH = re.compile("[0-9a-f]{64}")
+_OF_ROWS = (DoubleResponse.name, DummyResponse.name)
 _ALLOWED_METADATA = {b"ARROW:schema"}
 
 
@@ -207,11 +218,43 @@ def _laws(_: Path, certificate: Certificate) -> str:
         _label_law(draw, certificate)
     if len(labels) > 1:
         _stages(labels, certificate)
+    _features(certificate)
     if certificate.parent is not None and not _HASH.fullmatch(str(certificate.parent)):
         raise VerificationError("expected the SHA-256 of the release that this is part of, found something else")
     if certificate.parent is None and len(labels) <= 1 and not last.rows.may_be(certificate.rows):
         raise VerificationError(f"expected a charge for {certificate.rows} rows, found other rows")
     return f"epsilon {shown_above(certificate.guarantee.epsilon, 7)}, rounded up"
+
+
+def _features(certificate: Certificate) -> None:
+    """Rows that were released whole have a law of features that goes with their mechanism, their labels and columns."""
+    law, named = certificate.features, [draw for draw in certificate.draws if draw.mechanism in _OF_ROWS]
+    if law is None:
+        if named:
+            raise VerificationError(f"expected the law of features of {named[0].mechanism!r}, found none")
+        return
+    (last,) = certificate.draws
+    expected = DummyResponse.name if law.generator is None else DoubleResponse.name
+    if (last.mechanism, last.guarantee.unit, law.classes) != (expected, "row", certificate.space.size):
+        raise VerificationError("expected a law of features that goes with its mechanism and classes, found another")
+    if FeatureLaw.from_plain(law.plain()) != law or not set(law.assumptions) <= set(certificate.assumptions):
+        raise VerificationError("expected what conditional features rest on among what was declared, found it left out")
+    if certificate.columns and _form(law) != _public_types(certificate):
+        raise VerificationError("expected the columns of the generator's form beside the label, found others")
+
+
+def _form(law: FeatureLaw) -> list[tuple[str, str]]:
+    """Names and types of the columns that features have."""
+    if law.generator is None:
+        return []
+    schema = form_from(law.generator["form"]).schema
+    return [(field.name, str(field.type).replace("<item:", "<element:")) for field in schema]  # as Parquet names them
+
+
+def _public_types(certificate: Certificate) -> list[tuple[str, str]]:
+    """Names and types of the columns beside released labels."""
+    added = added_columns(certificate)
+    return [(name, kind.replace("<item:", "<element:")) for name, kind in certificate.columns if name not in added]
 
 
 def _stages(labels: Sequence[Draw], certificate: Certificate) -> None:
@@ -369,7 +412,18 @@ def _values(folder: Path, certificate: Certificate) -> str:
         if not channel.possible(codes).all():
             row = int(np.argmin(channel.possible(codes)))
             raise VerificationError(f"expected only outcomes of the law in {file.name}, found another (+{row})")
+    if certificate.features is not None and certificate.features.generator is not None:
+        _formed(folder, certificate, form_from(certificate.features.generator["form"]))
     return "all within the law"
+
+
+def _formed(folder: Path, certificate: Certificate, form: FeatureForm) -> None:
+    """Every released row is in the form that own and drawn features have."""
+    for file in certificate.files:
+        with pq.ParquetFile(folder / file.name, pre_buffer=False, buffer_size=BUFFER) as opened:
+            for batch in opened.iter_batches(batch_size=_ROWS_PER_BATCH, columns=form.names):
+                if form.shaped(pa.Table.from_batches([batch]))[1].any():
+                    raise VerificationError(f"expected only rows of the generator's form in {file.name}, found others")
 
 
 def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:

@@ -49,6 +49,9 @@ def release_text(done: TableRelease) -> Parts:
         _row(lines, name, told)
     for assumed in certificate.guarantee.assumptions:
         _row(lines, "assumed", assumed)
+    if certificate.features is not None and certificate.features.generator is not None:
+        share = float(certificate.features.chance)
+        _row(lines, "features", f"of {share:.1%} of rows, expected, drawn by the generator; 'worth' is of labels alone")
     _row(lines, "columns", _listed([name for name, _ in certificate.columns]))
     _row(lines, "output", str(done.output))
     _row(lines, "ledger", str(done.ledger))

@@ -1,0 +1,151 @@
+"""Released rows: labels that were randomized, and features that were redrawn with some chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from labeldp.errors import InputError, VerificationError
+from labeldp.mechanisms import FeatureLaw, Form, Source, form_from
+from labeldp.privacy import Guarantee, RenyiGuarantee, Rows
+from labeldp.release._certificate import Certificate
+from labeldp.release._ledger import Entry
+from labeldp.release._public import public_columns
+from labeldp.release._release import Release
+from labeldp.release._rows import row_numbers
+from labeldp.release._writing import write_release
+
+POPULATION = "the law of features given the new label"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowRelease:
+    """Released labels and released features of the same rows.
+
+    A row's features are its own or drawn by the generator, and nothing in their form tells which. Learners take
+    ``labels`` and ``features`` as any release; ``labeldp.learning.rows`` corrects for features that are not the row's.
+
+    Attributes:
+        labels: The released labels, with their channel and certificate.
+        features: The released features, one row for each label; no columns where none were released.
+
+    Example:
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp.mechanisms import DummyResponse
+        >>> space = Classes(["no", "yes"])
+        >>> released = Curator(["no", "yes"] * 50, space).randomize_rows(DummyResponse(space, 1.0))
+        >>> len(released), len(released.take(slice(10)))
+        (100, 10)
+    """
+
+    labels: Release
+    features: pa.Table
+
+    @property
+    def certificate(self) -> Certificate:
+        """What was charged for, and the guarantees."""
+        if self.labels.certificate is None or self.labels.certificate.features is None:
+            raise InputError("expected rows that were released together, found labels with public features")
+        return self.labels.certificate
+
+    @property
+    def law(self) -> FeatureLaw:
+        """The law by which features left."""
+        if self.certificate.features is None:
+            raise InputError("expected rows that were released together, found labels with public features")
+        return self.certificate.features
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised with static features."""
+        return self.certificate.guarantee
+
+    @property
+    def conditional(self) -> tuple[RenyiGuarantee, ...]:
+        """What is promised with conditional features, for each order; nothing where no divergence is known."""
+        return self.certificate.conditional
+
+    @property
+    def noise(self) -> float:
+        """Lambda: the chance that a label was drawn anew, evenly."""
+        return float(self.labels.class_channel.membership.other) * self.labels.space.size
+
+    @property
+    def replaced(self) -> float:
+        """The chance that a row's features were redrawn."""
+        return float(self.law.chance)
+
+    @property
+    def form(self) -> Form:
+        """The form of the features."""
+        if self.law.generator is None:
+            raise InputError("expected released features, found labels alone")
+        return form_from(self.law.generator["form"])
+
+    def array(self) -> np.ndarray:
+        """The features as an array of shape (n, ...), where the generator's public rows were one."""
+        return self.form.array(self.features)
+
+    def take(self, rows: object) -> RowRelease:
+        """Some of the rows: a slice, row numbers or a mask."""
+        index = row_numbers(rows, len(self))
+        features = self.features if not self.features.num_columns else self.features.take(pa.array(index))
+        return RowRelease(self.labels[index], features)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def save(self, directory: str | Path) -> Path:
+        """Write the rows with their certificate into a new folder, as ``Release.save`` does.
+
+        Raises:
+            OutputError: The folder exists.
+        """
+        added = self.labels._table(self.certificate.label)
+        columns = {name: source[name] for source in (self.features, added) for name in source.column_names}
+        return write_release(Path(directory), pa.table(columns), self.certificate)
+
+    @classmethod
+    def load(cls, directory: str | Path) -> RowRelease:
+        """The rows in a folder, checked against their certificate.
+
+        Raises:
+            VerificationError: The folder and its certificate do not agree, or features were public.
+        """
+        labels = Release.load(directory)
+        if labels.certificate is None or labels.certificate.features is None:
+            raise VerificationError(
+                f"expected rows whose features were redrawn in {directory}, found labels with public features; open "
+                "them with Release.load"
+            )
+        return cls(labels, public_columns(directory))
+
+    def __repr__(self) -> str:
+        return f"<RowRelease of {len(self)} rows, {self.features.num_columns} columns; {self.labels!r}>"
+
+
+def no_features(features: object, divergences: Mapping[float, float] | None) -> None:
+    """Refuse features for a mechanism that releases none."""
+    if features is not None or divergences is not None:
+        raise InputError("expected no features for labels that leave without any, found some; use DoubleResponse")
+
+
+def check_source(source: Source, entries: Sequence[Entry], rows: Rows, session: str) -> None:
+    """Refuse a generator that was fitted on a release of these very rows.
+
+    Raises:
+        InputError: It was: what it draws carries their labels, or their features.
+    """
+    if source.certificate is None:
+        return
+    name = Certificate.from_json(source.certificate).release
+    for entry in entries:
+        if entry.identifier == name and rows.meet(entry.charge(session).rows):
+            raise InputError(
+                "expected a generator that has not seen these rows, found one that was fitted on a release of some of "
+                "them; fit it on other rows (public_split) and release the rest"
+            )
