@@ -3,6 +3,7 @@
 from labeldp.audit._audit import Audit
 from labeldp.audit._chances import Bracket
 from labeldp.audit._exact import audit_channel, audit_drawing, audit_matrix
+from labeldp.audit._folder import FolderAudit, audit_folder
 from labeldp.audit._instance_loss import InstanceLoss
 from labeldp.audit._one_run import audit_pipeline
 from labeldp.audit._profile import LossCurve, LossProfile, loss_profile
@@ -11,11 +12,13 @@ from labeldp.audit._sampled import audit_mechanism
 __all__ = [
     "Audit",
     "Bracket",
+    "FolderAudit",
     "InstanceLoss",
     "LossCurve",
     "LossProfile",
     "audit_channel",
     "audit_drawing",
+    "audit_folder",
     "audit_matrix",
     "audit_mechanism",
     "audit_pipeline",

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Int, UInt64
 
 from labeldp import _checks
-from labeldp.audit._audit import Audit, check_claim
+from labeldp.audit._audit import Audit, check_claim, check_confidence
 from labeldp.audit._sampled import Progress, audit_mechanism
 from labeldp.errors import InputError
 from labeldp.privacy import (
@@ -44,8 +44,6 @@ _MOST_ROWS, _MOST_CLASSES = 16, 256
 _ROUNDING = 1e-9
 #: Words that give one outcome for one label are in at most so many ranges: cluster response has two.
 _RANGES = 2
-#: Of sampled audits.
-_DOUBT = 0.01
 _LN = Context(prec=60)
 
 
@@ -123,7 +121,13 @@ def audit_channel(channel: Channel, claim: float | None = None) -> Audit:
     return Audit(claimed, 0.0, lower, lower, 1.0, 0, "exact", worst)
 
 
-def audit_drawing(channel: Channel, claim: float | None = None, *, progress: Progress | None = None) -> Audit:
+def audit_drawing(
+    channel: Channel,
+    claim: float | None = None,
+    *,
+    confidence: float = 0.999_999,
+    progress: Progress | None = None,
+) -> Audit:
     """What a channel's ``draw`` does, from given words: whether it keeps the epsilon that its integers have.
 
     Where one word decides a row, 65 536 words that are spread evenly are drawn with, for each label. With words of 16
@@ -134,6 +138,7 @@ def audit_drawing(channel: Channel, claim: float | None = None, *, progress: Pro
     Args:
         channel: Any channel of labeldp.
         claim: The epsilon that is claimed, in nats; by default the channel's own.
+        confidence: Of a sampled audit, one minus the chance to accuse a sound draw.
         progress: Called with ("audit", done, total) from time to time.
 
     Returns:
@@ -149,7 +154,7 @@ def audit_drawing(channel: Channel, claim: float | None = None, *, progress: Pro
         found = [_drawn_evenly(channel, row, codes, claimed) for row in rows]
     else:
         rows, codes = _rows(channel, _MOST_ROWS // 4), _codes(channel, _MOST_CLASSES // 16)
-        sure = 1.0 - _DOUBT / max(1, len(rows))
+        sure = 1.0 - (1.0 - check_confidence(confidence)) / max(1, len(rows))
         found = [
             audit_mechanism(_drawer(channel, row), codes, claimed, draws=_WORDS, confidence=sure, progress=progress)
             for row in rows
@@ -157,7 +162,7 @@ def audit_drawing(channel: Channel, claim: float | None = None, *, progress: Pro
     if not found:
         raise InputError("expected a channel of some rows, found none; give the channel of a release that has rows")
     worst = max(found, key=lambda audit: audit.lower)
-    return dataclasses.replace(worst, confidence=1.0 - _DOUBT) if worst.method == "sampled" else worst
+    return dataclasses.replace(worst, confidence=confidence) if worst.method == "sampled" else worst
 
 
 def _distributions(matrix: Sequence[Sequence[Any]], off: Fraction) -> list[list[Fraction]]:
