@@ -90,7 +90,7 @@ class InstanceLoss:
         Args:
             chances: Of the second class, given the features of each row, between 0 and 1.
         """
-        return feature_part(logit(check_chances(chances)), float(logit(self.p_plus))) + self.of_label
+        return np.asarray(feature_part(_logits(chances), float(logit(self.p_plus))) + self.of_label)
 
     def each(self, chances: object) -> Float[np.ndarray, "*rows 2 2"]:
         """The loss for each label y and released label z of each row: theorem 6.4, with z where the paper prints y.
@@ -103,7 +103,7 @@ class InstanceLoss:
         Returns:
             Losses, the last two axes being y and z.
         """
-        told = (logit(check_chances(chances)) - logit(self.p_plus))[..., None, None]
+        told = np.asarray(_logits(chances) - logit(self.p_plus))[..., None, None]
         sign = np.array([-1.0, 1.0])
         return np.asarray(sign[:, None] * told + sign[:, None] * sign * self.epsilon)
 
@@ -116,7 +116,7 @@ class InstanceLoss:
         Raises:
             InputError: There is no row with such a loss: tau is below the minimum of H, where all rows lose more.
         """
-        wanted = np.asarray(tau, dtype=np.float64) - self.of_label
+        wanted = np.asarray(np.asarray(tau, dtype=np.float64) - self.of_label)
         centre = float(logit(self.p_plus))
         least = 1.0 - np.cosh(turning_logit(centre))
         if not (wanted >= least).all():
@@ -124,7 +124,8 @@ class InstanceLoss:
                 f"expected tau of at least {self.least[1]:.6g}, the minimum of H, found {np.min(np.asarray(tau)):.6g}; "
                 "every row loses at least the minimum, so the share of rows beyond a smaller tau is 1"
             )
-        return expit(-_upper_logits(wanted, -centre)), expit(_upper_logits(wanted, centre))
+        lower, upper = -_upper_logits(wanted, -centre), _upper_logits(wanted, centre)
+        return np.asarray(expit(lower)), np.asarray(expit(upper))
 
 
 def feature_part(logits: Float[np.ndarray, "*rows"], centre: float) -> Float[np.ndarray, "*rows"]:
@@ -150,7 +151,7 @@ def _upper_logits(wanted: Float[np.ndarray, "*taus"], centre: float) -> Float[np
     high = np.maximum(_STEEP, centre + np.maximum(wanted, 0.0) / np.tanh(_STEEP / 2))
     for _ in range(_HALVINGS):
         middle = low + (high - low) / 2
-        below = feature_part(middle, centre) < wanted
+        below = feature_part(np.asarray(middle), centre) < wanted
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray(high)
 
@@ -175,9 +176,9 @@ def check_share(value: object) -> float:
     return found
 
 
-def check_chances(values: object) -> Float[np.ndarray, "*rows"]:
-    """Chances of the second class."""
-    found = np.asarray(values, dtype=np.float64)
+def _logits(chances: object) -> Float[np.ndarray, "*rows"]:
+    """The logits of chances of the second class."""
+    found = np.asarray(chances, dtype=np.float64)
     if not ((found >= 0.0) & (found <= 1.0)).all():
         raise InputError("expected chances between 0 and 1, found others, or NaN")
-    return found
+    return np.asarray(logit(found))
