@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -206,7 +206,7 @@ class NetworkModel:
                 if network.classes != certificate.space.size or about["method"] not in NETWORK_METHODS:
                     raise ValueError("the parts of the file contradict each other")
                 module = network.module("meta")
-                module.load_state_dict(_weights(opened, module), assign=True)
+                module.load_state_dict(weights_of(opened, module), assign=True)
         except (
             SafetensorError,
             LookupError,
@@ -237,14 +237,19 @@ class _Scaled(nn.Module):
         return found
 
 
-def _weights(opened: Any, module: nn.Module) -> dict[str, Tensor]:
+def weights_of(opened: Any, module: nn.Module, besides: Set[str] = frozenset()) -> dict[str, Tensor]:
     """The numbers of a file, if they are those of a network: by names, shapes and kinds first, then finite ones.
+
+    Args:
+        opened: The file.
+        module: The network, which needs no memory yet.
+        besides: Names of what else the file holds.
 
     Raises:
         ValueError: They are others.
     """
     wanted = module.state_dict()
-    if set(opened.keys()) != set(wanted):
+    if set(opened.keys()) != set(wanted) | besides:
         raise ValueError("numbers of other names")
     if any(tuple(opened.get_slice(name).get_shape()) != tuple(value.shape) for name, value in wanted.items()):
         raise ValueError("numbers of other shapes")

@@ -1,5 +1,7 @@
 """Networks on released labels: losses under a channel, rows for PyTorch's loaders, and a classifier that trains.
 
+Generators of small images given their class are here too.
+
 Needs ``pip install 'labeldp[torch]'``.
 """
 
@@ -10,6 +12,8 @@ from labeldp.errors import MissingExtraError
 try:
     from labeldp.learning._torch_augmentation import augmentation
     from labeldp.learning._torch_classifier import TorchClassifier
+    from labeldp.learning._torch_generator import ConditionalGenerator, ImageMixture
+    from labeldp.learning._torch_generator_files import ImageGenerator
     from labeldp.learning._torch_losses import BatchLoss
     from labeldp.learning._torch_models import NetworkModel
     from labeldp.learning._torch_networks import NETWORKS, convolutional, inception, mlp, ratings, resnet18
@@ -21,6 +25,9 @@ except ModuleNotFoundError as missing:
 __all__ = [
     "NETWORKS",
     "BatchLoss",
+    "ConditionalGenerator",
+    "ImageGenerator",
+    "ImageMixture",
     "NetworkModel",
     "ReleasedRows",
     "TorchClassifier",
