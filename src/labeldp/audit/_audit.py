@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context
 from typing import Literal
 
 from labeldp import _checks
 from labeldp.errors import EpsilonError
+from labeldp.privacy import shown_above
 
 Method = Literal["exact", "sampled", "one run", "estimate"]
 
@@ -75,11 +77,12 @@ class Audit:
             what = f"{'it is' if self.method == 'exact' else 'at least'} {_shown(self.lower, self.claim)}"
             return f"{claim} is wrong: {what}{'' if self.method == 'exact' else ' was shown'}{how}, by {self.worst}."
         if self.upper is None:
-            return f"{claim} was not refuted: {self.lower:.7g} was shown{how}."
+            return f"{claim} was not refuted: {_below(self.lower)} was shown{how}."
         waste = " It is wasteful: it adds more noise than it claims to need." if self.wasteful else ""
         if self.lower == self.upper:
-            return f"{claim} holds: it is {self.upper:.7g}.{waste}"
-        return f"{claim} was not refuted: it is between {self.lower:.7g} and {self.upper:.7g}{how}.{waste}"
+            return f"{claim} holds: it is {shown_above(self.upper, 7)}.{waste}"
+        between = f"between {_below(self.lower)} and {shown_above(self.upper, 7)}"
+        return f"{claim} was not refuted: it is {between}{how}.{waste}"
 
     def __str__(self) -> str:
         return self.sentence()
@@ -105,5 +108,12 @@ def check_confidence(value: object) -> float:
 
 
 def _shown(value: float, beside: float) -> str:
-    """A number with as many digits as tell it from another."""
-    return next((text for digits in range(7, 18) if float(text := f"{value:.{digits}g}") > beside), f"{value!r}")
+    """A number, rounded down, with as many digits as tell it from a smaller one."""
+    if math.isinf(value):
+        return "infinity"
+    return next((text for digits in range(7, 18) if float(text := _below(value, digits)) > beside), f"{value!r}")
+
+
+def _below(value: float, digits: int = 7) -> str:
+    """A number for people, rounded down."""
+    return f"{Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(repr(value)).normalize():f}"

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from labeldp.cli._account import account
+from labeldp.cli._audit import audit
 from labeldp.cli._evaluate import evaluate
 from labeldp.cli._learn import learn
 from labeldp.cli._ledger import ledger
@@ -42,7 +43,7 @@ def _about(
         typer.echo(f"labeldp {metadata.version('labeldp')}")
 
 
-for _command in (release, stages, verify, learn, evaluate, plan, account, ledger):
+for _command in (release, stages, verify, audit, learn, evaluate, plan, account, ledger):
     app.command()(_command)
 
 

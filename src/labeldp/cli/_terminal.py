@@ -16,6 +16,7 @@ from labeldp._checks import printable
 _WIDTH_OF_FILES = 1000
 _TITLES = {
     "clusters": "putting rows into clusters",
+    "audit": "drawing and counting",
     "check": "checking every row",
     "release": "randomizing and writing",
     "learn": "fitting models",

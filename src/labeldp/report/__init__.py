@@ -1,5 +1,6 @@
 """What is said: words, tables and figures from results. It computes nothing."""
 
+from labeldp.report._audits import audit_text, folder_audit_text
 from labeldp.report._figures import save_account_figure, save_lines
 from labeldp.report._plan_figures import save_forecast_figure, save_plan_figure
 from labeldp.report._plans import forecast_text, plan_text
@@ -15,6 +16,8 @@ from labeldp.report._text import (
 
 __all__ = [
     "account_text",
+    "audit_text",
+    "folder_audit_text",
     "forecast_text",
     "learned_text",
     "ledger_text",
