@@ -1,0 +1,408 @@
+import dataclasses
+import itertools
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp import (
+    Classes,
+    Curator,
+    DoubleResponse,
+    DummyResponse,
+    RandomizedResponse,
+    Release,
+    RowRelease,
+    release_table,
+    verify,
+)
+from labeldp._words import SecureWords, TapeWords
+from labeldp.errors import BudgetError, EpsilonError, InputError, LabelDPError, LabelError, VerificationError
+from labeldp.mechanisms import ColumnForm, FeatureLaw, Form, Generator, Source, seen_in
+from labeldp.release import Certificate, joined
+
+SPACE = Classes(["no", "yes"])
+FORM = Form((ColumnForm("town", "string", values=("Bonn", "Ulm", "Wien")), ColumnForm("age", "int64", low=0, high=99)))
+PUBLIC = Source("public", "a made-up town")
+
+
+def sampler(codes):
+    """Rows whose town goes with the class."""
+    random = np.random.default_rng()
+    towns = np.array(["Bonn", "Ulm", "Wien"])[np.minimum(codes + random.integers(0, 2, len(codes)), 2)]
+    return pd.DataFrame({"town": towns, "age": random.integers(0, 100, len(codes))})
+
+
+GENERATOR = Generator(SPACE, FORM, PUBLIC, sampler)
+
+
+def features(count):
+    """Rows of one town and one age, which no generator draws all alike."""
+    return pd.DataFrame({"town": ["Ulm"] * count, "age": [50] * count})
+
+
+def curator(count=200, **options):
+    """Labels that alternate."""
+    return Curator((["no", "yes"] * count)[:count], SPACE, **options)
+
+
+@pytest.fixture
+def released():
+    """Two hundred released rows."""
+    return curator().randomize_rows(
+        DoubleResponse(SPACE, 1.0, GENERATOR), features(200), divergences={2.0: 0.3, math.inf: 1.5}
+    )
+
+
+def marked_sampler(codes):
+    """Rows that nobody has, which tell the class that they were drawn for."""
+    return pd.DataFrame({"town": ["Wien"] * len(codes), "age": np.asarray(codes)})
+
+
+@pytest.mark.parametrize("replaced", [None, 0.25, 1.0])
+def test_features_are_redrawn_with_exactly_the_stated_chance_and_class(replaced):
+    """Counted over all words of a tape: which rows are redrawn, and for which class, is what the law says."""
+    double = DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, sampler=marked_sampler), replaced)
+    law = double.law("anyone")
+    steps = np.arange(256, dtype=np.uint64) << np.uint64(56)  # evenly over all words
+    edge = law.replaced
+    words = [edge - 1] + ([edge] if edge < 1 << 64 else [])
+    tape = [(int(step), which) for step in steps for which in (4, 7)] + [(word, 1) for word in words]
+    own = double.own_features(features(len(tape)), len(tape))
+    drawn = double.draw(own, TapeWords(np.array(tape, dtype=np.uint64).ravel())).to_pandas()
+    expected = [(word < edge, which % 2) for word, which in tape]
+    assert [(town == "Wien") for town in drawn["town"]] == [redrawn for redrawn, _ in expected]
+    assert all(age == code for age, (redrawn, code) in zip(drawn["age"], expected, strict=True) if redrawn)
+    asked = replaced if replaced is not None else double.noise
+    assert abs(law.chance - Fraction(asked)) <= Fraction(1, 1 << 50)
+
+
+def test_labels_and_features_are_drawn_apart():
+    """The same words of features with other labels give the same features, and the other way round."""
+    double, rows = DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, sampler=marked_sampler)), features(64)
+    tapes = [np.random.default_rng(seed).integers(0, 1 << 64, 200, dtype=np.uint64) for seed in (1, 2, 3)]
+
+    def run(labels, label_tape, feature_tape):
+        return Curator(labels, SPACE)._randomize_rows(
+            double, rows, None, None, "anyone", TapeWords(label_tape), TapeWords(feature_tape)
+        )
+
+    ones, others = ["no"] * 64, ["no"] * 63 + ["yes"]
+    first, second = run(ones, tapes[0], tapes[1]), run(others, tapes[0], tapes[1])
+    assert first.features == second.features
+    assert np.flatnonzero(first.labels.codes != second.labels.codes).tolist() in ([63], [])
+    third = run(ones, tapes[0], tapes[2])
+    assert third.features != first.features
+    assert (third.labels.codes == first.labels.codes).all()
+    assert not first.certificate.private
+
+
+def test_the_conditional_guarantee_is_never_below_the_truth_and_close_to_it():
+    """On random finite laws of features the stated sum bounds what whole rows diverge by, and nearly is it."""
+    random, closest = np.random.default_rng(3), 0.0
+    for _ in range(300):
+        k, cells = int(random.integers(2, 4)), int(random.integers(2, 5))
+        own = random.dirichlet(np.full(cells, 0.6), size=k) + 1e-9
+        own /= own.sum(axis=1, keepdims=True)
+        drawn = random.dirichlet(np.full(cells, 0.8), size=k).mean(axis=0) + 1e-6
+        drawn /= drawn.sum()
+        channel = RandomizedResponse(Classes(range(k)), float(random.uniform(0.3, 3))).channel()
+        alpha, replaced = float(random.choice([1.2, 2.0, 6.0])), int(random.integers(1 << 56, 1 << 63)) * 2
+        apart = max(0.0, *(math.log((law**alpha * drawn ** (1 - alpha)).sum()) / (alpha - 1) for law in own))
+        law = FeatureLaw.of(replaced, k, GENERATOR.describe(), "anyone", {alpha: apart}, None)
+        (found,) = law.conditional(channel)
+        chance, matrix = float(law.chance), channel.matrix()
+        rows = [np.outer((1 - chance) * own[y] + chance * drawn, matrix[y]).ravel() for y in range(k)]
+        truth = max(
+            math.log((rows[y] ** alpha * rows[z] ** (1 - alpha)).sum()) / (alpha - 1)
+            for y, z in itertools.permutations(range(k), 2)
+        )
+        assert truth <= found.epsilon + 1e-9
+        assert (found.alpha, found.features) == (alpha, "conditional")
+        closest = max(closest, truth / found.epsilon)
+    assert closest > 0.98
+
+
+def test_a_floor_of_the_density_proves_what_need_not_be_declared():
+    """A generator that gives every row of its form a chance has a bound of its own; another promises nothing."""
+    few = Form((ColumnForm("town", "string", values=("Bonn", "Ulm", "Wien")),))
+
+    def even(codes):
+        return pd.DataFrame({"town": np.random.default_rng().choice(["Bonn", "Ulm", "Wien"], len(codes))})
+
+    floored = Generator(SPACE, few, PUBLIC, even, log_floor=-math.log(3))
+    rows = curator().randomize_rows(DoubleResponse(SPACE, 1.0, floored), features(200)[["town"]])
+    assert rows.law.basis == "floor"
+    assert [each.alpha for each in rows.conditional] == [2.0, 8.0, 64.0, math.inf]
+    pure, lam = rows.conditional[-1].epsilon, rows.replaced
+    assert pure == pytest.approx(1.0 + math.log1p((1 - lam) / lam * 3), abs=1e-6)
+    nothing = curator().randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR), features(200))
+    assert nothing.conditional == ()
+    assert "nothing is promised of what the released features tell" in nothing.certificate.sentence
+
+
+def test_labels_alone_promise_the_same_of_any_features():
+    """Without features the conditional guarantee is that of the label, exactly, and rests on no divergence."""
+    rows = curator().randomize_rows(DummyResponse(SPACE, 1.0))
+    assert rows.features.num_columns == 0
+    assert rows.conditional[-1].epsilon == rows.guarantee.epsilon
+    assert "any law of features" in rows.certificate.sentence
+    with pytest.raises(InputError, match="found labels alone"):
+        rows.array()
+
+
+def test_rows_survive_a_folder(released, tmp_path):
+    """What was saved verifies, loads the same, and its labels open as any release."""
+    folder = released.save(tmp_path / "rows")
+    assert verify(folder).holds
+    again = RowRelease.load(folder)
+    assert again.features == released.features
+    assert (again.labels.codes == released.labels.codes).all()
+    assert again.conditional == released.conditional
+    assert again.conditional[0].features == "conditional"
+    assert Release.load(folder).guarantee == released.guarantee
+    assert len(again.take(slice(3, 8))) == 5
+    assert again.take([5]).features.to_pylist() == again.features.slice(5, 1).to_pylist()
+    plain = curator().randomize(RandomizedResponse(SPACE, 1.0)).save(tmp_path / "labels")
+    with pytest.raises(VerificationError, match="public features"):
+        RowRelease.load(plain)
+
+
+def test_own_and_drawn_rows_leave_in_one_form(tmp_path):
+    """Whatever own values look like, all released rows have the generator's types, precision, range and spelling."""
+    form = Form.of(pd.DataFrame({"x": [0.25, 1.5, 7.75], "town": ["Ulm", "Bonn", "Ulm"]}))
+
+    def drawn(codes):
+        random = np.random.default_rng()
+        return pd.DataFrame({"x": random.normal(3, 2, len(codes)), "town": random.choice(["Ulm", "Bonn"], len(codes))})
+
+    odd = pd.DataFrame(
+        {"x": [-0.0, 1e300, np.nan, math.inf, 1 / 3] * 40, "town": ["ulm", None, "Bonn", "?", "Ulm"] * 40}
+    )
+    double = DoubleResponse(SPACE, 1.0, Generator(SPACE, form, PUBLIC, drawn))
+    rows = curator().randomize_rows(double, odd)
+    assert rows.features.schema == form.schema
+    again, changed = form.shaped(rows.features)
+    assert again == rows.features
+    assert not changed.any()
+    folder = rows.save(tmp_path / "rows")
+    stored = pq.read_table(folder / "data.parquet")
+    assert stored["town"].null_count == stored["x"].null_count == 0
+
+
+@pytest.mark.parametrize("earlier", ["redrawn", "kept"])
+def test_features_do_not_leave_twice(tmp_path, earlier):
+    """A second release of the features of the same rows is refused, and of other rows it is not."""
+    table = tmp_path / "table.csv"
+    features(40).assign(y=["no", "yes"] * 20).to_csv(table, index=False)
+
+    def release(name, mechanism, keep=("town", "age"), **options):
+        generator = GENERATOR if mechanism == "double" else None
+        return release_table(
+            table,
+            "y",
+            SPACE,
+            1.0,
+            tmp_path / name,
+            keep=keep,
+            mechanism=mechanism,
+            generator=generator,
+            budget=9,
+            **options,
+        )
+
+    release("first", "double" if earlier == "redrawn" else "auto")
+    with pytest.raises(InputError, match="who sees features twice"):
+        release("second", "double")
+    if earlier == "redrawn":
+        with pytest.raises(InputError, match="who sees features twice"):
+            release("third", "auto", keep=("age",))
+    release("labels", "dummy", keep=())
+    assert not (tmp_path / "second").exists()
+
+    holder, double = curator(budget=9), DoubleResponse(SPACE, 1.0, GENERATOR)
+    holder.randomize_rows(double, features(100), slice(0, 100))
+    holder.randomize_rows(double, features(100), slice(100, 200))
+    with pytest.raises(InputError, match="who sees features twice"):
+        holder.randomize_rows(double, features(3), [3, 50, 120])
+    assert holder.spent == (1.0, 0.0)
+
+
+def failing(_):
+    """A sampler that breaks down, and says what nobody should read."""
+    raise ValueError("secret row 17")
+
+
+BAD = {
+    "fails": failing,
+    "NaN midway": lambda codes: sampler(codes).assign(age=[np.nan, *[1.0] * (len(codes) - 1)]),
+    "wrong columns": lambda codes: sampler(codes).rename(columns={"age": "years"}),
+    "wrong types": lambda codes: sampler(codes).assign(age="old"),
+    "too few rows": lambda codes: sampler(codes[:-1]),
+    "infinite": lambda codes: sampler(codes).assign(age=math.inf),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(BAD))
+def test_a_generator_that_fails_lets_nothing_leave(kind, tmp_path):
+    """Nothing is written, nothing is charged, and the message quotes no row."""
+    double = DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, sampler=BAD[kind]))
+    holder = curator(budget=1.0)
+    with pytest.raises(InputError) as problem:
+        holder.randomize_rows(double, features(200))
+    assert "secret" not in str(problem.value)
+    assert problem.value.__cause__ is None
+    assert holder.spent == (0.0, 0.0)
+    table = tmp_path / "table.csv"
+    features(200).assign(y=["no", "yes"] * 100).to_csv(table, index=False)
+    with pytest.raises(InputError):
+        release_table(
+            table,
+            "y",
+            SPACE,
+            1.0,
+            tmp_path / "out",
+            keep=["town", "age"],
+            mechanism="double",
+            generator=double.generator,
+        )
+    assert sorted(path.name for path in tmp_path.iterdir() if "ledger" not in path.name) == ["table.csv"]
+    done = release_table(
+        table, "y", SPACE, 1.0, tmp_path / "out", keep=["town", "age"], mechanism="double", generator=GENERATOR
+    )
+    assert done.spent == (1.0, 0.0)
+
+
+def test_a_table_is_released_whole(tmp_path):
+    """A folder of files becomes one file in the generator's form, whose rows are its own or drawn."""
+    (tmp_path / "in").mkdir()
+    for part in range(3):
+        frame = features(500).assign(y=["no", "yes"] * 250, name="nobody")
+        frame.to_csv(tmp_path / "in" / f"{part}.csv", index=False)
+    generator = dataclasses.replace(GENERATOR, sampler=marked_sampler)
+    done = release_table(
+        tmp_path / "in", "y", SPACE, 1.0, tmp_path / "out", keep=["age", "town"], mechanism="double",
+        generator=generator, replaced=0.25, divergences={2.0: 0.5}, population="a town",
+    )  # fmt: skip
+    assert verify(done.output).holds
+    rows = RowRelease.load(done.output)
+    assert [file.name for file in rows.certificate.files] == ["data.parquet"]
+    assert rows.features.column_names == ["town", "age"]
+    towns = rows.features["town"].to_numpy(zero_copy_only=False)
+    drawn = np.count_nonzero(towns == "Wien")
+    assert 250 < drawn < 510  # 375 expected; beyond 7 standard deviations, 1e-11
+    assert not any("kept columns" in each for each in rows.certificate.assumptions)
+
+
+REFUSED = {
+    "no generator": lambda: DoubleResponse(SPACE, 1.0, None),
+    "another space": lambda: DoubleResponse(Classes(["a", "b"]), 1.0, GENERATOR),
+    "never replaced": lambda: DoubleResponse(SPACE, 1.0, GENERATOR, 0.0),
+    "replaced too often": lambda: DoubleResponse(SPACE, 1.0, GENERATOR, 1.5),
+    "no epsilon": lambda: DoubleResponse(SPACE, 0.0, GENERATOR),
+    "no features": lambda: curator().randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR)),
+    "features of other rows": lambda: curator().randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR), features(7)),
+    "features for nothing": lambda: curator().randomize_rows(DummyResponse(SPACE, 1.0), features(200)),
+    "another curator": lambda: Curator([1, 2], Classes([1, 2])).randomize_rows(DummyResponse(SPACE, 1.0)),
+    "units": lambda: curator(units=[1] * 200).randomize_rows(DummyResponse(SPACE, 1.0)),
+    "an order of 1": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), "anyone", {1.0: 0.3}, None),
+    "a divergence below 0": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), "anyone", {2.0: -0.3}, None),
+    "an endless divergence": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), "anyone", {2.0: math.inf}, None),
+    "nobody": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), " ", {2.0: 0.3}, None),
+    "no chance": lambda: FeatureLaw.of(0, 2, GENERATOR.describe(), "anyone", None, None),
+}
+
+
+@pytest.mark.parametrize("what", sorted(REFUSED))
+def test_what_does_not_go_together_is_refused(what):
+    """Each has an error of its own, before anything is charged."""
+    with pytest.raises((InputError, EpsilonError, LabelError), match="expected"):
+        REFUSED[what]()
+
+
+def test_a_generator_of_these_rows_is_refused():
+    """One that was fitted on the private rows, or on a release of some of them, is not used on them."""
+    rows = pd.DataFrame({"town": ["Ulm"] * 200, "age": np.arange(200) % 100})
+    rows.loc[100:, "town"] = "Bonn"
+    known = dataclasses.replace(GENERATOR, seen=seen_in(FORM, FORM.table(rows)))
+    with pytest.raises(InputError, match="not fitted on"):
+        curator().randomize_rows(DoubleResponse(SPACE, 1.0, known), rows)
+    holder = curator(budget=2.0)
+    paid = holder.randomize(RandomizedResponse(SPACE, 1.0), slice(0, 50))
+    source = Source("paid split", "the first fifty", paid.certificate.to_json())
+    double = DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, source=source))
+    with pytest.raises(InputError, match="not seen these rows"):
+        holder.randomize_rows(double, features(60), slice(40, 100))
+    rest = holder.randomize_rows(double, features(150), slice(50, 200))
+    assert "paid" not in rest.guarantee.sentence()
+    assert any("other rows, whose labels were released" in each for each in rest.certificate.assumptions)
+    assert holder.spent == (1.0, 0.0)
+
+
+def test_rows_are_not_joined(released):
+    """Stages are of labels whose features are public."""
+    with pytest.raises(InputError, match="redrawn features"):
+        joined([(None, released.labels)])
+
+
+def forged(path, change):
+    """Change the certificate in a folder."""
+    body = json.loads((path / "certificate.json").read_text())
+    change(body)
+    (path / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def law_of(body):
+    """The law of features in a certificate."""
+    return body["features"]["law"]
+
+
+FORGERIES = {
+    "less": lambda body: body["features"]["conditional"][0].update(epsilon="0.1"),
+    "kept less": lambda body: law_of(body).update(replaced=str(1 << 64)),
+    "without": lambda body: body.pop("features"),
+    "closer": lambda body: law_of(body).update(divergences=[["2.0", "0.0"], ["inf", "0.0"]]),
+    "unsaid": lambda body: body.update(assumptions=[each for each in body["assumptions"] if "generator" not in each]),
+    "renamed": lambda body: body["charges"][0].update(mechanism="randomized-response"),
+    "labels alone": lambda body: law_of(body).update(generator=None, basis="no features", replaced=str(1 << 64)),
+    "another form": lambda body: law_of(body)["generator"]["form"]["columns"][0].update(values=["Rome"]),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(FORGERIES))
+def test_a_forged_law_of_features_is_noticed(released, tmp_path, kind):
+    """No change of what features promise passes alone."""
+    folder = released.save(tmp_path / "rows")
+    forged(folder, FORGERIES[kind])
+    assert not verify(folder).holds
+
+
+def test_rows_out_of_form_are_noticed(released, tmp_path):
+    """A folder whose rows have values that the form does not allow does not verify, though its hashes are right."""
+    folder = released.save(tmp_path / "rows")
+    table = pq.read_table(folder / "data.parquet")
+    odd = pa.array(["Rome", *table["town"].to_pylist()[1:]])
+    RowRelease(released.labels, pa.table({"town": odd, "age": table["age"]})).save(tmp_path / "odd")
+    assert not verify(tmp_path / "odd").holds
+
+
+def test_a_budget_refuses_rows(released):
+    """Rows cost their label's epsilon, and a budget that does not allow it draws nothing."""
+    del released
+    holder = curator(budget=0.5)
+    with pytest.raises(BudgetError):
+        holder.randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR), features(200))
+    assert issubclass(BudgetError, LabelDPError)
+
+
+def test_old_certificates_have_no_features():
+    """A certificate of labels is written as before, without a word of features."""
+    text = curator().randomize(RandomizedResponse(SPACE, 1.0)).certificate.to_json()
+    assert "features" not in json.loads(text)
+    assert Certificate.from_json(text).conditional == ()
+    assert isinstance(SecureWords().private, bool)
