@@ -1,5 +1,6 @@
 """What is possible: rates, limits and plans. Formulas only; no label and no table is read here."""
 
+from labeldp.bounds._attack_limits import attack_limit, pure_attack_limit
 from labeldp.bounds._bound import Bound
 from labeldp.bounds._classification_limits import (
     central_classification_lower,
@@ -23,7 +24,7 @@ from labeldp.bounds._convex_limits import (
 from labeldp.bounds._convex_lower import convex_sequential_lower
 from labeldp.bounds._convex_rates import ConvexRate, convex_rate
 from labeldp.bounds._effective_dimension import EffectiveDimension, effective_dimension
-from labeldp.bounds._feature_limits import attack_limit, features_divergence, label_divergence_lower
+from labeldp.bounds._feature_limits import features_divergence, label_divergence_lower
 from labeldp.bounds._forecast import Forecast, Goal, Prospect, forecast
 from labeldp.bounds._plan import EPSILONS, Option, Plan, plan
 from labeldp.bounds._rates import Rate, Term, free_epsilon, rate, rate_table
@@ -88,6 +89,7 @@ __all__ = [
     "peer_risk",
     "plan",
     "prior_generalization",
+    "pure_attack_limit",
     "rate",
     "rate_table",
     "rows_to_name",

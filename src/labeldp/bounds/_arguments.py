@@ -46,6 +46,14 @@ def chance(value: float, name: str, *, zero: bool = True, one: bool = True) -> f
     return found
 
 
+def order_of(alpha: float) -> float:
+    """The order of a divergence, above 1; infinity is one."""
+    found = _checks.number(alpha, "alpha")
+    if not found > 1:
+        raise InputError(f"expected an order above 1, found {found:g}")
+    return found
+
+
 def moments_of(value: float) -> float:
     """How many moments labels have, finitely many."""
     found = _checks.number(value, "moments")

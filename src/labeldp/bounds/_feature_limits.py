@@ -1,4 +1,4 @@
-"""Busa-Fekete et al. 2023: what is promised where features are drawn anew with the label, and what an attack can gain.
+"""Busa-Fekete et al. 2023: what is promised where features are drawn anew with the label.
 
 Here a neighbour is another label with features drawn anew from ``P(X | y')``, and what is bounded is a Renyi
 divergence of order alpha. These numbers are floats, for planning: no certificate rests on them.
@@ -8,57 +8,11 @@ from __future__ import annotations
 
 import math
 
-from labeldp import _checks
-from labeldp.bounds._arguments import chance, classes_of, not_negative
+from labeldp.bounds._arguments import chance, classes_of, not_negative, order_of
 from labeldp.bounds._bound import Bound
-from labeldp.errors import InputError
 
 _PAPER = "Busa-Fekete et al. 2023"
 _DRAWN = "a neighbour has another label, and features drawn anew from the law of that label's features"
-
-
-def attack_limit(
-    epsilon: float, alpha: float, classes: int, commonest: float, delta: float | None = None, least_loss: float = 1.0
-) -> Bound:
-    """Theorem 5.2: the most that an attack can gain, 1 minus the expected loss of what it says of true labels.
-
-    ``1 - (exp(-epsilon) delta^(1/(alpha-1)) (1 - p) - (k-1) delta) l``, for the best delta if none is given.
-
-    Args:
-        epsilon: The Renyi divergence of order alpha between any two labels, features drawn anew.
-        alpha: The order, above 1; infinity for pure label privacy.
-        classes: k.
-        commonest: p, the probability of the most common class.
-        delta: Between 0 and 1; every one gives a bound.
-        least_loss: l, the least loss of a wrong answer; losses lie in [0, 1].
-
-    References:
-        Busa-Fekete et al. 2023, theorem 5.2, as printed; the best delta solves ``exp(-epsilon) (1-p) s delta^(s-1) =
-        k-1`` for ``s = 1/(alpha-1)``, where s is below 1.
-
-    Example:
-        >>> import math
-        >>> from labeldp.bounds import attack_limit
-        >>> round(attack_limit(0.5, math.inf, classes=2, commonest=0.7).value, 3)
-        0.818
-    """
-    a, k, p = _order(alpha), classes_of(classes), chance(commonest, "commonest")
-    e, worth = not_negative(epsilon, "epsilon"), chance(least_loss, "least_loss")
-    if p < 1 / k:
-        raise InputError(f"expected the most common class to have at least one in {k}, found {p:g}")
-    power = 0.0 if math.isinf(a) else 1 / (a - 1)
-    share = math.exp(-e) * (1 - p)
-    chosen = _best_delta(share, power, k) if delta is None else chance(delta, "delta", zero=power == 0)
-    kept = share * (math.pow(chosen, power) if power else 1.0) - (k - 1) * chosen
-    return Bound(
-        value=1 - max(0.0, kept) * worth,
-        kind="upper",
-        theorem=f"{_PAPER}, theorem 5.2",
-        statement="1 minus the expected loss of any attack on the labels is at most this",
-        constants="proven",
-        assumptions=(_DRAWN, f"no class is more likely than {p:g}"),
-        sizes=(("delta", chosen),),
-    )
 
 
 def features_divergence(alpha: float, classes: int, noise: float, divergence: float) -> Bound:
@@ -90,7 +44,7 @@ def features_divergence(alpha: float, classes: int, noise: float, divergence: fl
         >>> round(found.value, 3), round(found.size("printed"), 3)
         (1.591, 2.297)
     """
-    a, k, lam = _order(alpha), classes_of(classes), chance(noise, "noise", zero=False)
+    a, k, lam = order_of(alpha), classes_of(classes), chance(noise, "noise", zero=False)
     apart = not_negative(divergence, "divergence")
     label, features = _label_divergence(a, k, lam), _feature_divergence(a, lam, apart)
     printed = 2 * math.log1p((1 - lam) * k / lam) + apart
@@ -123,7 +77,7 @@ def label_divergence_lower(alpha: float, classes: int, noise: float) -> Bound:
     References:
         Busa-Fekete et al. 2023, theorem 7.2.
     """
-    a, k, lam = _order(alpha), classes_of(classes), chance(noise, "noise", zero=False)
+    a, k, lam = order_of(alpha), classes_of(classes), chance(noise, "noise", zero=False)
     whole = math.log1p((1 - lam) * k / lam)
     value = whole if math.isinf(a) else (a * whole - math.log(k / lam)) / (a - 1)
     return Bound(
@@ -152,17 +106,3 @@ def _feature_divergence(a: float, lam: float, apart: float) -> float:
     one, other = root * math.log(lam), math.log1p(-lam) - (1 - root) * math.log(lam) + (1 - root) * apart
     larger, smaller = max(one, other), min(one, other)
     return (larger + math.log1p(math.exp(smaller - larger))) / (1 - root)
-
-
-def _best_delta(share: float, power: float, classes: int) -> float:
-    """The delta with the smallest bound; none is better than 0 where the order is at most 2."""
-    if power == 0 or power >= 1 or share == 0:
-        return 0.0
-    return min(1.0, math.pow(share * power / (classes - 1), 1 / (1 - power)))
-
-
-def _order(alpha: float) -> float:
-    found = _checks.number(alpha, "alpha")
-    if not found > 1:
-        raise InputError(f"expected an order above 1, found {found:g}")
-    return found
