@@ -43,13 +43,13 @@ def attack_limit(
     infinite (``pure_attack_limit``); so it is the smaller one there.
 
     Proof. See the module for guesses ``q_y`` and extreme chances. *If p = 1/m*, m classes are alike. The mean of the
-    laws of guesses over all ways to rename them has the same success, and no larger divergence, since
-    ``exp((alpha-1) D_alpha)`` is an f-divergence, hence convex in both laws. In it a right guess has one chance a and
-    each wrong one ``(1-a)/(m-1)``: it is randomized response, whose a is found from its divergence, which grows with a.
-    *If p > 1/2*, there are two classes, and guesses with ``q_1(2) = w, q_2(2) = u`` succeed with
-    ``p (1-w) + (1-p) u``, where the largest u for each w is concave in w (by the same convexity), so that the best w lies between the
-    neighbours of the best point of a grid, and then of finer ones. *In between*, for ``1/(m+1) < p < 1/m``, the extreme
-    chances are a mixture of those for 1/m and 1/(m+1), and what is convex is at most the mixture of its values there.
+    laws of guesses over all ways to rename them has the same success, and no larger divergence, since ``exp((alpha-1)
+    D_alpha)`` is an f-divergence, hence convex in both laws. In it a right guess has one chance a and each wrong one
+    ``(1-a)/(m-1)``: it is randomized response, whose a is found from its divergence, which grows with a. *If p > 1/2*,
+    there are two classes, and guesses with ``q_1(2) = w, q_2(2) = u`` succeed with ``p (1-w) + (1-p) u``, where the
+    largest u for each w is concave in w (by the same convexity), so that the best w lies between the neighbours of the
+    best point of a grid, and then of finer ones. *In between*, for ``1/(m+1) < p < 1/m``, the extreme chances are a
+    mixture of those for 1/m and 1/(m+1), and what is convex is at most the mixture of its values there.
 
     Args:
         epsilon: The Renyi divergence of order alpha between any two labels, features drawn anew.
@@ -91,8 +91,8 @@ def pure_attack_limit(epsilon: float, classes: int, commonest: float, least_loss
     class has a chance above p. It is reached, by randomized response on the m likeliest classes.
 
     Proof. Let ``d_y = q_y(y)`` for laws q of guesses (see the module). Whatever y is, the class j is guessed with a
-    chance of at least ``d_j / e``, so ``1 >= d_y + sum_(j != y) d_j / e = d_y (1 - 1/e) + D / e`` for
-    ``D = sum_j d_j``: no ``d_y`` is above ``c(D) = (e - D)/(e - 1)``. For a given D, ``sum_y pi_y d_y`` is at most what comes of
+    chance of at least ``d_j / e``, so ``1 >= d_y + sum_(j != y) d_j / e = d_y (1 - 1/e) + D / e`` for ``D = sum_j
+    d_j``: no ``d_y`` is above ``c(D) = (e - D)/(e - 1)``. For a given D, ``sum_y pi_y d_y`` is at most what comes of
     ``d_y = c(D)`` for the likeliest classes, as many as D has room for, and the rest of D for the next one. Between two
     values of D at which that is a whole number m of classes it is a straight line in D, so it is largest at such a
     value, ``m c(D) = D``: there ``d_y = e/(e + m - 1)`` for the m likeliest classes, whose chances sum to at most
