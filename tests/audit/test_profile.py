@@ -19,8 +19,8 @@ from labeldp import (
 )
 from labeldp.audit import InstanceLoss, loss_profile
 from labeldp.audit._band import survival_band
-from labeldp.audit._chances import mean_above
-from labeldp.audit._intervals import share_above
+from labeldp.audit._chances import Counted, mean_above
+from labeldp.audit._intervals import share_above, share_below
 from labeldp.audit._neighbours import neighbour_sums
 from labeldp.errors import EpsilonError, InputError
 
@@ -232,6 +232,26 @@ def test_released_labels_give_the_curve_of_public_ones_in_the_limit():
     assert (public.public, noisy.public) == (True, False)
     own = loss_profile(features, curator.randomize(RandomizedResponse(SPACE, 2.0)), neighbours=400, rows=rows)
     assert own.curves[0].epsilon == pytest.approx(2.0, abs=1e-9)
+
+
+def test_rates_are_turned_back_by_the_law_of_released_labels():
+    """Bounds of a mean chance m are those of the rate b + (a - b) m of its law, where rows differ in law too."""
+    labels = np.tile(["no", "yes"], 100)
+    other = 1 / (1 + math.e)
+    counted = Counted.of(Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 1.0)))
+    counts, level = np.array([0.0, 35.0, 60.0, 100.0]), 0.02
+    found = counted.chances(counts[:, None], 100, level, 0.0)
+    rates = share_above(counts, 100, level / 2), counts / 100, share_below(counts, 100, level / 2)
+    for ours, rate in zip(found, rates, strict=True):
+        assert np.allclose(ours, np.clip((rate - other) / (1 - 2 * other), 0, 1), atol=1e-6)
+    units = np.repeat(np.arange(150), [1] * 100 + [2] * 50)
+    grouped = Counted.of(Curator(labels, SPACE, units=units).randomize(RandomizedResponse(SPACE, 2.0)))
+    alone, of_two = 1 / (1 + math.exp(2)), other
+    assert np.allclose(grouped.values[:, 1:], np.repeat([[1 - alone, alone], [1 - of_two, of_two]], 100, axis=0))
+    low, middle, high = grouped.chances(np.array([[35.0, 100 - 20.0, 20.0], [50.0, 50.0, 50.0]]), 100, level, 0.1)
+    assert middle == pytest.approx([0.15 / 0.6, 0.5])
+    assert low[0] == pytest.approx(max(0.0, (float(share_above(35, 100, level / 2)) - 0.2) / 0.6 - 0.1))
+    assert (low[1], high[1]) == (0.0, 1.0), "neighbours whose labels say nothing"
 
 
 def test_smoothness_widens_bounds_until_they_hold():
