@@ -293,7 +293,7 @@ class Curator:
         watched = WatchedWords(words)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
             drawn = leaving()  # before the labels: a generator may fail
-            codes = draw(channel, self._codes[index], watched)
+            released = draw(channel, self._codes[index], watched)
         certificate = Certificate(
             entry.identifier,
             self._name,
@@ -305,7 +305,7 @@ class Curator:
             private=words.private and feature_words.private,
             features=law,
         )
-        return RowRelease(Release(codes, channel, self.space, certificate), drawn)
+        return RowRelease(Release(released, channel, self.space, certificate), drawn)
 
     def _answer(self, query: Query, rows: object, words: Words, whole: float | None = None) -> Answer:
         """``answer`` with given words; those of a test make an answer that is not private."""
