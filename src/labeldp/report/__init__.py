@@ -4,6 +4,7 @@ from labeldp.report._audits import audit_text, folder_audit_text
 from labeldp.report._figures import save_account_figure, save_lines
 from labeldp.report._plan_figures import save_forecast_figure, save_plan_figure
 from labeldp.report._plans import forecast_text, plan_text
+from labeldp.report._profiles import profile_text, save_profile_figure
 from labeldp.report._text import (
     account_text,
     learned_text,
@@ -22,11 +23,13 @@ __all__ = [
     "learned_text",
     "ledger_text",
     "plan_text",
+    "profile_text",
     "release_text",
     "save_account_figure",
     "save_forecast_figure",
     "save_lines",
     "save_plan_figure",
+    "save_profile_figure",
     "scores_text",
     "staged_text",
     "verdict_text",

@@ -73,12 +73,13 @@ def drawn(path: Path) -> tuple[Any, Any]:
     return figure, figure.add_subplot()
 
 
-def saved(figure: Any, axes: Any, path: Path) -> Path:
-    """Write a figure whose lines have names."""
+def saved(figure: Any, axes: Any, path: Path, *, at_points: bool = True) -> Path:
+    """Write a figure whose lines have names; ticks are where lines have points, or where they are by custom."""
     axes.grid(alpha=0.3)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")
-    if ticks := {float(x) for line in axes.lines for x in line.get_xdata() if len(line.get_xdata()) > 2}:
+    ticks = {float(x) for line in axes.lines for x in line.get_xdata() if len(line.get_xdata()) > 2}
+    if at_points and ticks:
         axes.set_xticks(sorted(ticks))
     axes.minorticks_off()
     axes.legend(frameon=False, fontsize="small")
