@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,8 @@ from jaxtyping import Float, UInt8
 
 from labeldp._chunks import over_chunks
 from labeldp.errors import InputError
-from labeldp.privacy import pack
+from labeldp.learning._own_features import OwnFeatures
+from labeldp.privacy import pack, unpack
 from labeldp.release import Release
 
 Method = Literal["likelihood", "unbiased", "plain"]
@@ -61,6 +63,13 @@ class RowLoss:
         over_chunks(add, len(logits), step)
         return float(sums.sum())
 
+    def dense(self, classes: int) -> Float[np.ndarray, "n k"]:
+        """The values of all classes, written out."""
+        found = np.where(unpack(self.mask, classes), self.inside[:, None], self.other[:, None])
+        if not self.support.shape[1]:
+            return found
+        return np.where(unpack(self.support, classes), found, self.outside[:, None])
+
     def take(self, rows: slice) -> RowLoss:
         """The loss of some of the rows."""
         return RowLoss(
@@ -78,7 +87,7 @@ class TargetLoss:
     """The cross entropy on targets that differ from class to class: ``sum_j t_j (-log p_j)``.
 
     Attributes:
-        targets: They sum to one in each row.
+        targets: They sum to one in each row, or to the share of a row that it stands for.
     """
 
     targets: Float[np.ndarray, "n k"]
@@ -88,18 +97,25 @@ class TargetLoss:
         logits -= logits.max(axis=1, keepdims=True)
         aimed = (self.targets * logits).sum(axis=1)
         np.exp(logits, out=logits)
-        total = logits.sum(axis=1, keepdims=True)
-        logits /= total
+        total, stood_for = logits.sum(axis=1, keepdims=True), self.targets.sum(axis=1)
+        logits *= stood_for[:, None] / total
         logits -= self.targets
         logits *= weights[:, None]
-        return float(weights @ (np.log(total[:, 0]) - aimed))
+        return float(weights @ (stood_for * np.log(total[:, 0]) - aimed))
+
+    def dense(self, classes: int) -> Float[np.ndarray, "n k"]:
+        """The targets."""
+        del classes  # they are written out as they are
+        return self.targets
 
     def take(self, rows: slice) -> TargetLoss:
         """The loss of some of the rows."""
         return TargetLoss(self.targets[rows])
 
 
-def row_loss(release: Release, method: Method, correction: float = 1.0) -> RowLoss | TargetLoss:
+def row_loss(
+    release: Release, method: Method, correction: float = 1.0, own: OwnFeatures | None = None
+) -> RowLoss | TargetLoss:
     """The loss of a release.
 
     Targets that are corrected in part are ``correction * unbiased + (1 - correction) * plain``. Where a label is
@@ -116,6 +132,7 @@ def row_loss(release: Release, method: Method, correction: float = 1.0) -> RowLo
             takes released labels for true ones, a set of them in equal shares.
         correction: With ``"unbiased"``: how much of the correction is made, from 0 to 1. Less of it has less variance
             and more bias.
+        own: What is known of whether features are the row's own, where some were redrawn.
 
     References:
         Esfandiari et al. 2022, Algorithm 1, lines 29-30, and Theorem 2 for the choice of beta.
@@ -128,8 +145,31 @@ def row_loss(release: Release, method: Method, correction: float = 1.0) -> RowLo
             f"expected a correction from 0 to 1, below 1 with the method 'unbiased' alone, found {correction!r} with "
             f"{method!r}"
         )
+    if own is not None:
+        return _of_own_features(release, method, correction, own.of(release))
     if release.is_public:
         method = "plain"
+    return _of_labels(release, method, correction)
+
+
+def _of_own_features(release: Release, method: Method, correction: float, own: OwnFeatures) -> RowLoss | TargetLoss:
+    """The loss of rows some of whose features were redrawn; see ``OwnFeatures``."""
+    if method == "plain":
+        raise InputError("expected the method likelihood or unbiased where features were redrawn, found 'plain'")
+    loss, k = _of_labels(release, method, correction), release.channel.classes
+    if isinstance(loss, RowLoss) and loss.likelihood:
+        step = max(1, _ENTRIES_PER_CHUNK // k)
+        parts = [slice(low, low + step) for low in range(0, len(release), step)]
+        mean = np.concatenate([np.zeros(0), *(loss.take(rows).dense(k) @ own.prior for rows in parts)])
+        inside, other, outside = (
+            own.shares * value + (1.0 - own.shares) * mean for value in (loss.inside, loss.other, loss.outside)
+        )
+        return dataclasses.replace(loss, inside=inside, other=other, outside=outside)
+    return TargetLoss(loss.dense(k) - (1.0 - own.shares)[:, None] * own.prior)
+
+
+def _of_labels(release: Release, method: Method, correction: float) -> RowLoss | TargetLoss:
+    """The loss of a release, each row with features of its own."""
     levels, n, k = release.class_channel.levels(release.codes), len(release), release.channel.classes
     supported = levels.support is not None
     support = pack(levels.support) if levels.support is not None else np.empty((n, 0), dtype=np.uint8)

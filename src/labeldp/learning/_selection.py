@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from labeldp.errors import NotTrueLabelsError
 from labeldp.release import Release
+
+if TYPE_CHECKING:  # it asks this file for what a release is
+    from labeldp.learning._own_features import OwnFeatures
 
 #: From so many rows on one held-out fifth is precise enough, and cross-validation is not worth its time.
 _ENOUGH_ROWS = 20_000
@@ -26,13 +30,20 @@ def released(y: object) -> Release:
     return y
 
 
-def gain(release: Release, probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
+def gain(
+    release: Release, probabilities: Float[np.ndarray, "n k"], own: OwnFeatures | None = None
+) -> Float[np.ndarray, "n"]:
     """``log(sum_j v_j p_j / mean_j v_j)`` of each row, in nats.
 
     It is the log likelihood of the released label over that of a model that knows nothing, so the factor that a
     likelihood leaves open does not matter.
+
+    Args:
+        release: Released labels of n rows.
+        probabilities: A model's P(true class | true features), shape (n, k).
+        own: What is known of whether features are the row's own, where some were redrawn.
     """
-    likelihood = release.likelihood()
+    likelihood = release.likelihood() if own is None else own.mixed(release.likelihood())
     hit = (likelihood * probabilities).sum(axis=1)
     return np.asarray(np.log(np.maximum(hit, np.finfo(float).tiny)) - np.log(likelihood.mean(axis=1)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import hashlib
 import inspect
 import json
@@ -20,6 +21,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from labeldp.errors import InputError
+from labeldp.learning._own_features import OwnFeatures
+from labeldp.learning._redrawn import SyntheticRows
 from labeldp.learning._selection import released
 from labeldp.learning._soft import ProbabilityClassifier, row_count, row_weights
 from labeldp.learning._torch_checkpoint import Checkpoint
@@ -172,7 +175,15 @@ class TorchClassifier(ProbabilityClassifier):
         self.workers = workers
         self.report = report
 
-    def fit(self, X: Any, y: Release, sample_weight: Any = None, prior: Any = None) -> Self:  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803 (scikit-learn's name)
+        y: Release,
+        sample_weight: Any = None,
+        prior: Any = None,
+        own: OwnFeatures | None = None,
+        synthetic: SyntheticRows | None = None,
+    ) -> Self:
         """Fit on features of n rows and a release of n rows.
 
         Args:
@@ -184,11 +195,20 @@ class TorchClassifier(ProbabilityClassifier):
                 ``TreeClassifier``. Then the network learns the posterior ``q_j = prior_j P(released | j) / sum``, which
                 stays as it is, by cross entropy. It must come from releases and public features, as all that is
                 learned. Labels that were declared public go before it.
+            own: What is known of whether features are the row's own, where some were redrawn
+                (``labeldp.learning.rows``).
+            synthetic: With ``"unbiased"``: rows of the generator whose loss is taken off, as many of them in each step
+                as released rows; nothing bounds such a loss below, so take few epochs and a small learning rate. Then
+                ``own`` serves the rows that are held out alone.
         """
         release, features = released(y), as_rows(X)
         course = self._course()
         machine = self._machine()
         classes = np.array(release.space.points)
+        if synthetic is not None:
+            if self.mixup:
+                raise InputError("expected no mixup with synthetic rows, which are taken off as they are, found some")
+            synthetic = dataclasses.replace(synthetic.of(release, self.method), features=as_rows(synthetic.features))
         with own_chance(self.seed):
             module = self._start(classes)
             kind = _kind(module)
@@ -199,6 +219,7 @@ class TorchClassifier(ProbabilityClassifier):
                 correction=self.correction,
                 sample_weight=sample_weight,
                 prior=prior,
+                own=None if synthetic is not None else own,
                 dtype=kind,
             )
             fit, held = split(len(rows), self.held_out, self.seed)
@@ -208,9 +229,11 @@ class TorchClassifier(ProbabilityClassifier):
                     f"expected rows to fit on and, with held_out above 0, rows of some weight to judge by, found "
                     f"{len(fit)} and {np.count_nonzero(weights)}; choose another held_out"
                 )
-            judged = HeldOut(features, held, release[held], weights) if len(held) else None
-            kept = None if self.checkpoint is None else Checkpoint(Path(self.checkpoint), self._owner(module, rows, y))
-            run = Run.start(module, rows, fit, judged, course, machine)
+            known = None if own is None else own.of(release).take(held)
+            judged = HeldOut(features, held, release[held], weights, known) if len(held) else None
+            owner = self._owner(module, rows, y, own, synthetic)
+            kept = None if self.checkpoint is None else Checkpoint(Path(self.checkpoint), owner)
+            run = Run.start(module, rows, fit, judged, course, machine, synthetic)
             if len(fit) // run.steps < machine.num_processes:
                 raise InputError(
                     f"expected batches with a row for each of {machine.num_processes} processes, found fewer"
@@ -305,7 +328,14 @@ class TorchClassifier(ProbabilityClassifier):
         found = _named("optimizer", self.optimizer, _OPTIMIZERS)
         return lambda parameters: found(parameters, self.learning_rate, self.momentum, self.weight_decay)
 
-    def _owner(self, module: nn.Module, rows: ReleasedRows, release: Release) -> str:
+    def _owner(
+        self,
+        module: nn.Module,
+        rows: ReleasedRows,
+        release: Release,
+        own: OwnFeatures | None,
+        synthetic: SyntheticRows | None,
+    ) -> str:
         """A hash of all that decides what is learned: settings, first weights, shapes, the release."""
         settings = {name: _told(value) for name, value in self.get_params(deep=False).items() if name not in _FREE}
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
@@ -316,6 +346,11 @@ class TorchClassifier(ProbabilityClassifier):
         digest.update(rows.loss.weights.tobytes())
         if rows.loss.prior is not None:
             digest.update(b"prior" + rows.loss.prior.tobytes())
+        if own is not None:
+            digest.update(b"own" + own.shares.tobytes() + own.prior.tobytes())
+        if synthetic is not None:
+            told = f"synthetic {shape_of(synthetic.features)} {synthetic.replaced!r}"
+            digest.update(told.encode() + synthetic.prior.tobytes())
         return digest.hexdigest()
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from labeldp.errors import InputError
 from labeldp.learning._losses import RowLoss, TargetLoss, row_loss
+from labeldp.learning._own_features import OwnFeatures
 from labeldp.privacy import pack, unpack
 from labeldp.release import Release
 
@@ -104,6 +105,7 @@ class LabelLoss:
         correction: How much of the correction is made, with ``"unbiased"``.
         classes: Number of classes.
         prior: What else is known of the class of each row, which makes the loss the cross entropy on a fixed posterior.
+        own: What is known of whether features are the row's own, where some were redrawn.
     """
 
     mask: Int[np.ndarray, "n"] | UInt8[np.ndarray, "n b"]
@@ -115,6 +117,7 @@ class LabelLoss:
     correction: float
     classes: int
     prior: Float32[np.ndarray, "n k"] | None = None
+    own: OwnFeatures | None = None
 
     @classmethod
     def of(
@@ -124,6 +127,7 @@ class LabelLoss:
         correction: float = 1.0,
         weights: Float[np.ndarray, "n"] | None = None,
         prior: Float[np.ndarray, "n k"] | None = None,
+        own: OwnFeatures | None = None,
     ) -> LabelLoss:
         """The loss of a release.
 
@@ -135,6 +139,8 @@ class LabelLoss:
             weights: The weight of each row, by default 1.
             prior: P(true = j | what else is known of the row), up to a factor; labels that were declared public go
                 before it.
+            own: What is known of whether features are the row's own, where some were redrawn; targets are then made
+                batch by batch.
 
         References:
             Patrini et al. 2017 (forward), Natarajan et al. 2013 (backward), Malek et al. 2021, section 3.2 (posterior).
@@ -142,18 +148,24 @@ class LabelLoss:
         if method not in NETWORK_METHODS:
             raise InputError(f"expected a method among {', '.join(NETWORK_METHODS)}, found {method!r}")
         told = None if prior is None else _checked_prior(prior, release, method)
-        if release.is_public:
+        if release.is_public and own is None:
             method, told = "plain", None
+        if told is not None and own is not None:
+            raise InputError(
+                "expected a prior, or what is known of whose features these are, found both; leave one out"
+            )
+        if own is not None:
+            own.of(release)
         n, k = len(release), release.channel.classes
         each = np.ones(n, dtype=np.float32) if weights is None else np.asarray(weights, dtype=np.float32)
-        if method == "unbiased" and not release.class_channel.even:
+        if method == "unbiased" and (own is not None or not release.class_channel.even):
             row_loss(rows_of(release, slice(0)), method, correction)  # the correction is checked before any batch
             none, unset = np.empty((n, 0), dtype=np.uint8), np.empty((n, 0), dtype=np.float32)
-            return cls(_compact(release.codes), none, unset, each, release, method, correction, k)
+            return cls(_compact(release.codes), none, unset, each, release, method, correction, k, own=own)
         step = max(1, _ENTRIES_PER_CHUNK // k)
-        parts = [_values(rows_of(release, slice(low, low + step)), method, correction) for low in range(0, n, step)]
+        parts = [_values(release, slice(low, low + step), method, correction, own) for low in range(0, n, step)]
         support, values = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return cls(_compact(release.codes), support, values, each, None, method, correction, k, told)
+        return cls(_compact(release.codes), support, values, each, None, method, correction, k, told, own)
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -168,7 +180,8 @@ class LabelLoss:
 
     def _dense(self, rows: Int[np.ndarray, "m"]) -> Float32[np.ndarray, "m k"]:
         if self.uneven is not None:
-            loss = row_loss(rows_of(self.uneven, rows), "unbiased", self.correction)
+            own = None if self.own is None else self.own.take(rows)
+            loss = row_loss(rows_of(self.uneven, rows), "unbiased", self.correction, own)
             assert isinstance(loss, TargetLoss)  # noqa: S101 (what it is where classes differ)
             return loss.targets.astype(np.float32)
         inside, other, outside = self.values[rows].T[:, :, None]
@@ -208,10 +221,11 @@ def _compact(codes: np.ndarray) -> np.ndarray:
 
 
 def _values(
-    release: Release, method: NetworkMethod, correction: float
+    release: Release, rows: slice, method: NetworkMethod, correction: float, own: OwnFeatures | None
 ) -> tuple[UInt8[np.ndarray, "n c"], Float32[np.ndarray, "n 3"]]:
-    """The packed support and the three values of each row."""
-    loss = row_loss(release, "likelihood" if method == "posterior" else method, correction)
+    """The packed support and the three values of some rows."""
+    known = None if own is None else own.take(rows)
+    loss = row_loss(rows_of(release, rows), "likelihood" if method == "posterior" else method, correction, known)
     assert isinstance(loss, RowLoss)  # noqa: S101 (what it is where classes are alike)
     values = np.stack([loss.inside, loss.other, loss.outside], axis=1)
     return loss.support, (np.log(values) if loss.likelihood else values).astype(np.float32)

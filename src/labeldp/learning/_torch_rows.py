@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
 
 from labeldp.errors import InputError, RowsError
+from labeldp.learning._own_features import OwnFeatures
 from labeldp.learning._selection import released
 from labeldp.learning._soft import row_count, row_weights
 from labeldp.learning._torch_losses import BatchLoss, LabelLoss, NetworkMethod
@@ -38,6 +39,7 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         correction: With ``"unbiased"``: how much of the correction is made.
         sample_weight: Weights of rows, which are scaled to a mean of one.
         prior: P(true = j | what else is known of a row), shape (n, k), as for ``TorchClassifier.fit``.
+        own: What is known of whether features are the row's own, where some were redrawn.
         dtype: The type of real features.
 
     Guarantee:
@@ -65,6 +67,7 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         correction: float = 1.0,
         sample_weight: Any = None,
         prior: Any = None,
+        own: OwnFeatures | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self.features = as_rows(features)
@@ -74,7 +77,7 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         if count == 0:
             raise RowsError("expected at least one row, found none")
         weights = row_weights(sample_weight, count)
-        self.loss = LabelLoss.of(release, method, correction, weights / weights.mean(), prior)
+        self.loss = LabelLoss.of(release, method, correction, weights / weights.mean(), prior, own)
         self.dtype = dtype
 
     def __len__(self) -> int:

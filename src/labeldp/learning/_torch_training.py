@@ -20,7 +20,10 @@ from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
 
 from labeldp.errors import InputError
+from labeldp.learning._own_features import OwnFeatures
+from labeldp.learning._redrawn import SyntheticRows
 from labeldp.learning._selection import gain
+from labeldp.learning._soft import row_count
 from labeldp.learning._torch_checkpoint import Checkpoint
 from labeldp.learning._torch_course import Course
 from labeldp.learning._torch_losses import BatchLoss, rows_of
@@ -45,6 +48,7 @@ class HeldOut:
     rows: Int[np.ndarray, "h"]
     release: Release
     weights: Float[np.ndarray, "h"]
+    own: OwnFeatures | None = None
 
 
 @dataclass(eq=False)
@@ -64,6 +68,7 @@ class Run:
         best_gain: Their gain.
         best_epoch: After how many epochs they were found.
         history: The mean loss and, where rows are held out, the gain of each epoch.
+        synthetic: Rows of a generator, whose loss is taken off, or None.
     """
 
     model: nn.Module
@@ -79,6 +84,7 @@ class Run:
     best_gain: float = -math.inf
     best_epoch: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
+    synthetic: SyntheticRows | None = None
 
     @classmethod
     def start(
@@ -89,6 +95,7 @@ class Run:
         held: HeldOut | None,
         course: Course,
         machine: Machine,
+        synthetic: SyntheticRows | None = None,
     ) -> Run:
         """A network before its first step."""
         module = module.to(machine.device)
@@ -97,7 +104,7 @@ class Run:
         averaged = averaging(module, course.averaging) if course.averaging else None
         model, optimizer = machine.prepare(module, course.optimizer(module.parameters()))
         rates = [group["lr"] for group in optimizer.param_groups]
-        return cls(model, optimizer, rows, fit, held, course, machine, averaged, rates)
+        return cls(model, optimizer, rows, fit, held, course, machine, averaged, rates, synthetic=synthetic)
 
     @property
     def network(self) -> nn.Module:
@@ -164,12 +171,29 @@ class Run:
         if self.course.mixup:
             loss = mixed * loss + (1.0 - mixed) * asked.take(order)(logits)
         mean = loss.mean()
+        if self.synthetic is not None:
+            mean = (mean - self.synthetic.replaced * self._of_synthetic(self.synthetic, len(asked), chance)) / (
+                1.0 - self.synthetic.replaced
+            )
         self.optimizer.zero_grad()
         self.machine.backward(mean * share)
         self.optimizer.step()
         if self.averaged is not None:
             self.averaged.update_parameters(self.machine.unwrap_model(self.model))
         return mean.detach()
+
+    def _of_synthetic(self, synthetic: SyntheticRows, count: int, chance: np.random.Generator) -> Tensor:
+        """The mean loss of so many synthetic rows, whose classes have the shares of the prior."""
+        machine = self.machine
+        drawn = chance.integers(0, row_count(synthetic.features), count * machine.num_processes)
+        rows = drawn[machine.process_index :: machine.num_processes]
+        given = self._given(taken(synthetic.features, rows, self.rows.dtype))
+        if self.course.augment is not None:
+            given = self.course.augment(given)
+        with self.machine.autocast():
+            logits = outputs(self.model, given)
+        chances = torch.log_softmax(logits if logits.dtype == torch.float64 else logits.float(), dim=1)
+        return -(chances @ torch.from_numpy(synthetic.prior).to(chances)).mean()
 
     def _given(self, features: Any) -> Any:
         return moved(features, self.machine.device, channels_last=self.course.channels_last)
@@ -191,7 +215,7 @@ class Run:
         for low in range(0, len(found), _PREDICTED):
             part = slice(low, low + _PREDICTED)
             chances = self.probabilities(taken(held.features, held.rows[part], self.rows.dtype))
-            found[part] = gain(rows_of(held.release, part), chances)
+            found[part] = gain(rows_of(held.release, part), chances, None if held.own is None else held.own.take(part))
         mean = torch.tensor([np.average(found, weights=held.weights)], device=self.machine.device)
         first = float(self.machine.gather(mean)[0])  # all processes go by the first
         if first > self.best_gain:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.sparse import issparse
 from sklearn.base import MetaEstimatorMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -25,11 +26,13 @@ from labeldp.learning._answer_learners import CellClassifier, SoftLabelClassifie
 from labeldp.learning._cell_regressor import CellRegressor, mean_in_cells
 from labeldp.learning._convex_learners import ConvexClassifier, ConvexRegressor
 from labeldp.learning._fitting import Fit, fit_softmax, softmax
-from labeldp.learning._losses import METHODS, Method, row_loss
+from labeldp.learning._losses import METHODS, Method, RowLoss, TargetLoss, row_loss
 from labeldp.learning._moment_learners import MomentClassifier, MomentRegressor
 from labeldp.learning._neighbors import NeighborsClassifier, NeighborsRegressor
 from labeldp.learning._number_learners import ReleasedLabelRegressor
+from labeldp.learning._own_features import OwnFeatures
 from labeldp.learning._posterior import posterior
+from labeldp.learning._redrawn import SyntheticRows
 from labeldp.learning._selection import best_penalty, gain, released
 from labeldp.learning._soft import (
     ProbabilityClassifier,
@@ -73,6 +76,31 @@ _PATIENCE = 2
 
 #: The first guess leaves every class this share of what a class has on average.
 _LEAST_GUESS = 0.1
+#: Of rows that are less likely to have features of their own the first guess takes off no more.
+_LEAST_OWN = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What a softmax model is fitted on: features, released labels, weights, and whose the features are."""
+
+    features: Any
+    release: Release
+    weights: Float[np.ndarray, "n"]
+    own: OwnFeatures | None
+    synthetic: SyntheticRows | None
+
+    def take(self, rows: Int[np.ndarray, "m"]) -> _Rows:
+        """Some of the rows, and all synthetic ones."""
+        own = None if self.own is None else self.own.take(rows)
+        return _Rows(self.features[rows], self.release[rows], self.weights[rows], own, self.synthetic)
+
+    def asked(self, method: Method, correction: float) -> tuple[Any, RowLoss | TargetLoss, Float[np.ndarray, "n"]]:
+        """Features, their losses and their weights."""
+        if self.synthetic is None:
+            return self.features, row_loss(self.release, method, correction, self.own), self.weights
+        loss = row_loss(self.release, method, correction)
+        return self.synthetic.taken_off(self.features, loss, self.weights)
 
 
 class SoftmaxRegression(ProbabilityClassifier):
@@ -142,8 +170,25 @@ class SoftmaxRegression(ProbabilityClassifier):
         self.max_iter = max_iter
         self.folds = folds
 
-    def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Fit on features of shape (n, d), dense or sparse, and a release of n rows."""
+    def fit(
+        self,
+        X: Any,  # noqa: N803 (scikit-learn's name)
+        y: Release,
+        sample_weight: Any = None,
+        own: OwnFeatures | None = None,
+        synthetic: SyntheticRows | None = None,
+    ) -> Self:
+        """Fit on features of shape (n, d), dense or sparse, and a release of n rows.
+
+        Args:
+            X: Features.
+            y: A release.
+            sample_weight: Weights of rows.
+            own: What is known of whether features are the row's own, where some were redrawn
+                (``labeldp.learning.rows``).
+            synthetic: With ``"unbiased"``: rows of the generator whose loss is taken off; ``own`` then serves the
+                choice of ``l2`` alone.
+        """
         release = released(y)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         matching(features, release)
@@ -151,8 +196,11 @@ class SoftmaxRegression(ProbabilityClassifier):
             raise InputError(f"expected a method among {', '.join(METHODS)}, found {self.method!r}")
         weights = row_weights(sample_weight, len(release))
         self.classes_ = classes_of(release)
-        self.l2_ = self._penalty(features, release, weights) if self.l2 == "auto" else float(self.l2)
-        fit = self._fit(features, release, weights, self.l2_, None)
+        if synthetic is not None:
+            synthetic = synthetic.of(release, self.method)
+        rows = _Rows(features, release, weights, None if own is None else own.of(release), synthetic)
+        self.l2_ = self._penalty(rows) if self.l2 == "auto" else float(self.l2)
+        fit = self._fit(rows, self.l2_, None)
         if fit.iterations >= self.max_iter:
             least = self._tolerance(release)
             told = f"expected to converge in {self.max_iter} iterations, found a larger gradient than {least:.2g}"
@@ -180,28 +228,34 @@ class SoftmaxRegression(ProbabilityClassifier):
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return np.asarray(features @ self.coef_.T + self.intercept_)
 
-    def _penalty(self, features: Any, release: Release, weights: np.ndarray) -> float:
+    def _penalty(self, rows: _Rows) -> float:
         """The penalty for which held-out released labels are likeliest, each fit starting from the last."""
-        usual = total_variance(features) / (_LOGIT_VARIANCE * len(release))
+        release = rows.release
+        usual = total_variance(rows.features) / (_LOGIT_VARIANCE * len(release))
         if self.method != "likelihood":  # its curvature is what a row is worth; that of the others is one
             usual /= float(np.mean(pair_share(release.class_channel.membership)))
         penalties = [usual * share for share in _PENALTIES]
-        score = plain_gain if self.method == "plain" else gain
 
         def judge(fit_on: np.ndarray, held: np.ndarray) -> np.ndarray:
-            part, rest = release[fit_on], release[held]
+            part, rest = rows.take(fit_on), rows.take(held)
             gains = np.full((len(penalties), len(held)), -np.inf)
             model = None
             for i, penalty in enumerate(penalties):
-                model = self._fit(features[fit_on], part, weights[fit_on], penalty, model)
-                probabilities = softmax(np.asarray(features[held] @ model.coefficients + model.intercepts))
-                gains[i] = score(rest, probabilities) * (weights[held] / weights.mean())
+                model = self._fit(part, penalty, model)
+                probabilities = softmax(np.asarray(rest.features @ model.coefficients + model.intercepts))
+                gains[i] = self._gain(rest, probabilities) * (rest.weights / rows.weights.mean())
                 means = gains[: i + 1].mean(axis=1)
                 if penalty < usual and max(means[-_PATIENCE:]) < max(means):
                     break  # it has been getting worse for a while
             return gains
 
         return best_penalty(penalties, usual, len(release), min(self.folds, len(release)), judge)
+
+    def _gain(self, rows: _Rows, probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
+        """How likely held-out released labels are; to ``"plain"``, who ignores the noise, as if they were true."""
+        if self.method == "plain":
+            return plain_gain(rows.release, probabilities)
+        return gain(rows.release, probabilities, rows.own)
 
     def _tolerance(self, release: Release) -> float:
         """The largest entry of a gradient that is as good as none, beside the sampling error of these labels."""
@@ -214,17 +268,18 @@ class SoftmaxRegression(ProbabilityClassifier):
             return 0.0
         return 1.0 / (_INTERCEPT_VARIANCE * len(release) * float(np.mean(pair_share(release.class_channel.membership))))
 
-    def _fit(self, features: Any, release: Release, weights: np.ndarray, l2: float, start: Fit | None) -> Fit:
+    def _fit(self, rows: _Rows, l2: float, start: Fit | None) -> Fit:
+        features, loss, weights = rows.asked(self.method, self.correction)
         return fit_softmax(
             features,
-            row_loss(release, self.method, self.correction),
+            loss,
             weights,
             len(self.classes_),
             l2,
             intercept=self.fit_intercept,
-            intercept_l2=self._intercept_penalty(release),
+            intercept_l2=self._intercept_penalty(rows.release),
             start=start,
-            tolerance=self._tolerance(release),
+            tolerance=self._tolerance(rows.release),
             iterations=self.max_iter,
         )
 
@@ -292,8 +347,16 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         self.folds = folds
         self.smallest_weight = smallest_weight
 
-    def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Fit on features of n rows, in any form that the classifier takes, and a release of n rows."""
+    def fit(self, X: Any, y: Release, sample_weight: Any = None, own: OwnFeatures | None = None) -> Self:  # noqa: N803
+        """Fit on features of n rows, in any form that the classifier takes, and a release of n rows.
+
+        Args:
+            X: Features.
+            y: A release.
+            sample_weight: Weights of rows.
+            own: What is known of whether features are the row's own, where some were redrawn
+                (``labeldp.learning.rows``); rows are then weighted by how likely they are to be whole.
+        """
         release = released(y)
         if self.method not in ("em", "clusters", "plain"):
             raise InputError(f"expected a method among em, clusters, plain, found {self.method!r}")
@@ -302,14 +365,17 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         weights = row_weights(sample_weight, len(release))
         self.classes_ = classes_of(release)
         rounds = 0
-        if self.method == "plain" or release.is_public:
+        if own is not None and self.method != "em":
+            raise InputError(f"expected the method 'em' where features were redrawn, found {self.method!r}")
+        if self.method == "plain" or (release.is_public and own is None):
             soft = plain_labels(release)
         elif self.method == "clusters":
             soft = posterior(release, _of_clusters(release))
         else:
-            soft, rounds = posterior(release, self._first_guess(features, release, weights)), self.max_iter
+            guess = self._first_guess(features, release, weights, own)
+            soft, rounds = posterior(release, guess, own), self.max_iter
         for _ in range(rounds):
-            soft = posterior(release, self._expected(features, soft, weights))
+            soft = posterior(release, self._expected(features, soft, weights), own)
         self.estimator_ = self._fitted(features, soft, weights)
         self.n_iter_ = 1 + rounds
         if hasattr(self.estimator_, "n_features_in_"):
@@ -328,16 +394,22 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         tags.input_tags = inner.input_tags
         return tags
 
-    def _first_guess(self, features: Any, release: Release, weights: np.ndarray) -> Float[np.ndarray, "n k"]:
+    def _first_guess(
+        self, features: Any, release: Release, weights: np.ndarray, own: OwnFeatures | None
+    ) -> Float[np.ndarray, "n k"]:
         """P(true class | features) where expectation maximisation starts; it decides only how soon it arrives.
 
         A classifier fitted on released labels as if they were true predicts about ``floor + (1 - k floor) p``, where
         the floor is the share of a released label that goes to a given class which is not the true one: it is taken
         off. A start from posteriors without features needs many more rounds, since each undoes the noise by a part.
+        Where features were redrawn, that p is ``s h + (1 - s) pi``, and is brought to h where s is not small.
         """
         chance, k = release.class_channel.membership, len(self.classes_)
         floor = float(np.mean(chance.other / (chance.true + (k - 1) * chance.other)))
         found = self._expected(features, plain_labels(release), weights)
+        if own is not None:
+            shares = np.maximum(own.of(release).shares, _LEAST_OWN)[:, None]
+            found = found + (1 / shares - 1) * (found - floor - (1 - k * floor) * own.prior)
         guess = np.maximum(found - floor, _LEAST_GUESS * (1 - k * floor) / k)
         return np.asarray(guess / guess.sum(axis=1, keepdims=True))
 
