@@ -73,9 +73,10 @@ def _sentence(found: LossProfile, curve: LossCurve) -> str:
     low, high = found.chances_beyond(curve.flip)
     return (
         f"Flipped with chance {curve.flip:.4g} (static epsilon {curve.epsilon:.4g}): for {_TOLD:.0%} of the rows the "
-        f"features and the released label together give away at least {_loss(exposed)} on average: the odds of the true "
-        f"label grow {_times(exposed)}. For {beyond.lower:.1%} of the rows or more it is at least the static epsilon: "
-        f"those where the chance of {found.classes[1]!r} given the features is at most {low:.3g}, or at least {high:.3g}."
+        f"features and the released label together give away at least {_loss(exposed)} on average: the odds of the "
+        f"true label grow {_times(exposed)}. For {beyond.lower:.1%} of the rows or more it is at least the static "
+        f"epsilon: those where the chance of {found.classes[1]!r} given the features is at most {low:.3g}, or at "
+        f"least {high:.3g}."
     )
 
 
