@@ -2,6 +2,13 @@
 
 from labeldp.audit._audit import Audit
 from labeldp.audit._chances import Bracket
+from labeldp.audit._discriminator import (
+    Discriminator,
+    DivergenceEstimate,
+    divergence_of_log_odds,
+    estimate_divergence,
+    held_out_log_odds,
+)
 from labeldp.audit._exact import audit_channel, audit_drawing, audit_matrix
 from labeldp.audit._folder import FolderAudit, audit_folder
 from labeldp.audit._instance_loss import InstanceLoss
@@ -12,6 +19,8 @@ from labeldp.audit._sampled import audit_mechanism
 __all__ = [
     "Audit",
     "Bracket",
+    "Discriminator",
+    "DivergenceEstimate",
     "FolderAudit",
     "InstanceLoss",
     "LossCurve",
@@ -22,5 +31,8 @@ __all__ = [
     "audit_matrix",
     "audit_mechanism",
     "audit_pipeline",
+    "divergence_of_log_odds",
+    "estimate_divergence",
+    "held_out_log_odds",
     "loss_profile",
 ]
