@@ -17,6 +17,7 @@ _WIDTH_OF_FILES = 1000
 _TITLES = {
     "clusters": "putting rows into clusters",
     "audit": "drawing and counting",
+    "neighbours": "looking for neighbours",
     "check": "checking every row",
     "release": "randomizing and writing",
     "learn": "fitting models",

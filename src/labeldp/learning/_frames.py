@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from jaxtyping import Float
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -105,6 +106,20 @@ def scaled(columns: Mapping[str, str], *, dense: bool = False) -> ColumnTransfor
     encoder = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES)
     parts = [("numbers", complete, numbers), ("categories", encoder, categories)]
     return ColumnTransformer(parts, sparse_threshold=0.0) if dense else ColumnTransformer(parts)
+
+
+def points_of(table: pa.Table, unit: str | None = None) -> Float[np.ndarray, "n d"]:
+    """The rows of a table as points: numbers in units of their deviation, and a 0 or 1 for each common text.
+
+    Args:
+        table: Public columns; those that say nothing of a row are left out.
+        unit: The column that names the unit, which is left out too.
+
+    Raises:
+        InputError: No column can be used.
+    """
+    columns, _ = columns_of(table, None, unit)
+    return np.asarray(scaled(columns, dense=True).fit_transform(frame_of(table, columns)), dtype=np.float64)
 
 
 def for_trees(columns: Mapping[str, str]) -> tuple[ColumnTransformer, list[int]]:

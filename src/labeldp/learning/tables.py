@@ -30,7 +30,7 @@ try:
         estimators_of,
     )
     from labeldp.learning._descent import FewRowsWarning
-    from labeldp.learning._frames import columns_of, frame_of
+    from labeldp.learning._frames import columns_of, frame_of, points_of
     from labeldp.learning._model_files import check_model_path
     from labeldp.learning._number_learners import noise_ratio
     from labeldp.learning._number_tables import (
@@ -67,6 +67,7 @@ __all__ = [
     "evaluate",
     "learn",
     "open_model",
+    "points_of",
     "scores",
 ]
 

@@ -1,0 +1,33 @@
+"""The privacy-loss profile of a release, for ``labeldp audit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from labeldp.cli._terminal import progress, show
+
+
+def show_profile(directory: Path, figure: Path | None = None, **options: Any) -> None:
+    """Show for which share of rows the public columns and the released label of a folder give away how much.
+
+    It is computed from the release alone, and costs nothing.
+
+    Args:
+        directory: The folder of a release with public columns, of two classes.
+        figure: Where to draw it: a PNG, SVG or PDF.
+        **options: Of ``labeldp.audit.loss_profile``, such as the confidence.
+    """
+    from labeldp.audit import loss_profile  # noqa: PLC0415 (commands load what they need)
+    from labeldp.learning.tables import points_of  # noqa: PLC0415
+    from labeldp.release import Release, public_columns  # noqa: PLC0415
+    from labeldp.report import profile_text, save_profile_figure  # noqa: PLC0415
+
+    release, table = Release.load(directory), public_columns(directory)
+    unit = None if release.guarantee.unit == "row" else release.guarantee.unit
+    points = points_of(table, unit)
+    with progress() as report:
+        found = loss_profile(points, release, progress=report, **options)
+    show(*profile_text(found))
+    if figure is not None:
+        save_profile_figure(found, figure)
