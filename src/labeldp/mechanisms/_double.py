@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 #: One word decides whether features are redrawn, the other for which class.
 _WORDS_PER_ROW = 2
+_ROWS_PER_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +153,14 @@ class DoubleResponse:
         """
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
+        starts = range(0, max(rows.num_rows, 1), _ROWS_PER_CHUNK)
+        parts = [self._chunk(rows.slice(low, _ROWS_PER_CHUNK), words, first + low) for low in starts]
+        return pa.concat_tables(parts)
+
+    def _chunk(self, rows: pa.Table, words: Words, first: int) -> pa.Table:
+        """``draw`` for so few rows that they may be copied."""
+        import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+
         count = rows.num_rows
         block = words.block(first * _WORDS_PER_ROW, count * _WORDS_PER_ROW).reshape(count, _WORDS_PER_ROW)
         redrawn = _below(block[:, 0], self.threshold)
@@ -159,7 +168,7 @@ class DoubleResponse:
         drawn = self.generator.sample(codes)
         places = np.arange(count)
         places[redrawn] = count + np.arange(codes.size)
-        return pa.concat_tables([rows, drawn]).take(pa.array(places)).combine_chunks()
+        return pa.concat_tables([rows, drawn]).combine_chunks().take(pa.array(places))
 
 
 @dataclass(frozen=True, eq=False)

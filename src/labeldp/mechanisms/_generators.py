@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Int
@@ -56,7 +56,7 @@ class Source:
         InputError: The kind is none of these, the text is empty, or a paid split comes without a certificate.
     """
 
-    kind: Literal["public", "auxiliary", "paid split"]
+    kind: str
     text: str
     certificate: str | None = None
 
@@ -197,6 +197,8 @@ class Generator:
         Raises:
             InputError: More than half of the different rows are known to it, and they are more than 20.
         """
+        if not self.seen:
+            return
         private = np.unique(row_digests(self.form, rows))
         if len(self.seen) >= MOST_SEEN:
             private = private[private <= np.uint64(max(self.seen))]
