@@ -193,7 +193,7 @@ class Run:
         with self.machine.autocast():
             logits = outputs(self.model, given)
         chances = torch.log_softmax(logits if logits.dtype == torch.float64 else logits.float(), dim=1)
-        return -(chances @ torch.from_numpy(synthetic.prior).to(chances)).mean()
+        return -(chances @ torch.tensor(synthetic.prior).to(chances)).mean()
 
     def _given(self, features: Any) -> Any:
         return moved(features, self.machine.device, channels_last=self.course.channels_last)
