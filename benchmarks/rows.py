@@ -4,7 +4,7 @@
     python benchmarks/rows.py --rows 1000000
 
 The generator is the same cheap one for all, so that what is measured is what labeldp adds: the form of rows, secure
-words, integers, the ledger. The NumPy version compares floats from a seeded generator, and has no form: it is no mechanism.
+words, integers, the ledger. The NumPy version compares floats from a seeded generator, and has no form.
 """
 
 import argparse
