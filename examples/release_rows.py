@@ -31,8 +31,7 @@ released = hospital.randomize_rows(
     population="the patients of a hospital",
 )
 print(f"{released.replaced:.1%} of rows have features that are not their own, {released.noise:.1%} a label at random")
-for promised in (released.guarantee, *released.conditional):
-    print("-", promised)
+print("-", released.certificate.sentence)
 assert released.features.schema == generator.form.schema
 
 # Features leave once: who sees them twice knows which are true. Labels alone may leave again, at their own price.
