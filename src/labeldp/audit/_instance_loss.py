@@ -37,8 +37,8 @@ class InstanceLoss:
     """How much features and released label together tell of a row's label, where labels are flipped with some chance.
 
     Attributes:
-        flip: pi, the chance that the other one of two classes is released; above 0 and at most 1/2. In the paper's
-            experiments, lambda.
+        flip: pi, the chance that the other one of two classes is released; above 0 and at most 1/2. It is half of
+            the chance lambda that a class is drawn anew, evenly from both (``ln((2 - lambda) / lambda)`` is epsilon).
         p_plus: The share of the second declared class among all rows, strictly between 0 and 1.
 
     Guarantee:

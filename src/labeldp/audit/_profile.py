@@ -19,8 +19,8 @@ from labeldp.audit._neighbours import check_features, neighbour_sums
 from labeldp.errors import InputError
 from labeldp.release import Release
 
-#: The flip probabilities of the paper's Figure 2.
-PAPER_FLIPS = (0.001, 0.01, 0.1)
+#: What the paper's Figure 2 calls label flipping probabilities; the epsilons it names are those of half as many flips.
+_FLIPS = (0.001, 0.01, 0.1)
 #: How much of the chance to be wrong goes to the rows, to the share of the second class, and to counting rows.
 _OF_ROWS, _OF_SHARE, _OF_COUNTS = 0.5, 0.1, 0.4
 _MOST_NEIGHBOURS, _ROWS_FOR_A_NEIGHBOUR = 1000, 20
@@ -208,7 +208,7 @@ def loss_profile(
         features: Public features as numbers, shape (n, d), on a common scale; distances are Euclidean.
         release: The labels of these rows, of two classes, declared public or released.
         flips: Chances that the other class is released, above 0 and at most 1/2. By default that of the release; for
-            labels that were declared public, the paper's 0.001, 0.01 and 0.1.
+            labels that were declared public 0.001, 0.01 and 0.1.
         p_plus: The share of the second declared class in the population. None: estimated, with bounds.
         neighbours: k. None: 1000, or a twentieth of the rows if that is fewer. Many neighbours make bounds narrow, and
             blur what only few rows share.
@@ -339,7 +339,7 @@ def _places(rows: int | Sequence[int] | np.ndarray | None, total: int) -> Int[np
 def _flips(flips: Sequence[float] | None, counted: Counted, *, public: bool) -> list[float]:
     """Flip probabilities that rise, without repetition."""
     if flips is None and public:
-        return list(PAPER_FLIPS)
+        return list(_FLIPS)
     if flips is None:
         if counted.flip is None:
             raise InputError("expected flips for a release whose law is not one flip probability, found None")
