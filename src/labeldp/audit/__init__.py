@@ -11,20 +11,30 @@ from labeldp.audit._discriminator import (
 )
 from labeldp.audit._exact import audit_channel, audit_drawing, audit_matrix
 from labeldp.audit._folder import FolderAudit, audit_folder
+from labeldp.audit._inference import Inference, Model, infer_labels, label_posterior, own_share
 from labeldp.audit._instance_loss import InstanceLoss
 from labeldp.audit._one_run import audit_pipeline
 from labeldp.audit._profile import LossCurve, LossProfile, loss_profile
 from labeldp.audit._sampled import audit_mechanism
+from labeldp.audit._utility import AttackReport, AttackRow, Utility, attack_folder, attack_release, attack_utility
 
 __all__ = [
+    "AttackReport",
+    "AttackRow",
     "Audit",
     "Bracket",
     "Discriminator",
     "DivergenceEstimate",
     "FolderAudit",
+    "Inference",
     "InstanceLoss",
     "LossCurve",
     "LossProfile",
+    "Model",
+    "Utility",
+    "attack_folder",
+    "attack_release",
+    "attack_utility",
     "audit_channel",
     "audit_drawing",
     "audit_folder",
@@ -34,5 +44,8 @@ __all__ = [
     "divergence_of_log_odds",
     "estimate_divergence",
     "held_out_log_odds",
+    "infer_labels",
+    "label_posterior",
     "loss_profile",
+    "own_share",
 ]

@@ -1,0 +1,272 @@
+"""Label inference and what it gains: against all decision rules, by enumeration, and with intervals that hold."""
+
+import itertools
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from labeldp import Classes, Curator, Interval, RandomizedResponse, Release
+from labeldp.audit import (
+    attack_folder,
+    attack_release,
+    attack_utility,
+    infer_labels,
+    label_posterior,
+    own_share,
+)
+from labeldp.audit._inference import attacker_of
+from labeldp.audit._utility import bounded_mean, most_with, unbiased_gains
+from labeldp.errors import InputError, LabelError, PriorError
+from labeldp.mechanisms import DummyResponse, OneBitResponse
+from labeldp.privacy import BitChannel, ResponseChannel, SubsetChannel, laplace_channel
+
+CHANNELS = {
+    "response": lambda: ResponseChannel.at(3, 0.7),
+    "subset": lambda: SubsetChannel.at(4, 2, 1.0),
+    "bits": lambda: BitChannel.independent(3, 1.0),
+}
+
+
+def space_of(classes):
+    """So many classes."""
+    return Classes([f"c{i}" for i in range(classes)])
+
+
+def every_pair(channel, told):
+    """A release with one row for each value of the features and each outcome, and the beliefs of these rows."""
+    outcomes = channel.table().outcomes
+    codes = np.concatenate([outcomes] * len(told))
+    return Release(codes, channel, space_of(channel.classes), None), np.repeat(told, len(outcomes), axis=0)
+
+
+@pytest.mark.parametrize("name", sorted(CHANNELS))
+def test_no_decision_rule_gains_more(name):
+    """For random beliefs and losses, no answer to any outcome has a smaller expected loss, found by trying them all."""
+    channel, rng = CHANNELS[name](), np.random.default_rng(4)
+    k, law = channel.classes, channel.table().matrix
+    told, chances = rng.dirichlet(np.ones(k), 3), rng.dirichlet(np.ones(3))
+    for loss in ("wrong", rng.uniform(0, 1, (k, k))):
+        release, beliefs = every_pair(channel, told)
+        found = infer_labels(release, beliefs, loss=loss)
+        cost = 1 - np.eye(k) if isinstance(loss, str) else loss
+        joint = np.einsum("x,xy,yz->xzy", chances, told, law).reshape(-1, k)
+        ours = sum(joint[row] @ cost[:, said] for row, said in enumerate(found.guesses))
+        best = (joint @ cost).min(axis=1).sum()
+        assert ours == pytest.approx(best, abs=1e-12)
+        expected = (joint.sum(axis=1) * found.expected).sum()
+        assert expected == pytest.approx(best, abs=1e-12)
+
+
+def test_all_rules_of_a_small_law_are_tried():
+    """Two classes, two kinds of features: none of the sixteen rules beats the posterior's."""
+    channel, told, chances = ResponseChannel.at(2, 1.0), np.array([[0.8, 0.2], [0.4, 0.6]]), [0.3, 0.7]
+    release, beliefs = every_pair(channel, told)
+    joint = np.einsum("x,xy,yz->xzy", chances, told, channel.table().matrix).reshape(-1, 2)
+
+    def right(rule):
+        return sum(joint[row, said] for row, said in enumerate(rule))
+
+    assert right(infer_labels(release, beliefs).guesses) == pytest.approx(
+        max(map(right, itertools.product(range(2), repeat=4)))
+    )
+
+
+def test_the_posterior_of_redrawn_features():
+    """With features that are redrawn and a random generator, it is the one of the whole law written out."""
+    rng, k, points, r = np.random.default_rng(6), 3, 4, 0.35
+    channel = ResponseChannel.at(k, 0.9)
+    prior, true, generated = (
+        rng.dirichlet(np.ones(k)),
+        rng.dirichlet(np.ones(points), k),
+        rng.dirichlet(np.ones(points)),
+    )
+    law = np.einsum("y,yx,yz->xzy", prior, (1 - r) * true + r * generated, channel.table().matrix)
+    exact = (law / law.sum(axis=2, keepdims=True)).reshape(-1, k)
+    density = prior @ true
+    told = (prior[:, None] * true / density).T
+    release, beliefs = every_pair(channel, told)
+    share = np.repeat(own_share(r, np.log(density / generated)), k)
+    assert np.allclose(label_posterior(release, beliefs, prior, mixing=share), exact, atol=1e-12)
+    assert not np.allclose(label_posterior(release, beliefs, prior), exact, atol=1e-2)
+    assert own_share(0.0, [0.0]) == own_share(0.5, [800.0]) == 1
+    assert own_share(1.0, [0.0]) == own_share(0.5, [-800.0]) == 0
+
+
+def test_numbers_are_guessed_by_mean_and_mode():
+    """On an interval the squared loss gives the posterior mean in the label's unit, and the other one the likeliest."""
+    space, channel = Interval(-1.0, 1.0, 0.25), laplace_channel(9, 2.0)
+    release = Release(np.array([0, 3, 8]), channel, space, None)
+    prior = np.random.default_rng(0).dirichlet(np.ones(9))
+    posterior = label_posterior(release, prior=prior)
+    joint = prior * channel.table().matrix.T[release.codes]
+    assert np.allclose(posterior, joint / joint.sum(axis=1, keepdims=True))
+    found = infer_labels(release, prior=prior, loss="squared")
+    assert np.allclose(found.labels(), posterior @ np.array(space.points))
+    spread = [
+        (row * (np.array(space.points) - mean) ** 2).sum() / 4
+        for row, mean in zip(posterior, found.guesses, strict=True)
+    ]
+    assert np.allclose(found.expected, spread)
+    assert np.array_equal(infer_labels(release, prior=prior).guesses, posterior.argmax(axis=1))
+    truth = Release.public([-1.0, 0.0, 1.0], space)
+    gained = attack_utility(found, truth)
+    assert gained.value == pytest.approx(np.mean(1 - (found.labels() - [-1.0, 0.0, 1.0]) ** 2 / 4))
+    assert gained.low <= gained.value <= gained.high <= 1
+
+
+@pytest.mark.parametrize("mechanism", ["response", "numbers"])
+def test_the_prior_is_found_from_released_labels(mechanism):
+    """20 000 released labels give the shares of the labels to within 0.05, seven standard errors or more."""
+    rng = np.random.default_rng()
+    if mechanism == "response":
+        space, labels = space_of(3), rng.choice(["c0", "c1", "c2"], 20_000, p=[0.2, 0.7, 0.1])
+        release = Curator(labels, space).randomize(RandomizedResponse(space, 2.0))
+        wanted = [0.2, 0.7, 0.1]
+    else:
+        space, labels = Interval(0.0, 1.0, 0.5), rng.choice([0.0, 0.5, 1.0], 20_000, p=[0.3, 0.6, 0.1])
+        release = Curator(labels, space).randomize(OneBitResponse(space, 3.0))
+        wanted = None
+    prior = attacker_of(release, None, None, None, None, "wrong").prior
+    assert prior.sum() == pytest.approx(1)
+    if wanted is not None:
+        assert np.allclose(prior, wanted, atol=0.05)
+    else:  # one bit tells the mean alone
+        assert prior @ [0.0, 0.5, 1.0] == pytest.approx(0.4, abs=0.05)
+
+
+@pytest.mark.parametrize("released", [False, True])
+@pytest.mark.parametrize("name", sorted(CHANNELS))
+def test_gains_are_unbiased_from_released_labels(name, released):
+    """Averaged over the law of each true label, they are what the attack gains there, also where it uses the label."""
+    channel, rng = CHANNELS[name](), np.random.default_rng(9)
+    k, law = channel.classes, channel.table().matrix
+    told = rng.dirichlet(np.ones(k), 5)
+    release, beliefs = every_pair(channel, told)
+    attacker = attacker_of(release, beliefs, None, None, None, "wrong")
+    values, least, most = unbiased_gains(attacker, released)
+    said = attacker.answers(released).guesses.reshape(5, -1)
+    mean = values.reshape(5, -1) @ law.T
+    for x, y in itertools.product(range(5), range(k)):
+        assert mean[x, y] == pytest.approx(law[y] @ (said[x] == y))
+    assert least <= values.min()
+    assert values.max() <= most
+
+
+def test_the_largest_gain_with_any_label_of_an_epsilon():
+    """It is never below that of response, subsets or bits, and is response's where classes are even."""
+    rng = np.random.default_rng(10)
+    for channel in (make() for make in CHANNELS.values()):
+        k, epsilon = channel.classes, channel.epsilon
+        for told in (rng.dirichlet(np.ones(k), 4), np.full((1, k), 1 / k)):
+            release, beliefs = every_pair(channel, told)
+            attacker = attacker_of(release, beliefs, None, None, None, "wrong")
+            gained = np.mean([(row[:, None] * channel.table().matrix).max(axis=0).sum() for row in told])
+            assert gained <= most_with(attacker, epsilon) + 1e-12
+    even = attacker_of(*every_pair(ResponseChannel.at(3, 0.7), np.full((1, 3), 1 / 3)), None, None, None, "wrong")
+    assert most_with(even, 0.7) == pytest.approx(math.exp(0.7) / (math.exp(0.7) + 2))
+
+
+def test_intervals_hold_the_mean():
+    """Over 2000 samples of skewed bounded values, intervals of 90 % miss at most 200 times; far fewer is expected.
+
+    The two inequalities are conservative: misses are below 1 % here, so that a false alarm is next to impossible.
+    """
+    rng = np.random.default_rng()
+    missed = 0
+    for _ in range(2000):
+        values = rng.beta(0.3, 3.0, 200)
+        low, high = bounded_mean(values, 0.0, 1.0, 0.9)
+        missed += not low <= 0.3 / 3.3 <= high
+    assert missed <= 200
+    low, high = bounded_mean(rng.beta(0.3, 3.0, 20_000), 0.0, 1.0, 0.9)
+    assert high - low < 0.012  # Hoeffding's inequality alone gives 0.017
+    assert bounded_mean(np.array([0.5]), 0.0, 1.0, 0.9) == (0.0, 1.0)
+
+
+def test_features_that_tell_make_a_tiny_epsilon_useless():
+    """Theorem 5.1: at epsilon 0.01 features give every label away; what is reported says so (1e-9)."""
+    space, rng = Classes(["no", "yes"]), np.random.default_rng(11)
+    codes = rng.integers(0, 2, 2000)
+    labels = np.array(["no", "yes"])[codes]
+    release = Curator(labels, space).randomize(RandomizedResponse(space, 0.01))
+    told = np.where(np.arange(2) == codes[:, None], 0.99, 0.01)
+    report = attack_release(
+        release, told, truth=Release.public(labels, space), limits=[("proven", 0.6)], confidence=1 - 1e-9
+    )
+    assert report.utility("features").value == 1
+    assert report.utility("features").low > 0.98
+    assert report.utility("features and the released label").value == 1
+    assert report.utility("nothing of the row").value < 0.6
+    assert report.utility("the released label", "released labels").low < 0.6
+    assert report.utility("features", "the model itself").value == pytest.approx(0.99)
+    assert report.limits[0] == ("proven", 0.6)
+    assert report.limits[1][1] == pytest.approx(0.99)
+    assert report.epsilon <= 0.01
+    alone = report.utility("features", "released labels")
+    assert alone.low <= 1 <= alone.high + 1e-9
+
+
+class Swapped:
+    """A model whose classes are in another order, and which does not know one of them."""
+
+    classes_ = np.array(["c2", "c0"])
+
+    def predict_proba(self, X):  # noqa: N803
+        """P(class | features)."""
+        return np.tile([0.9, 0.1], (len(X), 1))
+
+
+def test_models_are_read_in_declared_order():
+    """Columns are put in declared order, and unknown classes have no chance."""
+    release = Release(np.array([0, 1]), ResponseChannel.at(3, 1e-3), space_of(3), None)
+    attacker = attacker_of(release, Swapped(), None, np.zeros((2, 1)), None, "wrong")
+    assert attacker.features.tolist() == [[0.1, 0.0, 0.9]] * 2
+    assert infer_labels(release, Swapped(), features=np.zeros((2, 1))).labels().tolist() == ["c2", "c2"]
+
+
+def test_a_folder_is_attacked(tmp_path):
+    """A release in a folder, with a model of its columns and true labels; dummy features leave the label alone."""
+    space = space_of(3)
+    labels, table = ["c2", "c0"] * 30, pa.table({"x": list(range(60))})
+    release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
+    release.save(tmp_path / "out", table, keep="all")
+    report = attack_folder(tmp_path / "out", Swapped(), truth=labels)
+    assert report.utility("features").value == 0.5
+    assert report.utility("features").rows == 60
+    assert attack_folder(tmp_path / "out").rows[-1].knows == "the released label"
+    with pytest.raises(LabelError, match="row 1"):
+        attack_folder(tmp_path / "out", truth=["c0", "private"] * 30)
+    rows = Curator(labels, space).randomize_rows(DummyResponse(space, 1.0))
+    assert [row.knows for row in attack_release(rows, prior=[0.5, 0, 0.5]).rows][-1] == "the released label"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda release: infer_labels(release.codes),
+        lambda release: infer_labels(release, np.ones((3, 3)) / 3),
+        lambda release: infer_labels(release, np.ones((2, 3))),
+        lambda release: infer_labels(release, np.full((2, 3), np.nan)),
+        lambda release: infer_labels(release, Swapped()),
+        lambda release: infer_labels(release, prior=[0.5, 0.5]),
+        lambda release: infer_labels(release, prior=[0.5, 0.6, 0.1]),
+        lambda release: infer_labels(release, loss="squared"),
+        lambda release: infer_labels(release, loss=2 * np.ones((3, 3))),
+        lambda release: infer_labels(release, mixing=0.5),
+        lambda release: infer_labels(release, np.ones((2, 3)) / 3, mixing=1.5),
+        lambda release: own_share(1.5, 0.0 * release.codes),
+        lambda release: attack_release(release[:0]),
+        lambda release: attack_release(
+            release, truth=Curator(["c0", "c1"], space_of(3)).randomize(RandomizedResponse(space_of(3), 1.0))
+        ),
+        lambda release: attack_utility(infer_labels(release), Release.public(["c0"], space_of(3))),
+        lambda release: attack_release(release).utility("everything"),
+    ],
+)
+@pytest.mark.usefixtures("as_users_call")
+def test_bad_input_is_refused(make):
+    """Wrong shapes, sums and losses, a model without features, private true labels, and other rows."""
+    with pytest.raises((InputError, PriorError), match=r"expected .* found"):
+        make(Release(np.array([0, 1]), ResponseChannel.at(3, 1.0), space_of(3), None))
