@@ -2,8 +2,8 @@
 
 The doors are modules: ``labeldp.learning.sklearn``, ``labeldp.learning.metrics``, ``labeldp.learning.tables``,
 ``labeldp.learning.table_stages``, ``labeldp.learning.clusters``, ``labeldp.learning.cells``,
-``labeldp.learning.priors``, ``labeldp.learning.rows``, ``labeldp.learning.stages``, ``labeldp.learning.torch`` and
-``labeldp.learning.images``.
+``labeldp.learning.generators``, ``labeldp.learning.priors``, ``labeldp.learning.rows``, ``labeldp.learning.stages``,
+``labeldp.learning.torch`` and ``labeldp.learning.images``.
 """
 
 __all__: list[str] = []
