@@ -73,6 +73,16 @@ def plain(outputs: object, count: int) -> Any:
     return list(outputs)  # type: ignore[call-overload]
 
 
+def joined(found: Sequence[Any], counts: Sequence[int | None]) -> Any:
+    """The outputs of several calls; where a count is None, a call returned one output and not a list of them."""
+    if counts[0] is None:
+        return found
+    plain(found[0], 1)  # an error that names what was expected
+    if all(isinstance(part, np.ndarray) and part.dtype.kind in "biuf" for part in found):
+        return np.concatenate(found)
+    return [output for part in found for output in part]
+
+
 def _array(outputs: Any) -> np.ndarray | None:
     """Numbers as an array; None where they are anything else."""
     try:

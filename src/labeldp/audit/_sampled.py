@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from labeldp import _checks
 from labeldp.audit._audit import Audit, check_claim, check_confidence
 from labeldp.audit._intervals import share_above, share_below
-from labeldp.audit._outputs import Cells, cells_of, plain
+from labeldp.audit._outputs import Cells, cells_of, joined, plain
 from labeldp.errors import InputError
 
 Progress = Callable[[str, int, int], None]
@@ -27,7 +27,7 @@ _CHUNK, _OBJECTS_PER_CHUNK, _NUMBERS_PER_CHUNK = 1 << 18, 1 << 15, 1 << 21
 #: Hypotheses that are tested at a look; each costs its share of the doubt.
 _TESTED = 8
 _MOST_PAIRS = 512
-_SINGLE_CALLS, _MOST_SINGLE_CALLS = 512, 20_000
+_SINGLE_CALLS, _MOST_SINGLE_CALLS, _DRAWS_PER_CALL = 512, 20_000, 16
 #: How many standard deviations the choice of an event allows for.
 _CAUTION = 4.0
 
@@ -150,20 +150,28 @@ class _Source:
 
     def outputs(self, label: int, count: int) -> Any:
         """Outputs for one input, in their plain form."""
+        return plain(self._called(label, [count] if self.many else [None] * count), count)
+
+    def single_outputs(self, label: int, count: int) -> Any:
+        """Outputs for one input, of a call for each."""
+        return plain(self._called(label, [1] * count), count)
+
+    def _called(self, label: int, counts: Sequence[int | None]) -> Any:
+        """What calls return, together; where a count is None, a call returns one output."""
         given = self.labels[label]
         try:
-            found = self.mechanism(given, count) if self.many else [self.mechanism(given) for _ in range(count)]
+            found = [self.mechanism(given) if n is None else self.mechanism(given, n) for n in counts]
         except Exception as problem:  # noqa: BLE001 (its text may show a label)
             raise InputError(
                 f"expected outputs of the mechanism, found that it raised {type(problem).__name__}; "
                 "call it yourself with the same input to see why"
             ) from None
-        self.drawn += count
+        self.drawn += sum(n or 1 for n in counts)
         if self.progress is not None:
             self.progress("audit", min(self.drawn, self.total), self.total)
-        return plain(found, count)
+        return found[0] if len(found) == 1 and counts[0] is not None else joined(found, counts)
 
-    def counts(self, views: Sequence[Cells], count: int) -> list[Int[np.ndarray, "l m"]]:
+    def counts(self, views: Sequence[Cells], count: int) -> list[np.ndarray]:
         """How often each cell occurs for each input, among so many outputs for each."""
         found = [np.zeros((len(view.labels), view.size), dtype=np.int64) for view in views]
         for label in range(len(self.labels)):
@@ -215,10 +223,9 @@ def _chunk(outputs: Any) -> int:
 def _single_calls(source: _Source, views: Sequence[Cells], level: _Level, claim: float, total: int) -> _Shown:
     """What calls for single outputs show: half of them choose events, half test them."""
     calls = max(_SINGLE_CALLS, min(_MOST_SINGLE_CALLS, int(60 * math.exp(min(claim, 10.0)))))
-    half = max(1, min(calls, total) // 2)
-    chunk, source.chunk = source.chunk, 1
-    before, after = source.counts(views, half), source.counts(views, half)
-    source.chunk = chunk
+    half = max(1, min(calls, total // _DRAWS_PER_CALL) // 2)
+    outputs = [[source.single_outputs(label, half) for label in range(len(source.labels))] for _ in range(2)]
+    before, after = ([np.array([view.count(half[i]) for i in view.labels]) for view in views] for half in outputs)
     shown = _best(source, views, before, half, after, half, level)
     return _Shown(shown.epsilon, f"{shown.words}, at calls for one output each") if shown.epsilon else shown
 
@@ -226,9 +233,9 @@ def _single_calls(source: _Source, views: Sequence[Cells], level: _Level, claim:
 def _best(
     source: _Source,
     views: Sequence[Cells],
-    past: Sequence[Int[np.ndarray, "l m"]],
+    past: Sequence[np.ndarray],
     drawn: int,
-    fresh: Sequence[Int[np.ndarray, "l m"]],
+    fresh: Sequence[np.ndarray],
     part: int,
     level: _Level,
 ) -> _Shown:

@@ -1,0 +1,337 @@
+"""Audits of anything that can be called: broken mechanisms are caught, sound ones are not accused."""
+
+import math
+
+import numpy as np
+import pytest
+
+from labeldp import Classes, Interval, RandomizedResponse, SubsetResponse
+from labeldp.audit import audit_mechanism
+from labeldp.errors import EpsilonError, InputError
+from labeldp.mechanisms import LaplaceResponse, OneBitResponse
+from labeldp.privacy import BitChannel, ResponseChannel, SubsetChannel
+
+RNG = np.random.default_rng()
+#: The chance that a test fails by bad luck: each audit is wrong with at most this probability.
+SURE = 1 - 1e-9
+WORDS = 16
+
+
+def response(epsilon, classes, rng=RNG):
+    """Randomized response in floats."""
+    keep = math.exp(epsilon) / (math.exp(epsilon) + classes - 1)
+
+    def draw(label, n):
+        kept = rng.random(n) < keep
+        return np.where(kept, label, (label + rng.integers(1, classes, n)) % classes)
+
+    return draw
+
+
+def drawn(channel):
+    """The draw of a channel of one law, with words of numpy."""
+
+    def draw(code, n):
+        words = RNG.integers(0, 2**64 - 1, (n, channel.words_per_row), dtype=np.uint64, endpoint=True)
+        return channel.draw(np.full(n, code, dtype=np.int32), words)
+
+    return draw
+
+
+# The mutants of docs/failure-modes.md that change a law: each is given the claim that it breaks.
+
+
+def small_words(strict):
+    """Randomized response with words of four bits: 11 words keep one of two labels, or 12 by mistake."""
+
+    def draw(label, n):
+        words = RNG.integers(0, WORDS, n)
+        return np.where(words < 11 if strict else words <= 11, label, 1 - label)
+
+    return draw
+
+
+def one_class_too_few(label, n):
+    """The last of three other classes is never drawn."""
+    kept = RNG.random(n) < math.e / (math.e + 3)
+    return np.where(kept, label, (label + RNG.integers(1, 3, n)) % 4)
+
+
+def last_row_raw(label, n):
+    """All rows are randomized but the last."""
+    released = response(1.0, 3)(label, n)
+    released[-1] = label
+    return released
+
+
+def constant_seed(label, n):
+    """The same noise at each call."""
+    return response(1.0, 2, np.random.default_rng(7))(label, n)
+
+
+def narrow_codes(label, n):
+    """Codes of 200 classes in eight bits: those that wrap are no class, and are passed on as they are."""
+    code = int(np.array(label).astype(np.int8))
+    return response(1.0, 200)(code, n) if code >= 0 else np.full(n, code)
+
+
+def missing_passed_on(label, n):
+    """A missing label is released as it is, half of the time."""
+    randomized = [bool(flip) for flip in response(1.0, 2)(int(bool(label)), n)]
+    return [None if label is None and raw else flip for flip, raw in zip(randomized, RNG.random(n) < 0.5, strict=True)]
+
+
+def prior_from_labels(labels, n):
+    """The candidates of all rows are the two most common true labels."""
+    values, times = np.unique(labels, return_counts=True)
+    candidates = np.sort(values[np.argsort(-times, kind="stable")][:2])
+    flips = RNG.random((n, len(labels))) > math.e / (1 + math.e)
+    places = np.where(np.isin(labels, candidates), np.searchsorted(candidates, labels) % 2, 0)
+    return candidates[np.where(flips, 1 - places, places)]
+
+
+def histogram(scale):
+    """Counts of three classes with Laplace noise."""
+    return lambda labels, n: np.bincount(labels, minlength=3) + RNG.laplace(0, scale, (n, 3))
+
+
+def clipped(low):
+    """A label with Laplace noise for the range -1 to 1."""
+    return lambda label, n: min(max(label, low), 1.0) + RNG.laplace(0, 2.0, n)
+
+
+BROKEN = {
+    "one word more is kept": (small_words(strict=False), [0, 1], math.log(11 / 5)),
+    "one class too few": (one_class_too_few, range(4), 1.0),
+    "last row raw": (last_row_raw, range(3), 1.0),
+    "constant seed": (constant_seed, range(2), 1.0),
+    "epsilon doubled": (response(2.0, 10), range(10), 1.0),
+    "narrow codes": (narrow_codes, [3, 100, 150], 1.0),
+    "missing passed on": (missing_passed_on, [False, True, None], 1.0),
+    "prior from raw labels": (prior_from_labels, [(0, 0, 1, 1, 2), (0, 0, 1, 2, 2)], 1.0),
+    "scale without the 2": (histogram(1.0), [(0, 0, 1, 2), (0, 1, 1, 2)], 1.0),
+    "clipped on one side": (clipped(-math.inf), [-3.0, 1.0], 1.0),
+}
+SOUND = {
+    "words of four bits": (small_words(strict=True), [0, 1], math.log(11 / 5)),
+    "counts": (histogram(2.0), [(0, 0, 1, 2), (0, 1, 1, 2)], 1.0),
+    "clipped on both sides": (clipped(-1.0), [-3.0, 1.0], 1.0),
+    "a subset": (drawn(SubsetResponse(Classes(range(10)), 1.0).channel()), [0, 4, 9], 1.0),
+    "bits": (drawn(BitChannel.independent(30, 1.0)), [0, 29], 1.0),
+    "randomized response": (drawn(RandomizedResponse(Classes(range(10)), 1.0).channel()), range(10), 1.0),
+    "Laplace on a grid": (drawn(LaplaceResponse(Interval(0, 1, 0.25), 1.0).channel()), range(5), 1.0),
+    "one bit": (drawn(OneBitResponse(Interval(0, 1, 0.25), 1.0).channel()), range(5), 1.0),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_mechanism_is_caught(case):
+    """Every mutant of the failure modes that changes a law is shown to give away more than it claims."""
+    mechanism, inputs, claim = BROKEN[case]
+    found = audit_mechanism(mechanism, inputs, claim, draws=60_000, confidence=SURE)
+    assert not found.holds
+    assert found.worst in found.sentence()
+
+
+@pytest.mark.parametrize("case", SOUND)
+def test_a_sound_mechanism_is_not_accused_and_much_of_it_is_shown(case):
+    """What is sound holds (false alarm 1e-9), and most of its epsilon is shown."""
+    mechanism, inputs, claim = SOUND[case]
+    found = audit_mechanism(mechanism, inputs, claim, draws=60_000, confidence=SURE)
+    assert found.holds
+    assert found.lower > 0.5 * claim
+    assert found.upper is None or found.upper >= claim * (1 - 1e-9)
+
+
+def many_outcomes(_, n):
+    """One of 300 outputs, whatever the label is."""
+    return RNG.integers(0, 300, n)
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize(
+    ("mechanism", "claim"),
+    [
+        (drawn(ResponseChannel.at(2, 1.0)), ResponseChannel.at(2, 1.0).epsilon),
+        (drawn(SubsetChannel.at(5, 2, 0.5)), SubsetChannel.at(5, 2, 0.5).epsilon),
+        (many_outcomes, 0.02),
+        (lambda label, n: label + RNG.laplace(0, 1, n), 1.0),
+    ],
+    ids=["response", "subset", "many outcomes", "laplace"],
+)
+def test_sound_mechanisms_are_accused_no_more_often_than_stated(mechanism, claim):
+    """Of 1 000 audits at confidence 0.9, in four groups, fewer are wrong than a rate of 0.05 allows (chance 1e-9).
+
+    Claims are as large as epsilon is, so that there is no room for error; events are chosen among many.
+    """
+    accused = sum(not audit_mechanism(mechanism, [0, 1], claim, draws=2_400, confidence=0.9).holds for _ in range(250))
+    assert accused <= 37  # of 250 at 0.05 each, more have a probability of 1e-9
+
+
+@pytest.mark.parametrize(("truth", "draws"), [(1.2, 100_000), (1.05, 1_000_000)])
+@pytest.mark.parametrize("classes", [2, 10])
+def test_an_excess_is_detected(truth, draws, classes):
+    """A true 1.2 is told from a claim of 1 with 100 000 draws of each label, and 1.05 with a million."""
+    found = audit_mechanism(response(truth, classes), range(classes), 1.0, draws=draws, confidence=0.999_999)
+    assert not found.holds
+    assert found.lower <= truth * (1 + 1e-3)
+
+
+def test_an_output_of_one_label_alone_is_found_however_rare():
+    """An output that only one label can give, once in a thousand draws, is shown far beyond any ratio of others."""
+
+    def rare(label, n):
+        released = response(1.0, 2)(0, n)
+        return np.where(RNG.random(n) < 0.001 * label, 7, released)
+
+    found = audit_mechanism(rare, [0, 1], 1.0, draws=1_000_000, confidence=SURE)
+    assert not found.holds
+    assert "7" in found.worst or "rarely seen" in found.worst
+
+
+def test_a_mechanism_that_is_far_too_weak_is_noticed():
+    """Twice the noise that a claim needs is called wasteful, and the right noise is not."""
+    half = audit_mechanism(response(0.5, 3), range(3), 1.0, draws=100_000, confidence=SURE)
+    right = audit_mechanism(response(1.0, 3), range(3), 1.0, draws=100_000, confidence=SURE)
+    assert half.holds
+    assert half.wasteful
+    assert half.lower < 0.5 < half.upper
+    assert not right.wasteful
+    assert right.lower < 1.0 < right.upper
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_upper_bounds_are_as_sure_as_stated():
+    """Of 100 upper bounds at confidence 0.9, few are below the truth (at 0.05 each, 22 or more have chance 1e-9)."""
+    found = [audit_mechanism(response(1.0, 3), range(3), 2.0, draws=2_400, confidence=0.9) for _ in range(100)]
+    assert sum(audit.upper is not None for audit in found) == 100
+    assert sum(audit.upper < 1.0 for audit in found) <= 21
+    assert np.mean([audit.upper for audit in found]) < 1.6
+
+
+def gaussian_delta(epsilon, deviation):
+    """The delta of a Gaussian shift by 1 (Balle and Wang 2018, theorem 8)."""
+    from scipy.special import ndtr  # noqa: PLC0415
+
+    half, gap = 1 / (2 * deviation), epsilon * deviation
+    return float(ndtr(half - gap) - math.exp(epsilon) * ndtr(-half - gap))
+
+
+def test_claims_with_a_delta_are_judged_at_that_delta():
+    """Gaussian noise is sound at its own (epsilon, delta), and is not at half of the delta or at delta 0."""
+    delta, noise = gaussian_delta(1.0, 1.0), lambda shift, n: shift + RNG.standard_normal(n)
+    sound = audit_mechanism(noise, [0.0, 1.0], 1.0, delta=delta, draws=400_000, confidence=SURE)
+    assert sound.holds
+    assert sound.lower > 0.8
+    assert not audit_mechanism(noise, [0.0, 1.0], 1.0, delta=delta / 2, draws=400_000, confidence=SURE).holds
+    assert not audit_mechanism(noise, [0.0, 1.0], 1.0, draws=400_000, confidence=SURE).holds
+
+
+OUTPUTS = {
+    "texts": lambda code: ("no", "yes")[code],
+    "sets": lambda code: {code},
+    "booleans": bool,
+    "numbers and nothing": lambda code: None if code else 1.5,
+    "tuples": lambda code: (code, "a"),
+    "arrays": lambda code: np.array([code, 1]),
+    "not a number": lambda code: math.nan if code else 0.5,
+    "big numbers": lambda code: 10**30 + code,
+    "lists of different lengths": lambda code: [1] * (code + 1),
+    "dictionaries": lambda code: {"a": code},
+}
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize("kind", OUTPUTS)
+@pytest.mark.parametrize("many", [True, False])
+def test_outputs_may_be_anything(kind, many):
+    """Whatever outputs are, randomized response on them is not accused at its epsilon, and is at 0.6 of it."""
+    draw, form = response(1.0, 2), OUTPUTS[kind]
+
+    def several(label, n):
+        return [form(int(code)) for code in draw(label, n)]
+
+    def single(label):
+        return form(int(draw(label, 1)[0]))
+
+    mechanism = several if many else single
+    assert audit_mechanism(mechanism, [0, 1], 1.001, draws=6_000, confidence=SURE).holds
+    assert not audit_mechanism(mechanism, [0, 1], 0.6, draws=12_000, confidence=SURE).holds
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_sets_of_too_many_kinds_are_told_apart():
+    """Sets of which nearly none comes twice are judged by what they hold."""
+
+    def bits(label):
+        chances = np.where(np.arange(60) == label, 0.5, 1 / (math.exp(3) + 1))
+        return {*np.flatnonzero(RNG.random(60) < chances).tolist(), 100 + int(RNG.integers(0, 100_000))}
+
+    assert not audit_mechanism(bits, [3, 40], 1.5, draws=8_000, confidence=0.999).holds
+
+
+def test_outputs_are_counted_in_bounded_pieces():
+    """No call asks for more outputs than fit in memory, all that were asked for are counted, and progress is told."""
+    asked, told = [], []
+
+    def draw(_, n):
+        asked.append(n)
+        return np.zeros(n, dtype=np.int64)
+
+    found = audit_mechanism(
+        draw, [0, 1], 1.0, draws=1_000_000, progress=lambda name, done, total: told.append((name, done, total))
+    )
+    assert max(asked) <= 1 << 18
+    assert sum(asked) == found.draws >= 2_000_000
+    assert told[-1] == ("audit", 2_000_000, 2_000_000)
+    assert found.lower == 0
+    assert found.holds
+
+
+def test_early_stop_saves_draws():
+    """Where more than the claim is shown early, few draws are taken."""
+    assert audit_mechanism(lambda label, n: np.full(n, label), [0, 1], 1.0, draws=10_000_000).draws < 50_000
+
+
+def boom(label, n):
+    """A mechanism that fails and says its label."""
+    raise ValueError(f"secret {label} {n}")
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize(
+    ("mechanism", "inputs", "claim", "words"),
+    [
+        (boom, ["zq-1", "zq-2"], 1.0, "raised ValueError"),
+        (lambda label, n: [label] * (n - 1), [0, 1], 1.0, "outputs, found"),
+        (lambda label, n: label, [0, 1], 1.0, "found one int"),  # noqa: ARG005
+        (lambda label, n: "text", [0, 1], 1.0, "found one str"),  # noqa: ARG005
+        (response(1.0, 2), [0], 1.0, "at least two different inputs, found 1"),
+        (response(1.0, 2), [], 1.0, "at least two different inputs, found 0"),
+        (response(1.0, 2), ["a", "a"], 1.0, "at least two different inputs"),
+        (7, [0, 1], 1.0, "can be called"),
+        (response(1.0, 2), [0, 1], 0.0, "above 0"),
+        (response(1.0, 2), [0, 1], -1.0, "above 0"),
+        (response(1.0, 2), [0, 1], math.nan, "found nan"),
+        (response(1.0, 2), [0, 1], math.inf, "above 0"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(mechanism, inputs, claim, words):
+    """What cannot be audited gets a clear error, which shows no label."""
+    with pytest.raises(InputError, match=words) as refused:
+        audit_mechanism(mechanism, inputs, claim, draws=1_000)
+    assert "zq" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize("wrong", [{"delta": 1.0}, {"delta": -0.1}, {"confidence": 1.0}, {"confidence": 0.2}])
+def test_a_wrong_delta_or_confidence_is_refused(wrong):
+    """A delta or a confidence that none can be is refused."""
+    with pytest.raises(EpsilonError):
+        audit_mechanism(response(1.0, 2), [0, 1], 1.0, draws=1_000, **wrong)
+
+
+def test_too_few_draws_are_refused():
+    """Fewer than a hundred draws show nothing."""
+    with pytest.raises(InputError, match="draws"):
+        audit_mechanism(response(1.0, 2), [0, 1], 1.0, draws=10)

@@ -1,0 +1,157 @@
+"""Audits of whole pipelines with one run: leaks are shown, sound ones are not accused."""
+
+import math
+
+import numpy as np
+import pytest
+
+from labeldp import Classes, Curator, RandomizedResponse
+from labeldp.audit import audit_pipeline
+from labeldp.errors import EpsilonError, InputError
+
+RNG = np.random.default_rng()
+SPACE = Classes(["no", "maybe", "yes"])
+CANARIES = np.arange(0, 4_000, 2)
+LABELS = ["yes"] * 4_000
+SURE = 1 - 1e-9
+
+
+def randomized(epsilon):
+    """A pipeline that releases labels by a curator, and a guess that takes them for the truth."""
+
+    def pipeline(labels):
+        return Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, epsilon=epsilon)).codes
+
+    return pipeline
+
+
+def by_released(codes):
+    """The first two classes as they were released; nothing is guessed from the third."""
+    return np.array([1.0, -1.0, 0.0])[codes[CANARIES]]
+
+
+def test_a_sound_pipeline_is_not_accused_and_much_of_it_is_shown():
+    """Randomized response at its own epsilon holds (false alarm 1e-9), and most of it is shown in one run."""
+    found = audit_pipeline(randomized(1.0), LABELS, SPACE, CANARIES, by_released, 1.0, confidence=SURE)
+    assert found.holds
+    assert found.lower > 0.5
+    assert (found.method, found.draws, found.upper) == ("one run", 2_000, None)
+
+
+def test_a_pipeline_that_claims_half_is_caught():
+    """A claim of half of the epsilon is refuted."""
+    assert not audit_pipeline(randomized(2.0), LABELS, SPACE, CANARIES, by_released, 1.0, confidence=SURE).holds
+
+
+def test_training_twice_on_fresh_noise_is_caught():
+    """A model of 30 epochs with labels drawn again for each is no release at that epsilon: the mean gives them away."""
+
+    def epochs(labels):
+        return np.mean([np.eye(3)[randomized(1.0)(labels)] for _ in range(30)], axis=0)
+
+    found = audit_pipeline(
+        epochs, LABELS, SPACE, CANARIES, lambda means: means[CANARIES, 0] - means[CANARIES, 1], 1.0, confidence=SURE
+    )
+    assert not found.holds
+    assert found.lower > 3
+
+
+def test_rows_that_stay_raw_are_found_by_the_surest_guesses():
+    """One raw row in fifty is found where guesses are surest, and not among all of them."""
+    raw = CANARIES[::25]
+
+    def leaking(labels):
+        scores = np.random.default_rng().normal(size=len(labels)) * 1e-3
+        scores[raw] = [1.0 if labels[row] == "no" else -1.0 for row in raw]
+        return scores
+
+    found = audit_pipeline(leaking, LABELS, SPACE, CANARIES, lambda s: s[CANARIES], 1.0, confidence=SURE)
+    everything = audit_pipeline(
+        leaking, LABELS, SPACE, CANARIES, lambda s: s[CANARIES], 1.0, confidence=SURE, shares=[1.0]
+    )
+    assert not audit_pipeline(
+        leaking, LABELS, SPACE, CANARIES, lambda s: s[CANARIES], 1.0, confidence=SURE, shares=[0.04]
+    ).holds
+    assert found.lower > everything.lower
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_sound_pipelines_are_accused_no_more_often_than_stated():
+    """Of 1 000 audits at confidence 0.9 with three looks, fewer are wrong than a rate of 0.1 allows (chance 1e-9).
+
+    The claim is the pipeline's own, guesses are the best there are, and a look may choose among them by their scores.
+    """
+    keep, rows, labels = math.e / (1 + math.e), np.arange(120), ["no"] * 120
+    space = Classes(["no", "yes"])
+
+    def pipeline(planted):
+        truth = np.array([label == "no" for label in planted])
+        return np.where(RNG.random(120) < keep, truth, ~truth)
+
+    def guess(output):
+        return np.where(output, 1.0, -1.0) * RNG.random(120)
+
+    accused = sum(
+        not audit_pipeline(pipeline, labels, space, rows, guess, 1.0, confidence=0.9).holds for _ in range(1_000)
+    )
+    assert accused <= 160  # of 1 000 at 0.1 each, more have a probability of 1e-9
+
+
+def test_labels_of_the_canaries_are_one_of_two():
+    """Canaries are given their pair's labels by coins, about half each (false alarm 1e-9), and no other row changes."""
+    seen = []
+    pairs = [("maybe", "yes")] * len(CANARIES)
+    nothing = np.zeros(len(CANARIES))
+    audit_pipeline(seen.append, LABELS, SPACE, CANARIES, lambda _: nothing, 1.0, pairs=pairs)
+    planted = np.array(seen[0])
+    assert set(planted[CANARIES]) == {"maybe", "yes"}
+    assert abs((planted[CANARIES] == "maybe").mean() - 0.5) < 0.07
+    assert (np.delete(planted, CANARIES) == "yes").all()
+    assert LABELS == ["yes"] * 4_000
+
+
+def test_nothing_is_shown_where_nothing_is_guessed():
+    """Scores of zero are no guesses, and show nothing."""
+    found = audit_pipeline(lambda labels: labels, LABELS, SPACE, CANARIES, lambda _: np.zeros(2_000), 1.0)
+    assert found.lower == 0.0
+    assert found.holds
+
+
+def boom(_):
+    """Fails and says a label."""
+    raise KeyError("zq-secret")
+
+
+@pytest.mark.usefixtures("as_users_call")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"delta": 1e-6}, "pure claim"),
+        ({"claim": 0.0}, "above 0"),
+        ({"claim": math.nan}, "found nan"),
+        ({"confidence": 1.0}, "below 1"),
+        ({"canaries": [0, 0]}, "each once"),
+        ({"canaries": [4_000]}, "among 4000 rows"),
+        ({"canaries": [-1]}, "among 4000 rows"),
+        ({"canaries": []}, "row numbers"),
+        ({"canaries": [0.5]}, "row numbers"),
+        ({"pairs": [("no", "yes")]}, "two labels for each of 2000"),
+        ({"pairs": [("no", "no")] * 2_000}, "two different labels"),
+        ({"pairs": [("no", "zq-secret")] * 2_000}, "declared classes"),
+        ({"shares": []}, "shares of canaries"),
+        ({"shares": [0.0]}, "shares of canaries"),
+        ({"guess": lambda _: np.zeros(3)}, "2000 scores"),
+        ({"guess": lambda _: np.full(2_000, np.nan)}, "2000 scores"),
+        ({"guess": boom}, "raised KeyError"),
+        ({"pipeline": boom}, "raised KeyError"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(change, words):
+    """What cannot be audited gets a clear error, which shows no label."""
+    usual = {
+        "pipeline": lambda labels: labels, "labels": LABELS, "space": SPACE, "canaries": CANARIES,
+        "guess": lambda _: np.zeros(2_000), "claim": 1.0,
+    }  # fmt: skip
+    with pytest.raises((InputError, EpsilonError), match=words) as refused:
+        audit_pipeline(**(usual | change))
+    assert "zq" not in str(refused.value)
