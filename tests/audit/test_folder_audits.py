@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from labeldp import (
@@ -132,8 +131,7 @@ def test_an_answer_is_verified_and_no_more(tmp_path):
 
 def test_an_empty_release_holds(tmp_path):
     """No rows, no frequencies."""
-    release = Curator([], SPACE).randomize(RandomizedResponse(SPACE, 1.0))
-    assert audit_folder(saved(release, tmp_path / "none")).holds
+    assert audit_folder(saved(released("classes")[:0], tmp_path / "none")).holds
 
 
 def test_only_releases_of_the_same_rows_are_compared(tmp_path):
@@ -152,10 +150,10 @@ def test_only_releases_of_the_same_rows_are_compared(tmp_path):
             audit_folder(one, [other])
 
 
-def test_a_law_that_claims_less_than_its_integers_fails(tmp_path, monkeypatch):
-    """Where verification believes a law that understates its odds, the audit does not."""
+def test_one_audit_that_fails_is_enough(tmp_path):
+    """A folder whose checks hold fails where one law gives away more than it was charged with."""
     folder = saved(released("classes"), tmp_path / "one")
     found = audit_folder(folder)
     law = found.audits[0]
+    assert found.holds
     assert dataclasses.replace(found, audits=(dataclasses.replace(law, claim=0.9),)).holds is False
-    assert pq.read_table(folder / "data.parquet").num_rows == ROWS
