@@ -70,6 +70,8 @@ class AttackReport:
         rows: One for each knowledge and each source that it could be measured against.
         limits: What is proven that no attack gains more than, in words, and the number.
         epsilon: The epsilon of the labels, with static features; None if they were declared public.
+        with_any_label: What nobody gains more than with these chances from features (or these shares of the classes)
+            and *any* released label of that epsilon, if they are right; None where that is not known.
         squared: Whether losses are squared distances over the squared range.
 
     Guarantee:
@@ -81,6 +83,7 @@ class AttackReport:
     rows: tuple[AttackRow, ...]
     limits: tuple[tuple[str, float], ...]
     epsilon: float | None
+    with_any_label: float | None = None
     squared: bool = False
 
     def utility(self, knows: str, source: Source | None = None) -> Utility:
@@ -153,12 +156,10 @@ def attack_release(
     rows = [row for attacker, released in cases for row in _measured(attacker, released, truth, level)]
     pure = release.guarantee.epsilon if not release.is_public and not release.guarantee.delta else None
     proven = [(what, _checks.number(value, "a limit")) for what, value in limits]
-    if pure is not None and isinstance(loss, str) and loss == "wrong":
-        proven.append(
-            ("static features, any released label of this epsilon, by the model", most_with(cases[-1][0], pure))
-        )
+    counts_errors = isinstance(loss, str) and loss == "wrong"
+    most = most_with(cases[-1][0], pure) if pure is not None and counts_errors else None
     epsilon = None if release.is_public else release.guarantee.epsilon
-    return AttackReport(tuple(rows), tuple(proven), epsilon, isinstance(loss, str) and loss == "squared")
+    return AttackReport(tuple(rows), tuple(proven), epsilon, most, isinstance(loss, str) and loss == "squared")
 
 
 def attack_folder(

@@ -1,5 +1,6 @@
 """What is said: words, tables and figures from results. It computes nothing."""
 
+from labeldp.report._attacks import attack_text, save_attack_figure
 from labeldp.report._audits import audit_text, folder_audit_text
 from labeldp.report._figures import save_account_figure, save_lines
 from labeldp.report._plan_figures import save_forecast_figure, save_plan_figure
@@ -17,6 +18,7 @@ from labeldp.report._text import (
 
 __all__ = [
     "account_text",
+    "attack_text",
     "audit_text",
     "folder_audit_text",
     "forecast_text",
@@ -26,6 +28,7 @@ __all__ = [
     "profile_text",
     "release_text",
     "save_account_figure",
+    "save_attack_figure",
     "save_forecast_figure",
     "save_lines",
     "save_plan_figure",

@@ -1,0 +1,97 @@
+"""What attacks on labels gain, in words and as a figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.text import Text
+
+from labeldp._checks import printable
+from labeldp.audit import AttackReport, AttackRow, Utility
+from labeldp.privacy import shown_above
+from labeldp.report._figures import drawn, saved
+from labeldp.report._parts import Parts, row, said, table
+
+_ALONE = "features"
+_BOTH = "features and the released label"
+_BLIND = "nothing of the row"
+_MARKERS, _STYLES = "osD^", ("--", ":", "-.")
+
+
+def attack_text(report: AttackReport) -> Parts:
+    """Who knows what and gains how much, what is proven, and what the epsilon says of it."""
+    gain = "1 - squared error" if report.squared else "right, or 1 - loss"
+    shown = table("what an attack on the labels gains", ["the attacker knows", gain, "interval", "measured against"])
+    for each in report.rows:
+        row(shown, each.knows, _share(each.utility.value), _interval(each.utility), each.utility.source)
+    parts: Parts = [shown, Text()]
+    if report.limits:
+        proven = table("no attack gains more", ["where", "at most"])
+        for what, value in report.limits:
+            row(proven, what, _share(value))
+        parts += [proven, Text()]
+    return parts + [said(line) for line in _lines(report)]
+
+
+def save_attack_figure(report: AttackReport, path: Path) -> Path:
+    """The gains as points with their intervals, and the limits as lines, as a PNG, SVG or PDF by the file's ending."""
+    figure, axes = drawn(path)
+    best = _best(report)
+    for place, each in enumerate(best):
+        found, name = each.utility, f"{each.knows} ({each.utility.source})"
+        beside = [[max(0.0, found.value - found.low)], [max(0.0, found.high - found.value)]]
+        axes.errorbar([found.value], [-place], xerr=beside, fmt=_MARKERS[place % len(_MARKERS)], capsize=3, label=name)
+    for place, (what, value) in enumerate(report.limits):
+        style = _STYLES[place % len(_STYLES)]
+        axes.axvline(value, color="0.4", linestyle=style, label="at most: " + printable(what).replace("$", r"\$"))
+    axes.set(xlim=(0, 1.02), xlabel="what an attack gains", title="What a release gives away of labels")
+    axes.get_yaxis().set_visible(False)
+    axes.set_ylim(-len(best) - 0.6 * (len(best) + len(report.limits)), 0.5)  # the legend is below the points
+    return saved(figure, axes, path, at_points=False)
+
+
+def _best(report: AttackReport) -> list[AttackRow]:
+    """The first row of each knowledge: against the best source that there is."""
+    found: dict[str, AttackRow] = {}
+    for each in report.rows:
+        found.setdefault(each.knows, each)
+    return list(found.values())
+
+
+def _lines(report: AttackReport) -> list[str]:
+    """What the numbers mean."""
+    best = {each.knows: each.utility for each in _best(report)}
+    lines = []
+    if _BOTH in best:
+        more = best[_BOTH].value - best[_ALONE].value
+        lines.append(
+            f"Features alone gain {best[_ALONE].value - best[_BLIND].value:+.1%} over the trivial answer; the released "
+            f"label adds {more:+.1%} to features."
+        )
+    if report.epsilon is not None:
+        lines.append(
+            f"The epsilon of {shown_above(report.epsilon, 7)} bounds what the released label adds to what is known of "
+            "a row without it. It does not bound what features tell (Busa-Fekete et al. 2023, theorem 5.1): a "
+            "guarantee with conditional features does."
+        )
+    if report.with_any_label is not None:
+        lines.append(
+            f"If the model's chances are right, nobody who knows them gains more than {_share(report.with_any_label)} "
+            "with any released label of this epsilon."
+        )
+    if any(each.utility.source == "released labels" for each in report.rows):
+        lines.append(
+            "Against released labels the gain is unbiased for a model that was not fitted on the labels of these rows; "
+            "for one that was it is too large."
+        )
+    level = report.rows[0].utility.confidence
+    lines.append(f"Each interval holds the expected gain with confidence {level:g}, for rows drawn independently.")
+    return lines
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _interval(found: Utility) -> str:
+    return f"{found.low:.1%} to {found.high:.1%}"

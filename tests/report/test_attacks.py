@@ -1,0 +1,54 @@
+"""What is said of attacks."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from labeldp import Classes, Curator, RandomizedResponse, Release
+from labeldp.audit import attack_release
+from labeldp.report import attack_text, save_attack_figure
+
+SPACE = Classes(["no", "yes"])
+
+
+@pytest.fixture(scope="module")
+def report():
+    """Features that give every label away at a tiny epsilon."""
+    codes = np.arange(400) % 2
+    labels = np.array(["no", "yes"])[codes]
+    release = Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 0.01))
+    told = np.where(np.arange(2) == codes[:, None], 0.9, 0.1)
+    limits = [("features unknown [bold]\x1b[31m", 0.5025)]
+    return attack_release(release, told, [0.5, 0.5], truth=Release.public(labels, SPACE), limits=limits)
+
+
+def printed(parts):
+    """What a terminal would show."""
+    console = Console(file=io.StringIO(), width=160)
+    for part in parts:
+        console.print(part)
+    return console.file.getvalue()
+
+
+def test_the_text_holds_every_number_and_what_epsilon_does_not_bound(report):
+    """Each knowledge and source has its line, limits stand beside, and nothing in them is markup or a command."""
+    text = printed(attack_text(report))
+    for row in report.rows:
+        assert row.knows in text
+        assert f"{row.utility.value:.1%}" in text
+    assert "100.0%" in text
+    assert "50.2%" in text or "50.3%" in text
+    assert "[bold]\\x1b[31m" in text
+    assert "does not bound what features tell" in text
+    assert "nobody who knows them gains more than 90.0%" in text
+    assert "unbiased for a model that was not fitted" in text
+    public = printed(attack_text(attack_release(Release.public(["no", "yes"], SPACE), prior=[0.5, 0.5])))
+    assert "epsilon" not in public
+
+
+def test_the_figure_is_written(report, tmp_path):
+    """Points, intervals and limits are drawn, and their names are in it."""
+    path = save_attack_figure(report, tmp_path / "attack.svg")
+    assert "svg" in path.read_text(encoding="utf-8")[:200]
