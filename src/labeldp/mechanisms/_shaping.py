@@ -245,7 +245,7 @@ def _plain_numbers(values: pa.ChunkedArray) -> np.ndarray:
     """Numbers, dates and times as NumPy has them; whole ones with 0 where they are missing."""
     kind = values.type
     if pa.types.is_decimal(kind):
-        values = values.cast(pa.float64(), safe=False)
+        values = values.cast(pa.string()).cast(pa.float64())  # to the nearest double, as a text is read
     elif pa.types.is_date(kind):
         values = values.cast(pa.date32(), safe=False).cast(pa.int32())
     elif pa.types.is_timestamp(kind):
