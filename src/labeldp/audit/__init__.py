@@ -15,6 +15,7 @@ from labeldp.audit._inference import Inference, Model, infer_labels, label_poste
 from labeldp.audit._instance_loss import InstanceLoss
 from labeldp.audit._one_run import audit_pipeline
 from labeldp.audit._profile import LossCurve, LossProfile, loss_profile
+from labeldp.audit._repeats import infer_from_repeats, repeated_limit, repeated_success
 from labeldp.audit._sampled import audit_mechanism
 from labeldp.audit._utility import AttackReport, AttackRow, Utility, attack_folder, attack_release, attack_utility
 
@@ -44,8 +45,11 @@ __all__ = [
     "divergence_of_log_odds",
     "estimate_divergence",
     "held_out_log_odds",
+    "infer_from_repeats",
     "infer_labels",
     "label_posterior",
     "loss_profile",
     "own_share",
+    "repeated_limit",
+    "repeated_success",
 ]
