@@ -12,10 +12,11 @@ import pytest
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 
 
-def run_twice(script: str, folder: Path, *words: str) -> str:
+def run_twice(script: str, folder: Path, *words: str, draws: int | None = 1) -> str:
     """Run an experiment on digits twice with the same command, and give back what the first run printed."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LABELDP"))}
-    command = [sys.executable, "-W", "error", str(EXPERIMENTS / script), "--draws", "1", "--results", str(folder)]
+    repeated = [] if draws is None else ["--draws", str(draws)]
+    command = [sys.executable, "-W", "error", str(EXPERIMENTS / script), *repeated, "--results", str(folder)]
     runs = [
         subprocess.run(
             [*command, *words],
@@ -222,4 +223,20 @@ def test_convex_learning_of_digits(tmp_path):
         float(rows[way]["accuracy"]) > 0.5 for way in rows if way[2] in ("auto ball, 5 passes", "optimum", "bound, 5")
     )
     ends = {"convex.csv", "convex.md", "convex.png", "convex_risk.csv", "convex_variance.csv"}
+    assert {path.name for path in tmp_path.iterdir()} == ends
+
+
+@pytest.mark.slow
+def test_a_loss_profile_of_digits(tmp_path):
+    """Each lambda gets one row with bounds in order, none is computed twice, and a table that is missing is skipped."""
+    assert "susy is left out" in run_twice("loss_profile.py", tmp_path, "--data", "digits", "susy", draws=None)
+    rows = rows_of(tmp_path / "loss_profile.csv")
+    assert [row["lambda"] for row in rows] == ["0.001", "0.01", "0.1"]
+    for row in rows:
+        lam = float(row["lambda"])
+        assert abs(float(row["epsilon"]) - np.log((2 - lam) / lam)) < 1e-4
+        assert 0.4 < float(row["beyond_lower"]) <= float(row["beyond"]) <= float(row["beyond_upper"]) <= 1
+    curves = rows_of(tmp_path / "loss_profile_curves.csv")
+    assert all(float(row["lower"]) <= float(row["estimate"]) <= float(row["upper"]) for row in curves)
+    ends = {"loss_profile.csv", "loss_profile.md", "loss_profile.png", "loss_profile_curves.csv"}
     assert {path.name for path in tmp_path.iterdir()} == ends
