@@ -132,6 +132,10 @@ def test_a_claim_that_none_can_be_ends_with_two(audit, claim):
         ["out", "--claim", "1"],
         ["out", "--classes", "a,b"],
         ["--draws", "many"],
+        ["out", "--truth", "t.csv", "--label", "y"],
+        ["out", "--label", "y"],
+        ["--callable", "zq_mechanisms:response", "--claim", "1", "--classes", "zq-a,zq-b", "--model", "m.skops"],
+        ["--callable", "zq_mechanisms:response", "--claim", "1", "--classes", "zq-a,zq-b", "--profile"],
     ],
 )
 def test_bad_usage_ends_with_two(run, here, arguments):
@@ -150,6 +154,17 @@ def test_a_release_is_audited(run, release, table, tmp_path):
     assert ran.out.count("ok  ") == 10
     assert "the law, from its integers: The claim of epsilon 1 holds: it is 1." in ran.out
     assert "features that tell the label give it away at any epsilon" in ran.out
+
+
+def test_a_release_is_attacked(run, release, table, tmp_path):
+    """With a model of the columns and public true labels, it is shown what attacks gain, and what is proven."""
+    assert release(table, tmp_path / "out").code == 0
+    assert run("learn", tmp_path / "out", "--output", tmp_path / "m.skops").code == 0
+    known = ("--truth", table, "--label", "y", "--labels-are-public")
+    ran = run("audit", tmp_path / "out", "--model", tmp_path / "m.skops", *known)
+    assert (ran.code, ran.err) == (0, "")
+    assert "what an attack on the labels gains" in ran.out
+    assert "any class equally often" in ran.out
 
 
 def test_a_release_that_does_not_verify_fails(run, release, table, tmp_path):

@@ -9,6 +9,7 @@ import typer
 
 from labeldp.cli._declaring import class_texts, range_of
 from labeldp.cli._named import named_object
+from labeldp.cli._profile import show_profile
 from labeldp.cli._terminal import complain, progress, show
 from labeldp.errors import InputError, LabelDPError
 
@@ -24,6 +25,20 @@ def audit(
     against: Annotated[
         list[Path] | None, typer.Option(help="Another release of the same rows: its noise must be its own.")
     ] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Attack the labels of DIR with a model of 'labeldp learn'.")
+    ] = None,
+    truth: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Public true labels of the rows of DIR, to judge attacks by.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The label column of --truth.")] = None,
+    labels_are_public: Annotated[
+        bool, typer.Option("--labels-are-public", help="You declare that the labels of --truth may be seen.")
+    ] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="For which share of rows columns and released label give away how much.")
+    ] = False,
+    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the profile: PNG, SVG or PDF.")] = None,
     callable: Annotated[  # noqa: A002 (what is typed)
         str | None,
         typer.Option(
@@ -46,16 +61,28 @@ def audit(
     ] = None,
 ) -> None:
     """Look for more than was claimed; exit code 0 if none was found, 1 if it was, 2 if nothing could be audited."""
+    shown = (model, truth, label, figure)
     try:
         if (directory is None) == (callable is None):
             raise InputError("expected either the folder of a release or --callable MODULE:NAME, found both or neither")
         if callable is None and directory is not None:
             if claim is not None or classes is not None or interval is not None:
                 raise InputError(
-                    "expected no --claim and no labels for a release, which states its own; leave them out"
+                    "expected no --claim and no labels for a release, which states its own, found some"
+                )
+            if (truth is None) != (label is None) or (truth is not None) != labels_are_public:
+                raise InputError(
+                    "expected --truth TABLE with --label and --labels-are-public, or none of them, found some; true "
+                    "labels that are not public must not be read here"
                 )
             holds = _of_folder(directory, against or [], _SURE if confidence is None else confidence)
+            if holds and (model is not None or truth is not None):
+                _attacked(directory, model, truth, label)
+            if holds and (profile or figure is not None):
+                show_profile(directory, figure)
         else:
+            if any(given is not None for given in shown) or profile or against or labels_are_public:
+                raise InputError("expected no options of a release for a function, found some; leave them out")
             sure = _CONFIDENCE if confidence is None else confidence
             holds = _of_callable(str(callable), claim, delta, _labels(classes, interval), draws, sure)
     except LabelDPError as problem:
@@ -74,6 +101,29 @@ def _of_folder(directory: Path, against: list[Path], confidence: float) -> bool:
         found = audit_folder(directory, against, confidence=confidence, progress=report)
     show(*folder_audit_text(found))
     return found.holds
+
+
+def _attacked(directory: Path, model: Path | None, truth: Path | None, label: str | None) -> None:
+    """Show what a model of the columns, and true labels that are public, say of an attack on the labels."""
+    from labeldp.audit import attack_release  # noqa: PLC0415 (commands load what they need)
+    from labeldp.bounds import pure_attack_limit  # noqa: PLC0415
+    from labeldp.privacy import Classes  # noqa: PLC0415
+    from labeldp.release import Release, public_columns, public_table  # noqa: PLC0415
+    from labeldp.report import attack_text  # noqa: PLC0415
+
+    release, loaded = Release.load(directory), None
+    if model is not None:
+        from labeldp.learning.tables import open_model  # noqa: PLC0415
+
+        loaded = open_model(model)
+    known = None if truth is None else public_table(truth, str(label), release.space, {})[1]
+    limits = []
+    if isinstance(release.space, Classes) and not release.guarantee.delta:
+        k = release.space.size
+        value = pure_attack_limit(release.guarantee.epsilon, k, 1 / k).value
+        limits = [("labels that are any class equally often, and features that tell nothing of them", value)]
+    features = None if loaded is None else public_columns(directory)
+    show(*attack_text(attack_release(release, loaded, features=features, truth=known, limits=limits)))
 
 
 def _of_callable(
