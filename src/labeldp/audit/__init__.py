@@ -1,6 +1,7 @@
 """What is shown: how much a mechanism, a release or a trained pipeline really gives away."""
 
 from labeldp.audit._audit import Audit
+from labeldp.audit._canaries import Canaries, Memorisation, canary_memorisation, plant_canaries
 from labeldp.audit._chances import Bracket
 from labeldp.audit._discriminator import (
     Discriminator,
@@ -24,6 +25,7 @@ __all__ = [
     "AttackRow",
     "Audit",
     "Bracket",
+    "Canaries",
     "Discriminator",
     "DivergenceEstimate",
     "FolderAudit",
@@ -31,6 +33,7 @@ __all__ = [
     "InstanceLoss",
     "LossCurve",
     "LossProfile",
+    "Memorisation",
     "Model",
     "Utility",
     "attack_folder",
@@ -42,6 +45,7 @@ __all__ = [
     "audit_matrix",
     "audit_mechanism",
     "audit_pipeline",
+    "canary_memorisation",
     "divergence_of_log_odds",
     "estimate_divergence",
     "held_out_log_odds",
@@ -50,6 +54,7 @@ __all__ = [
     "label_posterior",
     "loss_profile",
     "own_share",
+    "plant_canaries",
     "repeated_limit",
     "repeated_success",
 ]
