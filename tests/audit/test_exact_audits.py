@@ -36,7 +36,7 @@ CHANNELS = {
     "bits": lambda bits: BitChannel.symmetric(5, 1.0, bits),
     "clusters": lambda bits: ClusterChannel.at(SHARES, 1.0, np.array([0, 1, 1], dtype=np.int32), bits),
     "groups": lambda bits: GroupedChannel(
-        3, (ResponseChannel.at(3, 1.0, bits), ResponseChannel.at(3, 0.3, bits)), (1, 3), np.array([0, 1]), bits=bits
+        3, (ResponseChannel.at(3, 0.6, bits), ResponseChannel.at(3, 0.3, bits)), (1, 3), np.array([0, 1]), bits=bits
     ),
 }
 NUMBERS = {
@@ -100,7 +100,7 @@ def test_the_drawing_of_long_words_is_bounded(case):
     """With words of 64 bits each drawing keeps its epsilon (false alarm 1e-6), and much of it is shown."""
     found = audit_drawing(CHANNELS[case](64))
     assert found.holds
-    assert found.lower > 0.8
+    assert found.lower > (0.8 if case != "groups" else 0.5)
 
 
 class OneWordMore(ResponseChannel):
