@@ -13,6 +13,7 @@ import typer
 from labeldp.cli._account import account
 from labeldp.cli._audit import audit
 from labeldp.cli._evaluate import evaluate
+from labeldp.cli._generator import generator
 from labeldp.cli._learn import learn
 from labeldp.cli._ledger import ledger
 from labeldp.cli._plan import plan
@@ -43,7 +44,7 @@ def _about(
         typer.echo(f"labeldp {metadata.version('labeldp')}")
 
 
-for _command in (release, stages, verify, audit, learn, evaluate, plan, account, ledger):
+for _command in (release, stages, verify, audit, generator, learn, evaluate, plan, account, ledger):
     app.command()(_command)
 
 

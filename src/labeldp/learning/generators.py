@@ -355,6 +355,8 @@ class _Given:
         numbers, codes = columns.read(rows)
         if release.certificate is None:
             whence, classes = Source(kind, source), np.asarray(release.codes)
+        elif release.certificate.features is not None:
+            raise InputError("expected features of the rows' own, found a release whose features were redrawn")
         else:
             whence = Source("paid split", source, release.certificate.to_json())
             classes = _drawn_classes(release, columns.inputs(numbers, codes))

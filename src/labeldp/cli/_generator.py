@@ -1,0 +1,97 @@
+"""``labeldp generator``: what draws features of a class, from rows whose labels may be seen or were paid for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from labeldp.cli._declaring import DROP, KEEP, class_texts, declared_columns
+from labeldp.cli._terminal import names, show
+from labeldp.errors import InputError
+
+if TYPE_CHECKING:
+    from labeldp.learning.generators import FittedGenerator
+
+_COPULA = "copula"
+
+
+def generator(
+    source: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="CSV, Parquet, a folder of either; or the folder of a release.")
+    ],
+    output: Annotated[Path, typer.Option(help="A file that does not exist yet, such as people.generator.")],
+    text: Annotated[str, typer.Option("--source", help="Which data this is, in words: the certificate prints it.")],
+    label: Annotated[str | None, typer.Option(help="The label column of TABLE; of a release it is known.")] = None,
+    classes: Annotated[str | None, typer.Option(help="Declared classes: a,b,c or @FILE with one on each line.")] = None,
+    keep: KEEP = None,
+    drop: DROP = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            help="copula: marginals and correlations; mixture: of Gaussians; cells: frequencies of all rows of a few "
+            "categories, whose probabilities are known."
+        ),
+    ] = _COPULA,
+    smoothing: Annotated[
+        float | None, typer.Option(help="The share of rows drawn evenly over all; default 0, of cells 0.01.")
+    ] = None,
+    labels_are_public: Annotated[
+        bool, typer.Option("--labels-are-public", help="You declare that the labels of this table may be seen.")
+    ] = False,
+    auxiliary: Annotated[
+        bool,
+        typer.Option("--auxiliary", help="The rows are your own, not public, and none of those that you will release."),
+    ] = False,
+) -> None:
+    """Fit what draws the features of synthetic rows, for 'labeldp release --mechanism double --generator FILE'.
+
+    It must not know the rows that you will release: their labels would leave through the features that it draws. Fit
+    it on a public table, on rows of your own that are not released, or on the release of other rows, whose guarantee
+    then covers it.
+    """
+    from labeldp.learning._table_generators import from_release  # noqa: PLC0415 (commands load what they need)
+    from labeldp.learning.tables import check_model_path  # noqa: PLC0415
+    from labeldp.report import generator_text  # noqa: PLC0415
+
+    check_model_path(output)
+    settings = {} if smoothing is None else {"smoothing": smoothing}
+    if (source / "certificate.json").is_file():
+        if labels_are_public or auxiliary or label is not None or classes is not None:
+            raise InputError(
+                f"expected neither labels, classes nor --labels-are-public with the release in {source}, found some; "
+                "its certificate says what they are"
+            )
+        columns = (None, None) if keep is None and drop is None else (names(keep), names(drop))
+        fitted = from_release(source, columns, model, text, **settings)
+    elif labels_are_public:
+        fitted = _from_table(source, label, classes, (keep, drop), model, text, auxiliary=auxiliary, **settings)
+    else:
+        raise InputError(
+            f"expected --labels-are-public to say that the labels of {source} may be seen, or the folder of a release, "
+            "found neither; private labels must not be read here: release them first"
+        )
+    show(*generator_text(fitted, str(fitted.save(output))))
+
+
+def _from_table(
+    source: Path,
+    label: str | None,
+    classes: str | None,
+    columns: tuple[list[str] | None, list[str] | None],
+    model: str,
+    text: str,
+    *,
+    auxiliary: bool,
+    **settings: Any,
+) -> FittedGenerator:
+    from labeldp.learning._table_generators import from_public_table  # noqa: PLC0415 (commands load what they need)
+    from labeldp.release import declared_classes, open_table  # noqa: PLC0415
+
+    if label is None or classes is None:
+        raise InputError("expected --label and --classes with a table, found none; declare the classes of its label")
+    opened = open_table(source, label)
+    space = declared_classes(opened, class_texts(classes))
+    kind = "auxiliary" if auxiliary else "public"
+    return from_public_table(source, label, space, declared_columns(opened, *columns), model, text, kind, **settings)

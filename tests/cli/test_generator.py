@@ -1,0 +1,100 @@
+"""``labeldp generator``: generators from public tables, and from releases of other rows."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pytest
+
+from labeldp.learning.generators import load
+from labeldp.release import RowRelease
+
+CLASSES = ("--label", "ill", "--classes", "no,yes")
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table in CSV, some of whose ages are missing."""
+    rng = np.random.default_rng(0)
+    ill = rng.random(600) < 0.4
+    ages = pa.array(np.round(rng.normal(40 + 20 * ill, 6), 1), mask=rng.random(600) < 0.1)
+    columns = {"age": ages, "town": rng.choice(["Ulm", "Bonn"], 600), "ill": np.where(ill, "yes", "no")}
+    pacsv.write_csv(pa.table(columns), tmp_path / "people.csv")
+    return tmp_path / "people.csv"
+
+
+def test_a_public_table_gives_a_generator_that_a_release_takes(run, table, tmp_path):
+    """What is declared is printed and kept, and 'labeldp release --mechanism double' draws from the file."""
+    path = tmp_path / "people.generator"
+    ran = run(
+        "generator", table, *CLASSES, "--keep", "all", "--labels-are-public", "--source", "a town", "--output", path
+    )
+    assert (ran.code, ran.err) == (0, "")
+    assert "public data: a town" in ran.out
+    assert "nothing is promised of them" in ran.out
+    fitted = load(path)
+    assert fitted.source.describe() == {"kind": "public", "text": "a town"}
+    assert fitted.form.names == ["age", "town"]
+    assert fitted.form.columns[0].missing
+    other = tmp_path / "others.csv"
+    rows = np.random.default_rng(1).integers(0, 2, 200)
+    columns = {"age": np.round(30.03 + rows, 2), "town": ["Ulm"] * 200, "ill": np.array(["no", "yes"])[rows]}
+    pacsv.write_csv(pa.table(columns), other)
+    out = tmp_path / "shared"
+    double = ("--mechanism", "double", "--generator", path, "--epsilon", 1, "--keep", "age,town", "--output", out)
+    ran = run("release", other, *CLASSES, *double)
+    assert (ran.code, ran.err) == (0, "")
+    assert "a town" in json.dumps(json.loads((out / "certificate.json").read_text()))
+    released = RowRelease.load(out)
+    assert released.features.schema == fitted.form.schema
+    assert set(np.round(released.features["age"].drop_null().to_numpy() * 10) % 1) == {0.0}
+
+
+def test_cells_print_what_no_features_exceed(run, table, tmp_path):
+    """Of a few categories the largest divergence is printed, from the floor that the file brings back."""
+    path = tmp_path / "towns.generator"
+    options = ("--keep", "town", "--model", "cells", "--auxiliary", "--labels-are-public", "--smoothing", 0.2)
+    ran = run("generator", table, *CLASSES, *options, "--source", "a town", "--output", path)
+    assert (ran.code, ran.err) == (0, "")
+    fitted = load(path)
+    assert fitted.source.kind == "auxiliary"
+    shown = float(ran.out.partition("at most ")[2].split()[0])
+    assert -fitted.log_floor <= shown < -fitted.log_floor + 1e-3
+
+
+def test_the_release_of_other_rows_is_a_paid_split(run, table, tmp_path):
+    """From the folder of a release the certificate goes into the source, and its guarantee is printed."""
+    shared, path = tmp_path / "shared", tmp_path / "paid.generator"
+    assert run("release", table, *CLASSES, "--epsilon", 2, "--keep", "all", "--output", shared).code == 0
+    ran = run("generator", shared, "--keep", "age", "--model", "mixture", "--source", "half a town", "--output", path)
+    assert (ran.code, ran.err) == (0, "")
+    assert "epsilon 2" in ran.out
+    fitted = load(path)
+    assert fitted.source.kind == "paid split"
+    assert json.loads(fitted.source.certificate)["guarantee"]["epsilon"] == 2.0
+    assert fitted.form.names == ["age"]
+    wrong = run("generator", shared, "--labels-are-public", "--source", "x", "--output", tmp_path / "new")
+    assert wrong.code == 1
+    assert "its certificate says" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ((*CLASSES, "--keep", "all"), "private labels must not be read here"),
+        (("--labels-are-public", "--keep", "all"), "declare the classes"),
+        ((*CLASSES, "--labels-are-public"), "columns to keep or columns to drop"),
+        ((*CLASSES, "--labels-are-public", "--keep", "all", "--model", "gan"), "expected a model among"),
+        ((*CLASSES, "--labels-are-public", "--keep", "all", "--model", "cells"), "bins"),
+        ((*CLASSES, "--labels-are-public", "--keep", "town", "--model", "mixture"), "use fit_copula"),
+        (("--label", "ill", "--classes", "no,yes,maybe", "--labels-are-public", "--keep", "all"), "fewer of 'maybe'"),
+    ],
+)
+def test_what_is_not_declared_or_cannot_be_fitted_is_refused(run, table, tmp_path, options, told):
+    """Without a declaration nothing is read, and a refusal leaves no file."""
+    path = tmp_path / "people.generator"
+    ran = run("generator", table, *options, "--source", "a town", "--output", path)
+    assert ran.code == 1
+    assert told in ran.err
+    assert not path.exists()
