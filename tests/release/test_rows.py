@@ -225,12 +225,97 @@ def test_features_do_not_leave_twice(tmp_path, earlier):
     release("labels", "dummy", keep=())
     assert not (tmp_path / "second").exists()
 
+
+def test_features_leave_once_whatever_the_label(tmp_path):
+    """Features that left redrawn with one label do not leave with another, or as one."""
+    table = tmp_path / "table.csv"
+    features(40).assign(y=["no", "yes"] * 20, z=["no", "yes"] * 20).to_csv(table, index=False)
+    asked = {"mechanism": "double", "generator": GENERATOR, "budget": 9}
+    release_table(table, "y", SPACE, 1.0, tmp_path / "first", keep=["town", "age"], **asked)
+    with pytest.raises(InputError, match="who sees features twice"):
+        release_table(table, "z", SPACE, 1.0, tmp_path / "second", keep=["town", "age"], **asked)
+    with pytest.raises(InputError, match="who sees features twice"):
+        release_table(table, "age", Classes([50, 51]), 1.0, tmp_path / "third", keep=["town"], budget=9)
+    release_table(table, "z", SPACE, 1.0, tmp_path / "alone", keep=[], budget=9)
+
+
+def test_rows_of_a_curator_leave_once(tmp_path):
+    """Other rows may leave, rows that left may not, and labels that are drawn later are saved without a table."""
     holder, double = curator(budget=9), DoubleResponse(SPACE, 1.0, GENERATOR)
     holder.randomize_rows(double, features(100), slice(0, 100))
     holder.randomize_rows(double, features(100), slice(100, 200))
     with pytest.raises(InputError, match="who sees features twice"):
         holder.randomize_rows(double, features(3), [3, 50, 120])
     assert holder.spent == (1.0, 0.0)
+    labels = holder.randomize(RandomizedResponse(SPACE, 1.0), slice(0, 50))
+    with pytest.raises(InputError, match="save the labels alone"):
+        labels.save(tmp_path / "both", features(50), keep="all")
+    assert verify(labels.save(tmp_path / "alone")).holds
+    again = holder.randomize_rows(DummyResponse(SPACE, 1.0), rows=slice(50, 100))
+    assert verify(again.save(tmp_path / "dummy")).holds
+
+
+@pytest.mark.parametrize("table", [None, features(200)], ids=["alone", "with a table"])
+def test_labels_of_rows_are_not_saved_apart(released, tmp_path, table):
+    """Beside true features their certificate would be wrong: rows are saved whole."""
+    with pytest.raises(InputError, match="save the rows"):
+        released.labels.save(tmp_path / "out", table, keep=None if table is None else "all")
+
+
+ODD = ["12.5", "1e3", "unknown", "+30", " 30", "inf", "", "9" * 40, "0x10"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_no_private_value_decides_whether_it_fails(tmp_path, kind):
+    """Whatever the features of a table say, it is released, and every row is in form."""
+    frame = features(200).astype({"age": str})
+    frame.loc[: len(ODD) - 1, "age"] = ODD
+    frame.loc[: len(ODD) - 1, "town"] = ODD
+    path = tmp_path / f"table.{kind}"
+    getattr(frame.assign(y=["no", "yes"] * 100), f"to_{kind}")(path, index=False)
+    done = release_table(
+        path, "y", SPACE, 1.0, tmp_path / "out", keep=["town", "age"], mechanism="double", generator=GENERATOR
+    )
+    assert verify(done.output).holds
+    ages = RowRelease.load(done.output).features["age"].to_numpy()
+    assert ((ages >= 0) & (ages <= 99)).all()
+
+
+def test_texts_are_read_as_what_they_say():
+    """Numbers, days, times and flags are read, and what is none is missing."""
+    form = Form(
+        (
+            ColumnForm("whole", "int64"),
+            ColumnForm("real", "double", low=-9.0, high=9.0),
+            ColumnForm("day", "date32[day]"),
+            ColumnForm("time", "timestamp[us]"),
+            ColumnForm("flag", "bool"),
+        )
+    )
+    rows = {
+        "whole": ["+30", "12.5", "123456789012345678", "1e30", "x", "0x1"],
+        "real": [" .5", "-5.", "1e-400", "nan", "inf", "1_0"],
+        "day": ["2020-02-29", "2021-02-29", "2020-13-01", "20200101", "", "1970-01-01"],
+        "time": [
+            "2020-01-02 10:11:12.5",
+            "2020-01-02T23:59",
+            "2020-01-02 25:00",
+            "2021-02-30 10:00",
+            "x",
+            "2020-01-02",
+        ],
+        "flag": ["true", "False", "1", "0", "yes", ""],
+    }
+    found = form.read(pa.table(rows)).to_pydict()
+    assert found["whole"] == [30, 12, 123456789012345678, 1 << 62, None, None]
+    assert found["real"] == [0.5, -5.0, 0.0, None, None, None]
+    assert [None if day is None else day.isoformat() for day in found["day"]] == [
+        "2020-02-29", None, None, None, None, "1970-01-01",
+    ]  # fmt: skip
+    assert [None if time is None else time.isoformat() for time in found["time"]] == [
+        "2020-01-02T10:11:12.500000", "2020-01-02T23:59:00", None, None, None, "2020-01-02T00:00:00",
+    ]  # fmt: skip
+    assert found["flag"] == [True, False, True, False, None, None]
 
 
 def failing(_):

@@ -317,6 +317,20 @@ class Form:
 
         return table_of(self, rows)
 
+    def read(self, rows: pa.Table) -> pa.Table:
+        """Rows of a file whose columns may hold texts, as CSV has them, with values of the form's kinds.
+
+        Args:
+            rows: A table with the form's columns.
+
+        Guarantee:
+            Each value is a function of the same text alone, and any text has one: one that stands for no value of the
+            column's type is missing, so that reading private rows does not fail, and tells nothing of them.
+        """
+        from labeldp.mechanisms._texts import read  # noqa: PLC0415 (keeps `import labeldp` light)
+
+        return read(self, rows)
+
     def shaped(self, rows: pa.Table) -> tuple[pa.Table, Bool[np.ndarray, "n"]]:
         """Rows made to fit: numbers moved into the range and rounded, other texts replaced by the fallback.
 

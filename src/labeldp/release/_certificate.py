@@ -42,6 +42,9 @@ _ADDS_UP = (
     "both cost adds up."
 )
 
+#: How it is said that true features must not stand beside released labels.
+FEATURES_REDRAWN = "features of these rows left redrawn in another release, and are not kept beside these labels"
+
 _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
 
 #: What no certificate can show.

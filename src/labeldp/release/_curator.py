@@ -38,8 +38,8 @@ from labeldp.privacy import (
     shown_above,
 )
 from labeldp.release._answer import Answer
-from labeldp.release._certificate import Certificate, Draw, digest
-from labeldp.release._ledger import Entry, Ledger, spent_on
+from labeldp.release._certificate import FEATURES_REDRAWN, Certificate, Draw, digest
+from labeldp.release._ledger import Entry, Ledger, features_left, spent_on
 from labeldp.release._release import Release
 from labeldp.release._row_release import POPULATION, RowRelease, check_source, no_features
 from labeldp.release._rows import row_numbers, row_places
@@ -242,6 +242,7 @@ class Curator:
         channel = self._channel(randomizer, index)
         guarantee = Guarantee(channel.epsilon, unit=self._unit_name)
         entry = self._entry(randomizer.name, guarantee, randomizer.epsilon, index)
+        redrawn = [FEATURES_REDRAWN] if features_left(self._ledger.entries(), entry, ["redrawn"]) else []
         watched = WatchedWords(words)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
             codes = draw(channel, self._codes[index], watched)
@@ -253,7 +254,7 @@ class Curator:
             index.size,
             (charge,),
             expectation(channel, randomizer.mass),
-            assumptions=(*self._declared, *_priors(channel), *randomizer.declared),
+            assumptions=(*self._declared, *_priors(channel), *randomizer.declared, *redrawn),
             private=words.private,
         )
         return Release(codes, channel, self.space, certificate)

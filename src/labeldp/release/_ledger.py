@@ -184,7 +184,7 @@ class Ledger:
         """
         entry = entries[0]
         known = related(self.entries(), entry.label, entry.marks)
-        check_features(known, entry)
+        check_features(self.entries(), entry)
         first = Budget(entry.asked, entry.guarantee.delta)
         in_force = budget or _latest(known) or first
         try:
@@ -282,7 +282,11 @@ def related(entries: Sequence[Entry], label: str, marks: Sequence[str]) -> list[
 
     Data that shares a mark is the same, and so is what shares one with that; data without marks is any data.
     """
-    rest = [entry for entry in entries if entry.state != "void" and entry.label == label]
+    return _of_data([entry for entry in entries if entry.state != "void" and entry.label == label], marks)
+
+
+def _of_data(rest: Sequence[Entry], marks: Sequence[str]) -> list[Entry]:
+    """Those of some charges that are of the same data."""
     known, anything = set(marks), not marks
     while True:
         more = [e for e in rest if anything or not e.marks or not known.isdisjoint(e.marks)]
@@ -296,24 +300,29 @@ def check_features(entries: Sequence[Entry], entry: Entry) -> None:
     """Refuse what would show which features of some rows are true: their features once redrawn and once more released.
 
     With conditional features a row's features are private, and two releases of them have those in common that are true,
-    so that nothing is promised any more of either.
+    so that nothing is promised any more of either. Features belong to the data, whatever label was released with them.
 
     Args:
-        entries: What is known of the same labels of the same data.
+        entries: All charges that are known.
         entry: The charge that is asked for.
 
     Raises:
         InputError: Features of these rows were released before.
     """
+    clashes = {"redrawn": ("redrawn", "kept"), "kept": ("redrawn",), "": ()}[entry.features]
+    for known in features_left(entries, entry, clashes):
+        raise InputError(
+            f"expected rows whose features were not released before, found that release {known.identifier[:8]} has "
+            f"features of them {known.features}: who sees features twice knows which are true. Release labels "
+            "without features (--keep none, or DummyResponse), or other rows"
+        )
+
+
+def features_left(entries: Sequence[Entry], entry: Entry, how: Sequence[str]) -> list[Entry]:
+    """Earlier charges, of any label, with which features of the rows of a charge left in one of some ways."""
     rows = entry.charge(entry.session).rows
-    for known in entries:
-        clash = {known.features, entry.features} in ({"redrawn"}, {"redrawn", "kept"})
-        if clash and rows.meet(known.charge(entry.session).rows):
-            raise InputError(
-                f"expected rows whose features were not released before, found that release {known.identifier[:8]} has "
-                f"features of them {known.features}: who sees features twice knows which are true. Release labels "
-                "without features (--keep none, or DummyResponse), or other rows"
-            )
+    mine = _of_data([each for each in entries if each.state != "void"], entry.marks)
+    return [each for each in mine if each.features in how and rows.meet(each.charge(entry.session).rows)]
 
 
 def spent_on(entries: Sequence[Entry], label: str, marks: Sequence[str], session: str = "") -> tuple[float, float]:

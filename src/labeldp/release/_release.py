@@ -24,7 +24,7 @@ from labeldp.privacy import (
     row_arrays,
     shown_above,
 )
-from labeldp.release._certificate import Certificate, digest
+from labeldp.release._certificate import FEATURES_REDRAWN, Certificate, digest
 from labeldp.release._columns import to_columns
 from labeldp.release._rows import row_numbers
 from labeldp.release._verifying import verified
@@ -286,7 +286,18 @@ class Release:
                 rows, or a column has the name of the label or of a released column.
             OutputError: The folder exists.
         """
-        name = label or self._certified().label
+        certificate = self._certified()
+        if certificate.features is not None:
+            raise InputError(
+                "expected labels that left alone, found labels of rows that left with features of their own law; save "
+                "the rows (RowRelease.save)"
+            )
+        if table is not None and FEATURES_REDRAWN in certificate.assumptions:
+            raise InputError(
+                "expected no table beside these labels, found one: features of these rows left redrawn in another "
+                "release, and who sees features twice knows which are true; save the labels alone"
+            )
+        name = label or certificate.label
         public = declared_public(table, keep)
         if table is not None and public.num_rows != len(self):
             raise InputError(f"expected a table of {len(self)} rows like the release, found {public.num_rows}")
@@ -296,7 +307,7 @@ class Release:
             twice = next(each for each in names if names.count(each) > 1)
             raise InputError(f"expected other names beside the released label, found a column {twice!r}; leave it out")
         columns = {each: source[each] for source in (public, added) for each in source.column_names}
-        return write_release(Path(directory), pa.table(columns), dataclasses.replace(self._certified(), label=name))
+        return write_release(Path(directory), pa.table(columns), dataclasses.replace(certificate, label=name))
 
     @classmethod
     def load(cls, directory: str | Path) -> Release:

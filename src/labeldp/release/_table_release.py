@@ -181,7 +181,7 @@ def release_table(
     _clustered(table, asked, clusters)
     table = typed(table, [*([] if generator else kept), *likely, *named, *([unit] if unit else [])])
     if generator is not None:
-        table = _in_form(table, generator, rows)
+        _check_rows(table, generator, rows)
     if clusters is not None:
         asked = dataclasses.replace(asked, clusters=clusters_of(table, clusters, rows, report))
     tally = Tally(asked)
@@ -401,17 +401,12 @@ def _with_features(
     return dataclasses.replace(asked, response=response, features=response.law(population, divergences))
 
 
-def _in_form(table: Table, generator: Generator, rows: int) -> Table:
-    """The table with the types of the generator's columns, once the generator was found not to have seen its rows."""
+def _check_rows(table: Table, generator: Generator, rows: int) -> None:
+    """Refuse a generator that has seen the first rows of a table, or a table whose columns are of other types."""
     form = generator.form
-    if table.kind == "csv":
-        types = dict(zip(form.schema.names, form.schema.types, strict=True))
-        fields = [pa.field(each.name, types.get(each.name, each.type)) for each in table.schema]
-        table = dataclasses.replace(table, schema=pa.schema(fields))
     for batch in table.batches(form.names, rows):
-        generator.check_private(form.table(pa.Table.from_batches([batch])))
+        generator.check_private(form.table(form.read(pa.Table.from_batches([batch]))))
         break
-    return table
 
 
 def _clustered(table: Table, asked: Asked, clusters: object) -> None:
