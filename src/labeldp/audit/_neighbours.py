@@ -1,7 +1,7 @@
 """Sums over the nearest rows of each of some rows, exactly, and fast enough for many rows and many neighbours.
 
-All distances of a few rows at a time are products of matrices in single precision. They choose too many neighbours
-rather than too few, by a bound of their rounding; those are then ranked in double precision.
+All distances of a few rows at a time are products of matrices in single precision. Where these do not tell, by a bound
+of their rounding, which rows are the nearest, those are ranked in double precision.
 """
 
 from __future__ import annotations
@@ -115,21 +115,25 @@ class _Search:
         return [self._of_row(int(row), line) for row, line in zip(rows, scores, strict=True)]
 
     def _of_row(self, row: int, scores: Float32[np.ndarray, "n"]) -> Int[np.ndarray, "k"]:
-        """The nearest by double precision, among all that may be.
+        """The nearest, by double precision where scores do not tell.
 
-        The k rows of the smallest scores lie within ``D^2 = |x|^2 + score + rounding``, so that the k nearest do; their
-        norms are therefore at most ``|x| + D``, which bounds their own rounding, and so their scores.
+        Let s be the k-th smallest score. The k rows with scores up to s have distances of at most ``D^2 = |x|^2 + s +
+        rounding``, so that the k nearest do, and all these have norms of at most ``|x| + D``. With E the rounding of
+        scores at such norms, the k-th smallest squared distance is at most ``|x|^2 + s + E``; it is at least ``|x|^2 +
+        s - E``, since otherwise k scores were below s. So a row with a score above ``s + 2E`` is not among the k
+        nearest, and one with a score below ``s - 2E`` is.
         """
-        norm = self.norms[row]
-        first = self._first(scores)
-        last = float(scores[first].max())
-        longest = float(self.norms[first].max())
+        norm, first = self.norms[row], self._first(scores)
+        last, longest = float(scores[first].max()), float(self.norms[first].max())
         square = norm**2 + last + self.rounding * longest * (longest + norm)
         reach = norm + math.sqrt(max(square, 0.0))
-        limit = square - norm**2 + self.rounding * reach * (reach + norm)
-        near = np.flatnonzero(scores <= np.nextafter(np.float32(limit), np.float32(np.inf)))
-        distances = ((self.points[near] - self.points[row]) ** 2).sum(axis=1)
-        return np.asarray(near[np.argsort(distances, kind="stable")[: self.neighbours]])
+        doubt = 2.0 * self.rounding * reach * (reach + norm)
+        near = np.flatnonzero(scores <= np.nextafter(np.float32(last + doubt), np.float32(np.inf)))
+        sure = scores[near].astype(np.float64) < last - doubt
+        close = near[~sure]
+        distances = ((self.points[close] - self.points[row]) ** 2).sum(axis=1)
+        chosen = close[np.argsort(distances, kind="stable")[: self.neighbours - int(sure.sum())]]
+        return np.concatenate([near[sure], chosen])
 
     def _first(self, scores: Float32[np.ndarray, "n"]) -> Int[np.ndarray, "k"]:
         """The rows of the k smallest scores, found below a limit that some of the scores tell."""
