@@ -1,0 +1,44 @@
+"""Make a generator of features from rows of one's own, and release other rows whose features it may redraw."""
+
+import numpy as np
+
+from labeldp import Classes, Curator, Release
+from labeldp.errors import InputError
+from labeldp.learning.generators import fit_cells, fit_copula
+from labeldp.mechanisms import DoubleResponse
+
+rng = np.random.default_rng(0)  # makes up patients; labels and features are drawn with secure words below
+space = Classes(["healthy", "ill"])
+
+
+def patients(count: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Features of patients, and which of them are ill."""
+    ill = rng.random(count) < 0.3
+    age = np.round(rng.normal(45 + 15 * ill, 10), 1)
+    pulse = np.round(rng.normal(70, 9, count), 1)
+    smokes = np.where(rng.random(count) < 0.2 + 0.3 * ill, "yes", "no")
+    return {"age": age, "pulse": pulse, "smokes": smokes}, np.where(ill, "ill", "healthy")
+
+
+# Last year's patients agreed that their labels are read. This year's have not, and they are others.
+features, labels = patients(2000)
+fitted = fit_copula(features, Release.public(labels, space), "patients of last year, who agreed", "auxiliary")
+print(fitted.source.sentence())
+
+features, labels = patients(1000)
+released = Curator(labels, space).randomize_rows(DoubleResponse(space, 1.0, fitted.generator()), features)
+print(released.features.slice(0, 3).to_pylist())
+print(released.labels.guarantee)
+
+# A generator that was fitted on the rows themselves would give labels away through what it draws.
+own = fit_copula(features, Release.public(labels, space), "this year's, by mistake").generator()
+try:
+    Curator(labels, space).randomize_rows(DoubleResponse(space, 1.0, own), features)
+    raise AssertionError("private rows were taken")
+except InputError as problem:
+    print(f"refused: {problem}")
+
+# Of few categories all probabilities are known: no features are further from what it draws than this.
+habits, labels = patients(2000)
+cells = fit_cells({"smokes": habits["smokes"]}, Release.public(labels, space), "agreed", smoothing=0.1)
+print(f"at most {-cells.log_floor:.3f} nats, and {cells.divergence_bound(cells.density, 2.0):.3f} if it is right")
