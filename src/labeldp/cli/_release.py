@@ -155,9 +155,9 @@ def _clusters(
 def _generator(text: str) -> Any:
     """A generator from a file that was fitted, or from a user's own module."""
     if Path(text).exists() or ":" not in text:
-        from labeldp.learning.generators import load  # noqa: PLC0415 (the learners are an extra)
+        from labeldp.learning.generators import open_generator  # noqa: PLC0415 (the learners are an extra)
 
-        return load(text).generator()
+        return open_generator(text).generator()
     from labeldp.mechanisms import Generator  # noqa: PLC0415
 
     found = named_object(text, "--generator")
