@@ -146,7 +146,8 @@ def label_posterior(
 def own_share(replaced: float, log_ratio: object) -> Float[np.ndarray, "..."]:
     """The chance that released features are the row's own, if they are redrawn with a known chance.
 
-    ``(1-r) p(x) / ((1-r) p(x) + r q(x))``, with p the density of true features and q that of the generator.
+    ``(1-r) p(x) / ((1-r) p(x) + r q(x))``, with p the density of true features and q that of the generator. The
+    function of this name in ``labeldp.learning.rows`` estimates it from released features and generated ones.
 
     Args:
         replaced: r, between 0 and 1.

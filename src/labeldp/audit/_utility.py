@@ -29,6 +29,7 @@ from labeldp.release import Release, RowRelease, public_columns
 Source = Literal["true labels", "released labels", "the model itself"]
 
 _LARGEST_LAW = 1 << 14
+_MOST_ENTRIES = 1 << 28  # of rows times a law: about a minute
 
 
 @dataclass(frozen=True)
@@ -262,7 +263,7 @@ def unbiased_gains(attacker: Attacker, released: bool) -> tuple[Float[np.ndarray
     ``w_said(z)`` has not, where what is said depends on z.)
 
     Returns:
-        None where the law is large, differs by row, or does not identify labels.
+        None where the law is large, for so many rows, or differs by row, or does not identify labels.
     """
     channel, space = attacker.release.channel, attacker.release.space
     if not isinstance(channel, ClassChannel) or row_arrays(channel) or candidate_sizes(channel) is not None:
@@ -271,7 +272,7 @@ def unbiased_gains(attacker: Attacker, released: bool) -> tuple[Float[np.ndarray
         table = channel.table()
     except ValueError:  # it says that the law is too large
         return None
-    if table.matrix.size > _LARGEST_LAW:
+    if table.matrix.size > min(_LARGEST_LAW, _MOST_ENTRIES // len(attacker.release)):
         return None
     likelihood, weights = channel.likelihood(table.outcomes), channel.unbiased(table.outcomes)
     parts, ends = [], []
