@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import betainc, betaincc
 from scipy.stats import binom
 
 from labeldp.audit import _intervals
@@ -19,11 +20,27 @@ def test_bounds_are_the_tightest_that_are_right(trials, level):
     assert (high >= counts / trials).all()
     assert low[0] == 0.0
     assert high[-1] == 1.0
-    near = 1e-3 if level > 1e-9 or trials > 40 else 1.0  # bounds are moved outward by 1e-9
-    np.testing.assert_allclose(binom.sf(counts[1:] - 1, trials, low[1:]), level, rtol=near)
-    np.testing.assert_allclose(binom.cdf(counts[:-1], trials, high[:-1]), level, rtol=near)
+    np.testing.assert_allclose(binom.sf(counts[1:] - 1, trials, low[1:]), level, rtol=0.02)
+    np.testing.assert_allclose(binom.cdf(counts[:-1], trials, high[:-1]), level, rtol=0.02)
     assert (binom.sf(counts[1:] - 1, trials, low[1:]) <= level).all()
     assert (binom.cdf(counts[:-1], trials, high[:-1]) <= level).all()
+
+
+@pytest.mark.parametrize("trials", [1e8, 2e8, 1e10, 2.0**47])
+@pytest.mark.parametrize("level", [0.01, 1e-9])
+def test_bounds_of_many_trials_are_right_too(trials, level):
+    """Bounds grow with the count, and keep their level, also where the inverse that they start from is wrong."""
+    counts = np.array([1.0, 998, 999, 1000, 1001, 5000, 0.3 * trials // 1])
+    low, high = (bound(counts, trials, level) for bound in (_intervals.share_above, _intervals.share_below))
+    assert (np.diff(low) > 0).all()
+    assert (np.diff(high) > 0).all()
+    assert (betainc(counts, trials - counts + 1, low) <= level).all()
+    assert (betaincc(counts + 1, trials - counts, high) <= level).all()
+    assert (low < counts / trials).all()
+    assert (high > counts / trials).all()
+    around = 7 * np.sqrt(counts) + 25
+    assert (trials * low > counts - around).all()
+    assert (trials * high < counts + around).all()
 
 
 def test_log_odds_reach_their_ends():

@@ -7,6 +7,7 @@ import pytest
 
 from labeldp import Classes, Interval, RandomizedResponse, SubsetResponse
 from labeldp.audit import audit_mechanism
+from labeldp.audit._outputs import cells_of
 from labeldp.errors import EpsilonError, InputError
 from labeldp.mechanisms import LaplaceResponse, OneBitResponse
 from labeldp.privacy import BitChannel, ResponseChannel, SubsetChannel
@@ -257,6 +258,16 @@ def test_outputs_may_be_anything(kind, many):
     mechanism = several if many else single
     assert audit_mechanism(mechanism, [0, 1], 1.001, draws=6_000, confidence=SURE).holds
     assert not audit_mechanism(mechanism, [0, 1], 0.6, draws=12_000, confidence=SURE).holds
+
+
+def test_lines_of_floats_are_told_apart():
+    """Bits as floats have cells of their own, each line one, so that upper bounds are those of whole lines."""
+    lines = (np.arange(1 << 10)[:, None] >> np.arange(10)) & 1
+    for whole in (lines.astype(np.float64), lines.astype(np.float64) - 1, lines.astype(np.int64) << 60):
+        found = cells_of([np.repeat(whole, 8, axis=0)] * 2)[0]
+        assert found.single
+        assert found.size - found.rest == 1 << 10
+        assert (found.count(whole)[: 1 << 10] == 1).all()
 
 
 @pytest.mark.usefixtures("as_users_call")

@@ -217,14 +217,12 @@ def _vector_cells(pilot: Sequence[Any], read: Callable[[Any], np.ndarray]) -> li
     more often its value, or the range that it is in, was seen under one input than under the other, if by no chance.
     """
     lines = [read(outputs) for outputs in pilot]
-    keys = np.random.default_rng().integers(0, 1 << 63, lines[0].shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(
-        1
-    )
+    keys = np.random.default_rng().integers(0, (1 << 64) - 1, lines[0].shape[1], dtype=np.uint64, endpoint=True)
 
     def folded(outputs: Any) -> np.ndarray:
         rows = read(outputs)
         whole = rows.astype(np.float64).view(np.uint64) if rows.dtype.kind == "f" else rows.astype(np.uint64)
-        return np.asarray((whole * keys).sum(axis=1, dtype=np.uint64))
+        return np.asarray(_mixed(_mixed(whole) + keys).sum(axis=1, dtype=np.uint64))
 
     examples: dict[int, str] = {}
     for outputs, rows in zip(pilot, lines, strict=True):
@@ -237,6 +235,18 @@ def _vector_cells(pilot: Sequence[Any], read: Callable[[Any], np.ndarray]) -> li
         if score is not None:
             found.append(_score_cells((a, b), (pilot[a], pilot[b]), read, score))
     return found or [whole]
+
+
+def _mixed(words: np.ndarray) -> np.ndarray:
+    """Words all of whose bits depend on all bits of the given ones: two lines have one sum by chance alone (2^-64).
+
+    References:
+        Steele, Lea and Flood 2014, the last steps of SplitMix.
+    """
+    found = words
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(found ^ (found >> np.uint64(31)))
 
 
 def _score_cells(
