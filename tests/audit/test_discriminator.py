@@ -37,15 +37,16 @@ def test_other_log_odds_give_less():
 
 
 def test_gaussians_with_other_means():
-    """A logistic model finds alpha/2 times the squared distance; held-out rows of 40 000 err by less than a third.
+    """A logistic model finds alpha/2 times the squared distance of the means, on the held-out half of 40 000 rows.
 
-    The standard deviation of the estimate is about 0.02 here, so a false alarm is beyond eight of them (1e-15).
+    The standard deviation of the estimate is about 0.012 here, and its tails are heavier than normal: one row alone
+    moves it by 0.1 with a chance of about 1e-11. So a false alarm is below 1e-10.
     """
     rng = np.random.default_rng()
     first, second = rng.normal(size=(2, 40_000, 2))
-    first[:, 0] += 0.7
+    first[:, 0] += 0.5
     found = estimate_divergence(first, second, LogisticRegression(), 2.0)
-    assert found.value == pytest.approx(0.49, abs=0.16)
+    assert found.value == pytest.approx(0.25, abs=0.1)
     assert found.rows == 40_000
     same = estimate_divergence(rng.normal(size=(5_000, 2)), second[:5_000], LogisticRegression(), 2.0)
     assert same.value < 0.05

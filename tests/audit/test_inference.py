@@ -5,9 +5,10 @@ import math
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from labeldp import Classes, Curator, Interval, RandomizedResponse, Release
+from labeldp import Classes, Curator, DoubleResponse, Interval, RandomizedResponse, Release
 from labeldp.audit import (
     attack_folder,
     attack_release,
@@ -18,8 +19,9 @@ from labeldp.audit import (
 )
 from labeldp.audit._inference import attacker_of
 from labeldp.audit._utility import bounded_mean, most_with, unbiased_gains
+from labeldp.bounds import attack_limit, features_divergence
 from labeldp.errors import InputError, LabelError, PriorError
-from labeldp.mechanisms import DummyResponse, OneBitResponse
+from labeldp.mechanisms import ColumnForm, DummyResponse, Form, Generator, OneBitResponse, Source
 from labeldp.privacy import BitChannel, ResponseChannel, SubsetChannel, laplace_channel
 
 CHANNELS = {
@@ -92,6 +94,68 @@ def test_the_posterior_of_redrawn_features():
     assert not np.allclose(label_posterior(release, beliefs, prior), exact, atol=1e-2)
     assert own_share(0.0, [0.0]) == own_share(0.5, [800.0]) == 1
     assert own_share(1.0, [0.0]) == own_share(0.5, [-800.0]) == 0
+
+
+def conditional_limit(true, mixed, noise, prior):
+    """The smallest proven limit of attacks on double releases, over a few orders, from the exact divergences."""
+    found = []
+    for alpha in (1.5, 3.0, 50.0):
+        powers = (true**alpha * mixed ** (1 - alpha)).sum(axis=1)
+        apart = max(0.0, float(np.log(powers).max()) / (alpha - 1))
+        epsilon = features_divergence(alpha, len(true), noise, apart).value
+        found.append(attack_limit(epsilon, alpha, len(true), float(prior.max())).value)
+    return min(found)
+
+
+def test_conditional_guarantees_bound_the_best_attack():
+    """Over 40 random double releases the Bayes attack stays below the limit of the mended theorems, or near it."""
+    rng, ratios = np.random.default_rng(52), []
+    for _ in range(40):
+        k, noise = int(rng.integers(2, 4)), float(rng.uniform(0.1, 0.95))
+        prior, true = rng.dirichlet(np.full(k, 20.0)), rng.dirichlet(np.full(3, 2.0), k)
+        mixed = rng.dirichlet(np.full(3, 5.0))
+        labels, features = (1 - noise) * np.eye(k) + noise / k, (1 - noise) * true + noise * mixed
+        success = np.einsum("y,yz,yx->yzx", prior, labels, features).max(axis=0).sum()
+        limit = conditional_limit(true, mixed, noise, prior)
+        assert success <= limit + 1e-9
+        ratios.append(success / limit)
+    assert max(ratios) > 0.9
+
+
+class Towns:
+    """What a town tells of the label: a model of true features, which takes released tables."""
+
+    chances = np.array([[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]])
+
+    def predict_proba(self, X):  # noqa: N803
+        """P(label | town)."""
+        return self.chances[pc.index_in(X["town"].combine_chunks(), value_set=pa.array(TOWNS)).to_numpy()]
+
+
+TOWNS = ["Bonn", "Ulm", "Wien"]
+
+
+def test_a_double_release_is_attacked_as_well_as_can_be():
+    """With the model of true features and their own share, the share of right answers is the exact one (1e-9)."""
+    rng, rows, replaced, space = np.random.default_rng(), 6000, 0.6, Classes(["no", "yes"])
+    form = Form((ColumnForm("town", "string", values=tuple(TOWNS)),))
+
+    def even(codes):
+        return pa.table({"town": np.array(TOWNS)[np.random.default_rng().integers(0, 3, len(codes))]})
+
+    towns = rng.integers(0, 3, rows)
+    codes = (rng.random(rows) < Towns.chances[towns, 1]).astype(int)
+    labels, table = np.array(space.points)[codes], pa.table({"town": np.array(TOWNS)[towns]})
+    double = DoubleResponse(space, 1.0, Generator(space, form, Source("public", "three towns"), even), replaced)
+    released = Curator(labels, space).randomize_rows(double, table)
+    report = attack_release(
+        released, Towns(), [0.5, 0.5], mixing=own_share(replaced, 0.0), truth=Release.public(labels, space)
+    )
+    belief = (1 - replaced) * Towns.chances + replaced / 2
+    exact = np.mean([(row[:, None] * released.labels.channel.table().matrix).max(axis=0).sum() for row in belief])
+    found = report.utility("features and the released label")
+    assert found.value == pytest.approx(exact, abs=6.2 * math.sqrt(exact * (1 - exact) / rows))
+    assert exact < 0.75 < np.mean(Towns.chances.max(axis=1))  # what features alone gave, had they not been redrawn
 
 
 def test_numbers_are_guessed_by_mean_and_mode():
