@@ -88,7 +88,8 @@ def estimate_divergence(
         confidence: Share of bootstrap redraws of held-out rows that the spread holds.
 
     Guarantee:
-        None. This is an estimate: it must not enter a certificate, nor be taken for a bound from either side.
+        None. This is an estimate: it must not enter a certificate, nor be taken for a bound from either side. What the
+        classifier cannot see it does not count, such as last digits that only true rows have.
 
     References:
         Birrell et al. 2021, theorem 3.1, with their divergence times alpha; Busa-Fekete et al. 2023, section 8.

@@ -89,7 +89,7 @@ def repeated_success(channel: Channel, times: int, prior: object = None) -> floa
         prior: P(true label), shape (k,); by default even.
 
     References:
-        Wald's likelihood ratio of independent draws; ``repeated_limit`` is what composition promises of it.
+        Failure mode 1 (``docs/failure-modes.md``); ``repeated_limit`` is what composition promises of it.
 
     Example:
         >>> from labeldp.privacy import ResponseChannel
