@@ -13,6 +13,7 @@ from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.learning.tables import Learned
+    from labeldp.mechanisms import Generator
 
 #: What the names of networks begin with.
 NETWORK = "torch:"
@@ -51,6 +52,12 @@ def learn(
         list[str] | None,
         typer.Option(help="Columns to predict from, a,b,c; default: all that can be of use. Of ratings: who,what."),
     ] = None,
+    generator: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of rows that were released with --mechanism double: the generator's file, to learn true features."
+        ),
+    ] = None,
     images: IMAGES = None,
     image_column: IMAGE_COLUMN = None,
     epochs: EPOCHS = None,
@@ -77,12 +84,24 @@ def learn(
         if model is not None and model.startswith(NETWORK):
             from labeldp.learning.torch import learn_network  # noqa: PLC0415 (PyTorch is an extra)
 
+            if generator is not None:
+                raise InputError(
+                    "expected no --generator with a network, found one; use labeldp.learning.rows.RedrawnClassifier"
+                )
+
             found = read_images_at(images)
             learned = learn_network(directory, images=found, image_column=image_column, training=training, **given)
         else:
             only_for_networks(images=images, image_column=image_column, **training)
-            learned = learned_from(directory, **given)
+            learned = learned_from(directory, generator=None if generator is None else opened(generator), **given)
     show(*learned_text(learned, str(learned.model.save(output))))
+
+
+def opened(path: Path) -> Generator:
+    """A generator from a file that was fitted."""
+    from labeldp.learning.generators import open_generator  # noqa: PLC0415 (the learners are an extra)
+
+    return open_generator(path).generator()
 
 
 def trained_with(**settings: object) -> dict[str, object]:

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
-from sklearn.pipeline import Pipeline
 
 from labeldp.errors import InputError
 from labeldp.learning._descent import FewRowsWarning
@@ -60,7 +59,7 @@ def one_part(rows: int, units: pa.ChunkedArray | None) -> tuple[np.ndarray, np.n
 
 
 def judged(
-    estimators: Sequence[Pipeline],
+    estimators: Sequence[Any],
     frame: Any,
     release: Release,
     parts: Sequence[tuple[np.ndarray, np.ndarray]],

@@ -59,6 +59,8 @@ _TOLD: dict[str, tuple[str, ...]] = {
 _SUREST = 1e-9
 #: Rounds of expectation maximisation: more is missing of a row than its label alone, so more than there.
 _ROUNDS = 5
+#: Sparse features of so many entries are written out for a discriminator.
+_DENSE = 1 << 25
 #: From so many rows on a tenth of them says when a discriminator is good enough.
 _ENOUGH_TO_STOP = 200
 
@@ -77,7 +79,7 @@ def own_share(
         synthetic: Rows of the generator of the same form, evenly over the classes, such as ``synthetic_rows`` draws.
         replaced: r, the chance that features were redrawn.
         discriminator: A classifier with ``predict_proba``; by default histogram gradient boosting of numbers (images
-            pixel by pixel), or logistic regression where features are sparse.
+            pixel by pixel), or logistic regression of many sparse ones.
         folds: Parts of the released rows.
 
     Returns:
@@ -111,6 +113,8 @@ def own_share(
         raise InputError(f"expected at least {folds} released rows and one synthetic row, found {count} and {drawn}")
     if chance == 0:
         return np.ones(count)
+    if discriminator is None and issparse(rows) and rows.shape[0] * rows.shape[1] <= _DENSE:
+        rows, fresh = rows.toarray(), fresh.toarray() if issparse(fresh) else fresh
     if discriminator is None and isinstance(rows, np.ndarray):
         rows, fresh = rows.reshape(count, -1), np.asarray(fresh).reshape(drawn, -1)
     model = _discriminator(rows) if discriminator is None else discriminator
@@ -383,7 +387,7 @@ def _parted(learner: Any) -> tuple[list[Any], Any]:
 
 
 def _discriminator(features: Any) -> Any:
-    """Boosting of small trees; for sparse features, which it does not take, logistic regression.
+    """Boosting of small trees; for many sparse features, which it does not take, logistic regression.
 
     Where redrawn features look like true ones there is nothing to find; in 2 000 rows large trees find a fifth of a
     chance, and these, stopped by rows that are held out, a twentieth.

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from labeldp.errors import InputError, MissingExtraError
-from labeldp.mechanisms import ExchangedLabels
+from labeldp.mechanisms import ExchangedLabels, Generator
 from labeldp.privacy import Interval
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
 
@@ -41,6 +41,7 @@ try:
         number_scores,
         number_setting,
     )
+    from labeldp.learning._redrawn_tables import check_generator, corrected
     from labeldp.learning._released_numbers import decoded_numbers, tells_numbers
     from labeldp.learning._scores import Scores, scores
     from labeldp.learning._table_clusters import cluster_table
@@ -86,6 +87,7 @@ class Learned:
         left_out: Public columns that were not used, and why.
         setting: What was chosen on released labels.
         judged_by: What the scores are from.
+        corrected: Whether it was corrected for features that were redrawn.
     """
 
     model: TableModel | NetworkModel
@@ -93,6 +95,7 @@ class Learned:
     left_out: Mapping[str, str]
     setting: str
     judged_by: str = "five-fold cross-validation on released labels"
+    corrected: bool = False
 
 
 def learn(
@@ -101,6 +104,7 @@ def learn(
     model: str | None = None,
     method: str | None = None,
     features: Sequence[str] | None = None,
+    generator: Generator | None = None,
     progress: Progress | None = None,
 ) -> Learned:
     """Learn to predict the label of a release from its public columns, and say how well that works.
@@ -115,6 +119,8 @@ def learn(
             labels lean towards the class distributions of clusters, which at most epsilons say more than the labels.
             What peers exchanged is learned from in one way: soft labels of their clusters.
         features: The columns to predict from; by default all public ones that can be of use.
+        generator: Of classes whose features were redrawn: the generator that drew them. The model is then one of true
+            features (``labeldp.learning.rows``); without it, of features as they were released.
         progress: Called with the name of the work, the fits done, and the fits in all.
 
     Returns:
@@ -134,10 +140,14 @@ def learn(
         raise InputError(f"expected a model among {known}, found {model!r}")
     table = public_columns(directory)
     if is_answer(directory):
+        if generator is not None:
+            raise InputError("expected released rows with a generator, found what peers exchanged; leave it out")
         model, method = check_class_model(model or OF_CLASSES, method)
         return _learned_from_peers(Path(directory), table, model, method, features)
     release = Release.load(directory)
     of_numbers = isinstance(release.space, Interval) and (model is not None or tells_numbers(release))
+    if generator is not None:
+        check_generator(generator, release)
     if of_numbers and model != OF_CLASSES:
         return _learned_numbers(release, table, model or _AUTO, method, features, report)
     model, method = check_class_model(model or OF_CLASSES, method)
@@ -146,15 +156,19 @@ def learn(
     unit = unit_of(certificate)
     columns, left_out = columns_of(table, features, unit)
     frame = frame_of(table, columns)
-    estimators = estimators_of(columns, model, method)
+    estimators: list[Any] = list(estimators_of(columns, model, method))
+    if generator is not None:
+        estimators = [corrected(each, method, generator, columns) for each in estimators]
     parts = list(folds_of(len(release), units_in(table, unit)))
     probabilities, best = judged(estimators, frame, release, parts, report)
     fitted = estimators[best].fit(frame, release)
+    fitted = fitted if generator is None else fitted.estimator_
     return Learned(
         TableModel(fitted, MappingProxyType(columns), model, method, certificate),
         scores(release, probabilities),
         MappingProxyType(left_out),
         class_setting(fitted, model, best),
+        corrected=generator is not None,
     )
 
 

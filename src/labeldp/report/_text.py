@@ -256,6 +256,8 @@ def learned_text(learned: Learned, output: str) -> Parts:
         _row(lines, "left out", f"{name}: {why}")
     if model.certificate.guarantee.unit != "row":
         _row(lines, "mind", _UNITS)
+    if model.certificate.features is not None and model.certificate.features.generator is not None:
+        _row(lines, "mind", _redrawn(float(model.certificate.features.chance), corrected=learned.corrected))
     _row(lines, "output", output)
     told = _said(f"Learned from a release, at no further cost: {model.certificate.sentence}")
     if learned.scores is None:
@@ -265,6 +267,14 @@ def learned_text(learned: Learned, output: str) -> Parts:
     else:
         judged = scores_text(learned.scores, model.certificate.space.points, learned.judged_by)
     return [told, Text(), lines, Text(), *judged]
+
+
+def _redrawn(share: float, *, corrected: bool) -> str:
+    """What a model makes of features that are not the row's."""
+    rows = f"the features of {share:.1%} of rows, expected, are the generator's"
+    if corrected:
+        return f"{rows}: the model is of true ones, the scores are on all rows, so it may do better on true ones"
+    return f"{rows}: only the noise of labels is corrected; give --generator, or use labeldp.learning.rows"
 
 
 def staged_text(staged: Staged) -> Parts:
