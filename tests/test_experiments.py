@@ -240,3 +240,21 @@ def test_a_loss_profile_of_digits(tmp_path):
     assert all(float(row["lower"]) <= float(row["estimate"]) <= float(row["upper"]) for row in curves)
     ends = {"loss_profile.csv", "loss_profile.md", "loss_profile.png", "loss_profile_curves.csv"}
     assert {path.name for path in tmp_path.iterdir()} == ends
+
+
+@pytest.mark.slow
+def test_features_of_digits(tmp_path):
+    """Each setting and method gets one row, certified for no more than asked, and each judge gives its estimates."""
+    words = ("--data", "digits", "--scale", "0.05", "--noises", "0.4", "--cache", str(tmp_path / "cache"))
+    run_twice("features.py", tmp_path, *words)
+    rows = {(row["setting"], row["method"]): row for row in rows_of(tmp_path / "features.csv")}
+    assert len(rows) == len(rows_of(tmp_path / "features.csv")) == 10
+    assert all(0 < float(row["certified_epsilon"]) <= np.log(4) for row in rows.values())
+    assert {row["mechanism"] for row in rows.values()} == {"response", "double"}
+    assert float(rows["response, all rows", "likelihood"]["test_accuracy"]) > 0.7
+    estimates = rows_of(tmp_path / "features_divergence.csv")
+    assert len(estimates) == 8 * (5 + 2)  # five pairs of a generator and a judge; two are held against more rows
+    assert {row["judge"] for row in estimates} == {"own", "fresh"}
+    assert "an ESTIMATE" in (tmp_path / "features.md").read_text()
+    ends = {f"{name}.{end}" for name in ("features", "features_divergence") for end in ("csv", "png")}
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", "features.md", *ends}
