@@ -41,7 +41,8 @@ class Utility:
         low: Lower end of the interval.
         high: Upper end.
         rows: How many rows were attacked.
-        confidence: Chance that the interval holds the expected gain, for rows drawn independently.
+        confidence: Chance that the interval holds the expected gain, for rows drawn independently. Against the model
+            itself it is that of what the model believes of such rows, and says nothing of what is true.
         source: What it was measured against. ``"true labels"``: labels that were declared public. ``"released
             labels"``: an unbiased estimate, for a model that was not fitted on the released labels of these rows; for
             one that was, it is too large. ``"the model itself"``: right only as far as the model's chances are.

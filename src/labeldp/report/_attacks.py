@@ -15,6 +15,7 @@ from labeldp.report._parts import Parts, row, said, table
 _ALONE = "features"
 _BOTH = "features and the released label"
 _BLIND = "nothing of the row"
+_BELIEVED = "the model itself"
 _MARKERS, _STYLES = "osD^", ("--", ":", "-.")
 
 
@@ -39,7 +40,8 @@ def save_attack_figure(report: AttackReport, path: Path) -> Path:
     best = _best(report)
     for place, each in enumerate(best):
         found, name = each.utility, f"{each.knows} ({each.utility.source})"
-        beside = [[max(0.0, found.value - found.low)], [max(0.0, found.high - found.value)]]
+        ends = [[max(0.0, found.value - found.low)], [max(0.0, found.high - found.value)]]
+        beside = None if found.source == _BELIEVED else ends
         axes.errorbar([found.value], [-place], xerr=beside, fmt=_MARKERS[place % len(_MARKERS)], capsize=3, label=name)
     for place, (what, value) in enumerate(report.limits):
         style = _STYLES[place % len(_STYLES)]
@@ -77,7 +79,7 @@ def _lines(report: AttackReport) -> list[str]:
     if report.with_any_label is not None:
         lines.append(
             f"If the model's chances are right, nobody who knows them gains more than {_share(report.with_any_label)} "
-            "with any released label of this epsilon."
+            "with any released label of this epsilon, on average over its draw."
         )
     if any(each.utility.source == "released labels" for each in report.rows):
         lines.append(
@@ -85,7 +87,10 @@ def _lines(report: AttackReport) -> list[str]:
             "for one that was it is too large."
         )
     level = report.rows[0].utility.confidence
-    lines.append(f"Each interval holds the expected gain with confidence {level:g}, for rows drawn independently.")
+    lines.append(
+        f"Each interval holds the expected gain with confidence {level:g}, for rows drawn independently. What is "
+        "measured against the model itself is what it believes, and is right only as far as its chances are."
+    )
     return lines
 
 
@@ -94,4 +99,6 @@ def _share(value: float) -> str:
 
 
 def _interval(found: Utility) -> str:
+    if found.source == _BELIEVED:
+        return "as believed"
     return f"{found.low:.1%} to {found.high:.1%}"
