@@ -54,11 +54,22 @@ def test_a_public_table_gives_a_generator_that_a_release_takes(run, table, tmp_p
 def test_cells_print_what_no_features_exceed(run, table, tmp_path):
     """Of a few categories the largest divergence is printed, from the floor that the file brings back."""
     path = tmp_path / "towns.generator"
-    options = ("--keep", "town", "--model", "cells", "--auxiliary", "--labels-are-public", "--smoothing", 0.2)
+    options = (
+        "--keep",
+        "town",
+        "--model",
+        "cells",
+        "--auxiliary",
+        "--labels-are-public",
+        "--smoothing",
+        0.2,
+        "--judge",
+    )
     ran = run("generator", table, *CLASSES, *options, "--source", "a town", "--output", path)
     assert (ran.code, ran.err) == (0, "")
     fitted = load(path)
     assert fitted.source.kind == "auxiliary"
+    assert 30 < float(ran.out.partition("drawn ones ")[2].partition("%")[0]) < 90
     shown = float(ran.out.partition("at most ")[2].split()[0])
     assert -fitted.log_floor <= shown < -fitted.log_floor + 1e-3
 

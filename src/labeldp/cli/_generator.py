@@ -44,6 +44,9 @@ def generator(
         bool,
         typer.Option("--auxiliary", help="The rows are your own, not public, and none of those that you will release."),
     ] = False,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Estimate how well its rows are told from those of a fifth of TABLE.")
+    ] = False,
 ) -> None:
     """Fit what draws the features of synthetic rows, for 'labeldp release --mechanism double --generator FILE'.
 
@@ -58,21 +61,22 @@ def generator(
     check_model_path(output)
     settings = {} if smoothing is None else {"smoothing": smoothing}
     if (source / "certificate.json").is_file():
-        if labels_are_public or auxiliary or label is not None or classes is not None:
+        if labels_are_public or auxiliary or judge or label is not None or classes is not None:
             raise InputError(
-                f"expected neither labels, classes nor --labels-are-public with the release in {source}, found some; "
-                "its certificate says what they are"
+                f"expected neither labels, classes, --labels-are-public nor --judge with the release in {source}, "
+                "found some; its certificate says what its labels are"
             )
         columns = (None, None) if keep is None and drop is None else (names(keep), names(drop))
-        fitted = from_release(source, columns, model, text, **settings)
+        fitted, share = from_release(source, columns, model, text, **settings), None
     elif labels_are_public:
-        fitted = _from_table(source, label, classes, (keep, drop), model, text, auxiliary=auxiliary, **settings)
+        declared = {"kind": "auxiliary" if auxiliary else "public", "judged": judge}
+        fitted, share = _from_table(source, label, classes, (keep, drop), model, text, **declared, **settings)
     else:
         raise InputError(
             f"expected --labels-are-public to say that the labels of {source} may be seen, or the folder of a release, "
             "found neither; private labels must not be read here: release them first"
         )
-    show(*generator_text(fitted, str(fitted.save(output))))
+    show(*generator_text(fitted, str(fitted.save(output)), share))
 
 
 def _from_table(
@@ -82,10 +86,8 @@ def _from_table(
     columns: tuple[list[str] | None, list[str] | None],
     model: str,
     text: str,
-    *,
-    auxiliary: bool,
     **settings: Any,
-) -> FittedGenerator:
+) -> tuple[FittedGenerator, float | None]:
     from labeldp.learning._table_generators import from_public_table  # noqa: PLC0415 (commands load what they need)
     from labeldp.release import declared_classes, open_table  # noqa: PLC0415
 
@@ -93,5 +95,4 @@ def _from_table(
         raise InputError("expected --label and --classes with a table, found none; declare the classes of its label")
     opened = open_table(source, label)
     space = declared_classes(opened, class_texts(classes))
-    kind = "auxiliary" if auxiliary else "public"
-    return from_public_table(source, label, space, declared_columns(opened, *columns), model, text, kind, **settings)
+    return from_public_table(source, label, space, declared_columns(opened, *columns), model, text, **settings)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from labeldp.errors import InputError
-from labeldp.learning.generators import FittedGenerator, fit_cells, fit_copula, fit_mixture
+from labeldp.learning.generators import FittedGenerator, fit_cells, fit_copula, fit_mixture, told_apart
 from labeldp.privacy import Classes
 from labeldp.release import Release, is_answer, kept_columns, open_table, public_columns, public_table, typed
 
@@ -18,6 +19,7 @@ FITS: Mapping[str, Callable[..., FittedGenerator]] = {
     "mixture": fit_mixture,
     "cells": fit_cells,
 }
+_HELD_OUT = 5
 
 
 def fit_of(model: str) -> Callable[..., FittedGenerator]:
@@ -39,9 +41,11 @@ def from_public_table(
     model: str,
     text: str,
     kind: str,
+    *,
+    judged: bool = False,
     **settings: Any,
-) -> FittedGenerator:
-    """A generator of the rows of a table whose labels were declared public.
+) -> tuple[FittedGenerator, float | None]:
+    """A generator of the rows of a table whose labels were declared public, and how well its rows are told apart.
 
     Args:
         source: A CSV or Parquet file, or a folder of either.
@@ -51,6 +55,7 @@ def from_public_table(
         model: A law in ``FITS``.
         text: Which data, in words.
         kind: ``"public"`` or ``"auxiliary"``.
+        judged: Whether to fit another one to all but a fifth of the rows, at random, and judge it on that fifth.
         **settings: Of the law.
     """
     fit = fit_of(model)
@@ -58,7 +63,13 @@ def from_public_table(
     names = kept_columns(opened.schema, label, *columns)
     schema = typed(opened, names).schema
     table, labels = public_table(source, label, space, {name: schema.field(name).type for name in names})
-    return fit(table, labels, text, kind, **settings)
+    fitted = fit(table, labels, text, kind, **settings)
+    if not judged:
+        return fitted, None
+    order = np.random.default_rng(0).permutation(len(labels))
+    held, rest = np.split(order, [len(labels) // _HELD_OUT])
+    other = fit(table.take(rest), labels[rest], text, kind, form=fitted.form, **settings)
+    return fitted, told_apart(other, table.take(held), labels[held])
 
 
 def from_release(

@@ -20,8 +20,14 @@ _LAWS = {
 _SHOWN = 12
 
 
-def generator_text(fitted: FittedGenerator, path: str) -> Parts:
-    """What was fitted, from what, and where it is; public, or covered by what its labels cost."""
+def generator_text(fitted: FittedGenerator, path: str, share: float | None = None) -> Parts:
+    """What was fitted, from what, and where it is; public, or covered by what its labels cost.
+
+    Args:
+        fitted: A generator.
+        path: Its file.
+        share: The share of rows that were told from drawn ones, if that was estimated.
+    """
     lines = pairs()
     row(lines, "law", _LAWS[fitted.law.name])
     if fitted.smoothing:
@@ -33,6 +39,8 @@ def generator_text(fitted: FittedGenerator, path: str) -> Parts:
     if len(fitted.form.columns) > _SHOWN:
         row(lines, "and", f"{len(fitted.form.columns) - _SHOWN} more columns")
     row(lines, "divergence", _bound(fitted.log_floor))
+    if share is not None:
+        row(lines, "told apart", f"of held-out rows and drawn ones {share:.1%}, where a coin has 50 %; an estimate")
     row(lines, "known again", f"{len(fitted.seen)} of its rows" if fitted.seen else "no row: too many are equal")
     row(lines, "file", path)
     return [lines, said(_promise(fitted))]
