@@ -1,0 +1,51 @@
+"""``labeldp audit DIR --profile``: what public columns and the released label of a folder give away together."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labeldp import Classes, Curator, NoisyHistogram, RandomizedResponse
+
+
+def saved(folder, classes, rows=400):
+    """The folder of a release whose label can nearly be read off a column."""
+    random = np.random.default_rng(9)
+    number, text = random.random(rows), random.choice(["left", "right"], rows)
+    labels = np.asarray(classes)[(number * len(classes)).astype(int)]
+    table = pd.DataFrame({"number": number, "text": text})
+    space = Classes(classes)
+    Curator(labels, space, name="zq-label").randomize(RandomizedResponse(space, 4.0)).save(folder, table, keep="all")
+
+
+def test_the_profile_of_a_release_is_shown_and_drawn(run, tmp_path):
+    """Its own flip probability, the share beyond its epsilon and assumptions are printed, and a figure is written."""
+    saved(tmp_path / "out", ["no", "yes"])
+    done = run("audit", tmp_path / "out", "--profile", "--figure", tmp_path / "profile.svg")
+    assert (done.code, done.err) == (0, "")
+    assert "Flipped with chance 0.01799 (static epsilon 4): for 5% of the rows" in done.out
+    assert "From released labels, at no further cost." in done.out
+    assert (
+        "assumed: for each row the chance of 'yes' given its features is the mean of those of its 20 nearest"
+        in done.out
+    )
+    assert (tmp_path / "profile.svg").read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.parametrize("kind", ["three classes", "answer", "no columns", "figure"])
+def test_what_has_no_profile_ends_with_two(run, tmp_path, kind):
+    """Three classes, an answer, a release without columns and a figure of no known ending are refused in a sentence."""
+    folder, words = tmp_path / "out", ["--profile"]
+    if kind == "answer":
+        space = Classes(["no", "yes"])
+        Curator(["no", "yes"] * 20, space).answer(NoisyHistogram(space, 1.0)).save(folder)
+    elif kind == "no columns":
+        space = Classes(["no", "yes"])
+        Curator(["no", "yes"] * 20, space).randomize(RandomizedResponse(space, 1.0)).save(folder)
+    else:
+        saved(folder, ["a", "b", "c"] if kind == "three classes" else ["no", "yes"])
+    if kind == "figure":
+        words = ["--figure", tmp_path / "profile.txt"]
+    done = run("audit", folder, *words)
+    assert done.code == 2
+    assert done.err.startswith("error: expected")
+    assert "Traceback" not in done.err
