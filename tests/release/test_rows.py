@@ -398,6 +398,15 @@ REFUSED = {
     "an order of 1": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), "anyone", {1.0: 0.3}, None),
     "a divergence below 0": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), "anyone", {2.0: -0.3}, None),
     "an endless divergence": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), "anyone", {2.0: math.inf}, None),
+    "divergences that fall": lambda: FeatureLaw.of(
+        1 << 63, 2, GENERATOR.describe(), "anyone", {2.0: 0.5, math.inf: 0.1}, None
+    ),
+    "an order beyond all": lambda: curator().randomize_rows(
+        DoubleResponse(SPACE, 1.0, GENERATOR), features(200), divergences={1e8: 0.3}
+    ),
+    "a divergence beyond all": lambda: curator().randomize_rows(
+        DoubleResponse(SPACE, 1.0, GENERATOR), features(200), divergences={2.0: 1e7}
+    ),
     "nobody": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), " ", {2.0: 0.3}, None),
     "no chance": lambda: FeatureLaw.of(0, 2, GENERATOR.describe(), "anyone", None, None),
 }
@@ -455,6 +464,13 @@ FORGERIES = {
     "unsaid": lambda body: body.update(assumptions=[each for each in body["assumptions"] if "generator" not in each]),
     "renamed": lambda body: body["charges"][0].update(mechanism="randomized-response"),
     "labels alone": lambda body: law_of(body).update(generator=None, basis="no features", replaced=str(1 << 64)),
+    "a floor that no form has": lambda body: law_of(body).update(
+        basis="floor", divergences=[[order, "0.01"] for order in ("2.0", "8.0", "64.0", "inf")]
+    ),
+    "a note": lambda body: law_of(body)["generator"].update(note="row 5 is yes"),
+    "no certificate of a paid split": lambda body: law_of(body)["generator"]["source"].update(
+        kind="paid split", certificate="{}"
+    ),
     "another form": lambda body: law_of(body)["generator"]["form"]["columns"][0].update(values=["Rome"]),
 }
 
@@ -483,6 +499,16 @@ def test_a_budget_refuses_rows(released):
     with pytest.raises(BudgetError):
         holder.randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR), features(200))
     assert issubclass(BudgetError, LabelDPError)
+
+
+def test_the_largest_orders_and_divergences_have_a_sentence():
+    """At the ends of what is accepted nothing overflows."""
+    rows = curator().randomize_rows(
+        DoubleResponse(SPACE, 700.0 / 20, GENERATOR, 1e-9), features(200), divergences={1e6: 600.0, math.inf: 700.0}
+    )
+    assert 700 < rows.conditional[0].epsilon < rows.conditional[1].epsilon < 800
+    assert "Conditional features" in rows.certificate.sentence
+    assert any("redrawn as often as stated" in each for each in rows.certificate.unknown)
 
 
 def test_old_certificates_have_no_features():

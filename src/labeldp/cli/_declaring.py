@@ -64,12 +64,15 @@ def divergences_of(given: Sequence[str] | None) -> dict[float, float] | None:
     """Declared divergences, ALPHA=D each."""
     if given is None:
         return None
-    found = {}
+    found: dict[float, float] = {}
     for text in given:
         alpha, equals, divergence = text.partition("=")
         if not equals:
             raise InputError(f"expected --divergence ALPHA=D, such as 2=0.3 or inf=1.5, found {text!r}")
-        found[number_of(alpha, "the order of --divergence")] = number_of(divergence, "--divergence")
+        order = number_of(alpha, "the order of --divergence")
+        if order in found:
+            raise InputError(f"expected each order of --divergence once, found {order:g} twice")
+        found[order] = number_of(divergence, "--divergence")
     return found
 
 

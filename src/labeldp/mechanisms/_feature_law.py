@@ -11,8 +11,16 @@ from typing import Any, Literal, Self
 
 from labeldp import _checks
 from labeldp.errors import InputError
+from labeldp.mechanisms._forms import form_from
 from labeldp.mechanisms._generators import Source
-from labeldp.privacy import ClassChannel, RenyiGuarantee, divergence_sum, label_divergence, printed_above
+from labeldp.privacy import (
+    ClassChannel,
+    RenyiGuarantee,
+    checked_divergence,
+    divergence_sum,
+    label_divergence,
+    printed_above,
+)
 from labeldp.privacy import replaced_divergence as _replaced
 
 Basis = Literal["declared", "floor", "no features"]
@@ -23,12 +31,16 @@ WORDS = 1 << 64
 ORDERS = (2.0, 8.0, 64.0, math.inf)
 ANY_POPULATION = "any law of features given labels"
 
+#: Of the logarithm of a number of rows.
+_SLACK = 1e-9
 _UP = Context(prec=80, rounding=ROUND_CEILING)
 _ROWS_APART = "the features of a row depend on the label of that row alone"
 _NOWHERE_ELSE = (
     "the features of these rows are released nowhere else, not even in part: who sees them twice knows which are true"
 )
-_FRESH = "what the generator draws cannot be told from draws of its law by what else is known of its random numbers"
+_FRESH = (
+    "the generator draws each row by itself, by its law for the class alone, and its random numbers are known to nobody"
+)
 _BASES = {
     "declared": "the features of each label diverge from the generator's, all labels mixed, by at most {}, as declared",
     "floor": "the generator gives every row of its form the chance that it states, so that no law diverges by over {}",
@@ -77,10 +89,32 @@ class FeatureLaw:
             raise InputError("expected the population that features are drawn from, in words, found nothing")
         if self.basis not in (*_BASES, "no features"):
             raise InputError(f"expected a basis among {', '.join(_BASES)}, found another")
-        if list(self.divergences) != sorted(dict(self.divergences).items()):
-            raise InputError("expected increasing orders of divergences, each once, found others")
         for alpha, divergence in self.divergences:
-            _checked(alpha, divergence)
+            RenyiGuarantee(alpha, 0.0)  # refuses what is no order
+            checked_divergence(divergence)
+        orders, bounds = [alpha for alpha, _ in self.divergences], [bound for _, bound in self.divergences]
+        if orders != sorted(set(orders)) or bounds != sorted(bounds):
+            raise InputError(
+                "expected increasing orders, each once, with divergences that do not fall, since true ones do not, "
+                "found others"
+            )
+        if self.generator is not None:
+            self._check_generator(bounds)
+
+    def _check_generator(self, bounds: list[float]) -> None:
+        """A source and a form, and no more; and a floor that rows of that form can have."""
+        described = dict(self.generator or {})
+        form = form_from(described.get("form"))
+        known = {"source": Source(**described.get("source", {})).describe(), "form": form.describe()}
+        if described != known:
+            raise InputError("expected the source and the form of a generator, and nothing else, found other parts")
+        if self.basis == "floor":
+            cells = form.cells
+            if cells is None or bounds != [bounds[0]] * len(ORDERS) or bounds[0] < math.log(cells) * (1 - _SLACK):
+                raise InputError(
+                    "expected a floor of a form of finitely many rows, of which the least likely has at most an even "
+                    "chance, found another"
+                )
 
     @classmethod
     def without_features(cls, classes: int) -> Self:
@@ -180,11 +214,3 @@ class FeatureLaw:
 
 def _of_all_orders(divergence: float) -> tuple[tuple[float, float], ...]:
     return tuple((alpha, divergence) for alpha in ORDERS)
-
-
-def _checked(alpha: float, divergence: float) -> None:
-    """Refuse an order or a divergence that no bound follows from."""
-    if not _checks.number(alpha, "alpha") > 1:
-        raise InputError(f"expected an order alpha above 1, found {alpha:g}; give infinity for a pure guarantee")
-    if not 0 <= _checks.number(divergence, "divergence") < math.inf:
-        raise InputError(f"expected a finite divergence of at least 0, found {divergence!r}")

@@ -97,7 +97,9 @@ class Generator:
         source: Where its knowledge comes from.
         sampler: A function of class codes, an array of shape (m,), that gives m rows in the same order: a frame, a
             table, or an array where the form is one. It must draw afresh at every call, from entropy of its own that
-            nobody else knows: a fixed seed would show which rows are synthetic.
+            nobody else knows: a fixed seed would show which rows are synthetic. And it must draw each row by itself,
+            by the law of its class alone, whatever other rows are drawn: sampling a table without replacement, or
+            layers that normalise a batch, would tell which rows are not its own.
         log_floor: The logarithm of the least probability that the mean over classes, Qbar, gives any row that the form
             allows, if it is known; the form then has finitely many rows. No law is further from Qbar than -log_floor,
             at any Rényi order.

@@ -37,7 +37,13 @@ from labeldp.privacy._number_laws import (
 )
 from labeldp.privacy._numbers import PARTS, BinChannel, GridChannel, NumberChannel, SingleNumberChannel
 from labeldp.privacy._peers import LARGEST_CLUSTER, PeerLaw
-from labeldp.privacy._renyi import RenyiGuarantee, divergence_sum, label_divergence, replaced_divergence
+from labeldp.privacy._renyi import (
+    RenyiGuarantee,
+    checked_divergence,
+    divergence_sum,
+    label_divergence,
+    replaced_divergence,
+)
 from labeldp.privacy._response import ResponseChannel
 from labeldp.privacy._rounding import exp_below, log_above, printed_above, rest_of, shown_above
 from labeldp.privacy._sets import pack, unpack
@@ -87,6 +93,7 @@ __all__ = [
     "bin_channel",
     "candidate_sizes",
     "channel_of",
+    "checked_divergence",
     "column_channel",
     "compose",
     "divergence_sum",

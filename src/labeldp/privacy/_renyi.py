@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Literal, Self
 
@@ -27,8 +27,11 @@ from labeldp.privacy._rounding import exp_above, float_above, shown_above
 
 Features = Literal["static", "conditional"]
 
-_DOWN = Context(prec=80, rounding=ROUND_FLOOR)
-_UP = Context(prec=80, rounding=ROUND_CEILING)
+#: Orders and divergences beyond these are refused: they say nothing that smaller ones do not.
+LARGEST_ORDER, LARGEST_DIVERGENCE = 1e6, 700.0
+
+_DOWN = Context(prec=80, rounding=ROUND_FLOOR, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_UP = Context(prec=80, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _ONE = Decimal(1)
 
 
@@ -157,11 +160,26 @@ def order(alpha: object) -> Decimal:
     """An order as the decimal that its float prints as.
 
     Raises:
-        InputError: It is not a number above 1.
+        InputError: It is not a number above 1, or above a million and not infinite.
     """
     found = _checks.number(alpha, "alpha")
-    if not found > 1:
-        raise InputError(f"expected an order alpha above 1, found {found:g}; give infinity for a pure guarantee")
+    if not (1 < found <= LARGEST_ORDER or math.isinf(found)):
+        raise InputError(
+            f"expected an order alpha above 1 and at most {LARGEST_ORDER:g}, found {found:g}; give infinity for a pure "
+            "guarantee"
+        )
+    return Decimal(repr(found))
+
+
+def checked_divergence(divergence: object) -> Decimal:
+    """A divergence as the decimal that its float prints as.
+
+    Raises:
+        InputError: It is below 0, or so large that nothing follows from it.
+    """
+    found = _checks.number(divergence, "divergence")
+    if not 0 <= found <= LARGEST_DIVERGENCE:
+        raise InputError(f"expected a divergence from 0 to {LARGEST_DIVERGENCE:g}, in nats, found {found!r}")
     return Decimal(repr(found))
 
 
@@ -215,7 +233,7 @@ def replaced_divergence(alpha: float, replaced: Fraction, divergence: float) -> 
     if not 0 < replaced <= 1:
         raise InputError("expected a chance above 0 and at most 1 that features are redrawn, found another")
     apart = Decimal(repr(_checks.number(divergence, "divergence")))
-    if not (apart.is_finite() and apart >= 0):
+    if not 0 <= apart < Decimal("Infinity"):
         raise InputError(f"expected a finite divergence of at least 0, found {divergence!r}")
     if replaced == 1:
         return 0.0

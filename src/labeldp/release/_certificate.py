@@ -57,6 +57,12 @@ UNKNOWN = (
 )
 
 
+_UNKNOWN_OF_FEATURES = (
+    "that features were redrawn as often as stated, and by a generator that is what its source says",
+    "that true features are as near to the generator's as was declared",
+)
+
+
 @dataclass(frozen=True)
 class Draw:
     """One charge: a mechanism, its law, the rows, and what was promised."""
@@ -143,6 +149,11 @@ class Certificate:
         return self.law.get("kind") not in CHANNELS
 
     @property
+    def unknown(self) -> tuple[str, ...]:
+        """What it cannot show."""
+        return UNKNOWN if self.features is None else (*UNKNOWN, *_UNKNOWN_OF_FEATURES)
+
+    @property
     def sentence(self) -> str:
         """The guarantee in plain words; where the words were a test's, that nothing is promised."""
         if not self.private:
@@ -189,7 +200,7 @@ class Certificate:
             "guarantee": {**_guarantee_to_plain(guarantee), "sentence": self.sentence},
             "expects": dataclasses.asdict(self.expects) if self.expects else None,
             "assumptions": list(self.assumptions),
-            "cannot_know": list(UNKNOWN),
+            "cannot_know": list(self.unknown),
             "parent": self.parent,
             **_features_to_plain(self),
         }

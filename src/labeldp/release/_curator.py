@@ -286,6 +286,7 @@ class Curator:
             no_features(features, divergences)
             law, leaving = FeatureLaw.without_features(self.space.size), partial(pa.table, {})
         channel = response.labels.channel()
+        law.conditional(channel)  # what cannot be promised is refused before anything is charged
         guarantee = Guarantee(channel.epsilon)
         entry = dataclasses.replace(
             self._entry(response.name, guarantee, response.epsilon, index),

@@ -396,6 +396,7 @@ def _rows(asked: Asked, _: Survey, __: Tally) -> TableLaw:
     if response is None or law is None:
         raise InputError(f"expected a generator for {asked.mechanism!r}, found none")
     channel = response.labels.channel()
+    law.conditional(channel)  # what cannot be promised is refused before anything is charged
     charge = (response.name, law_of(channel), Guarantee(channel.epsilon))
 
     def begin(words: Words) -> Drawing:

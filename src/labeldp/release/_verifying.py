@@ -109,7 +109,7 @@ def verify(directory: str | Path) -> Verdict:
         except (ValueError, TypeError, KeyError, ArithmeticError, pa.ArrowException, OSError) as problem:
             checks.append(Check(what, False, f"expected something readable, found {type(problem).__name__}"))
             break
-    return Verdict(certificate, tuple(checks))
+    return Verdict(certificate, tuple(checks), certificate.unknown)
 
 
 def read_certificate(folder: Path) -> Certificate:
@@ -239,8 +239,19 @@ def _features(certificate: Certificate) -> None:
         raise VerificationError("expected a law of features that goes with its mechanism and classes, found another")
     if FeatureLaw.from_plain(law.plain()) != law or not set(law.assumptions) <= set(certificate.assumptions):
         raise VerificationError("expected what conditional features rest on among what was declared, found it left out")
+    if law.generator is not None and (paid := law.generator["source"].get("certificate")) is not None:
+        _paid_split(paid)
     if certificate.columns and _form(law) != _public_types(certificate):
         raise VerificationError("expected the columns of the generator's form beside the label, found others")
+
+
+def _paid_split(text: str) -> None:
+    """The certificate of what a generator was fitted on is one, of released labels."""
+    certificate = Certificate.from_json(text)
+    _words(Path(), certificate)
+    _laws(Path(), certificate)
+    if certificate.of_answer:
+        raise VerificationError("expected released labels behind a generator, found an answer")
 
 
 def _form(law: FeatureLaw) -> list[tuple[str, str]]:
