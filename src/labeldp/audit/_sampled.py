@@ -28,8 +28,6 @@ _CHUNK, _OBJECTS_PER_CHUNK, _NUMBERS_PER_CHUNK = 1 << 18, 1 << 15, 1 << 21
 _TESTED = 8
 _MOST_PAIRS = 512
 _SINGLE_CALLS, _MOST_SINGLE_CALLS, _DRAWS_PER_CALL = 512, 20_000, 16
-#: How many standard deviations the choice of an event allows for.
-_CAUTION = 4.0
 
 
 def audit_mechanism(
@@ -119,6 +117,16 @@ class _Level:
 
     doubt: float
     delta: float
+
+    @property
+    def each(self) -> float:
+        """The level of each of two bounds of each event that is tested."""
+        return self.doubt / (2 * _TESTED)
+
+    @property
+    def caution(self) -> float:
+        """About how many standard deviations such a bound is away, for the choice of events."""
+        return math.sqrt(-2.0 * math.log(self.each))
 
 
 @dataclass(frozen=True)
@@ -243,13 +251,12 @@ def _best(
     chosen = [
         (promise, view, table, event)
         for view, old, table in zip(views, past, fresh, strict=True)
-        for promise, event in _promising(old, drawn, part, level.delta)
+        for promise, event in _promising(old, drawn, part, level)
     ]
     best = _Shown()
     for _, view, table, (a, b, cells) in sorted(chosen, key=lambda item: -item[0])[:_TESTED]:
         hits, misses = int(table[a, cells].sum()), int(table[b, cells].sum())
-        p = float(share_above(hits, part, level.doubt / (2 * _TESTED)))
-        q = float(share_below(misses, part, level.doubt / (2 * _TESTED)))
+        p, q = float(share_above(hits, part, level.each)), float(share_below(misses, part, level.each))
         epsilon = _log_ratio_below(p, q, level.delta)
         if epsilon > best.epsilon:
             one, other = (reprlib.repr(source.labels[view.labels[place]]) for place in (a, b))
@@ -264,34 +271,35 @@ def _log_ratio_below(p: float, q: float, delta: float) -> float:
 
 
 def _promising(
-    past: Int[np.ndarray, "l m"], drawn: int, part: int, delta: float
+    past: Int[np.ndarray, "l m"], drawn: int, part: int, level: _Level
 ) -> list[tuple[float, tuple[int, int, Int[np.ndarray, "c"]]]]:
     """For pairs of inputs, the event that should show most: the cells of the largest ratios, up to some place."""
     found = []
-    for a, b in _pairs(past, drawn):
+    for a, b in _pairs(past, drawn, level):
         order = np.argsort(-(past[a] + 0.5) / (past[b] + 0.5), kind="stable")
         p, q = (np.cumsum(past[place][order]) / drawn for place in (a, b))
-        promise = _expected(p, q + 1.0 / drawn, part, delta)
+        promise = _expected(p, q + 1.0 / drawn, part, level)
         place = int(np.argmax(promise))
         found.append((float(promise[place]), (a, b, order[: place + 1])))
     return sorted(found, key=lambda item: -item[0])[:_TESTED]
 
 
-def _expected(p: Float[np.ndarray, "m"], q: Float[np.ndarray, "m"], part: int, delta: float) -> Float[np.ndarray, "m"]:
+def _expected(p: Float[np.ndarray, "m"], q: Float[np.ndarray, "m"], part: int, level: _Level) -> Float[np.ndarray, "m"]:
     """Roughly what events of these probabilities will show."""
-    low = p - delta - _CAUTION * np.sqrt(p * (1 - np.minimum(p, 1)) / part) - 1.0 / part
-    high = q + _CAUTION * np.sqrt(q / part) + _CAUTION**2 / part
+    z = level.caution
+    low = p - level.delta - z * np.sqrt(p * (1 - np.minimum(p, 1)) / part) - 1.0 / part
+    high = q + z * np.sqrt(q / part) + z**2 / part
     return np.asarray(np.log(np.maximum(low, 1e-300) / high))
 
 
-def _pairs(past: Int[np.ndarray, "l m"], drawn: int) -> list[tuple[int, int]]:
+def _pairs(past: Int[np.ndarray, "l m"], drawn: int, level: _Level) -> list[tuple[int, int]]:
     """All ordered pairs of inputs, or of many inputs those between which single cells differ most."""
     inputs = len(past)
     if inputs * (inputs - 1) <= _MOST_PAIRS:
         return list(itertools.permutations(range(inputs), 2))
     most, least = past.argmax(axis=0), past.argmin(axis=0)
     columns = np.arange(past.shape[1])
-    promise = _expected(past[most, columns] / drawn, (past[least, columns] + 1.0) / drawn, drawn, 0.0)
+    promise = _expected(past[most, columns] / drawn, (past[least, columns] + 1.0) / drawn, drawn, level)
     order = np.argsort(-promise, kind="stable")[:_MOST_PAIRS]
     return [(a, b) for a, b in dict.fromkeys(zip(most[order].tolist(), least[order].tolist(), strict=True)) if a != b]
 

@@ -1,0 +1,51 @@
+"""What is said of audits: the verdict, its numbers, and nothing that is markup."""
+
+import math
+
+import pytest
+from rich.console import Console
+
+from labeldp.audit import Audit
+from labeldp.report import audit_text
+
+
+def printed(parts):
+    """What a terminal shows."""
+    console = Console(width=200, color_system=None)
+    with console.capture() as caught:
+        console.print(*parts, sep="\n")
+    return caught.get()
+
+
+def test_names_are_shown_as_they_are():
+    """A label that is markup, or commands a terminal, is text."""
+    said = printed(audit_text(Audit(1.0, 0.0, 2.0, None, 0.99, 10, "sampled", "'[red]\x1b[2J' from '[/]'")))
+    assert "[red]\\x1b[2J" in said
+    assert "\x1b" not in said
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "words"),
+    [
+        (
+            0.12345678,
+            0.98765432,
+            ["at least 0.1234567", "epsilon 0.9876544, if there are no outputs", "no proof of privacy"],
+        ),
+        (0.0, None, ["nothing", "no proof of privacy"]),
+        (1.5, 1.7, ["is wrong: at least 1.5 was shown", "how      by events"]),
+    ],
+)
+def test_numbers_are_rounded_to_the_side_that_claims_less(lower, upper, words):
+    """What was shown is rounded down, what it is at most is rounded up; a claim that holds is not called proven."""
+    said = printed(audit_text(Audit(1.0, 1e-6, lower, upper, 0.99, 10_000, "sampled", "an event")))
+    for each in words:
+        assert each in said
+    assert ("no proof" in said) == (lower <= 1.0)
+
+
+def test_a_certain_leak_is_said_to_be_infinite():
+    """An output that one input alone can give has no finite epsilon."""
+    said = printed(audit_text(Audit(1.0, 0.0, math.inf, math.inf, 1.0, 0, "exact", "an event")))
+    assert "it is infinity, by an event" in said
+    assert "by arithmetic, without sampling" in said
