@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--columns", type=int, default=18)
     parser.add_argument("--evaluated", type=int, default=20_000)
-    parser.add_argument("--compared", type=int, default=400, help="evaluated rows in the comparison")
+    parser.add_argument("--compared", type=int, default=2000, help="evaluated rows in the comparison")
     given = parser.parse_args()
     random = np.random.default_rng(0)
     features = random.normal(size=(given.rows, given.columns))
