@@ -70,10 +70,36 @@ def test_a_form_is_read_off_public_rows():
     assert (found["ratio"].digits, found["ratio"].decimals) == (4, None)
     assert (found["town"].values, found["town"].missing) == (("Bonn", "Ulm"), True)
     assert found["seen"].decimals == 0
-    assert (found["exact"].decimals, found["exact"].digits, found["exact"].single) == (None, None, False)
-    assert found["single"].single
+    for name in ("exact", "single"):
+        assert found[name].values == tuple(sorted(rows[name]))
     assert found["level"].values == (1, 2, 3)
     assert [name for name in NAMES if found[name].missing] == ["wage", "town"]
+
+
+@pytest.mark.parametrize("rows", [300, 5000])
+def test_no_true_row_is_known_by_the_gaps_between_values(rows):
+    """Scaled whole numbers, rounded or not, and multiples: whatever a sampler gives lies where true values lie too."""
+    rng = np.random.default_rng(0)
+    whole = rng.integers(17, 90, rows)
+    for values in ((whole - 41.7) / 13.3, np.round((whole - 41.7) / 13.3, 6), whole * 1000, np.float32(whole / 7)):
+        form = Form.of({"x": values})
+        drawn = values.min() + (values.max() - values.min()) * rng.random(2000)
+        made, _ = form.shaped(form.table({"x": drawn}))
+        assert set(made["x"].to_pylist()) <= set(values.tolist())
+        assert len(set(made["x"].to_pylist())) > 30
+
+
+def test_full_precision_is_never_read_off():
+    """Of floats with all their digits a thousand public ones are listed, both ends among them, evenly by rank."""
+    values = np.random.default_rng(0).normal(size=(5000, 3))
+    for public in ({"x": values[:, 0]}, values, values.astype(np.float32)):
+        (column,) = Form.of(public).columns
+        given = np.sort(np.asarray(public["x"] if isinstance(public, dict) else public, dtype=np.float64).ravel())
+        assert len(column.values) == 1000
+        assert set(column.values) <= set(given)
+        assert (column.values[0], column.values[-1]) == (given[0], given[-1])
+        ranks = np.diff(np.searchsorted(given, column.values))
+        assert ranks.max() <= ranks.min() + 1
 
 
 def test_public_rows_have_their_own_form():
@@ -86,13 +112,17 @@ def test_public_rows_have_their_own_form():
         pd.testing.assert_series_equal(made[name].to_pandas(), pa.Table.from_pandas(people())[name].to_pandas())
 
 
-@pytest.mark.parametrize("given_as", ["pandas", "arrow", "mapping", "chunks", "dictionary", "other types"])
+@pytest.mark.parametrize(
+    "given_as", ["pandas", "arrow", "mapping", "chunks", "dictionary", "other types", "string view"]
+)
 def test_every_container_gives_the_same_rows(given_as):
     """However rows are given, and in whatever type of numbers or texts, what they become is the same."""
     table = pa.Table.from_pandas(people(), preserve_index=False)
     wide = {"age": pa.decimal128(9, 1), "visits": pa.float64(), "level": pa.uint64(), "town": pa.large_string()}
+    view = table.set_column(4, "town", pa.array(table["town"].to_pylist(), pa.string_view()))
     rows = {
         "pandas": people(),
+        "string view": view,
         "arrow": table,
         "mapping": {name: table[name] for name in reversed(NAMES)},
         "chunks": pa.concat_tables([table[:300], table[300:300], table[300:]]),

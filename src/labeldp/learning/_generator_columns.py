@@ -18,6 +18,8 @@ from labeldp.errors import InputError
 from labeldp.mechanisms import ColumnForm, Form
 
 _MOST_WIDE = 1000
+#: So many listed numbers are categories at the most; more are numbers, which the form brings to the nearest listed one.
+_FEW = 20
 
 
 class FreshNumbers:
@@ -52,7 +54,7 @@ class FreshNumbers:
 
 @dataclass(frozen=True)
 class Columns:
-    """How rows of a form are numbers and codes: columns that list their values are categories, others are numbers."""
+    """How rows of a form are numbers and codes: columns of texts, flags or a few listed numbers are categories."""
 
     form: Form
 
@@ -69,12 +71,12 @@ class Columns:
         """The form of each column of numbers, in order."""
         if self.form.of_array:
             return self.form.columns * (self.form.columns[0].width or 1)
-        return tuple(column for column in self.form.columns if column.values is None)
+        return tuple(column for column in self.form.columns if not _is_category(column))
 
     @cached_property
     def of_categories(self) -> tuple[ColumnForm, ...]:
         """The columns that list their values, in order."""
-        return () if self.form.of_array else tuple(each for each in self.form.columns if each.values is not None)
+        return () if self.form.of_array else tuple(each for each in self.form.columns if _is_category(each))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -121,6 +123,10 @@ class Columns:
         """Numbers even over their ranges, and codes of which each is as likely."""
         low, high = self._ends
         numbers = low + (high - low) * fresh.uniforms(count, len(low))
+        for place, column in enumerate(self.of_numbers):
+            if column.values is not None:
+                listed = np.array([*column.values, *[np.nan] * column.missing])
+                numbers[:, place] = listed[np.minimum(fresh.uniforms(count) * len(listed), len(listed) - 1).astype(int)]
         codes = [np.minimum(fresh.uniforms(count) * size, size - 1) for size in self.sizes]
         return numbers, np.array(codes, dtype=np.int64).reshape(len(self.sizes), count).T
 
@@ -140,6 +146,11 @@ class Columns:
 
     def _clipped(self, numbers: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
         return np.asarray(np.clip(numbers, *self._ends))
+
+
+def _is_category(column: ColumnForm) -> bool:
+    """Whether a column's values are taken for categories and not for numbers."""
+    return column.values is not None and (not column.of_numbers or len(column.values) <= _FEW)
 
 
 def _means(numbers: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d"]:

@@ -105,6 +105,8 @@ class ImageGenerator:
     def save(self, path: str | Path) -> Path:
         """Write it to a file that does not exist yet: numbers, and JSON that says what they are.
 
+        Digests of the images go into it only if these are public: small images can be found again from digests.
+
         Raises:
             OutputError: The file exists, or there is no folder to put it in.
         """
@@ -118,7 +120,8 @@ class ImageGenerator:
             "form": self.form.describe(),
             "source": self.source.describe(),
         }
-        seen = torch.from_numpy(np.array(sorted(self.seen), dtype=np.uint64).view(np.int64))
+        kept = sorted(self.seen) if self.source.kind == "public" else []
+        seen = torch.from_numpy(np.array(kept, dtype=np.uint64).view(np.int64))
         numbers = {name: value.contiguous() for name, value in self._modules().state_dict().items()}
         return written(Path(path), lambda file: save_file(numbers | {_SEEN: seen}, file, {_HEADER: json.dumps(about)}))
 

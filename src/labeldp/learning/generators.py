@@ -163,6 +163,10 @@ class FittedGenerator:
     def save(self, path: str | Path) -> Path:
         """Write it to a file that does not exist yet: arrays of numbers, and JSON that says what they are.
 
+        The file holds what the law says of the rows that it was fitted on, such as quantiles. Digests of them go into
+        it only if they are public, since rows can be read back from digests; a generator from the file of another
+        source does not know its rows again.
+
         Raises:
             OutputError: The file exists, or there is no folder to put it in.
         """
@@ -177,7 +181,7 @@ class FittedGenerator:
         }
         held = dict(vars(self.law)) | {
             _ABOUT: np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
-            _SEEN: np.array(sorted(self.seen), dtype=np.uint64),
+            _SEEN: np.array(sorted(self.seen) if self.source.kind == "public" else [], dtype=np.uint64),
         }
 
         def write(file: Path) -> None:

@@ -271,8 +271,12 @@ class Form:
     def of(cls, public: object) -> Form:
         """The form of public rows: types, ranges, digits and categories as they are there.
 
-        Numbers that take few different values (at most 20 that occur 20 times on average; where no number of digits
-        explains them, at most 1 000) may take those alone.
+        Numbers may take the public values alone where these are few, at most 20 that occur 20 times on average, or
+        leave gaps: at most 1 000 that occur twice on average, between which at least as many others would have the
+        same digits. Else true rows would be known by values that only they have. Floats that no decimals and no
+        significant digits explain are put on public ones too, the nearest of at most 1 000, evenly by rank: with all
+        the digits of a float, a true row could be known by them, such as those of a whole number that was scaled. Who
+        declares a ``ColumnForm`` of full precision answers for that.
 
         Args:
             public: A pandas or polars frame, an Arrow table, a mapping of columns; or an array of numbers of shape

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 #: So many digests of the rows that a generator was fitted on are kept at the most: the least ones.
 MOST_SEEN = 1 << 16
-#: Rows that a generator was fitted on are known again where this share of them differ from one another.
-_DIFFERENT = 0.9
-_FEWEST = 20
+#: Rows that a generator was fitted on are known again where so large a share of them occur once.
+_DIFFERENT = 0.99
+#: How many private rows may be known by chance: a few, and a share of them.
+_FEW_KNOWN, _SHARE_KNOWN = 5, 0.05
 
 _WHENCE = MappingProxyType(
     {
@@ -103,7 +104,9 @@ class Generator:
         log_floor: The logarithm of the least probability that the mean over classes, Qbar, gives any row that the form
             allows, if it is known; the form then has finitely many rows. No law is further from Qbar than -log_floor,
             at any Rényi order.
-        seen: Digests of the rows that it was fitted on; if there are ``MOST_SEEN``, the least of all digests.
+        seen: Digests of the rows that it was fitted on; if there are ``MOST_SEEN``, the least of all digests. Rows can
+            be read back from them by trying, so they stay in memory, and are written to a file only if the rows are
+            public.
 
     Example:
         >>> from labeldp import Classes
@@ -190,14 +193,15 @@ class Generator:
     def check_private(self, rows: pa.Table) -> None:
         """Refuse to be used on the rows that it was fitted on.
 
-        It notices an accident, not an intention: rows that were changed a little are not known again, nor are rows of
-        which many are equal, for which no digests are kept.
+        It notices an accident, not an intention. Rows that were changed a little are not known again; nor are rows of
+        which more than one in a hundred occurs twice, since rows of others would be taken for them; nor are those of a
+        generator from a file, unless they are public: then no digests are kept.
 
         Args:
             rows: Private rows, as ``Form.table`` gives them.
 
         Raises:
-            InputError: More than half of the different rows are known to it, and they are more than 20.
+            InputError: More than 5 of the different rows, and more than one in twenty besides, are known to it.
         """
         if not self.seen:
             return
@@ -206,7 +210,7 @@ class Generator:
             private = private[private <= np.uint64(max(self.seen))]
         seen = np.fromiter(self.seen, dtype=np.uint64, count=len(self.seen))
         known = int(np.isin(private, seen).sum())
-        if len(private) > _FEWEST and 2 * known > len(private):
+        if known > _FEW_KNOWN + _SHARE_KNOWN * len(private):
             raise InputError(
                 "expected private rows that the generator was not fitted on, found those: its draws would give their "
                 "labels away. Fit it on public or auxiliary rows, or on other rows whose labels were released"
@@ -227,8 +231,8 @@ def row_digests(form: Form, rows: pa.Table) -> np.ndarray:
 def seen_in(form: Form, rows: pa.Table) -> frozenset[int]:
     """What a generator keeps to know rows again that it was fitted on; nothing where many of them are equal."""
     found = row_digests(form, rows)
-    different = np.unique(found)
-    if len(different) < _DIFFERENT * len(found):
+    different, counts = np.unique(found, return_counts=True)
+    if (counts == 1).sum() < _DIFFERENT * len(found):  # about the chance that another row is none of these (Good 1953)
         return frozenset()
     return frozenset(different[:MOST_SEEN].tolist())
 

@@ -216,6 +216,8 @@ def _codes(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
     if pa.types.is_null(values.type):
         return np.full(len(values), -1)
     plain = values.cast(_values_type(values.type))
+    if plain.type == pa.string_view():
+        plain = plain.cast(pa.large_string())
     found = pc.index_in(plain, value_set=pa.array(column.values, plain.type)).fill_null(-2).to_numpy()
     return np.where(values.is_null().to_numpy() | plain.is_null().to_numpy(), -1, found)
 
@@ -334,7 +336,7 @@ def _form_of_column(name: str, values: pa.ChunkedArray) -> ColumnForm:
     kind = _values_type(values.type)
     if pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type):
         return _list_form(name, values.combine_chunks(), None)
-    plain = values.cast(kind)
+    plain = values.cast(pa.large_string() if kind == pa.string_view() else kind)
     missing = plain.null_count > 0
     if plain.null_count == len(plain):
         raise InputError(f"expected a value in the public column {name!r}, found none; leave it out")
@@ -379,7 +381,7 @@ def _list_form(name: str, lists: Any, shape: tuple[int, ...] | None) -> ColumnFo
 
 
 def _number_form(
-    name: str, element: str, values: pa.ChunkedArray, listed: tuple[int, tuple[int, ...]] | None
+    name: str, element: str, values: pa.ChunkedArray, row: tuple[int, tuple[int, ...]] | None
 ) -> ColumnForm:
     """The form of numbers: their range and digits, or their few values."""
     found = _plain_numbers(values)
@@ -394,26 +396,35 @@ def _number_form(
     texts = list(map(str, different)) if element in REAL else []  # the shortest that stand for them
     about = {
         "name": name,
-        "type": element if listed is None else f"list<{element}>[{listed[0]}]",
+        "type": element if row is None else f"list<{element}>[{row[0]}]",
         "missing": bool(absent.any()),
         "fallback": most[(len(most) - 1) // 2].item(),
-        "shape": None if listed is None else tuple(int(size) for size in listed[1]),
+        "shape": None if row is None else tuple(int(size) for size in row[1]),
     }
-    often = len(different) * _OFTEN <= found.size
-    if len(different) <= _FEW and often:
-        return ColumnForm(**about, values=tuple(different.tolist()))
+    listed = _some_of(different)
+    nearest = min(listed, key=lambda value: abs(value - about["fallback"]))
+    listed_form = ColumnForm(**{**about, "values": listed, "fallback": nearest})
+    if len(different) <= _FEW and len(different) * _OFTEN <= found.size:
+        return listed_form
     ranged = {"low": different[0].item(), "high": different[-1].item()}
     if element == TIME:
         return ColumnForm(**about, **ranged, decimals=_second_digits(different))
+    repeated = len(different) <= MOST_TEXTS and 2 * len(different) <= found.size
+    if element in WHOLE:
+        wide = int(different[-1]) - int(different[0]) > 2 * len(different)
+        return listed_form if repeated and wide else ColumnForm(**about, **ranged)
     for digits in _digits_of(texts, different.astype(np.float64), _MOST_DIGITS.get(element, 0)):
         form = _tried({**about, **ranged, **digits})
         if form is not None and np.array_equal(form.nearest(different.astype(np.float64)), different):
-            return form
-    if element in REAL and len(different) <= MOST_TEXTS and often:
-        return ColumnForm(**about, values=tuple(different.tolist()))
-    single = element == "double" and bool((np.abs(different) <= REAL["float"]).all())
-    single = single and np.array_equal(different.astype(np.float32).astype(np.float64), different)
-    return ColumnForm(**about, **ranged, single=single)
+            steps = np.inf if form.decimals is None else float(different[-1] - different[0]) * 10.0**form.decimals
+            return listed_form if repeated and steps > 2 * len(different) else form
+    return listed_form
+
+
+def _some_of(different: np.ndarray) -> tuple[Any, ...]:
+    """Sorted numbers, or so many of them as a form may list, evenly by their ranks, with both ends."""
+    places = np.linspace(0, len(different) - 1, min(len(different), MOST_TEXTS)).round().astype(np.int64)
+    return tuple(different[places].tolist())
 
 
 def _tried(fields: Mapping[str, Any]) -> ColumnForm | None:
