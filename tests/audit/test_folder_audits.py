@@ -134,6 +134,14 @@ def test_an_empty_release_holds(tmp_path):
     assert audit_folder(saved(released("classes")[:0], tmp_path / "none")).holds
 
 
+def test_rows_that_were_chosen_by_what_was_released_are_not_accused(tmp_path):
+    """A part of a release is post-processing, however one-sided its labels are: its shares are not looked at."""
+    release = released("classes")
+    found = audit_folder(saved(release[release.codes == 1], tmp_path / "part"))
+    assert found.holds
+    assert any("not looked at" in check.what for check in found.checks)
+
+
 def test_only_releases_of_the_same_rows_are_compared(tmp_path):
     """Another number of rows, another space, the release itself, or an answer, is refused."""
     one = saved(released("classes"), tmp_path / "one")

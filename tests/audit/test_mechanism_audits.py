@@ -99,7 +99,7 @@ def histogram(scale):
 
 def clipped(low):
     """A label with Laplace noise for the range -1 to 1."""
-    return lambda label, n: min(max(label, low), 1.0) + RNG.laplace(0, 2.0, n)
+    return lambda label, n: np.round(min(max(label, low), 1.0) + RNG.laplace(0, 2.0, n), 3)
 
 
 BROKEN = {
@@ -113,6 +113,8 @@ BROKEN = {
     "prior from raw labels": (prior_from_labels, [(0, 0, 1, 1, 2), (0, 0, 1, 2, 2)], 1.0),
     "scale without the 2": (histogram(1.0), [(0, 0, 1, 2), (0, 1, 1, 2)], 1.0),
     "clipped on one side": (clipped(-math.inf), [-3.0, 1.0], 1.0),
+    "low bits": (lambda label, n: label + RNG.laplace(0, 1, n), [0.0, 1.0], 1.0),
+    "told by its type": (lambda label, n: [bool(x) if label else int(x) for x in RNG.integers(0, 2, n)], [0, 1], 1.0),
 }
 SOUND = {
     "words of four bits": (small_words(strict=True), [0, 1], math.log(11 / 5)),
@@ -157,7 +159,7 @@ def many_outcomes(_, n):
         (drawn(ResponseChannel.at(2, 1.0)), ResponseChannel.at(2, 1.0).epsilon, 350),
         (drawn(BitChannel.independent(3, 0.5)), BitChannel.independent(3, 0.5).epsilon, 100),
         (many_outcomes, 0.02, 350),
-        (lambda label, n: label + RNG.laplace(0, 1, n), 1.0, 200),
+        (lambda label, n: np.round(label + RNG.laplace(0, 1, n), 3), 1.0, 200),
     ],
     ids=["response", "bits", "many outcomes", "laplace"],
 )
@@ -204,6 +206,20 @@ def test_a_mechanism_that_is_far_too_weak_is_noticed():
     assert right.lower < 1.0 < right.upper
 
 
+def test_no_upper_bound_is_claimed_of_floats():
+    """Floats that are equal may differ in their bits, so that nothing is said of what they give away at most."""
+    zero = audit_mechanism(lambda label, n: np.full(n, -0.0 if label else 0.0), [0, 1], 1.0, draws=10_000)
+    assert zero.upper is None
+    assert not zero.wasteful
+
+
+def test_larger_inputs_are_not_shown():
+    """A data set that was given as an input is named by its number: its labels stay where they are."""
+    found = audit_mechanism(lambda data, n: [data[0]] * n, [("zq-1", "x"), ("zq-2", "x")], 1.0, draws=10_000)
+    assert not found.holds
+    assert "from input" in found.worst
+
+
 @pytest.mark.usefixtures("as_users_call")
 def test_upper_bounds_are_as_sure_as_stated():
     """Of 100 upper bounds at confidence 0.9, few are below the truth (at 0.05 each, 22 or more have chance 1e-9)."""
@@ -223,7 +239,7 @@ def gaussian_delta(epsilon, deviation):
 
 def test_claims_with_a_delta_are_judged_at_that_delta():
     """Gaussian noise is sound at its own (epsilon, delta), and is not at half of the delta or at delta 0."""
-    delta, noise = gaussian_delta(1.0, 1.0), lambda shift, n: shift + RNG.standard_normal(n)
+    delta, noise = gaussian_delta(1.0, 1.0), lambda shift, n: np.round(shift + RNG.standard_normal(n), 3)
     sound = audit_mechanism(noise, [0.0, 1.0], 1.0, delta=delta, draws=400_000, confidence=SURE)
     assert sound.holds
     assert sound.lower > 0.8

@@ -19,10 +19,10 @@ def counted(label, n):
     return rng.integers(0, 2, n) + label
 
 def one(label):
-    return label + rng.laplace(0, 2)
+    return round(label + rng.laplace(0, 2), 3)
 
 def clipped_below_alone(label):
-    return max(label, 0.0) + rng.laplace(0, 1)
+    return round(max(label, 0.0) + rng.laplace(0, 1), 3)
 
 def boom(label, n):
     raise ValueError(label)

@@ -33,6 +33,7 @@ from labeldp.release import Certificate, Check, Release, release_batches, verify
 _ENTRIES, _MOST_ROWS = 1 << 24, 1 << 16
 
 _UNKNOWN = (
+    "what is promised of features, where some were redrawn: the law of the labels alone was audited",
     "that labels were drawn from the words that the law was counted with: who made the release may have known them",
     "what is in the kept columns: features that tell the label give it away at any epsilon; audit the release with a "
     "model of the label to see how much",
@@ -48,7 +49,7 @@ class FolderAudit:
         checks: What was looked at, whether it holds, and what was found, in order.
         audits: The law of each charge for labels, from its integers, beside the epsilon that it was charged with; and
             what the draw of this version of labeldp does with that law.
-        confidence: One minus the chance that any of the checks of frequencies fails for a sound release.
+        confidence: One minus the chance that any of them fails for a sound release.
         unknown: What cannot be known from a folder.
     """
 
@@ -76,11 +77,12 @@ def audit_folder(
     Args:
         directory: The folder of a release.
         against: Folders of other releases of the same rows, in the same order. Noise that they share is noticed.
-        confidence: One minus the chance that a sound release fails any check of frequencies.
+        confidence: One minus the chance that a sound release fails.
         progress: Called with ("audit", done, total) from time to time.
 
     Returns:
-        What was checked. An answer to a query has no law of released labels: it is verified and no more.
+        What was checked. An answer to a query has no law of released labels: it is verified and no more. Of a part of a
+        release the shares are not looked at: its rows may be chosen by what was released.
 
     Raises:
         EpsilonError: A confidence that none can be.
@@ -113,13 +115,18 @@ def audit_folder(
     certificate, checks = verdict.certificate, list(verdict.checks)
     if certificate is None or not verdict.holds or certificate.of_answer:
         return FolderAudit(certificate, tuple(checks), (), sure, verdict.unknown)
-    doubt = (1.0 - sure) / (1 + len(against))
-    checks += _frequencies(Path(directory), certificate, doubt, progress)
-    checks += [_repeated(Path(directory), Path(other), certificate, doubt) for other in against]
+    doubt = (1.0 - sure) / (2 + len(against))
+    if certificate.parent is None:
+        checks += _frequencies(Path(directory), certificate, doubt, progress)
+        checks += [_repeated(Path(directory), Path(other), certificate, doubt) for other in against]
+    else:
+        checks.append(
+            Check("released shares are not looked at: these rows may be chosen from a release", True, "a part")
+        )
     claims = [(channel_of(draw.law), draw.guarantee.epsilon) for draw in certificate.labels]
     audits = [audit_channel(channel, epsilon or math.ulp(0.0)) for channel, epsilon in claims]
     first = next((labels.channel for labels in _batches(Path(directory), certificate)), None)
-    drawn = [audit_drawing(first, confidence=sure)] if first is not None else []
+    drawn = [audit_drawing(first, confidence=1.0 - doubt)] if first is not None else []
     return FolderAudit(certificate, tuple(checks), (*audits, *drawn), sure, (*verdict.unknown, *_UNKNOWN))
 
 

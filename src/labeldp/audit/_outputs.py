@@ -29,6 +29,8 @@ _COLUMN_CELLS = 32
 _PAIRS = 8
 _SIGNIFICANT = 3.0
 _MOST_ELEMENTS = 512
+#: Floats that are whole multiples of two to minus this, or finer.
+_FINEST = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +87,8 @@ def joined(found: Sequence[Any], counts: Sequence[int | None]) -> Any:
 
 def _array(outputs: Any) -> np.ndarray | None:
     """Numbers as an array; None where they are anything else."""
+    if len({type(output) for output in outputs}) != 1:
+        return None  # 1, True and 1.0 are different outputs
     try:
         return np.asarray(outputs)
     except (ValueError, TypeError, OverflowError):
@@ -95,8 +99,11 @@ def cells_of(pilot: Sequence[Any]) -> list[Cells]:
     """Cells that tell apart the outputs of several inputs, chosen on some outputs of each."""
     everyone = tuple(range(len(pilot)))
     shapes = {outputs.shape[1:] if isinstance(outputs, np.ndarray) else None for outputs in pilot}
+    kinds = {outputs.dtype for outputs in pilot if isinstance(outputs, np.ndarray)}
+    shapes = shapes if len(kinds) == 1 else {None}  # outputs of other types are other outputs
     if shapes == {()}:
-        return [_number_cells(everyone, pilot, _numbers, _said_number)]
+        found = _number_cells(everyone, pilot, _numbers, _said_number)
+        return [found] if found.single or pilot[0].dtype.kind != "f" else [found, _fineness_cells(everyone)]
     if None not in shapes and len(shapes) == 1:
         return _vector_cells(pilot, lambda outputs: _matrix(outputs, pilot[0].shape[1]))
     lists = [list(outputs) for outputs in pilot]
@@ -148,6 +155,30 @@ def _number_cells(
     return Cells(labels, len(edges) + 2, count, lambda chosen: _said_ranges(edges, chosen), single=False, rest=1)
 
 
+def _fineness_cells(labels: tuple[int, ...]) -> Cells:
+    """By the last bit of a float that is set, and whether the float is below one half.
+
+    A sum of a label and noise is rounded to the bits of the larger one: whether a small sum has fine bits tells which
+    label it was.
+
+    References:
+        Mironov 2012.
+    """
+    size = 2 * (_FINEST + 1) + 1
+
+    def count(outputs: Any) -> Int[np.ndarray, "m"]:
+        found = _numbers(outputs).astype(np.float64)
+        known = np.isfinite(found)
+        part, exponent = np.frexp(np.where(known, found, 0.0))
+        whole = np.abs(np.ldexp(part, 53)).astype(np.int64)
+        last = exponent - 53 + np.frexp((whole & -whole).astype(np.float64))[1]
+        fine = np.where(whole == 0, 0, np.clip(-last, 0, _FINEST))
+        codes = 2 * fine + (np.abs(found) < 0.5)
+        return np.bincount(np.where(known, codes, size - 1), minlength=size)
+
+    return Cells(labels, size, count, lambda _: "an output by its size and low bits", single=False, rest=1)
+
+
 def _value_cells(
     labels: tuple[int, ...], values: np.ndarray, read: Callable[[Any], np.ndarray], said: Callable[[Any], str]
 ) -> Cells:
@@ -160,6 +191,8 @@ def _value_cells(
 
     def count(outputs: Any) -> Int[np.ndarray, "m"]:
         found = read(outputs)
+        if (found.dtype.kind in "iu") != (values.dtype.kind in "iu"):
+            return np.bincount(np.full(len(found), others), minlength=size)
         small = places is not None and found.dtype.kind in "iu" and len(found)
         if places is not None and small and found.min() >= 0 and found.max() <= top:
             return np.bincount(places, np.bincount(found, minlength=top + 1), size).astype(np.int64)
@@ -172,7 +205,8 @@ def _value_cells(
         texts = [said(values[cell]) for cell in chosen if cell < others]
         return _one_of(texts, [cell - others for cell in chosen if cell >= others])
 
-    return Cells(labels, size, count, name, single=True, rest=2)
+    exact = values.dtype.kind in "iu"  # of floats, 0.0 and -0.0 share a cell
+    return Cells(labels, size, count, name, single=exact, rest=2)
 
 
 def _object_cells(labels: tuple[int, ...], keys: Counter[Hashable]) -> Cells:
@@ -180,6 +214,7 @@ def _object_cells(labels: tuple[int, ...], keys: Counter[Hashable]) -> Cells:
     common = [key for key, _ in keys.most_common(MOST_OUTCOMES)]
     places = {key: place for place, key in enumerate(common)}
     others = len(common)
+    exact = not any(isinstance(key, tuple) and key[:1] == ("float",) for key in common)  # NaNs may differ in their bits
 
     def count(outputs: Any) -> Int[np.ndarray, "m"]:
         codes = np.fromiter((places.get(_key(output), others) for output in outputs), np.intp, len(outputs))
@@ -189,7 +224,7 @@ def _object_cells(labels: tuple[int, ...], keys: Counter[Hashable]) -> Cells:
         texts = [_said_key(common[cell]) for cell in chosen if cell < others]
         return _one_of(texts, [0 for cell in chosen if cell == others])
 
-    return Cells(labels, others + 1, count, name, single=True, rest=1)
+    return Cells(labels, others + 1, count, name, single=exact, rest=1)
 
 
 def _set_cells(lists: Sequence[Sequence[Any]], keys: Counter[Hashable]) -> list[Cells]:
@@ -305,12 +340,12 @@ def _key(output: Any) -> Hashable:
     if isinstance(output, np.ndarray):
         return "array", output.shape, output.tobytes()
     if isinstance(output, np.generic):
-        return _key(output.item())
+        return output.dtype.name, _key(output.item())
     try:
         hash(output)
     except TypeError:
         return type(output).__name__, repr(output)
-    return type(output).__name__, "nan" if output != output else output  # noqa: PLR0124
+    return type(output).__name__, repr(output) if isinstance(output, float) else output  # -0.0 is not 0.0
 
 
 def _said_key(key: Hashable) -> str:

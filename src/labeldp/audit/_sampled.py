@@ -259,10 +259,16 @@ def _best(
         p, q = float(share_above(hits, part, level.each)), float(share_below(misses, part, level.each))
         epsilon = _log_ratio_below(p, q, level.delta)
         if epsilon > best.epsilon:
-            one, other = (reprlib.repr(source.labels[view.labels[place]]) for place in (a, b))
+            one, other = (_named(source.labels[view.labels[place]], view.labels[place]) for place in (a, b))
             words = f"{view.name(cells.tolist())} from {one} ({hits:,} of {part:,}) against {other} ({misses:,})"
             best = _Shown(epsilon, words)
     return best
+
+
+def _named(given: Any, number: int) -> str:
+    """A single label, which is no one's, as it is; anything larger may be data, and has a number."""
+    single = isinstance(given, str | int | float | np.generic) or given is None
+    return reprlib.repr(given) if single else f"input {number}"
 
 
 def _log_ratio_below(p: float, q: float, delta: float) -> float:

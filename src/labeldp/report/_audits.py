@@ -60,7 +60,7 @@ def folder_audit_text(audit: FolderAudit, sentences: Sequence[str] = ()) -> Part
     parts += [Text("This cannot show:"), *(said(f"  - {what}") for what in audit.unknown)]
     if audit.audits:
         doubt = 1.0 - audit.confidence
-        parts += [Text(), said(f"A sound release fails these checks with a chance of at most {2 * doubt:.1g}.")]
+        parts += [Text(), said(f"A sound release fails these checks with a chance of at most {doubt:.1g}.")]
     return parts
 
 
