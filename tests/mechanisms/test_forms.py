@@ -188,7 +188,7 @@ def test_a_row_is_shaped_by_itself():
     st.floats(allow_nan=False, width=64), st.integers(0, 8), st.floats(0, 1e6), st.one_of(st.none(), st.integers(1, 15))
 )
 def test_numbers_are_the_nearest_doubles_of_decimals(number, decimals, size, digits):
-    """A shaped number is within the range, is what its decimal reads as, and is moved no further than needed."""
+    """A number is moved no further than needed, into the range, to what its decimal reads as; there is one zero."""
     limit = round(size, 0)
     column = ColumnForm("x", "double", low=-limit, high=limit, decimals=decimals, digits=digits and max(digits, 7))
     (found,) = column.nearest(np.array([number]))
@@ -196,6 +196,8 @@ def test_numbers_are_the_nearest_doubles_of_decimals(number, decimals, size, dig
     assert -limit <= found <= limit
     assert found == float(f"{found:.{decimals}f}")
     assert column.nearest(np.array([found]))[0] == found
+    zeros = column.nearest(np.array([-0.0, -1e-300, 0.0]))
+    assert not np.signbit(zeros).any()
     if digits is None:
         assert abs(found - inside) <= 0.5 * 10.0**-decimals * (1 + 1e-6)
 

@@ -174,7 +174,7 @@ class ColumnForm:
         number = float(value)
         if not math.isfinite(number) or (self.element in WHOLE and number != value):
             raise self._wrong("finite numbers of its type", "others")
-        return int(value) if self.element in WHOLE else number
+        return int(value) if self.element in WHOLE else number + 0.0
 
     @property
     def _size(self) -> float:
