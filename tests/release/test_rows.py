@@ -15,15 +15,17 @@ from labeldp import (
     Curator,
     DoubleResponse,
     DummyResponse,
+    PeerExchange,
     RandomizedResponse,
     Release,
     RowRelease,
+    cluster_response,
     release_table,
     verify,
 )
 from labeldp._words import SecureWords, TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelDPError, LabelError, VerificationError
-from labeldp.mechanisms import ColumnForm, FeatureLaw, Form, Generator, Source, seen_in
+from labeldp.mechanisms import ColumnForm, ExchangedLabels, FeatureLaw, Form, Generator, Source, seen_in
 from labeldp.release import Certificate, joined
 
 SPACE = Classes(["no", "yes"])
@@ -237,11 +239,15 @@ def test_features_leave_once_whatever_the_label(tmp_path):
     with pytest.raises(InputError, match="who sees features twice"):
         release_table(table, "age", Classes([50, 51]), 1.0, tmp_path / "third", keep=["town"], budget=9)
     release_table(table, "z", SPACE, 1.0, tmp_path / "alone", keep=[], budget=9)
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes(table.read_bytes())
+    with pytest.raises(InputError, match="who sees features twice"):
+        release_table(copy, "z", SPACE, 1.0, tmp_path / "fourth", keep=["town", "age"], budget=9)
 
 
 def test_rows_of_a_curator_leave_once(tmp_path):
     """Other rows may leave, rows that left may not, and labels that are drawn later are saved without a table."""
-    holder, double = curator(budget=9), DoubleResponse(SPACE, 1.0, GENERATOR)
+    holder, double = curator(budget=(9, 1e-2)), DoubleResponse(SPACE, 1.0, GENERATOR)
     holder.randomize_rows(double, features(100), slice(0, 100))
     holder.randomize_rows(double, features(100), slice(100, 200))
     with pytest.raises(InputError, match="who sees features twice"):
@@ -250,6 +256,12 @@ def test_rows_of_a_curator_leave_once(tmp_path):
     labels = holder.randomize(RandomizedResponse(SPACE, 1.0), slice(0, 50))
     with pytest.raises(InputError, match="save the labels alone"):
         labels.save(tmp_path / "both", features(50), keep="all")
+    exchanged = holder.answer(ExchangedLabels(SPACE, PeerExchange(0.2), np.zeros(50, dtype=int), 1e-3), slice(0, 50))
+    with pytest.raises(InputError, match="save the labels alone"):
+        exchanged.save(tmp_path / "both", features(50), keep="all")
+    mine = cluster_response(holder, np.zeros(200, dtype=int), 0.5).release
+    with pytest.raises(InputError, match="save the labels alone"):
+        mine.save(tmp_path / "both", features(200), keep="all")
     assert verify(labels.save(tmp_path / "alone")).holds
     again = holder.randomize_rows(DummyResponse(SPACE, 1.0), rows=slice(50, 100))
     assert verify(again.save(tmp_path / "dummy")).holds
@@ -392,6 +404,9 @@ REFUSED = {
     "no epsilon": lambda: DoubleResponse(SPACE, 0.0, GENERATOR),
     "no features": lambda: curator().randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR)),
     "features of other rows": lambda: curator().randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR), features(7)),
+    "features with the label's name": lambda: curator(name="age").randomize_rows(
+        DoubleResponse(SPACE, 1.0, GENERATOR), features(200)
+    ),
     "features for nothing": lambda: curator().randomize_rows(DummyResponse(SPACE, 1.0), features(200)),
     "another curator": lambda: Curator([1, 2], Classes([1, 2])).randomize_rows(DummyResponse(SPACE, 1.0)),
     "units": lambda: curator(units=[1] * 200).randomize_rows(DummyResponse(SPACE, 1.0)),
@@ -430,12 +445,18 @@ def test_a_generator_of_these_rows_is_refused():
     paid = holder.randomize(RandomizedResponse(SPACE, 1.0), slice(0, 50))
     source = Source("paid split", "the first fifty", paid.certificate.to_json())
     double = DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, source=source))
-    with pytest.raises(InputError, match="not seen these rows"):
+    with pytest.raises(InputError, match="a generator was fitted on them"):
         holder.randomize_rows(double, features(60), slice(40, 100))
     rest = holder.randomize_rows(double, features(150), slice(50, 200))
     assert "paid" not in rest.guarantee.sentence()
     assert any("other rows, whose labels were released" in each for each in rest.certificate.assumptions)
     assert holder.spent == (1.0, 0.0)
+    with pytest.raises(InputError, match="a generator was fitted on them"):  # the first fifty, by a generator of others
+        holder.randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR), features(50), slice(0, 50))
+    source = Source("paid split", "all", holder.randomize(RandomizedResponse(SPACE, 0.5)).certificate.to_json())
+    other = DoubleResponse(SPACE, 0.1, dataclasses.replace(GENERATOR, source=source))
+    with pytest.raises(InputError, match="a generator was fitted on them"):  # that generator knows redrawn rows
+        holder.randomize_rows(other, features(50), slice(0, 50))
 
 
 def test_rows_are_not_joined(released):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -148,6 +149,12 @@ class FeatureLaw:
     def chance(self) -> Fraction:
         """The chance that the features of a row are redrawn, exactly."""
         return Fraction(self.replaced, WORDS)
+
+    @property
+    def paid_split(self) -> str:
+        """The name of the release that the generator was fitted on, if it was: features of its rows were given up."""
+        text = None if self.generator is None else self.generator["source"].get("certificate")
+        return "" if text is None else str(json.loads(text).get("release", ""))
 
     @property
     def assumptions(self) -> tuple[str, ...]:

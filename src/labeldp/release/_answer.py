@@ -18,7 +18,7 @@ from labeldp.privacy import Guarantee, LabelSpace, nearest_distributions
 from labeldp.release._answer_columns import form_of
 from labeldp.release._certificate import Certificate
 from labeldp.release._verifying import answer_in, certified
-from labeldp.release._writing import declared_public, write_release
+from labeldp.release._writing import check_beside, declared_public, write_release
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +150,7 @@ class Answer:
         name, form = label or self.certificate.label, form_of(self.law)
         if table is not None and not form.by_row:
             raise InputError(f"expected no table beside the answer to {self.query}, which has no line for each row")
+        check_beside(self.certificate, table)
         public = declared_public(table, keep)
         if table is not None and public.num_rows != len(self.value):
             raise InputError(f"expected a table of {len(self.value)} rows like the answer, found {public.num_rows}")

@@ -41,7 +41,7 @@ from labeldp.release._answer import Answer
 from labeldp.release._certificate import FEATURES_REDRAWN, Certificate, Draw, digest
 from labeldp.release._ledger import Entry, Ledger, features_left, spent_on
 from labeldp.release._release import Release
-from labeldp.release._row_release import POPULATION, RowRelease, check_source, no_features
+from labeldp.release._row_release import POPULATION, RowRelease, check_names, no_features
 from labeldp.release._rows import row_numbers, row_places
 from labeldp.release._units import unit_keys
 
@@ -242,7 +242,7 @@ class Curator:
         channel = self._channel(randomizer, index)
         guarantee = Guarantee(channel.epsilon, unit=self._unit_name)
         entry = self._entry(randomizer.name, guarantee, randomizer.epsilon, index)
-        redrawn = [FEATURES_REDRAWN] if features_left(self._ledger.entries(), entry, ["redrawn"]) else []
+        declared = self._declared(entry)
         watched = WatchedWords(words)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
             codes = draw(channel, self._codes[index], watched)
@@ -254,7 +254,7 @@ class Curator:
             index.size,
             (charge,),
             expectation(channel, randomizer.mass),
-            assumptions=(*self._declared, *_priors(channel), *randomizer.declared, *redrawn),
+            assumptions=(*declared, *_priors(channel), *randomizer.declared),
             private=words.private,
         )
         return Release(codes, channel, self.space, certificate)
@@ -279,7 +279,7 @@ class Curator:
         index = row_numbers(rows, self._codes.size)
         leaving: Callable[[], pa.Table]
         if isinstance(response, DoubleResponse):
-            check_source(response.generator.source, self._ledger.entries(), Rows.of(index), self._session)
+            check_names(response.generator.form.names, self._name, self.space)
             law, own = response.law(population, divergences), response.own_features(features, index.size)
             leaving = partial(response.draw, own, feature_words)
         else:
@@ -291,6 +291,7 @@ class Curator:
         entry = dataclasses.replace(
             self._entry(response.name, guarantee, response.epsilon, index),
             features="redrawn" if law.generator else "",
+            source=law.paid_split,
         )
         watched = WatchedWords(words)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
@@ -321,6 +322,7 @@ class Curator:
         most = 1 if self._unit is None else int(np.unique(self._unit[places], return_counts=True)[1].max(initial=1))
         guarantee = dataclasses.replace(query.promise(most), unit=self._unit_name)
         entry = self._entry(query.name, guarantee, whole or query.asked(most), places)
+        declared = self._declared(entry)
         watched = WatchedWords(words)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
             value = query.answer(codes, most, watched)
@@ -331,7 +333,7 @@ class Curator:
             codes.size,
             (Draw(query.name, query.law(most), entry.rows, guarantee),),
             expects=None,
-            assumptions=(*self._declared, *guarantee.assumptions),
+            assumptions=(*declared, *guarantee.assumptions),
             private=words.private,
         )
         return Answer(value, certificate)
@@ -354,12 +356,12 @@ class Curator:
     def _unit_name(self) -> str:
         return "row" if self._unit is None else "unit"
 
-    @property
-    def _declared(self) -> tuple[str, ...]:
-        """What is declared for all that leaves."""
+    def _declared(self, entry: Entry) -> tuple[str, ...]:
+        """What is declared for all that leaves; of features that left redrawn, that they are not beside it."""
+        redrawn = (FEATURES_REDRAWN,) if features_left(self._ledger.entries(), entry, ["redrawn"]) else ()
         public = "columns kept beside what is released, the row order and the row set are public"
         units = ("the units were declared, and who is one unit with whom is public",) if self.has_units else ()
-        return (public, *self.space.declared, *units, *self._identity)
+        return (public, *self.space.declared, *units, *self._identity, *redrawn)
 
     @property
     def _identity(self) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ class Entry:
         units: A keyed fingerprint of who is one unit with whom, where that is no column.
         output: The folder it goes to, or None if it stays in memory.
         features: What became of the features of these rows: ``"kept"``, ``"redrawn"`` with some chance, or not known.
+        source: The release that a generator of redrawn features was fitted on; features of its rows were given up.
         asked: The epsilon that was asked for; without any other budget it is the budget.
         budget: The budget in force, after this charge.
         state: ``"charged"`` until it is known whether it left, then ``"released"`` or ``"void"``.
@@ -83,6 +84,7 @@ class Entry:
     output: str | None = None
     budget: Budget | None = None
     features: Literal["", "kept", "redrawn"] = ""
+    source: str = ""
     state: State = "charged"
     time: str = ""
 
@@ -309,13 +311,21 @@ def check_features(entries: Sequence[Entry], entry: Entry) -> None:
     Raises:
         InputError: Features of these rows were released before.
     """
-    clashes = {"redrawn": ("redrawn", "kept"), "kept": ("redrawn",), "": ()}[entry.features]
-    for known in features_left(entries, entry, clashes):
-        raise InputError(
-            f"expected rows whose features were not released before, found that release {known.identifier[:8]} has "
-            f"features of them {known.features}: who sees features twice knows which are true. Release labels "
-            "without features (--keep none, or DummyResponse), or other rows"
-        )
+    clashes = {"redrawn": ("redrawn", "kept"), "kept": ("redrawn",), "": ()}
+    given_up = _given_up(entries, [entry.source])
+    for wanted in (entry, *given_up):
+        for known in features_left([*given_up, *entries], wanted, clashes[wanted.features]):
+            raise InputError(
+                f"expected rows whose features were not released before, found that release {known.identifier[:8]} has "
+                f"features of them {known.features}, or that a generator was fitted on them: who sees features twice "
+                "knows which are true. Release labels without features (--keep none, or DummyResponse), or other rows"
+            )
+
+
+def _given_up(entries: Sequence[Entry], sources: Sequence[str]) -> list[Entry]:
+    """The charges of releases that generators were fitted on, whose features are then as good as kept."""
+    named = {*sources, *(entry.source for entry in entries if entry.state != "void")} - {""}
+    return [dataclasses.replace(entry, features="kept") for entry in entries if entry.identifier in named]
 
 
 def features_left(entries: Sequence[Entry], entry: Entry, how: Sequence[str]) -> list[Entry]:
@@ -405,6 +415,7 @@ def _entry(name: str, time: str, body: dict[str, Any]) -> Entry:
         output=body["output"],
         budget=Budget(**body["budget"]),
         features=body.get("features", ""),
+        source=body.get("source", ""),
     )
 
 

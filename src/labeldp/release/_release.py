@@ -24,11 +24,11 @@ from labeldp.privacy import (
     row_arrays,
     shown_above,
 )
-from labeldp.release._certificate import FEATURES_REDRAWN, Certificate, digest
+from labeldp.release._certificate import Certificate, digest
 from labeldp.release._columns import to_columns
 from labeldp.release._rows import row_numbers
 from labeldp.release._verifying import verified
-from labeldp.release._writing import declared_public, write_release
+from labeldp.release._writing import check_beside, declared_public, write_release
 
 _ENTRIES_PER_PIECE = 1 << 30
 
@@ -292,11 +292,7 @@ class Release:
                 "expected labels that left alone, found labels of rows that left with features of their own law; save "
                 "the rows (RowRelease.save)"
             )
-        if table is not None and FEATURES_REDRAWN in certificate.assumptions:
-            raise InputError(
-                "expected no table beside these labels, found one: features of these rows left redrawn in another "
-                "release, and who sees features twice knows which are true; save the labels alone"
-            )
+        check_beside(certificate, table)
         name = label or certificate.label
         public = declared_public(table, keep)
         if table is not None and public.num_rows != len(self):

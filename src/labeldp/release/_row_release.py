@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp.errors import InputError, VerificationError
-from labeldp.mechanisms import FeatureLaw, Form, Source, form_from
-from labeldp.privacy import Guarantee, RenyiGuarantee, Rows
+from labeldp.mechanisms import FeatureLaw, Form, form_from
+from labeldp.privacy import Guarantee, LabelSpace, RenyiGuarantee, ResponseChannel
 from labeldp.release._certificate import Certificate
-from labeldp.release._ledger import Entry
+from labeldp.release._columns import column_types
 from labeldp.release._public import public_columns
 from labeldp.release._release import Release
 from labeldp.release._rows import row_numbers
@@ -134,18 +134,12 @@ def no_features(features: object, divergences: Mapping[float, float] | None) -> 
         raise InputError("expected no features for labels that leave without any, found some; use DoubleResponse")
 
 
-def check_source(source: Source, entries: Sequence[Entry], rows: Rows, session: str) -> None:
-    """Refuse a generator that was fitted on a release of these very rows.
+def check_names(names: Sequence[str], label: str, space: LabelSpace) -> None:
+    """Refuse features with the name of the label, or of a column that is released beside them.
 
     Raises:
-        InputError: It was: what it draws carries their labels, or their features.
+        InputError: One has.
     """
-    if source.certificate is None:
-        return
-    name = Certificate.from_json(source.certificate).release
-    for entry in entries:
-        if entry.identifier == name and rows.meet(entry.charge(session).rows):
-            raise InputError(
-                "expected a generator that has not seen these rows, found one that was fitted on a release of some of "
-                "them; fit it on other rows (public_split) and release the rest"
-            )
+    taken = {label, *column_types(label, space, ResponseChannel.nearly_certain(space.size))} & set(names)
+    if taken:
+        raise InputError(f"expected other names of features beside the label, found a column {min(taken)!r}; rename it")

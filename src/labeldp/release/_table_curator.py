@@ -29,6 +29,7 @@ from labeldp.release._table_release import (
     DECLARED_PUBLIC,
     Progress,
     TableRelease,
+    check_features_beside,
     kept_columns,
     ledger_of,
     ledger_path,
@@ -126,6 +127,7 @@ def release_with(
         output=str(target),
         features="kept" if kept else "",
     )
+    check_features_beside(table.path, record, known_by, entry)
     curator = Curator(labels, space, budget=asked, name=label)
     drew = partial(_drew, curator)
     with staged(target, entry.identifier) as staging, record.charged(entry, allowance, drew):

@@ -32,10 +32,10 @@ from labeldp.privacy import Budget, LabelSpace, Rows
 from labeldp.release._certificate import Certificate, Draw
 from labeldp.release._columns import to_columns
 from labeldp.release._curator import budget_of
-from labeldp.release._ledger import Entry, Ledger, account_of, related
+from labeldp.release._ledger import Entry, Ledger, account_of, check_features, related
 from labeldp.release._output import check_target, staged
 from labeldp.release._plain import plain_column, plain_schema
-from labeldp.release._row_release import POPULATION, check_source
+from labeldp.release._row_release import POPULATION
 from labeldp.release._survey import heads, label_codes, survey
 from labeldp.release._table_clusters import clusters_of
 from labeldp.release._table_laws import (
@@ -190,8 +190,6 @@ def release_table(
     job = _Job(table, space, tuple(law.types) or tuple(kept), law, rows, found.rows, report)
     record = ledger_of(table.path, ledger, label, known_by)
     record.settle()
-    if generator is not None:
-        check_source(generator.source, record.entries(), Rows.all(found.rows), "")
     entry = Entry(
         identifier(),
         label,
@@ -202,7 +200,9 @@ def release_table(
         asked=asked.epsilon,
         output=str(target),
         features="redrawn" if law.types else "kept" if kept else "",
+        source=law.features.paid_split if law.features else "",
     )
+    check_features_beside(table.path, record, known_by, entry)
     with staged(target, entry.identifier) as staging, record.charged(entry, allowance):
         unchanged(table, stamp)
         certificate = job.write(staging, entry, SecureWords())
@@ -263,6 +263,20 @@ def ledger_of(source: Path, ledger: str | Path | None, label: str, known_by: Map
             "both together into account and name one of them (ledger=, --ledger)"
         )
     return found[0] if found else Ledger(own)
+
+
+def check_features_beside(source: Path, record: Ledger, known_by: Mapping[str, str], entry: Entry) -> None:
+    """Refuse features that left already by another ledger beside a table, such as that of a copy of it.
+
+    Raises:
+        InputError: They did.
+    """
+    for path in sorted(ledger_path(source).parent.glob(f"*{_ENDING}")):
+        if path != record.path:
+            with suppress(LedgerError):
+                beside = Ledger(path)
+                mine = dataclasses.replace(entry, marks=marks_of(beside, source, known_by))
+                check_features(beside.entries(), mine)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.errors import InputError
-from labeldp.release._certificate import Certificate, File
+from labeldp.release._certificate import FEATURES_REDRAWN, Certificate, File
 from labeldp.release._output import CERTIFICATE, publish, staged
 from labeldp.release._plain import plain_column, plain_schema
 
@@ -84,6 +84,19 @@ def declared_public(given: object, keep: Sequence[str] | str | None) -> pa.Table
     if missing := [name for name in chosen if name not in names]:
         raise InputError(f"expected public columns of the table, found {missing[0]!r}, which is none")
     return table if chosen is names else table.select(chosen)
+
+
+def check_beside(certificate: Certificate, table: object) -> None:
+    """Refuse a table beside labels of rows whose features left redrawn in another release.
+
+    Raises:
+        InputError: There is one.
+    """
+    if table is not None and FEATURES_REDRAWN in certificate.assumptions:
+        raise InputError(
+            "expected no table beside these labels, found one: features of these rows left redrawn in another release, "
+            "and who sees features twice knows which are true; save the labels alone"
+        )
 
 
 def without_index(table: pa.Table) -> pa.Table:
