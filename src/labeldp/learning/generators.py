@@ -213,7 +213,9 @@ def fit_mixture(
         source: Which data, in words.
         kind: Of labels that were declared public: ``"public"``, or ``"auxiliary"`` where the rows are the curator's own
             and not among those that are released.
-        form: What rows look like; by default as these features do.
+        form: What rows look like; by default as these features do. Every certificate prints it: the texts, the ends of
+            ranges, and the listed numbers, up to 1 000 of a column, are then values of these rows. Declare one where
+            these features are not public.
         components: Gaussians of a class at the most; there is one for 20 rows.
         smoothing: The share of rows that are drawn evenly over the form.
 
