@@ -82,7 +82,10 @@ def test_a_loss_below_the_minimum_has_no_chances():
     turn, least = loss.least
     with pytest.raises(InputError, match=r"at least 4\.35595, the minimum of H"):
         loss.chances_at(least - 1e-6)
-    assert np.allclose(loss.chances_at(least + 1e-12), turn, atol=1e-5)
+    for flip, share in itertools.product((1e-6, 0.01, 0.5), (1e-9, 0.25, 0.7)):
+        loss = InstanceLoss(flip, share)
+        turn, least = loss.least
+        assert np.allclose(loss.chances_at(least), turn, rtol=1e-4)
 
 
 def test_the_loss_of_a_label_is_how_much_its_odds_grow():
@@ -254,6 +257,16 @@ def test_rates_are_turned_back_by_the_law_of_released_labels():
     assert (low[1], high[1]) == (0.0, 1.0), "neighbours whose labels say nothing"
 
 
+def test_the_order_of_rows_settles_no_tie():
+    """Features that tell nothing show no loss beyond the label's where rows are sorted by it; false alarm 1e-8."""
+    labels = np.sort(np.random.default_rng(0).choice(["no", "yes"], 2000))
+    features = np.repeat([[0.0], [1.0]], 1000, axis=0)[np.random.default_rng(1).permutation(2000)]
+    options = {"flips": [0.05], "neighbours": 100, "rows": 500, "confidence": 1 - 1e-8}
+    (curve,) = loss_profile(features, Release.public(labels, SPACE), **options).curves
+    assert curve.beyond.lower == 0.0
+    assert curve.loss(0.01).lower < InstanceLoss(0.05, 0.5).of_label + 0.01
+
+
 def test_smoothness_widens_bounds_until_they_hold():
     """Where chances change among neighbours, bounds fail under smoothness 0, and hold under the true constant."""
     random = np.random.default_rng(5)
@@ -280,13 +293,13 @@ def test_a_row_is_bounded_at_its_level():
     labels = np.array(["yes"] * 30 + ["no"] * 170)
     release = Release.public(labels, SPACE)
     rows = np.arange(200)[60:160]
-    curve = loss_profile(np.zeros((200, 1)), release, flips=[0.1], neighbours=100, rows=rows, p_plus=0.3).curves[0]
-    low, high = (float(share_above(count, 100, 0.01 / 400)) for count in (30, 70))
-    loss = InstanceLoss(0.1, 0.3)
+    curve = loss_profile(np.zeros((200, 1)), release, flips=[0.1], neighbours=199, rows=rows, p_plus=0.05).curves[0]
+    low, high = (float(share_above(count, 199, 0.01 / 400)) for count in (30, 169))
+    loss = InstanceLoss(0.1, 0.05)
     turn, least = loss.least
     assert low < turn < 1 - high
     assert np.allclose(curve.rows[0], least)
-    assert np.allclose(curve.rows[1], loss.average(0.3))
+    assert np.allclose(curve.rows[1], loss.average(30 / 199))
     assert np.allclose(curve.rows[2], loss.average([low, 1 - high]).max())
 
 

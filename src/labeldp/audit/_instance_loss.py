@@ -30,6 +30,7 @@ from labeldp.errors import EpsilonError, InputError
 _HALVINGS = 80
 #: From here on ``tanh(t/2)`` is above 0.76.
 _STEEP = 2.0
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,12 @@ class InstanceLoss:
         wanted = np.asarray(np.asarray(tau, dtype=np.float64) - self.of_label)
         centre = float(logit(self.p_plus))
         least = 1.0 - np.cosh(turning_logit(centre))
-        if not (wanted >= least).all():
+        if not (wanted >= least - _ROUNDING * (1.0 + self.of_label)).all():
             raise InputError(
                 f"expected tau of at least {self.least[1]:.6g}, the minimum of H, found {np.min(np.asarray(tau)):.6g}; "
                 "every row loses at least the minimum, so the share of rows beyond a smaller tau is 1"
             )
+        wanted = np.asarray(np.maximum(wanted, least))
         lower, upper = -_upper_logits(wanted, -centre), _upper_logits(wanted, centre)
         return np.asarray(expit(lower)), np.asarray(expit(upper))
 

@@ -36,8 +36,8 @@ def neighbour_sums(
 ) -> Float[np.ndarray, "m s"]:
     """For each of some rows, the sums of values over its nearest other rows, by Euclidean distance.
 
-    Of rows that are equally far the earlier ones are taken, so that which rows are neighbours depends on features
-    alone. Distances are those of the centred features in double precision.
+    Of rows that are equally far the earlier ones are taken: whoever needs neighbours that depend on features alone must
+    put rows into a random order first. Distances are those of the centred features in double precision.
 
     Args:
         features: Finite features of all rows, shape (n, d), on the scale that distances are meant on.

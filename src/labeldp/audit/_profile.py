@@ -179,15 +179,16 @@ def loss_profile(
         With probability at least ``confidence``, under the assumptions that the result lists, every J(tau) and every
         curve lies between its bounds, for all tau at once. Proof, with d = 1 - confidence and m evaluated rows.
 
-        *Rows* (d / 2). Given all features, labels of different rows are independent, and which rows are neighbours is
-        settled. The count s of second classes among k neighbours is a sum of independent indicators of mean ``k r``, r
-        the mean of their chances. Clopper and Pearson's bounds at level ``d / (4m)`` on each side hold for r. For: say
-        r is below the bound that s gives. Then s is at least some s* with ``P(Bin(k, r) >= s*) < d/(4m)``. If ``k r >
-        1``, ``P(Bin(k, r) >= k r) > 1/4`` (Greenberg and Mohri 2014), so ``s* >= k r + 1``, and there the tail of s is
-        at most the binomial one (Hoeffding 1956, theorem 4). So it is if ``k r <= 1`` and ``s* >= 2``. If ``s* = 1``,
-        ``P(s >= 1) <= k r``, which is below the level since at a count of one the bound is taken to be at most
-        ``d/(4mk)``. The other side is the same with the classes exchanged. All rows together are missed with a chance
-        of at most d / 2; they need not be independent, and evaluated rows may be neighbours of others.
+        *Rows* (d / 2). Given all features, labels of different rows are independent. Which rows are neighbours is
+        settled by features and, where rows are equally far, by a fresh random order, not by the order that rows are in,
+        which may follow labels. The count s of second classes among k neighbours is a sum of independent indicators of
+        mean ``k r``, r the mean of their chances. Clopper and Pearson's bounds at level ``d / (4m)`` on each side hold
+        for r. For: say r is below the bound that s gives. Then s is at least some s* with ``P(Bin(k, r) >= s*) <
+        d/(4m)``. If ``k r > 1``, ``P(Bin(k, r) >= k r) > 1/4`` (Greenberg and Mohri 2014), so ``s* >= k r + 1``, and
+        there the tail of s is at most the binomial one (Hoeffding 1956, theorem 4). So it is if ``k r <= 1`` and ``s*
+        >= 2``. If ``s* = 1``, ``P(s >= 1) <= k r``, which is below the level since at a count of one the bound is taken
+        to be at most ``d/(4mk)``. The other side is the same with the classes exchanged. All rows together are missed
+        with a chance of at most d / 2; they need not be independent, and evaluated rows may be neighbours of others.
 
         *Smoothness.* The chance of a row differs by at most ``C (2k/(n-1))^beta`` from those of its neighbours, if
         chances at two points differ by at most C times the beta-th power of the probability of the open ball around one
@@ -252,7 +253,8 @@ def loss_profile(
     smooth = _Smoothness.of(smoothness, exponent, k, len(points))
     row_level = smooth.left_of(wrong * _OF_ROWS / len(places))
     share = counted.share(p_plus, wrong * _OF_SHARE)
-    sums = neighbour_sums(points, places, counted.values, k, progress)
+    order = np.random.default_rng().permutation(len(points))  # so that no tie is settled by where labels put a row
+    sums = neighbour_sums(points[order], np.argsort(order)[places], counted.values[order], k, progress)
     losses = _losses(counted.chances(sums, k, row_level, smooth.blur), share)
     band = survival_band(len(places), wrong * _OF_COUNTS / 2.0)
     centres = logit([share.lower, share.upper])

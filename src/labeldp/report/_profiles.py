@@ -22,8 +22,8 @@ _SOURCE = {
     False: "From released labels, at no further cost.",
 }
 _NO_PROMISE = (
-    "Epsilon limits what the released label adds to the features; nothing limits what the features tell by themselves. "
-    "A release of features too (labeldp release --mechanism double) does."
+    "Epsilon limits what the released label adds to the features, not what the features tell by themselves. To limit "
+    "that too, features must be redrawn (labeldp release --mechanism double), with a divergence that is known."
 )
 
 
