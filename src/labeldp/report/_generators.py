@@ -70,8 +70,8 @@ def _promise(fitted: FittedGenerator) -> str:
     if fitted.source.certificate is None:
         return (
             "You declared that the labels it was fitted on may be seen: nothing is promised of them. Rows that are "
-            "released with it must be others. Every certificate prints its form: texts, ends and listed values of these "
-            "rows."
+            "released with it must be others. Every certificate prints its form: texts, ends and listed values of "
+            "these rows."
         )
     told = json.loads(fitted.source.certificate)["guarantee"]["sentence"]
     return f"Of the rows it was fitted on: {told} Rows that are released with it must be others."
