@@ -11,12 +11,14 @@ from labeldp.bounds import (
     cluster_precision,
     cluster_response_risk,
     cluster_risk,
+    conditional_attack_limit,
     features_divergence,
     label_divergence_lower,
     peer_risk,
     pure_attack_limit,
 )
 from labeldp.errors import InputError
+from labeldp.privacy import RenyiGuarantee
 
 
 def divergence(first, second, alpha):
@@ -250,3 +252,13 @@ def test_numbers_outside_the_theorems(make):
     """What a theorem does not cover is refused, in words."""
     with pytest.raises(InputError, match=r"expected .* found"):
         make()
+
+
+def test_the_best_order_limits_an_attack():
+    """Of several orders the least limit counts, and a guarantee with static features limits nothing."""
+    promised = [RenyiGuarantee(alpha, epsilon, "conditional", "anyone") for alpha, epsilon in ((2.0, 0.3), (8.0, 0.9))]
+    found = conditional_attack_limit(promised, 3, 0.5)
+    assert found.value == min(attack_limit(each.epsilon, each.alpha, 3, 0.5).value for each in promised)
+    for wrong in ([], [*promised, RenyiGuarantee(2.0, 0.01)]):
+        with pytest.raises(InputError, match="conditional features"):
+            conditional_attack_limit(wrong, 3, 0.5)

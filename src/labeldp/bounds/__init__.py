@@ -1,6 +1,6 @@
 """What is possible: rates, limits and plans. Formulas only; no label and no table is read here."""
 
-from labeldp.bounds._attack_limits import attack_limit, pure_attack_limit
+from labeldp.bounds._attack_limits import attack_limit, conditional_attack_limit, pure_attack_limit
 from labeldp.bounds._bound import Bound
 from labeldp.bounds._classification_limits import (
     central_classification_lower,
@@ -63,6 +63,7 @@ __all__ = [
     "cluster_precision",
     "cluster_response_risk",
     "cluster_risk",
+    "conditional_attack_limit",
     "convex_candidates_upper",
     "convex_channel_upper",
     "convex_empirical_lower",

@@ -15,7 +15,9 @@ These numbers are floats, for planning: no certificate rests on them.
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Iterable
 
 import numpy as np
 from jaxtyping import Float
@@ -23,6 +25,7 @@ from jaxtyping import Float
 from labeldp.bounds._arguments import chance, classes_of, not_negative, order_of
 from labeldp.bounds._bound import Bound
 from labeldp.errors import InputError
+from labeldp.privacy import RenyiGuarantee
 
 _PAPER = "Busa-Fekete et al. 2023"
 _DRAWN = "a neighbour has another label, and features drawn anew from the law of that label's features"
@@ -121,6 +124,48 @@ def pure_attack_limit(epsilon: float, classes: int, commonest: float, least_loss
     e, k, p = not_negative(epsilon, "epsilon"), classes_of(classes), _commonest(commonest, classes)
     worth = chance(least_loss, "least_loss")
     return _bound(1 - (1 - _pure_success(e, k, p)) * worth, "direct, with Ghazi et al. 2021, theorem 3", p, ())
+
+
+def conditional_attack_limit(
+    promised: Iterable[RenyiGuarantee], classes: int, commonest: float, least_loss: float = 1.0
+) -> Bound:
+    """The most that an attack can gain under several guarantees of one release: the least of their limits.
+
+    Args:
+        promised: Guarantees with conditional features, such as ``RowRelease.conditional``: one for each order. One with
+            static features limits no attack on features that tell of the label, and is refused.
+        classes: k.
+        commonest: p, the probability of the most common class.
+        least_loss: The least loss of a wrong answer; losses lie in [0, 1].
+
+    Returns:
+        The limit of the best order; ``alpha`` among its sizes is that order.
+
+    References:
+        Busa-Fekete et al. 2023, theorem 5.2, which holds for every order; see ``attack_limit``.
+
+    Example:
+        >>> from labeldp.bounds import conditional_attack_limit
+        >>> from labeldp.privacy import RenyiGuarantee
+        >>> promised = [RenyiGuarantee(alpha, 0.05 * alpha, "conditional", "anyone") for alpha in (2.0, 8.0)]
+        >>> found = conditional_attack_limit(promised, classes=2, commonest=0.5)
+        >>> round(found.value, 3), found.size("alpha")
+        (0.58, 2.0)
+
+    Raises:
+        InputError: There is none, or one has static features.
+    """
+    given = list(promised)
+    if not given or any(each.features != "conditional" for each in given):
+        raise InputError(
+            "expected guarantees with conditional features, found none, or one with static features, which limits no "
+            "attack that knows the features"
+        )
+    limits = [attack_limit(each.epsilon, each.alpha, classes, commonest, least_loss=least_loss) for each in given]
+    best = min(range(len(given)), key=lambda i: limits[i].value)
+    assumed = dict.fromkeys((*limits[best].assumptions, *given[best].assumptions))
+    sizes = (("alpha", given[best].alpha), *limits[best].sizes)
+    return dataclasses.replace(limits[best], assumptions=tuple(assumed), sizes=sizes)
 
 
 def _bound(value: float, theorem: str, commonest: float, sizes: tuple[tuple[str, float], ...]) -> Bound:
