@@ -59,7 +59,7 @@ def fitted(request):
 def test_images_are_of_their_form_and_of_their_class(fitted):
     """Images have the shape and the bytes of those given, and all but a twentieth are nearest to their class's mean.
 
-    In ten fits at most 1 in 200 was not.
+    In 5 fits of each kind every one of 2 000 images was: a false alarm comes less than once in a million runs.
     """
     images, _ = made_up()
     generator = fitted.generator()
@@ -78,7 +78,7 @@ def test_points_have_the_levels_of_the_given_ones(fitted):
     found = drawn(fitted.generator(), np.zeros(DRAWN, dtype=np.int64))
     given = made_up()[0][::2]
     assert set(np.unique(found)) <= set(np.unique(given))
-    assert abs(found.mean() - given.mean()) < 20
+    assert abs(found.mean() - given.mean()) < 3  # at most 0.6 in 50 draws
 
 
 def _send(generator, pipe):
@@ -158,36 +158,35 @@ def test_the_rows_that_it_was_fitted_on_are_refused(fitted):
     generator.check_private(generator.form.table(255 - images))
 
 
-def test_own_discriminator_tells_images_from_noise():
+def test_own_discriminator_tells_images_from_noise(fitted):
     """Its log odds that an image was given are larger for given images than for their negatives; a mixture has none."""
-    images, labels = made_up()
-    torch.manual_seed(0)
-    release = Release.public(labels, SPACE)
-    fitted = KINDS["network"].fit(images, release, "made up")
-    own = images[::2]
+    own = made_up()[0][::2]
+    if fitted.discriminator is None:
+        with pytest.raises(InputError, match="found a mixture"):
+            fitted.log_odds(own, "left")
+        return
     assert fitted.log_odds(own, "left").shape == (len(own),)
     assert fitted.log_odds(own, "left").mean() > fitted.log_odds(255 - own, "left").mean()
     with pytest.raises(InputError, match="expected bytes"):
         fitted.log_odds(own[:, :4], "left")
-    with pytest.raises(InputError, match="found a mixture"):
-        KINDS["mixture"].fit(images, release, "made up").log_odds(own, "left")
 
 
 def test_a_paid_split_is_named_by_what_its_release_says():
     """Labels with noise are undone: images are of their class though a fifth of the labels are wrong, and it is paid.
 
-    Classes that were taken as released would give a fifth of the images another class.
+    Classes that were taken as released would give a fifth of the images another class. In 20 fits at least 0.969 were
+    of their class, with a deviation of 0.008: fewer than 0.9 come less than once in a million runs.
     """
-    images, labels = made_up(400)
+    images, labels = made_up(800)
     release = Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, epsilon=1.4))
     learner = TorchClassifier(lambda k: nn.Sequential(nn.Flatten(), nn.Linear(64, k)), epochs=30, learning_rate=0.01)
     fitted = ImageMixture(8, 2, learner).fit(images[:, None], release, "the first rows")
     assert fitted.source.kind == "paid split"
     assert json.loads(fitted.source.certificate)["guarantee"]["epsilon"] == release.guarantee.epsilon
-    codes = np.arange(DRAWN) % 2
+    codes = np.arange(5 * DRAWN) % 2
     found = drawn(fitted.generator(), codes)
-    assert found.shape == (DRAWN, 1, 8, 8)
-    assert np.mean(nearest(found[:, 0]) == codes) > 0.95
+    assert found.shape == (5 * DRAWN, 1, 8, 8)
+    assert np.mean(nearest(found[:, 0]) == codes) > 0.9
 
 
 def test_a_law_without_end_lets_nothing_out(fitted):
