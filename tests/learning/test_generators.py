@@ -14,7 +14,7 @@ from scipy.stats import binom
 from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError, OutputError, RowsError
 from labeldp.learning.generators import fit_cells, fit_copula, fit_mixture, load, open_generator, told_apart
-from labeldp.mechanisms import Form
+from labeldp.mechanisms import ColumnForm, Form
 
 SPACE = Classes(["no", "yes"])
 ROWS = 2400
@@ -165,14 +165,14 @@ def test_cells_are_drawn_with_the_stated_probabilities():
 def test_cells_are_smoothed_frequencies():
     """The density is the class's frequencies, mixed with all cells alike, and the floor is the least of its mean."""
     rows = pd.DataFrame({"town": ["Ulm", "Ulm", "Bonn", "Ulm"], "smokes": [True, False, True, True]})
-    fitted = fit_cells(rows, Release.public(["no", "no", "yes", "no"], SPACE), "made up", smoothing=0.25)
+    fitted = fit_cells(rows, Release.public(["no", "no", "yes", "no"], SPACE), "made up", "public", smoothing=0.25)
     wanted = {("Bonn", False): (0, 0), ("Bonn", True): (0, 1), ("Ulm", False): (1 / 3, 0), ("Ulm", True): (2 / 3, 0)}
     for place, cell in enumerate(fitted.cells().to_pylist()):
         frequencies = np.array(wanted[tuple(cell.values())])
         np.testing.assert_allclose(fitted.density[:, place], 0.75 * frequencies + 0.25 / 4, rtol=1e-14)
     least = math.log(0.25 / 4)
     assert least - 1e-8 < fitted.log_floor <= least
-    assert fit_cells(rows, Release.public(["no", "no", "yes", "no"], SPACE), "made up", smoothing=0.0).log_floor is None
+    assert fit_cells(rows, Release.public(["no", "no", "yes", "no"], SPACE), "made up", "public", smoothing=0.0).log_floor is None
 
 
 def exact_divergence(law, mean, alpha):
@@ -209,7 +209,7 @@ def test_the_bound_of_the_divergence_is_above_it_and_close(alpha):
 def test_what_cannot_be_drawn_has_no_bound():
     """Without smoothing, a row that P has and Qbar has not makes the divergence infinite."""
     rows = pd.DataFrame({"town": ["Ulm", "Ulm", "Bonn", "Ulm"], "smokes": [True, False, True, True]})
-    fitted = fit_cells(rows, Release.public(["no", "no", "yes", "no"], SPACE), "made up", smoothing=0.0)
+    fitted = fit_cells(rows, Release.public(["no", "no", "yes", "no"], SPACE), "made up", "public", smoothing=0.0)
     assert fitted.divergence_bound(np.full((2, 4), 0.25)) == math.inf
     assert abs(fitted.divergence_bound(fitted.density, 2.0) - math.log(2)) < 1e-9
 
@@ -294,9 +294,9 @@ def test_a_class_without_examples_is_named():
     space = Classes(["no", "yes", "maybe"])
     labels = Release.public(["no", "no", "yes", "no"], space)
     with pytest.raises(InputError, match=r"fewer of 'yes', 'maybe'.*give rows of every class"):
-        fit_copula(rows, labels, "made up")
+        fit_copula(rows, labels, "made up", "public")
     with pytest.raises(InputError, match=r"1 example of each declared class, found fewer of 'maybe'"):
-        fit_cells(rows[["smokes"]], labels, "made up")
+        fit_cells(rows[["smokes"]], labels, "made up", "public")
 
 
 def test_what_does_not_fit_is_refused():
@@ -402,3 +402,31 @@ def test_what_is_no_generator_is_refused(tmp_path):
             load(tmp_path / name)
     with pytest.raises(InputError, match="found no file"):
         load(tmp_path / "absent")
+
+
+def test_a_form_of_own_rows_shows_no_value_of_a_single_row():
+    """Of rows that are not public the form has rounded ends, few digits and common texts, and brings all rows into it."""
+    random, rows = np.random.default_rng(3), 300
+    own = pd.DataFrame({"lactate": random.normal(2, 0.5, rows), "age": random.integers(17, 91, rows), "town": "Ulm"})
+    own.loc[:99, "town"] = "Bonn"
+    own.loc[7, "town"] = "Rome"
+    labels = Release.public((["no", "yes"] * rows)[:rows], Classes(["no", "yes"]))
+    shown = json.dumps(fit_copula(own, labels, "own patients").form.describe())
+    assert "Rome" not in shown
+    assert not any(repr(value) in shown for value in own["lactate"])
+    public = json.dumps(fit_copula(own, labels, "published", "public").form.describe())
+    assert "Rome" in public
+    drawn = fit_copula(own, labels, "own patients").generator().sample(np.arange(200) % 2).to_pandas()
+    assert drawn["lactate"].between(own["lactate"].min() - 0.2, own["lactate"].max() + 0.2).all()
+
+
+def test_listed_numbers_are_cells():
+    """A column of many listed numbers counts among the cells, and draws have the law that is stated."""
+    values = tuple(range(17, 60))
+    form = Form((ColumnForm("age", "int64", values=values), ColumnForm("t", "bool")))
+    ages = np.repeat(values, 20)
+    labels = Release.public(np.where(ages < 40, "no", "yes").tolist(), Classes(["no", "yes"]))
+    fitted = fit_cells({"age": ages, "t": ages % 2 == 0}, labels, "made up", "public", form=form)
+    assert fitted.density.shape == (2, 86)
+    drawn = fitted.generator().sample(np.zeros(2000, dtype=int))
+    assert np.mean(drawn["age"].to_numpy() < 40) > 0.95  # 0.995 expected

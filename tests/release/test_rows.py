@@ -293,6 +293,14 @@ def test_no_private_value_decides_whether_it_fails(tmp_path, kind):
     assert ((ages >= 0) & (ages <= 99)).all()
 
 
+def test_no_python_object_decides_whether_it_fails():
+    """A frame or a mapping whose columns hold objects of several types is released as any other."""
+    ages = [12.5, "x", True, 2**70, None, math.nan, "7"] + [50] * 193
+    for rows in (features(200).astype(object).assign(age=ages), {"town": ["Ulm"] * 200, "age": ages}):
+        found = curator().randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR, 1e-9), rows).features["age"].to_pylist()
+        assert found[:8] == [12, 0, 0, 99, 0, 0, 7, 50]
+
+
 def test_texts_are_read_as_what_they_say():
     """Numbers, days, times and flags are read, and what is none is missing."""
     form = Form(
@@ -413,8 +421,8 @@ REFUSED = {
     "an order of 1": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), "anyone", {1.0: 0.3}, None),
     "a divergence below 0": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), "anyone", {2.0: -0.3}, None),
     "an endless divergence": lambda: FeatureLaw.of(1 << 63, 2, GENERATOR.describe(), "anyone", {2.0: math.inf}, None),
-    "divergences that fall": lambda: FeatureLaw.of(
-        1 << 63, 2, GENERATOR.describe(), "anyone", {2.0: 0.5, math.inf: 0.1}, None
+    "divergences that fall": lambda: FeatureLaw(
+        1 << 63, 2, GENERATOR.describe(), "anyone", ((2.0, 0.5), (math.inf, 0.1)), "declared"
     ),
     "an order beyond all": lambda: curator().randomize_rows(
         DoubleResponse(SPACE, 1.0, GENERATOR), features(200), divergences={1e8: 0.3}

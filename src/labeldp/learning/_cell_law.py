@@ -32,6 +32,8 @@ class CellLaw:
     """
 
     name: ClassVar[str] = "cells"
+    #: All listed numbers are categories here.
+    few: ClassVar[int] = MOST_CELLS
 
     weights: UInt64[np.ndarray, "k cells"]
 

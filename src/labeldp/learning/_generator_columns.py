@@ -19,7 +19,7 @@ from labeldp.mechanisms import ColumnForm, Form
 
 _MOST_WIDE = 1000
 #: So many listed numbers are categories at the most; more are numbers, which the form brings to the nearest listed one.
-_FEW = 20
+FEW = 20
 
 
 class FreshNumbers:
@@ -54,9 +54,15 @@ class FreshNumbers:
 
 @dataclass(frozen=True)
 class Columns:
-    """How rows of a form are numbers and codes: columns of texts, flags or a few listed numbers are categories."""
+    """How rows of a form are numbers and codes: columns of texts, flags or a few listed numbers are categories.
+
+    Attributes:
+        form: What rows look like.
+        few: So many listed numbers are categories at the most.
+    """
 
     form: Form
+    few: int = FEW
 
     def __post_init__(self) -> None:
         wide = [column for column in self.form.columns if (column.width or 1) > _MOST_WIDE]
@@ -66,17 +72,21 @@ class Columns:
                 "for images use labeldp.learning.torch"
             )
 
+    def _is_category(self, column: ColumnForm) -> bool:
+        """Whether a column's values are taken for categories and not for numbers."""
+        return column.values is not None and (not column.of_numbers or len(column.values) <= self.few)
+
     @cached_property
     def of_numbers(self) -> tuple[ColumnForm, ...]:
         """The form of each column of numbers, in order."""
         if self.form.of_array:
             return self.form.columns * (self.form.columns[0].width or 1)
-        return tuple(column for column in self.form.columns if not _is_category(column))
+        return tuple(column for column in self.form.columns if not self._is_category(column))
 
     @cached_property
     def of_categories(self) -> tuple[ColumnForm, ...]:
         """The columns that list their values, in order."""
-        return () if self.form.of_array else tuple(each for each in self.form.columns if _is_category(each))
+        return () if self.form.of_array else tuple(each for each in self.form.columns if self._is_category(each))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -146,11 +156,6 @@ class Columns:
 
     def _clipped(self, numbers: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
         return np.asarray(np.clip(numbers, *self._ends))
-
-
-def _is_category(column: ColumnForm) -> bool:
-    """Whether a column's values are taken for categories and not for numbers."""
-    return column.values is not None and (not column.of_numbers or len(column.values) <= _FEW)
 
 
 def _means(numbers: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d"]:

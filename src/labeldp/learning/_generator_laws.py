@@ -17,7 +17,7 @@ from sklearn.covariance import ledoit_wolf
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from labeldp.learning._generator_columns import Columns, FreshNumbers
+from labeldp.learning._generator_columns import FEW, Columns, FreshNumbers
 
 _SLACK = 1e-4
 _ROWS_OF_COMPONENT = 20
@@ -39,6 +39,7 @@ class MixtureLaw:
     """
 
     name: ClassVar[str] = "mixture"
+    few: ClassVar[int] = FEW
 
     weights: Float[np.ndarray, "k m"]
     means: Float[np.ndarray, "k m d"]
@@ -149,6 +150,7 @@ class CopulaLaw:
     """
 
     name: ClassVar[str] = "copula"
+    few: ClassVar[int] = FEW
 
     order: Int[np.ndarray, "s"]
     ends: Float[np.ndarray, "k s"]

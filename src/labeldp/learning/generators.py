@@ -7,6 +7,7 @@ few categorical columns, the frequencies of all rows that there can be, whose pr
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import zipfile
@@ -25,7 +26,8 @@ from sklearn.model_selection import cross_val_score
 from labeldp import _checks
 from labeldp.errors import InputError, MissingExtraError, RowsError
 from labeldp.learning._cell_law import CellLaw, cell_codes, cell_law, check_smoothing
-from labeldp.learning._generator_columns import Columns, FreshNumbers
+from labeldp.learning._coarse_form import coarse_form
+from labeldp.learning._generator_columns import FEW, Columns, FreshNumbers
 from labeldp.learning._generator_laws import CopulaLaw, MixtureLaw, copula_law, mixture_law
 from labeldp.learning._model_files import is_network, written
 from labeldp.learning._posterior import posterior
@@ -99,7 +101,7 @@ class FittedGenerator:
 
     def _drawn(self, codes: Int[np.ndarray, "m"]) -> pa.Table | np.ndarray:
         """Rows of these classes."""
-        columns, fresh = Columns(self.form), FreshNumbers()
+        columns, fresh = Columns(self.form, self.law.few), FreshNumbers()
         numbers, categories = [], []
         for low in range(0, len(codes), _ROWS_AT_ONCE):
             own = np.asarray(codes[low : low + _ROWS_AT_ONCE])
@@ -119,7 +121,7 @@ class FittedGenerator:
             InputError: The generator was not made by ``fit_cells``.
         """
         count = self._cells.weights.shape[1]
-        columns = Columns(self.form)
+        columns = Columns(self.form, self._cells.few)
         rows = columns.rows(np.empty((count, 0)), cell_codes(columns, np.arange(count)))
         return self.form.shaped(self.form.table(rows))[0]
 
@@ -213,9 +215,9 @@ def fit_mixture(
         source: Which data, in words.
         kind: Of labels that were declared public: ``"public"``, or ``"auxiliary"`` where the rows are the curator's own
             and not among those that are released.
-        form: What rows look like; by default as these features do. Every certificate prints it: the texts, the ends of
-            ranges, and the listed numbers, up to 1 000 of a column, are then values of these rows. Declare one where
-            these features are not public.
+        form: What rows look like, which every certificate prints; by default as these features do. Of public ones that
+            shows their texts, the ends of ranges, and listed numbers, up to 1 000 of a column. Of others it has rounded
+            ends, few digits, and values that at least five rows have; their other texts become the most common one.
         components: Gaussians of a class at the most; there is one for 20 rows.
         smoothing: The share of rows that are drawn evenly over the form.
 
@@ -333,7 +335,7 @@ def fit_cells(
         >>> fitted.divergence_bound([[0.5, 0.5], [0.0, 1.0]])  # log(1 / 0.625), rounded up
         0.4700036292457356
     """
-    given = _Given.of(features, labels, source, kind, form)
+    given = _Given.of(features, labels, source, kind, form, CellLaw.few)
     return given.fitted(cell_law(given.columns, given.codes, given.classes(1), check_smoothing(smoothing)))
 
 
@@ -350,16 +352,17 @@ class _Given:
     seen: frozenset[int]
 
     @classmethod
-    def of(cls, features: object, labels: object, source: str, kind: str, form: Form | None) -> _Given:
+    def of(cls, features: object, labels: object, source: str, kind: str, form: Form | None, few: int = FEW) -> _Given:
         """Features and labels, checked."""
         release = released(labels)
         if not isinstance(release.space, Classes):
             raise InputError("expected labels that are classes, found numbers; a generator draws features for classes")
-        shape = Form.of(features) if form is None else form
+        public = release.certificate is None and kind == "public"
+        shape = form if form is not None else Form.of(features) if public else coarse_form(features)
         rows = shape.shaped(shape.table(features))[0]
         if rows.num_rows != len(release):
             raise RowsError(f"expected a label for each of {rows.num_rows} rows, found {len(release)}")
-        columns = Columns(shape)
+        columns = Columns(shape, few)
         numbers, codes = columns.read(rows)
         if release.certificate is None:
             whence, classes = Source(kind, source), np.asarray(release.codes)
@@ -478,14 +481,14 @@ def _read(file: Path) -> FittedGenerator:
         if about["schema"] != SCHEMA:
             raise ValueError("another schema")
         kind = _LAWS[about["law"]]
-        names = set(kind.__dataclass_fields__) - {"name"}
+        names = {field.name for field in dataclasses.fields(kind)}
         if set(arrays.files) != names | {_ABOUT, _SEEN}:
             raise ValueError("other numbers")
         law, seen = kind(**{name: arrays[name] for name in names}), arrays[_SEEN]
     space, form, source = space_from(about["space"]), form_from(about["form"]), Source(**about["source"])
     if not isinstance(space, Classes) or seen.dtype != np.uint64 or seen.ndim != 1:
         raise ValueError("other parts")
-    law.check(Columns(form), space.size)
+    law.check(Columns(form, law.few), space.size)
     smoothing = check_smoothing(about["smoothing"])
     return FittedGenerator(space, form, source, law, smoothing, frozenset(seen.tolist()))
 

@@ -134,7 +134,7 @@ class DoubleResponse:
         """
         if features is None:
             raise InputError("expected the features of the rows, found none; DummyResponse releases labels alone")
-        table = self.generator.form.table(features)
+        table = self.generator.form.table(self.generator.form.read(features))
         if table.num_rows != count:
             raise InputError(f"expected features of {count} rows, found {table.num_rows}")
         self.generator.check_private(table)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any, Literal, Self
 
 from labeldp import _checks
@@ -138,8 +139,13 @@ class FeatureLaw:
         whatever the law ``P_y`` of rows of that form, so that every order diverges by at most ``-log c``.
         """
         if divergences is not None:
-            declared = {_checks.number(alpha, "alpha"): divergence for alpha, divergence in divergences.items()}
-            return cls(replaced, classes, generator, population, tuple(sorted(declared.items())), "declared")
+            declared = sorted(
+                ((_checks.number(alpha, "alpha"), divergence) for alpha, divergence in divergences.items()),
+                reverse=True,
+            )
+            least = accumulate((divergence for _, divergence in declared), min)  # what holds at an order holds below it
+            pairs = [(alpha, bound) for (alpha, _), bound in zip(declared, least, strict=True)]
+            return cls(replaced, classes, generator, population, tuple(reversed(pairs)), "declared")
         if log_floor is None:
             return cls(replaced, classes, generator, population, (), "declared")
         bound = printed_above(Decimal(-log_floor))

@@ -321,11 +321,11 @@ class Form:
 
         return table_of(self, rows)
 
-    def read(self, rows: pa.Table) -> pa.Table:
-        """Rows of a file whose columns may hold texts, as CSV has them, with values of the form's kinds.
+    def read(self, rows: object) -> pa.Table:
+        """Rows whose columns may hold texts, as CSV has them, or Python objects of several types, as the form's kinds.
 
         Args:
-            rows: A table with the form's columns.
+            rows: A frame, an Arrow table, a mapping of columns, or an array where the form is one.
 
         Guarantee:
             Each value is a function of the same text alone, and any text has one: one that stands for no value of the

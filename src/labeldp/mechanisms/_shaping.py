@@ -150,10 +150,29 @@ def _table(rows: object, array_name: str | None) -> pa.Table:
     return found.replace_schema_metadata(None)
 
 
+def container(form: Form, rows: object) -> pa.Table:
+    """Rows in any container as a table; a column of Python objects of several types as their texts."""
+    found: Any = rows
+    named = hasattr(found, "columns") if _is_pandas(found) else isinstance(found, Mapping)
+    if not named or _quietly(found) is not None:
+        return _table(rows, form.names[0] if form.of_array else None)
+    return pa.table({str(name): _texts_of(found[name]) for name in found})
+
+
+def _texts_of(values: Any) -> pa.Array:
+    """The texts of Python objects; None and NaN are missing."""
+    absent = [value is None or (isinstance(value, float) and np.isnan(value)) for value in values]
+    return pa.array([None if none else str(value) for value, none in zip(values, absent, strict=True)], pa.string())
+
+
+def _is_pandas(rows: Any) -> bool:
+    return type(rows).__module__.partition(".")[0] == "pandas"
+
+
 def _quietly(rows: Any) -> pa.Table | None:
     """Rows as a table, or None where Arrow refuses: its message may quote a value."""
     try:
-        if type(rows).__module__.partition(".")[0] == "pandas":
+        if _is_pandas(rows):
             return pa.Table.from_pandas(rows, preserve_index=False)
         return pa.table(rows)
     except (pa.ArrowException, TypeError, ValueError, OverflowError, LookupError, AttributeError):

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp.mechanisms._forms import DATE, FLAG, REAL, TEXT, TIME, WHOLE, ColumnForm, Form
+from labeldp.mechanisms._shaping import container
 
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?$"
 _INTEGER = r"^-?\d{1,18}$"
@@ -18,10 +19,13 @@ _FLAGS = MappingProxyType({"true": True, "1": True, "false": False, "0": False})
 _NOTHING = pa.scalar(None, pa.string())
 
 
-def read(form: Form, rows: pa.Table) -> pa.Table:
+def read(form: Form, rows: object) -> pa.Table:
     """See ``Form.read``."""
-    columns = {column.name: _read(column, rows[column.name]) for column in form.columns}
-    return pa.table(columns)
+    table, columns = container(form, rows), {column.name: column for column in form.columns}
+    read_columns = [
+        _read(columns[name], table[name]) if name in columns else table[name] for name in table.column_names
+    ]
+    return pa.table(read_columns, names=table.column_names)
 
 
 def _read(column: ColumnForm, values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -402,8 +402,7 @@ def _rows(asked: Asked, _: Survey, __: Tally) -> TableLaw:
     def begin(words: Words) -> Drawing:
         def drawn(batch: pa.RecordBatch, first: int) -> pa.Table:
             assert isinstance(response, DoubleResponse)  # noqa: S101 (where features leave)
-            form = response.generator.form
-            own = response.own_features(form.read(pa.Table.from_batches([batch])), batch.num_rows)
+            own = response.own_features(pa.Table.from_batches([batch]), batch.num_rows)
             return response.draw(own, words, first)
 
         features = drawn if isinstance(response, DoubleResponse) else None
