@@ -172,7 +172,8 @@ def test_cells_are_smoothed_frequencies():
         np.testing.assert_allclose(fitted.density[:, place], 0.75 * frequencies + 0.25 / 4, rtol=1e-14)
     least = math.log(0.25 / 4)
     assert least - 1e-8 < fitted.log_floor <= least
-    assert fit_cells(rows, Release.public(["no", "no", "yes", "no"], SPACE), "made up", "public", smoothing=0.0).log_floor is None
+    labels = Release.public(["no", "no", "yes", "no"], SPACE)
+    assert fit_cells(rows, labels, "made up", "public", smoothing=0.0).log_floor is None
 
 
 def exact_divergence(law, mean, alpha):
@@ -405,7 +406,7 @@ def test_what_is_no_generator_is_refused(tmp_path):
 
 
 def test_a_form_of_own_rows_shows_no_value_of_a_single_row():
-    """Of rows that are not public the form has rounded ends, few digits and common texts, and brings all rows into it."""
+    """Of rows that are not public the form has rounded ends, few digits and common texts."""
     random, rows = np.random.default_rng(3), 300
     own = pd.DataFrame({"lactate": random.normal(2, 0.5, rows), "age": random.integers(17, 91, rows), "town": "Ulm"})
     own.loc[:99, "town"] = "Bonn"

@@ -132,7 +132,7 @@ class RenyiGuarantee:
         return float_above(max(Decimal(0), _UP.add(Decimal(repr(self.epsilon)), cost)))
 
     def sentence(self) -> str:
-        """The guarantee in one plain sentence, its numbers rounded up."""
+        """The guarantee in one plain sentence, its numbers rounded up; then what it rests on, line by line."""
         whose = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
         shown = shown_above(self.epsilon, 7)
         if math.isinf(self.alpha):
@@ -145,11 +145,11 @@ class RenyiGuarantee:
                 f"Static features: to someone who knows all features, replacing {whose} changes {told}; what features "
                 "tell of labels is not counted."
             )
-        on = f" This rests on: {'; '.join(self.assumptions)}." if self.assumptions else ""
+        on = "".join(f"\n- {each}" for each in self.assumptions)
         return (
             f"Conditional features: to someone who knew none of these features beforehand, replacing {whose}, and with "
             f"it the features of the row by others drawn from {self.population}, changes {told}; what released "
-            f"features tell of labels is counted.{on}"
+            f"features tell of labels is counted.{' This rests on:' * bool(on)}{on}"
         )
 
     def __str__(self) -> str:

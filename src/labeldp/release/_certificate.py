@@ -160,7 +160,7 @@ class Certificate:
             return _NOT_PRIVATE
         if self.features is not None:
             static = RenyiGuarantee(math.inf, self.guarantee.epsilon)
-            return f"{static.sentence()} {conditional_sentence(self.conditional)}"
+            return f"{static.sentence()}\n\n{conditional_sentence(self.conditional)}"
         return f"{self.guarantee.sentence()}{_ADDS_UP if self.rests_on_another else ''}"
 
     @property
@@ -274,7 +274,7 @@ def conditional_sentence(found: tuple[RenyiGuarantee, ...]) -> str:
             "known how far the generator's features are from true ones."
         )
     others = "; ".join(f"{each.alpha:g}: {shown_above(each.epsilon, 7)}" for each in found[:-1])
-    return found[-1].sentence() + (f" Rényi divergences of other orders are at most: {others}." if others else "")
+    return found[-1].sentence() + (f"\nRényi divergences of other orders are at most: {others}." if others else "")
 
 
 def _features_to_plain(certificate: Certificate) -> dict[str, Any]:
