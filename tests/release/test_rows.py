@@ -143,6 +143,9 @@ def test_a_floor_of_the_density_proves_what_need_not_be_declared():
     assert [each.alpha for each in rows.conditional] == [2.0, 8.0, 64.0, math.inf]
     pure, lam = rows.conditional[-1].epsilon, rows.replaced
     assert pure == pytest.approx(1.0 + math.log1p((1 - lam) / lam * 3), abs=1e-6)
+    declared = DoubleResponse(SPACE, 1.0, floored).law("anyone", {2.0: 5.0})
+    assert (declared.basis, declared.divergences) == ("floor", rows.law.divergences)  # what is proven is better
+    assert DoubleResponse(SPACE, 1.0, floored).law("anyone", {2.0: 0.3}).basis == "declared"
     nothing = curator().randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR), features(200))
     assert nothing.conditional == ()
     assert "nothing is promised of what the released features tell" in nothing.certificate.sentence
@@ -289,6 +292,7 @@ def test_no_private_value_decides_whether_it_fails(tmp_path, kind):
         path, "y", SPACE, 1.0, tmp_path / "out", keep=["town", "age"], mechanism="double", generator=GENERATOR
     )
     assert verify(done.output).holds
+    assert "9 rows had features that are not of the generator's form" in " ".join(done.notes)
     ages = RowRelease.load(done.output).features["age"].to_numpy()
     assert ((ages >= 0) & (ages <= 99)).all()
 

@@ -17,7 +17,7 @@ from labeldp.audit._chances import Bracket, Counted
 from labeldp.audit._instance_loss import InstanceLoss, feature_part, turning_logit
 from labeldp.audit._neighbours import check_features, neighbour_sums
 from labeldp.errors import InputError
-from labeldp.release import Release
+from labeldp.release import Release, RowRelease
 
 #: What the paper's Figure 2 calls label flipping probabilities; the epsilons it names are those of half as many flips.
 _FLIPS = (0.001, 0.01, 0.1)
@@ -143,7 +143,7 @@ class LossProfile:
 
 def loss_profile(
     features: object,
-    release: Release,
+    release: Release | RowRelease,
     *,
     flips: Sequence[float] | None = None,
     p_plus: float | None = None,
@@ -244,6 +244,7 @@ def loss_profile(
         (1.39, True, 1.0)
     """
     points = check_features(features, len(release))
+    release = release.labels if isinstance(release, RowRelease) else release
     counted = Counted.of(release)
     sure = check_confidence(confidence)
     k = _neighbours(neighbours, len(points))

@@ -140,6 +140,11 @@ class DoubleResponse:
         self.generator.check_private(table)
         return self.generator.form.shaped(table)[0]
 
+    def misfits(self, features: object) -> Bool[np.ndarray, "n"]:
+        """Which rows have features that are not of the generator's form, and are moved into it; for the curator."""
+        form = self.generator.form
+        return form.shaped(form.table(form.read(features)))[1]
+
     def draw(self, rows: pa.Table, words: Words, first: int = 0) -> pa.Table:
         """Released features of rows that are in the generator's form; for the curator.
 

@@ -136,9 +136,15 @@ class FeatureLaw:
         """The law with declared divergences, or with those that follow from the least density of the generator.
 
         Where every row of the generator's form has at least the chance c under the mixture, ``P_y / Q <= 1 / c``
-        whatever the law ``P_y`` of rows of that form, so that every order diverges by at most ``-log c``.
+        whatever the law ``P_y`` of rows of that form, so that every order diverges by at most ``-log c``. Declared bounds
+        count only where one of them is below that.
         """
-        if divergences is not None:
+        floor = None if log_floor is None else max(0.0, printed_above(Decimal(-log_floor)))
+        if divergences is not None and not isinstance(divergences, Mapping):
+            raise InputError(
+                "expected divergences as orders with their bounds, such as {2.0: 0.4}, found something else"
+            )
+        if divergences and (floor is None or min(divergences.values()) < floor):
             declared = sorted(
                 ((_checks.number(alpha, "alpha"), divergence) for alpha, divergence in divergences.items()),
                 reverse=True,
@@ -146,10 +152,9 @@ class FeatureLaw:
             least = accumulate((divergence for _, divergence in declared), min)  # what holds at an order holds below it
             pairs = [(alpha, bound) for (alpha, _), bound in zip(declared, least, strict=True)]
             return cls(replaced, classes, generator, population, tuple(reversed(pairs)), "declared")
-        if log_floor is None:
+        if floor is None:
             return cls(replaced, classes, generator, population, (), "declared")
-        bound = printed_above(Decimal(-log_floor))
-        return cls(replaced, classes, generator, population, _of_all_orders(max(0.0, bound)), "floor")
+        return cls(replaced, classes, generator, population, _of_all_orders(floor), "floor")
 
     @property
     def chance(self) -> Fraction:

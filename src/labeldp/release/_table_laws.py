@@ -131,12 +131,14 @@ class Drawing:
         channel: The channel of a batch that begins at a row, and its candidates' mass, or None.
         released: Without one: the released columns of a range of rows, which were all drawn together.
         features: Where they do not leave as they are: the released features of a batch that begins at a row.
+        notes: For the curator alone, once everything is drawn.
     """
 
     charges: tuple[tuple[str, Mapping[str, Any], Guarantee], ...]
     channel: Callable[[pa.RecordBatch, int], tuple[Channel, np.ndarray]] | None = None
     released: Callable[[slice], dict[str, pa.Array]] = lambda _: {}
     features: Callable[[pa.RecordBatch, int], pa.Table] | None = None
+    notes: Callable[[], tuple[str, ...]] = lambda: ()
 
 
 @dataclass(frozen=True)
@@ -402,11 +404,18 @@ def _rows(asked: Asked, _: Survey, __: Tally) -> TableLaw:
     def begin(words: Words) -> Drawing:
         def drawn(batch: pa.RecordBatch, first: int) -> pa.Table:
             assert isinstance(response, DoubleResponse)  # noqa: S101 (where features leave)
-            own = response.own_features(pa.Table.from_batches([batch]), batch.num_rows)
+            given = pa.Table.from_batches([batch])
+            own = response.own_features(given, batch.num_rows)
+            moved.append(int(response.misfits(given).sum()))
             return response.draw(own, words, first)
 
+        def notes() -> tuple[str, ...]:
+            told = f"{sum(moved):,} rows had features that are not of the generator's form: they were moved into it"
+            return (told,) if any(moved) else ()
+
+        moved: list[int] = []
         features = drawn if isinstance(response, DoubleResponse) else None
-        return Drawing((charge,), lambda *_: (channel, _ALL), features=features)
+        return Drawing((charge,), lambda *_: (channel, _ALL), features=features, notes=notes)
 
     added = column_types(asked.label, asked.space, channel)
     schema = response.generator.form.schema if isinstance(response, DoubleResponse) else pa.schema([])

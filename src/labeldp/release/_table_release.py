@@ -210,8 +210,9 @@ def release_table(
         finish(staging, target, certificate)
     path = ledger_path(table.path, record.path)
     mine = related(record.entries(), label, entry.marks)
-    account, notes_file = account_of(mine), write_notes(path, found.notes)
-    return TableRelease(certificate, target, path, found.notes, notes_file, account.spent, account.budget)
+    notes = (*found.notes, *job.noted)
+    account, notes_file = account_of(mine), write_notes(path, notes)
+    return TableRelease(certificate, target, path, notes, notes_file, account.spent, account.budget)
 
 
 def kept_columns(schema: pa.Schema, label: str, keep: Sequence[str] | None, drop: Sequence[str] | None) -> list[str]:
@@ -290,6 +291,7 @@ class _Job:
     rows_per_batch: int
     rows: int
     report: Progress
+    noted: list[str] = field(default_factory=list)
 
     def write(self, staging: Path, entry: Entry, words: Words) -> Certificate:
         """Write the files of a release and describe it."""
@@ -308,6 +310,7 @@ class _Job:
                 files.append(writer.close())
         if done != self.rows:
             raise TableError(f"expected a table that stays as it is, found {done} rows after {self.rows}; try again")
+        self.noted.extend(drawing.notes())
         unit = entry.guarantee.unit
         return Certificate(
             release=entry.identifier,
