@@ -12,9 +12,15 @@ from labeldp.cli._terminal import names, show
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
+    from labeldp.audit import DivergenceEstimate
+    from labeldp.learning._table_generators import Trial
     from labeldp.learning.generators import FittedGenerator
 
 _COPULA = "copula"
+#: Orders at which divergences are estimated.
+_ORDERS = (2.0, 8.0)
+#: With more classes this takes long, and is done if it is asked for.
+_FEW_CLASSES = 10
 
 
 def generator(
@@ -45,7 +51,7 @@ def generator(
         typer.Option("--auxiliary", help="The rows are your own, not public, and none of those that you will release."),
     ] = False,
     judge: Annotated[
-        bool, typer.Option("--judge", help="Estimate how well its rows are told from those of a fifth of TABLE.")
+        bool, typer.Option("--judge", help="Say how well its rows are told from those of half of TABLE; takes longer.")
     ] = False,
 ) -> None:
     """Fit what draws the features of synthetic rows, for 'labeldp release --mechanism double --generator FILE'.
@@ -67,16 +73,36 @@ def generator(
                 "found some; its certificate says what its labels are"
             )
         columns = (None, None) if keep is None and drop is None else (names(keep), names(drop))
-        fitted, share = from_release(source, columns, model, text, **settings), None
+        fitted, trial = from_release(source, columns, model, text, **settings), None
     elif labels_are_public:
-        declared = {"kind": "auxiliary" if auxiliary else "public", "judged": judge}
-        fitted, share = _from_table(source, label, classes, (keep, drop), model, text, **declared, **settings)
+        kind = "auxiliary" if auxiliary else "public"
+        fitted, trial = _from_table(source, label, classes, (keep, drop), model, text, kind=kind, **settings)
     else:
         raise InputError(
             f"expected --labels-are-public to say that the labels of {source} may be seen, or the folder of a release, "
             "found neither; private labels must not be read here: release them first"
         )
-    show(*generator_text(fitted, str(fitted.save(output)), share))
+    path = str(fitted.save(output))
+    if trial is None:
+        show(*generator_text(fitted, path))
+        return
+    divergences = estimated_divergences(trial) if judge or fitted.space.size <= _FEW_CLASSES else {}
+    told = (trial.told_apart(), trial.table.num_rows) if judge else None
+    show(*generator_text(fitted, path, told, divergences))
+
+
+def estimated_divergences(trial: Trial) -> dict[str, list[DivergenceEstimate]]:
+    """How far the features of each class are from the generator's, all classes mixed, at several orders.
+
+    Classes of few rows are left out.
+    """
+    from labeldp.audit import divergence_of_log_odds, held_out_log_odds  # noqa: PLC0415 (commands load what they need)
+
+    drawn, found = trial.drawn(), {}
+    for name, rows in trial.by_class():
+        odds = held_out_log_odds(rows, drawn, trial.discriminator())
+        found[name] = [divergence_of_log_odds(*odds, order) for order in _ORDERS]
+    return found
 
 
 def _from_table(
@@ -87,7 +113,7 @@ def _from_table(
     model: str,
     text: str,
     **settings: Any,
-) -> tuple[FittedGenerator, float | None]:
+) -> tuple[FittedGenerator, Trial | None]:
     from labeldp.learning._table_generators import from_public_table  # noqa: PLC0415 (commands load what they need)
     from labeldp.release import declared_classes, open_table  # noqa: PLC0415
 

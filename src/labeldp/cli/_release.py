@@ -69,7 +69,11 @@ def release(
     ] = None,
     divergence: Annotated[
         list[str] | None,
-        typer.Option(metavar="ALPHA=D", help="With double: how far true features are from the generator's, declared."),
+        typer.Option(
+            metavar="ALPHA=D",
+            help="With double: how far true features of any label are from the generator's of all labels mixed, "
+            "declared; 'labeldp generator' prints an estimate, of which declare more.",
+        ),
     ] = None,
     population: Annotated[
         str | None, typer.Option(help="With double: whose features these are, in words, for the guarantee.")
