@@ -136,8 +136,8 @@ class FeatureLaw:
         """The law with declared divergences, or with those that follow from the least density of the generator.
 
         Where every row of the generator's form has at least the chance c under the mixture, ``P_y / Q <= 1 / c``
-        whatever the law ``P_y`` of rows of that form, so that every order diverges by at most ``-log c``. Declared bounds
-        count only where one of them is below that.
+        whatever the law ``P_y`` of rows of that form, so that every order diverges by at most ``-log c``. Declared
+        bounds count only where one of them is below that.
         """
         floor = None if log_floor is None else max(0.0, printed_above(Decimal(-log_floor)))
         if divergences is not None and not isinstance(divergences, Mapping):
