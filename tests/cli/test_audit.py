@@ -2,7 +2,12 @@
 
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
+
+from labeldp import Classes, Curator, DoubleResponse, Release
+from labeldp.learning.generators import fit_mixture
 
 MECHANISMS = """
 import numpy as np
@@ -25,7 +30,7 @@ def clipped_below_alone(label):
     return round(max(label, 0.0) + rng.laplace(0, 1), 3)
 
 def boom(label, n):
-    raise ValueError(label)
+    raise ValueError("private words")
 
 def short(label, n):
     return [label]
@@ -94,7 +99,6 @@ def test_labels_of_a_range_are_its_ends_and_middle(audit):
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("boom", ["--classes", "zq-a,zq-b"], "raised ValueError"),
         ("short", ["--classes", "zq-a,zq-b"], "outputs, found 1"),
         ("number", ["--classes", "zq-a,zq-b"], "can be called, found int"),
         ("nothing", ["--classes", "zq-a,zq-b"], "found no such name"),
@@ -114,6 +118,14 @@ def test_what_cannot_be_audited_ends_with_two(audit, name, options, words, as_us
     assert (ran.code, ran.out) == (2, "")
     assert words in ran.err
     assert "zq-" not in ran.err
+
+
+def test_a_function_that_fails_is_named_with_its_input(audit):
+    """The declared label and the call at which it raised are told, but not what it said: that may hold data."""
+    ran = audit("boom", "--classes", "zq-a,zq-b")
+    assert (ran.code, ran.out) == (2, "")
+    assert "found that it raised ValueError at call 1, for the declared label 'zq-a'; call it yourself with" in ran.err
+    assert "private words" not in ran.err
 
 
 @pytest.mark.parametrize("claim", ["0", "-1", "nan", "inf"])
@@ -162,7 +174,68 @@ def test_a_release_is_attacked(run, release, table, tmp_path):
     ran = run("audit", tmp_path / "out", "--truth", table, "--label", "y", "--labels-are-public")
     assert (ran.code, ran.err) == (0, "")
     assert "what an attack on the labels gains" in ran.out
-    assert "any class equally often" in ran.out
+    assert "the released label, if features tell nothing; no class above" in ran.out
+
+
+@pytest.mark.parametrize("found", ["no such folder", "a folder without one"])
+def test_what_is_no_release_ends_with_two(run, tmp_path, found):
+    """A path without a release is no claim that fails: exit code 2 and one line."""
+    ran = run("audit", tmp_path / "typo" if found == "no such folder" else tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.strip().endswith(f"found {found}")
+    assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ["model", "ending", "folder", "there already"])
+def test_what_is_asked_for_is_checked_first(run, release, table, tmp_path, option):
+    """A missing model, and a figure that could not be written, end with 2 before anything is shown or overwritten."""
+    assert release(table, tmp_path / "out").code == 0
+    (tmp_path / "kept.svg").write_text("kept", encoding="utf-8")
+    figures = {"ending": "p.jpg", "folder": "nowhere/p.svg", "there already": "kept.svg"}
+    asked = ["--figure", tmp_path / figures[option]] if option in figures else ["--model", tmp_path / "none.skops"]
+    ran = run("audit", tmp_path / "out", *asked)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: expected")
+    assert (tmp_path / "kept.svg").read_text(encoding="utf-8") == "kept"
+
+
+@pytest.fixture
+def redrawn(tmp_path):
+    """The folder of rows a half of whose features were redrawn, of which one column tells the label; its generator."""
+    random = np.random.default_rng(5)
+    text = np.array(["no", "yes"])[np.arange(1500) % 2]
+    rows = {"number": np.where(text == "yes", 1.0, 0.0) + random.normal(0, 0.3, 1500)}
+    space = Classes(["no", "yes"])
+    fitted = fit_mixture(pd.DataFrame(rows), Release.public(text, space), "a study")
+    fitted.save(tmp_path / "people.generator")
+    random.shuffle(order := np.arange(1500))
+    private = pd.DataFrame({"number": rows["number"][order] + random.normal(0, 0.01, 1500)})
+    double = DoubleResponse(space, 1.0, fitted.generator(), 0.5)
+    Curator(text[order], space).randomize_rows(double, private, divergences={2.0: 0.8}).save(tmp_path / "rows")
+    return tmp_path / "rows"
+
+
+def test_features_that_were_redrawn_are_attacked_as_such(run, redrawn, tmp_path):
+    """A model of true features counts for the rows that kept theirs; one of mixed rows is taken as it is.
+
+    So features and label together gain no less than the label alone, the guarantee with conditional features limits
+    both, and nobody is told to redraw what was redrawn.
+    """
+    for name, options in (("true", ["--generator", tmp_path / "people.generator"]), ("mixed", [])):
+        assert run("learn", redrawn, *options, "--output", tmp_path / f"{name}.skops").code == 0
+    ran = run("audit", redrawn, "--model", tmp_path / "true.skops", "--profile")
+    assert (ran.code, ran.err) == (0, "")
+    lines = [[cell.strip() for cell in line.split("│")] for line in ran.out.splitlines() if "as believed" in line]
+    believed = {cells[1]: float(cells[2].rstrip("%")) for cells in lines}
+    assert believed["features and the released label"] >= believed["the released label"]
+    assert "redrawn with a chance of 50.0%, and the attack knows it" in ran.out
+    assert "the guarantee with conditional features of this release does" in ran.out
+    assert "by the guarantee with conditional features (order 2); no class above 5" in ran.out
+    assert "--mechanism double" not in ran.out
+    assert "features that tell the label give it away at any epsilon" not in ran.out
+    assert "limited by its guarantee with conditional features" in ran.out
+    ran = run("audit", redrawn, "--model", tmp_path / "mixed.skops")
+    assert "redrawn with a chance of 50.0%. The model's chances are taken for those given features as they" in ran.out
 
 
 def test_a_release_that_does_not_verify_fails(run, release, table, tmp_path):

@@ -22,13 +22,23 @@ def test_the_profile_of_a_release_is_shown_and_drawn(run, tmp_path):
     saved(tmp_path / "out", ["no", "yes"])
     done = run("audit", tmp_path / "out", "--profile", "--figure", tmp_path / "profile.svg")
     assert (done.code, done.err) == (0, "")
-    assert "Flipped with chance 0.01799 (static epsilon 4): for 5% of the rows" in done.out
+    assert "Flipped with chance 0.01799 (static epsilon 4): the features and the released label of the" in done.out
+    assert f"The figure is in {tmp_path / 'profile.svg'}." in done.out
     assert "From released labels, at no further cost." in done.out
     assert (
         "assumed: for each row the chance of 'yes' given its features is the mean of those of its 20 nearest"
         in done.out
     )
     assert (tmp_path / "profile.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_neighbours_can_be_asked_for(run, tmp_path):
+    """Asking for a number of neighbours shows a profile with so many; one that none can be ends with 2."""
+    saved(tmp_path / "out", ["no", "yes"])
+    done = run("audit", tmp_path / "out", "--neighbours", 50)
+    assert (done.code, done.err) == (0, "")
+    assert "400 of 400 rows, 50 neighbours" in done.out
+    assert run("audit", tmp_path / "out", "--neighbours", 400).code == 2
 
 
 @pytest.mark.parametrize("kind", ["three classes", "answer", "no columns", "figure"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from labeldp import Classes, Release
+from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp.audit import loss_profile
 from labeldp.errors import OutputError
 from labeldp.report import profile_text, save_profile_figure
@@ -30,18 +30,37 @@ def printed(parts):
 
 
 def test_a_profile_says_what_rows_give_away(profile):
-    """The text has the share beyond the static epsilon, what the most exposed rows lose, and every assumption."""
+    """The text has the share beyond the static epsilon, what the most exposed rows lose, and every assumption.
+
+    Bounds and estimates have columns of their own names.
+    """
     text = printed(profile_text(profile))
     for curve in profile.curves:
         assert f"static epsilon {curve.epsilon:.4g}" in text
-        assert f"{curve.beyond.estimate:.1%} ({curve.beyond.lower:.1%} to {curve.beyond.upper:.1%})" in text
-        assert "for 5% of the rows the features and the released label together give away at least " in text
+        beyond, cells = curve.beyond, text.replace(" ", "")
+        assert f"│{beyond.lower:.1%}│{beyond.estimate:.1%}│{beyond.upper:.1%}│" in cells
+        assert "the most exposed 5% of the rows together give away at least " in text
         assert f"{curve.loss(0.05).lower:.3g} on average" in text
+    assert "estimate" in text
     low, high = profile.chances_beyond(0.01)
     assert f"is at most {low:.3g}, or at least {high:.3g}." in text
     assert all(f"assumed: {each}" in text for each in profile.assumptions)
     assert "confidence 0.99" in text
     assert "declared public" in text
+
+
+def test_wide_bounds_say_so_and_what_to_do():
+    """Few noisy labels settle nothing: it is said that this is no finding, why, and what narrows the bounds."""
+    space = Classes(["no", "yes"])
+    release = Curator(["no", "yes"] * 100, space).randomize(RandomizedResponse(space, 0.5))
+    found = loss_profile(np.arange(200.0)[:, None], release, p_plus=0.5)
+    text = printed(profile_text(found))
+    assert "It is not settled here whether any rows give away the static epsilon or more." in text
+    assert "The bounds are wide: each row is judged by the labels of 10 others, and these are released ones" in text
+    assert "(--neighbours)" in text
+    assert "no limit" in text
+    assert "inf" not in text
+    assert str(found.curves[0].loss(0.05)).endswith("at most infinity")
 
 
 def test_a_figure_has_the_static_epsilon_and_both_bounds(profile, tmp_path):

@@ -25,11 +25,23 @@ class Bracket:
         lower: It is at least this.
         estimate: About this.
         upper: At most this.
+
+    Infinite where nothing limits it: neighbours too few, or labels too noisy, to tell a chance from 0 or 1.
+
+    Example:
+        >>> print(Bracket(0.47, float("inf"), float("inf")))
+        at least 0.47, estimate infinity, at most infinity
     """
 
     lower: float
     estimate: float
     upper: float
+
+    def __str__(self) -> str:
+        low, about, most = (
+            f"{value:.4g}".replace("inf", "infinity") for value in (self.lower, self.estimate, self.upper)
+        )
+        return f"at least {low}, estimate {about}, at most {most}"
 
 
 @dataclass(frozen=True, eq=False)

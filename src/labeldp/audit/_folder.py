@@ -32,11 +32,16 @@ from labeldp.release import Certificate, Check, Release, release_batches, verify
 #: Rows of a release that are looked at together, as entries of rows and classes.
 _ENTRIES, _MOST_ROWS = 1 << 24, 1 << 16
 
-_UNKNOWN = (
-    "what is promised of features, where some were redrawn: the law of the labels alone was audited",
-    "that labels were drawn from the words that the law was counted with: who made the release may have known them",
+_OF_WORDS = (
+    "that labels were drawn from the words that the law was counted with: who made the release may have known them"
+)
+_OF_KEPT = (
     "what is in the kept columns: features that tell the label give it away at any epsilon; audit the release with a "
-    "model of the label to see how much",
+    "model of the label to see how much"
+)
+_OF_REDRAWN = (
+    "what is promised of features, some of which were redrawn: the law of the labels alone was audited; audit the "
+    "release with a model of the label to see what released features tell"
 )
 
 
@@ -127,7 +132,15 @@ def audit_folder(
     audits = [audit_channel(channel, epsilon or math.ulp(0.0)) for channel, epsilon in claims]
     first = next((labels.channel for labels in _batches(Path(directory), certificate)), None)
     drawn = [audit_drawing(first, confidence=1.0 - doubt)] if first is not None else []
-    return FolderAudit(certificate, tuple(checks), (*audits, *drawn), sure, (*verdict.unknown, *_UNKNOWN))
+    return FolderAudit(certificate, tuple(checks), (*audits, *drawn), sure, (*verdict.unknown, *_unknown(certificate)))
+
+
+def _unknown(certificate: Certificate) -> tuple[str, ...]:
+    """What an audit cannot know, beside what a verification cannot."""
+    law = certificate.features
+    if law is None:
+        return (_OF_WORDS, _OF_KEPT)
+    return (_OF_WORDS,) if law.generator is None else (_OF_WORDS, _OF_REDRAWN)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from labeldp.audit._inference import (
 )
 from labeldp.audit._intervals import share_above, share_below
 from labeldp.errors import InputError
+from labeldp.mechanisms import FeatureLaw
 from labeldp.privacy import ClassChannel, candidate_sizes, row_arrays
 from labeldp.release import Release, RowRelease, public_columns
 
@@ -75,6 +76,9 @@ class AttackReport:
         with_any_label: What nobody gains more than with these chances from features (or these shares of the classes)
             and *any* released label of that epsilon, if they are right; None where that is not known.
         squared: Whether losses are squared distances over the squared range.
+        law: The law by which features left, where they were not public; None where they left as they are.
+        own: The mean chance with which the model's rows were taken to have their own features (``mixing``); None
+            without a model.
 
     Guarantee:
         None about attacks: others may know more of features. A pure epsilon with static features does *not* bound what
@@ -87,6 +91,8 @@ class AttackReport:
     epsilon: float | None
     with_any_label: float | None = None
     squared: bool = False
+    law: FeatureLaw | None = None
+    own: float | None = None
 
     def utility(self, knows: str, source: Source | None = None) -> Utility:
         """What is gained with that knowledge, against the best source that there is, or the one named."""
@@ -161,7 +167,10 @@ def attack_release(
     counts_errors = isinstance(loss, str) and loss == "wrong"
     most = most_with(cases[-1][0], pure) if pure is not None and counts_errors else None
     epsilon = None if release.is_public else release.guarantee.epsilon
-    return AttackReport(tuple(rows), tuple(proven), epsilon, most, isinstance(loss, str) and loss == "squared")
+    squared = isinstance(loss, str) and loss == "squared"
+    law = None if release.certificate is None else release.certificate.features
+    own = None if probabilities is None else float(np.mean(cases[-1][0].own))
+    return AttackReport(tuple(rows), tuple(proven), epsilon, most, squared, law, own)
 
 
 def attack_folder(
@@ -169,6 +178,7 @@ def attack_folder(
     model: object = None,
     *,
     truth: object = None,
+    mixing: object = None,
     limits: Sequence[tuple[str, float]] = (),
     confidence: float = 0.95,
 ) -> AttackReport:
@@ -179,6 +189,8 @@ def attack_folder(
         model: A fitted model whose ``predict_proba`` takes the folder's columns as an Arrow table, such as
             ``labeldp.learning.tables.open_model``; None attacks with the released labels alone.
         truth: True labels in the order of the rows, which you declare public by passing them; or None.
+        mixing: The chance that features are a row's own, for a model of true features where some were redrawn; see
+            ``infer_labels``. One minus the certificate's ``features.chance`` is right if the generator is.
         limits: See ``attack_release``.
         confidence: See ``attack_release``.
 
@@ -190,7 +202,9 @@ def attack_folder(
     release = Release.load(directory)
     features = None if model is None else public_columns(directory)
     shown = None if truth is None else Release.public(truth, release.space)
-    return attack_release(release, model, features=features, truth=shown, limits=limits, confidence=confidence)
+    return attack_release(
+        release, model, features=features, mixing=mixing, truth=shown, limits=limits, confidence=confidence
+    )
 
 
 def attack_utility(found: Inference, truth: Release, *, confidence: float = 0.95) -> Utility:

@@ -16,7 +16,7 @@ def show_profile(directory: Path, figure: Path | None = None, **options: Any) ->
     Args:
         directory: The folder of a release with public columns, of two classes.
         figure: Where to draw it: a PNG, SVG or PDF.
-        **options: Of ``labeldp.audit.loss_profile``, such as the confidence.
+        **options: Of ``labeldp.audit.loss_profile``, such as neighbours or the confidence.
     """
     from labeldp.audit import loss_profile  # noqa: PLC0415 (commands load what they need)
     from labeldp.learning.tables import points_of  # noqa: PLC0415
@@ -28,6 +28,7 @@ def show_profile(directory: Path, figure: Path | None = None, **options: Any) ->
     points = points_of(table, unit)
     with progress() as report:
         found = loss_profile(points, release, progress=report, **options)
-    show(*profile_text(found))
+    law = None if release.certificate is None else release.certificate.features
+    show(*profile_text(found, law))
     if figure is not None:
-        save_profile_figure(found, figure)
+        show("", f"The figure is in {save_profile_figure(found, figure)}.")

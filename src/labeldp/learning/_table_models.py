@@ -64,6 +64,8 @@ class TableModel:
             ``"neighbours"`` or ``"convex"``.
         method: How it was learned.
         certificate: That of the release it was learned from, whose guarantee covers the model.
+        corrected: Whether it is one of true features though those of the release were redrawn, as their generator was
+            used; else it is one of features as they were released.
     """
 
     estimator: Any
@@ -71,6 +73,7 @@ class TableModel:
     model: str
     method: str
     certificate: Certificate
+    corrected: bool = False
 
     @property
     def space(self) -> LabelSpace:
@@ -116,6 +119,7 @@ class TableModel:
             "method": self.method,
             "columns": [{"name": name, "kind": kind} for name, kind in self.columns.items()],
             "certificate": json.loads(self.certificate.to_json()),
+            "corrected": self.corrected,
         }
         held = {"about": json.dumps(about), "estimator": self.estimator}
         return written(Path(path), lambda file: skops.io.dump(held, file))
@@ -143,7 +147,8 @@ class TableModel:
             _check_version(about["made_with"]["scikit-learn"])
             columns = {column["name"]: column["kind"] for column in about["columns"]}
             certificate = Certificate.from_json(json.dumps(about["certificate"]))
-            found = cls(held["estimator"], MappingProxyType(columns), about["model"], about["method"], certificate)
+            kept = (about["model"], about["method"], certificate, about.get("corrected", False) is True)
+            found = cls(held["estimator"], MappingProxyType(columns), *kept)
             make = _numbers_of if found.of_numbers else estimators_of
             if _types(found.estimator) != _types(make(columns, found.model, found.method)[0]):
                 raise KeyError("estimator")  # such a pipeline was never written here

@@ -30,6 +30,7 @@ try:
         estimators_of,
     )
     from labeldp.learning._descent import FewRowsWarning
+    from labeldp.learning._estimates import Estimate
     from labeldp.learning._frames import columns_of, frame_of, points_of
     from labeldp.learning._model_files import check_model_path
     from labeldp.learning._number_learners import noise_ratio
@@ -41,7 +42,7 @@ try:
         number_scores,
         number_setting,
     )
-    from labeldp.learning._redrawn_tables import check_generator, corrected
+    from labeldp.learning._redrawn_tables import accuracy_of_true_rows, check_generator, corrected
     from labeldp.learning._released_numbers import decoded_numbers, tells_numbers
     from labeldp.learning._scores import Scores, scores
     from labeldp.learning._table_clusters import cluster_table
@@ -88,6 +89,8 @@ class Learned:
         setting: What was chosen on released labels.
         judged_by: What the scores are from.
         corrected: Whether it was corrected for features that were redrawn.
+        true_accuracy: About how often such a model is right on true rows, if it was corrected; scores are of released
+            rows, some of whose features were redrawn.
     """
 
     model: TableModel | NetworkModel
@@ -96,6 +99,7 @@ class Learned:
     setting: str
     judged_by: str = "five-fold cross-validation on released labels"
     corrected: bool = False
+    true_accuracy: Estimate | None = None
 
 
 def learn(
@@ -162,13 +166,15 @@ def learn(
     parts = list(folds_of(len(release), units_in(table, unit)))
     probabilities, best = judged(estimators, frame, release, parts, report)
     fitted = estimators[best].fit(frame, release)
+    on_true = None if generator is None else accuracy_of_true_rows(fitted, release, probabilities)
     fitted = fitted if generator is None else fitted.estimator_
     return Learned(
-        TableModel(fitted, MappingProxyType(columns), model, method, certificate),
+        TableModel(fitted, MappingProxyType(columns), model, method, certificate, generator is not None),
         scores(release, probabilities),
         MappingProxyType(left_out),
         class_setting(fitted, model, best),
         corrected=generator is not None,
+        true_accuracy=on_true,
     )
 
 

@@ -2,7 +2,7 @@
 
 from labeldp.report._attacks import attack_text, save_attack_figure
 from labeldp.report._audits import audit_text, folder_audit_text
-from labeldp.report._figures import save_account_figure, save_lines
+from labeldp.report._figures import check_figure, save_account_figure, save_lines
 from labeldp.report._generators import generator_text
 from labeldp.report._plan_figures import save_forecast_figure, save_plan_figure
 from labeldp.report._plans import forecast_text, plan_text
@@ -21,6 +21,7 @@ __all__ = [
     "account_text",
     "attack_text",
     "audit_text",
+    "check_figure",
     "folder_audit_text",
     "forecast_text",
     "generator_text",

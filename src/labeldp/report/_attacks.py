@@ -8,6 +8,7 @@ from rich.text import Text
 
 from labeldp._checks import printable
 from labeldp.audit import AttackReport, AttackRow, Utility
+from labeldp.mechanisms import FeatureLaw
 from labeldp.privacy import shown_above
 from labeldp.report._figures import drawn, saved
 from labeldp.report._parts import Parts, row, said, table
@@ -27,7 +28,7 @@ def attack_text(report: AttackReport) -> Parts:
         row(shown, each.knows, _share(each.utility.value), _interval(each.utility), each.utility.source)
     parts: Parts = [shown, Text()]
     if report.limits:
-        proven = table("no attack gains more", ["where", "at most"])
+        proven = table("no attack is expected to gain more", ["by", "at most"])
         for what, value in report.limits:
             row(proven, what, _share(value))
         parts += [proven, Text()]
@@ -70,11 +71,13 @@ def _lines(report: AttackReport) -> list[str]:
             f"Features alone gain {best[_ALONE].value - best[_BLIND].value:+.1%} over the trivial answer; the released "
             f"label adds {more:+.1%} to features."
         )
+    if report.law is not None and report.law.generator is not None:
+        lines.append(_redrawn(float(report.law.chance), report.own))
     if report.epsilon is not None:
         lines.append(
             f"The epsilon of {shown_above(report.epsilon, 7)} bounds what the released label adds to what is known of "
-            "a row without it. It does not bound what features tell (Busa-Fekete et al. 2023, theorem 5.1): a "
-            "guarantee with conditional features does."
+            "a row without it. It does not bound what features tell (Busa-Fekete et al. 2023, theorem 5.1): "
+            f"{_bounded(report.law)}."
         )
     if report.with_any_label is not None:
         lines.append(
@@ -92,6 +95,35 @@ def _lines(report: AttackReport) -> list[str]:
         "measured against the model itself is what it believes, and is right only as far as its chances are."
     )
     return lines
+
+
+def _redrawn(chance: float, own: float | None) -> str:
+    """What the attack makes of features some of which are no row's own."""
+    known = f"Features of this release were redrawn with a chance of {chance:.1%}"
+    if own is None:
+        return f"{known}; this attack did not use them."
+    if own < 1:
+        return (
+            f"{known}, and the attack knows it: the model's chances, of true features, count for {own:.1%} of what is "
+            "believed of a row, the shares of the classes for the rest. That is right if the generator is; who can "
+            "tell its rows from true ones gains more."
+        )
+    return (
+        f"{known}. The model's chances are taken for those given features as they were released: one that learned from "
+        "such rows without their generator gives these. A model of true features (labeldp learn --generator) may gain "
+        "more."
+    )
+
+
+def _bounded(law: FeatureLaw | None) -> str:
+    """What bounds what features tell."""
+    if law is None:
+        return "a guarantee with conditional features does (labeldp release --mechanism double)"
+    if law.generator is None:
+        return "none were released with these labels"
+    if law.divergences:
+        return "the guarantee with conditional features of this release does, as far as what it rests on is true"
+    return "nothing does here, as it is not known how far the generator's features are from true ones"
 
 
 def _share(value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,21 @@ def save_lines(
         axes.scatter(*zip(*marked, strict=True), marker="x", color="black", zorder=3, label="in the table")
     axes.set(xscale="log", xlabel=x_label, ylabel=y_label, title=title)
     return saved(figure, axes, path)
+
+
+def check_figure(path: Path) -> Path:
+    """A path to which a new figure can be written; to ask before what is drawn is computed.
+
+    Raises:
+        OutputError: It ends as no figure does, exists already, or has no folder to be in.
+        MissingExtraError: matplotlib is not installed.
+    """
+    drawn(path)
+    if os.path.lexists(path):
+        raise OutputError(f"expected a figure that does not exist yet, found {path}; choose another name")
+    if not path.parent.is_dir():
+        raise OutputError(f"expected an existing folder to put the figure in, found none at {path.parent}")
+    return path
 
 
 def drawn(path: Path) -> tuple[Any, Any]:
