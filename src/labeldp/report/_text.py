@@ -266,14 +266,29 @@ def learned_text(learned: Learned, output: str) -> Parts:
         ]
     else:
         judged = scores_text(learned.scores, model.certificate.space.points, learned.judged_by)
-    return [told, Text(), lines, Text(), *judged]
+    return [told, Text(), lines, Text(), *judged, *_on_true_rows(learned)]
+
+
+def _on_true_rows(learned: Learned) -> Parts:
+    """That scores are of rows some of whose features were redrawn, and what can be said of true ones."""
+    law = learned.model.certificate.features
+    if learned.scores is None or law is None or law.generator is None:
+        return []
+    mixed = (
+        f"These scores are of released rows, the features of {float(law.chance):.1%} of which, expected, are drawn: on "
+        "true rows a good model does better."
+    )
+    if learned.true_accuracy is None:
+        return [_said(f"{mixed} How much, --generator estimates.")]
+    share, interval = _share(learned.true_accuracy)
+    return [_said(f"{mixed} Accuracy on true rows, estimated: {share} (95 % interval {interval}).")]
 
 
 def _redrawn(share: float, *, corrected: bool) -> str:
     """What a model makes of features that are not the row's."""
     rows = f"the features of {share:.1%} of rows, expected, are the generator's"
     if corrected:
-        return f"{rows}: the model is of true ones, the scores are on all rows, so it may do better on true ones"
+        return f"{rows}: the model is of true ones"
     return f"{rows}: only the noise of labels is corrected; give --generator, or use labeldp.learning.rows"
 
 
