@@ -2,16 +2,22 @@
 
 Whatever the cells are, they are functions of one output alone, and fixed before the outputs that are tested are drawn:
 so counts of them are binomial, and what is shown with them holds however badly they were chosen.
+
+The type of an array is no matter of one output: a single missing value turns all numbers of a batch into floats. So
+numbers are compared by value as floats of 64 bits, whatever the type of their batch, and types count only where each
+output comes from a call of its own.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import numbers
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +37,10 @@ _SIGNIFICANT = 3.0
 _MOST_ELEMENTS = 512
 #: Floats that are whole multiples of two to minus this, or finer.
 _FINEST = 80
+#: Whole numbers below are floats of 64 bits, each its own.
+_EXACT = 1 << 53
+#: Whole numbers up to it may come as an array of 64 bits, and so as floats.
+_LARGEST_WORD = 1 << 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +52,8 @@ class Cells:
         size: How many cells there are; the last ``rest`` of them hold what none of the others does.
         count: How often each cell occurs among outputs.
         name: What outputs some cells hold, in words.
-        single: Whether all cells but the last ``rest`` are single outputs.
+        exact: Whether all cells but the last ``rest`` hold one output each, among all that were counted so far; outputs
+            that differ by the type of their batch alone are for ``kind`` to tell.
         rest: Cells at the end that are no single output.
     """
 
@@ -50,12 +61,21 @@ class Cells:
     size: int
     count: Callable[[Any], Int[np.ndarray, "m"]]
     name: Callable[[Sequence[int]], str]
-    single: bool
+    exact: Callable[[], bool]
     rest: int
+
+    @property
+    def single(self) -> bool:
+        """Whether all cells but the last ``rest`` are single outputs."""
+        return self.exact()
+
+
+def _never() -> bool:
+    return False
 
 
 def plain(outputs: object, count: int) -> Any:
-    """Outputs as an array of numbers, of shape (n,) or (n, d), or else as a list.
+    """Outputs as an array of numbers whose first axis is that of outputs, or else as a list.
 
     Raises:
         InputError: There are not as many as were asked for.
@@ -70,75 +90,141 @@ def plain(outputs: object, count: int) -> Any:
     if found != count:
         raise InputError(f"expected {count} outputs, found {found}; return one output for each that was asked for")
     if array is not None and array.ndim and array.dtype.kind in "biuf":
-        array = array.view(np.uint8) if array.dtype == np.bool_ else array
-        return array if array.ndim == 1 else array.reshape(count, -1)
-    return list(outputs)  # type: ignore[call-overload]
+        return array
+    return list(outputs if array is None or not hasattr(outputs, "__array__") else array)  # type: ignore[call-overload]
 
 
-def joined(found: Sequence[Any], counts: Sequence[int | None]) -> Any:
-    """The outputs of several calls; where a count is None, a call returned one output and not a list of them."""
-    if counts[0] is None:
-        return found
-    plain(found[0], 1)  # an error that names what was expected
-    if all(isinstance(part, np.ndarray) and part.dtype.kind in "biuf" for part in found):
-        return np.concatenate(found)
-    return [output for part in found for output in part]
+def kind(outputs: Any) -> Hashable | None:
+    """What is common to outputs of a call besides their values; None where they are lists, which may hold anything."""
+    if hasattr(outputs, "__array__") and np.asarray(outputs).dtype != object:
+        return type(outputs), _type_of(np.asarray(outputs))
+    kinds = {(type(output), _type_of(output)) for output in outputs}
+    if any(issubclass(each, list | tuple) for each, _ in kinds):
+        return None
+    return type(outputs), next(iter(kinds)) if len(kinds) == 1 else "several types"
+
+
+def _type_of(output: Any) -> Hashable:
+    """The type of the elements of an array; texts have one, however long they are."""
+    found = getattr(output, "dtype", None)
+    return found.kind if isinstance(found, np.dtype) and found.kind in "SU" else found
+
+
+def only(outputs: Any) -> Any:
+    """The one output that a call for one returned, of the type that it has."""
+    plain(outputs, 1)  # an error that names what was expected
+    return (np.asarray(outputs) if hasattr(outputs, "__array__") else outputs)[0]
 
 
 def _array(outputs: Any) -> np.ndarray | None:
     """Numbers as an array; None where they are anything else."""
     if len({type(output) for output in outputs}) != 1:
-        return None  # 1, True and 1.0 are different outputs
+        return None  # np.asarray makes texts of numbers among texts
     try:
         return np.asarray(outputs)
     except (ValueError, TypeError, OverflowError):
         return None
 
 
-def cells_of(pilot: Sequence[Any]) -> list[Cells]:
-    """Cells that tell apart the outputs of several inputs, chosen on some outputs of each."""
-    everyone = tuple(range(len(pilot)))
-    shapes = {outputs.shape[1:] if isinstance(outputs, np.ndarray) else None for outputs in pilot}
-    kinds = {outputs.dtype for outputs in pilot if isinstance(outputs, np.ndarray)}
-    shapes = shapes if len(kinds) == 1 else {None}  # outputs of other types are other outputs
+def cells_of(outputs: Sequence[Any]) -> list[Cells]:
+    """Cells that tell apart the outputs of several inputs, chosen on some outputs of each.
+
+    Whether outputs are numbers, lines of numbers or anything else is decided here, once; outputs that come later are
+    read in the same way, one by one, whatever the form of their batch.
+    """
+    pilot, everyone = [plain(each, len(each)) for each in outputs], tuple(range(len(outputs)))
+    shapes = {each.shape[1:] if isinstance(each, np.ndarray) else None for each in pilot}
+    whole = all(isinstance(each, np.ndarray) and each.dtype.kind in "biu" for each in pilot)
     if shapes == {()}:
-        found = _number_cells(everyone, pilot, _numbers, _said_number)
-        return [found] if found.single or pilot[0].dtype.kind != "f" else [found, _fineness_cells(everyone)]
+        found = _number_cells(everyone, pilot, _numbers, _said_number, whole)
+        return [found] if whole else [found, _fineness_cells(everyone)]
     if None not in shapes and len(shapes) == 1:
-        return _vector_cells(pilot, lambda outputs: _matrix(outputs, pilot[0].shape[1]))
+        return _vector_cells(pilot, lambda outputs: _matrix(outputs, pilot[0].shape[1:]))
     lists = [list(outputs) for outputs in pilot]
     keys = Counter(_key(output) for outputs in lists for output in outputs)
     if len(keys) * _DRAWS_PER_OUTCOME > sum(keys.values()) and all(isinstance(key, frozenset) for key in keys):
         return _set_cells(lists, keys)
-    return [_object_cells(everyone, keys)]
+    return [_object_cells(everyone, lists)]
 
 
-def _numbers(outputs: Any) -> np.ndarray:
-    """Outputs as numbers; what is none is NaN."""
-    if isinstance(outputs, np.ndarray) and outputs.ndim == 1:
-        return outputs
-    return np.array([float(x) if isinstance(x, numbers.Real) else np.nan for x in outputs], dtype=np.float64)
+def type_cells(pilot: Sequence[Sequence[Any]]) -> Cells:
+    """Cells that tell outputs apart by type and value, or by type alone where values are many.
+
+    Each output has to come from a call of its own: what a call returns together may have its type in common.
+    """
+    keys = Counter(_typed(output) for outputs in pilot for output in outputs)
+    few = len(keys) * _DRAWS_PER_OUTCOME <= max(sum(keys.values()), _DRAWS_PER_OUTCOME)
+    common: list[Hashable] = [key for key, _ in keys.most_common(MOST_OUTCOMES)] if few else []
+    places = {key: place for place, key in enumerate([*common, *dict.fromkeys(name for name, _ in keys)])}
+    name = "an output by its type and value"
+    return Cells(
+        tuple(range(len(pilot))), len(places) + 1, partial(_counted_types, places), lambda _: name, _never, rest=1
+    )
 
 
-def _matrix(outputs: Any, width: int) -> np.ndarray:
-    """Outputs as lines of numbers."""
-    if isinstance(outputs, np.ndarray) and outputs.ndim == 2 and outputs.shape[1] == width:
-        return outputs
-    raise InputError(f"expected outputs of {width} numbers each, found others later on; give them one form")
+def _counted_types(places: dict[Hashable, int], outputs: Sequence[Any]) -> Int[np.ndarray, "m"]:
+    """How often each place occurs; what has none by its value has that of its type."""
+    others = len(places)
+    keys = (_typed(output) for output in outputs)
+    codes = np.fromiter((places.get(key, places.get(key[0], others)) for key in keys), np.intp, len(outputs))
+    return np.bincount(codes, minlength=others + 1)
+
+
+def _numbers(outputs: Any) -> Float[np.ndarray, "n"]:
+    """Outputs as floats of 64 bits; what is no number is NaN."""
+    if isinstance(outputs, np.ndarray) and outputs.ndim == 1 and outputs.dtype.kind in "biuf":
+        return outputs.astype(np.float64)
+    return np.fromiter((_number(output) for output in outputs), np.float64, len(outputs))
+
+
+def _number(output: Any) -> float:
+    """An output as a float; NaN if it is no number."""
+    output = output.item() if getattr(output, "ndim", None) == 0 else output
+    if not isinstance(output, numbers.Real):
+        return math.nan
+    try:
+        return float(output)
+    except OverflowError:
+        return math.copysign(math.inf, output)
+
+
+def _matrix(outputs: Any, shape: tuple[int, ...]) -> Float[np.ndarray, "n d"]:
+    """Outputs as lines of floats of 64 bits; what is no such line has NaN alone."""
+    if isinstance(outputs, np.ndarray) and outputs.shape[1:] != shape:
+        width = " x ".join(map(str, shape))
+        raise InputError(f"expected outputs of {width} numbers each, found others later on; give them one form")
+    try:
+        found = np.asarray(outputs, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
+        found = np.empty(0)
+    if found.shape != (len(outputs), *shape):
+        found = np.array([_line(output, shape) for output in outputs])
+    return found.reshape(len(outputs), -1)
+
+
+def _line(output: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """One output as an array of floats of this shape; NaN if it is none."""
+    try:
+        found = np.asarray(output, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
+        found = np.empty(0)
+    return found if found.shape == shape else np.full(shape, np.nan)
 
 
 def _number_cells(
-    labels: tuple[int, ...], pilot: Sequence[Any], read: Callable[[Any], np.ndarray], said: Callable[[Any], str]
+    labels: tuple[int, ...],
+    pilot: Sequence[Any],
+    read: Callable[[Any], np.ndarray],
+    said: Callable[[Any], str],
+    exact: bool = False,
 ) -> Cells:
-    """A cell for each number where there are few, else ranges of numbers."""
+    """A cell for each number where there are few, else ranges of numbers; ``read`` gives one type, whatever comes."""
     parts = [read(outputs) for outputs in pilot]
-    kinds = {part.dtype for part in parts}
-    parts = parts if len(kinds) == 1 else [part.astype(np.float64) for part in parts]
     pooled = np.concatenate(parts)
     known = pooled[pooled == pooled]  # noqa: PLR0124 (NaN is not equal to itself)
     values, times = np.unique(known, return_counts=True)
     if len(values) <= MOST_OUTCOMES and len(values) * _DRAWS_PER_OUTCOME <= max(len(pooled), _DRAWS_PER_OUTCOME):
-        return _value_cells(labels, values, read, said)
+        return _value_cells(labels, values, read, said, exact)
     atoms = values[times >= _ATOM_SHARE * len(pooled)].astype(np.float64)
     shares = np.concatenate([np.linspace(0, 1, _QUANTILES + 1)[1:-1], 2.0 ** -np.arange(6, 13)])
     shares = np.unique(np.concatenate([shares, 1 - shares]))
@@ -152,7 +238,7 @@ def _number_cells(
         codes[found != found] = len(edges) + 1  # noqa: PLR0124
         return np.bincount(codes, minlength=len(edges) + 2)
 
-    return Cells(labels, len(edges) + 2, count, lambda chosen: _said_ranges(edges, chosen), single=False, rest=1)
+    return Cells(labels, len(edges) + 2, count, lambda chosen: _said_ranges(edges, chosen), _never, rest=1)
 
 
 def _fineness_cells(labels: tuple[int, ...]) -> Cells:
@@ -167,7 +253,7 @@ def _fineness_cells(labels: tuple[int, ...]) -> Cells:
     size = 2 * (_FINEST + 1) + 1
 
     def count(outputs: Any) -> Int[np.ndarray, "m"]:
-        found = _numbers(outputs).astype(np.float64)
+        found = _numbers(outputs)
         known = np.isfinite(found)
         part, exponent = np.frexp(np.where(known, found, 0.0))
         whole = np.abs(np.ldexp(part, 53)).astype(np.int64)
@@ -176,55 +262,95 @@ def _fineness_cells(labels: tuple[int, ...]) -> Cells:
         codes = 2 * fine + (np.abs(found) < 0.5)
         return np.bincount(np.where(known, codes, size - 1), minlength=size)
 
-    return Cells(labels, size, count, lambda _: "an output by its size and low bits", single=False, rest=1)
+    return Cells(labels, size, count, lambda _: "an output by its size and low bits", _never, rest=1)
 
 
 def _value_cells(
-    labels: tuple[int, ...], values: np.ndarray, read: Callable[[Any], np.ndarray], said: Callable[[Any], str]
+    labels: tuple[int, ...],
+    values: np.ndarray,
+    read: Callable[[Any], np.ndarray],
+    said: Callable[[Any], str],
+    exact: bool,
 ) -> Cells:
     """A cell for each of a few numbers, one for all others, one for what is no number."""
+    others = len(values)
+    exact = exact and (values.dtype == np.uint64 or bool((np.abs(values) < _EXACT).all()))
+
+    return Cells(
+        labels,
+        others + 2,
+        partial(_counted_values, values, _lookup(values), read),
+        lambda chosen: _one_of(
+            [said(values[cell]) for cell in chosen if cell < others],
+            [cell - others for cell in chosen if cell >= others],
+        ),
+        lambda: exact,
+        rest=2,
+    )
+
+
+def _counted_values(
+    values: np.ndarray, places: Int[np.ndarray, "v"], read: Callable[[Any], np.ndarray], outputs: Any
+) -> Int[np.ndarray, "m"]:
+    """How often each value occurs, any other one, and what is no number."""
     others, size = len(values), len(values) + 2
-    top = int(values[-1]) if len(values) and values.dtype.kind in "iu" and values[0] >= 0 else _LARGEST_LOOKUP
-    places = np.full(top + 1, others) if top < _LARGEST_LOOKUP else None
-    if places is not None:
-        places[values.astype(np.intp)] = np.arange(others)
-
-    def count(outputs: Any) -> Int[np.ndarray, "m"]:
-        found = read(outputs)
-        if (found.dtype.kind in "iu") != (values.dtype.kind in "iu"):
-            return np.bincount(np.full(len(found), others), minlength=size)
-        small = places is not None and found.dtype.kind in "iu" and len(found)
-        if places is not None and small and found.min() >= 0 and found.max() <= top:
-            return np.bincount(places, np.bincount(found, minlength=top + 1), size).astype(np.int64)
-        codes = np.minimum(np.searchsorted(values, found), max(others - 1, 0))
-        codes = np.where(values[codes] == found, codes, others) if others else np.zeros(len(found), dtype=np.intp)
-        codes[found != found] = others + 1  # noqa: PLR0124
-        return np.bincount(codes, minlength=size)
-
-    def name(chosen: Sequence[int]) -> str:
-        texts = [said(values[cell]) for cell in chosen if cell < others]
-        return _one_of(texts, [cell - others for cell in chosen if cell >= others])
-
-    exact = values.dtype.kind in "iu"  # of floats, 0.0 and -0.0 share a cell
-    return Cells(labels, size, count, name, single=exact, rest=2)
+    if _within(outputs, len(places)):  # the same cells, found faster
+        times = np.bincount(outputs.astype(np.intp, copy=False), minlength=len(places))
+        return np.bincount(places, times, size).astype(np.int64)
+    found = read(outputs)
+    codes = np.minimum(np.searchsorted(values, found), max(others - 1, 0))
+    codes = np.where(values[codes] == found, codes, others) if others else np.zeros(len(found), dtype=np.intp)
+    codes[found != found] = others + 1  # noqa: PLR0124
+    return np.bincount(codes, minlength=size)
 
 
-def _object_cells(labels: tuple[int, ...], keys: Counter[Hashable]) -> Cells:
+def _within(outputs: Any, size: int) -> bool:
+    """Whether outputs are an array of whole numbers from 0 to below ``size``."""
+    whole = isinstance(outputs, np.ndarray) and outputs.ndim == 1 and outputs.dtype.kind in "iu" and len(outputs) > 0
+    return bool(whole and size and outputs.min() >= 0 and outputs.max() < size)
+
+
+def _lookup(values: np.ndarray) -> Int[np.ndarray, "v"]:
+    """The cell of each whole number up to the largest of some values, if that is small; else nothing."""
+    if not len(values) or values[-1] >= _LARGEST_LOOKUP or values[0] < 0 or (values != np.floor(values)).any():
+        return np.empty(0, dtype=np.intp)
+    places = np.full(int(values[-1]) + 1, len(values))
+    places[values.astype(np.intp)] = np.arange(len(values))
+    return places
+
+
+def _object_cells(labels: tuple[int, ...], lists: Sequence[Sequence[Any]]) -> Cells:
     """A cell for each of the most common outputs, and one for all others."""
+    examples: dict[Hashable, Any] = {}
+    keys: Counter[Hashable] = Counter()
+    for output in itertools.chain(*lists):
+        key = _key(output)
+        examples.setdefault(key, output)
+        keys[key] += 1
     common = [key for key, _ in keys.most_common(MOST_OUTCOMES)]
+    texts = [_said(examples[key]) for key in common]
     places = {key: place for place, key in enumerate(common)}
     others = len(common)
-    exact = not any(isinstance(key, tuple) and key[:1] == ("float",) for key in common)  # NaNs may differ in their bits
+    known: dict[Hashable, int] = {}  # by type and value: a cell that two of them share is no single output
+    doubtful: set[Hashable] = set()
+
+    def place(output: Any) -> int:
+        typed = _typed(output)
+        found = known.get(typed)
+        if found is None:
+            found = places.get(_key(output), others)
+            if found < others and len(known) < 2 * MOST_OUTCOMES:
+                known[typed] = found
+                doubtful.update(() if _certain(output) else (typed,))
+        return found
 
     def count(outputs: Any) -> Int[np.ndarray, "m"]:
-        codes = np.fromiter((places.get(_key(output), others) for output in outputs), np.intp, len(outputs))
-        return np.bincount(codes, minlength=others + 1)
+        return np.bincount(np.fromiter(map(place, outputs), np.intp, len(outputs)), minlength=others + 1)
 
     def name(chosen: Sequence[int]) -> str:
-        texts = [_said_key(common[cell]) for cell in chosen if cell < others]
-        return _one_of(texts, [0 for cell in chosen if cell == others])
+        return _one_of([texts[cell] for cell in chosen if cell < others], [0 for cell in chosen if cell == others])
 
-    return Cells(labels, others + 1, count, name, single=exact, rest=1)
+    return Cells(labels, others + 1, count, name, lambda: not doubtful and len(known) <= others, rest=1)
 
 
 def _set_cells(lists: Sequence[Sequence[Any]], keys: Counter[Hashable]) -> list[Cells]:
@@ -235,7 +361,7 @@ def _set_cells(lists: Sequence[Sequence[Any]], keys: Counter[Hashable]) -> list[
     elements = {element: place for place, (element, _) in enumerate(times.most_common(_MOST_ELEMENTS))}
 
     def read(outputs: Any) -> np.ndarray:
-        mask = np.zeros((len(outputs), len(elements)), dtype=np.uint8)
+        mask = np.zeros((len(outputs), len(elements)))
         for line, output in zip(mask, outputs, strict=True):
             key = _key(output)
             held = key if isinstance(key, frozenset) else ()
@@ -255,16 +381,19 @@ def _vector_cells(pilot: Sequence[Any], read: Callable[[Any], np.ndarray]) -> li
     keys = np.random.default_rng().integers(0, (1 << 64) - 1, lines[0].shape[1], dtype=np.uint64, endpoint=True)
 
     def folded(outputs: Any) -> np.ndarray:
-        rows = read(outputs)
-        whole = rows.astype(np.float64).view(np.uint64) if rows.dtype.kind == "f" else rows.astype(np.uint64)
-        return np.asarray(_mixed(_mixed(whole) + keys).sum(axis=1, dtype=np.uint64))
+        words = np.ascontiguousarray(read(outputs)).view(np.uint64)
+        return np.asarray(_mixed(_mixed(words) + keys).sum(axis=1, dtype=np.uint64))
 
     examples: dict[int, str] = {}
     for outputs, rows in zip(pilot, lines, strict=True):
         for key, row in zip(folded(outputs)[:MOST_OUTCOMES].tolist(), rows, strict=False):
             examples.setdefault(key, reprlib.repr(row.tolist()))
-    whole = _number_cells(tuple(range(len(pilot))), pilot, folded, lambda key: examples.get(int(key), "a line"))
-    found = [whole] if whole.single else []
+    exact = all(
+        isinstance(outputs, np.ndarray) and (outputs.dtype.kind != "f" or outputs.itemsize <= 8) for outputs in pilot
+    ) and all((np.abs(rows[np.isfinite(rows)]) < _EXACT).all() for rows in lines)
+    name = tuple(range(len(pilot)))
+    whole = _number_cells(name, pilot, folded, lambda key: examples.get(int(key), "a line"), exact)
+    found = [whole] if whole.rest == 2 else []
     for a, b in _far_pairs(lines):
         score = _score(lines[a], lines[b])
         if score is not None:
@@ -292,9 +421,7 @@ def _score_cells(
 ) -> Cells:
     """Ranges of a score."""
     found = _number_cells(labels, pilot, lambda outputs: score(read(outputs)), str)
-    return Cells(
-        labels, found.size, found.count, lambda _: "a score of the whole output", single=False, rest=found.rest
-    )
+    return Cells(labels, found.size, found.count, lambda _: "a score of the whole output", _never, rest=found.rest)
 
 
 def _far_pairs(lines: Sequence[np.ndarray]) -> list[tuple[int, int]]:
@@ -332,33 +459,63 @@ def _score(first: np.ndarray, second: np.ndarray) -> Callable[[np.ndarray], np.n
 
 
 def _key(output: Any) -> Hashable:
-    """An output as something that can be counted; 1, True and "1" are different, sets have no order."""
+    """The value of an output, as something that can be counted: sets have no order, and 1, True and 1.0 are one."""
+    if hasattr(output, "tolist"):  # arrays, and numbers of their types
+        found = output.tolist()
+        return _key(complex(output) if isinstance(found, np.generic) else found)
     if isinstance(output, set | frozenset):
         return frozenset(_key(element) for element in output)
     if isinstance(output, list | tuple):
         return tuple(_key(element) for element in output)
+    real = output.real if isinstance(output, complex) and not output.imag else output
+    return _whole_or_float(real) if isinstance(real, numbers.Real) else _typed(output)
+
+
+def _whole_or_float(value: numbers.Real) -> Hashable:
+    """A number as an array of numbers may hold it: as a float, but for whole numbers that fit no array."""
+    found = _number(value)
+    if isinstance(value, int) and abs(found) > _LARGEST_WORD:
+        return int(value)
+    return found if found == found else "NaN", "float"  # noqa: PLR0124
+
+
+def _typed(output: Any) -> tuple[str, Hashable]:
+    """An output with the names of all types in it."""
+    name = type(output).__name__
+    if isinstance(output, set | frozenset):
+        return name, frozenset(_typed(element) for element in output)
+    if isinstance(output, list | tuple):
+        return name, tuple(_typed(element) for element in output)
     if isinstance(output, np.ndarray):
-        return "array", output.shape, output.tobytes()
-    if isinstance(output, np.generic):
-        return output.dtype.name, _key(output.item())
+        return f"array of {output.dtype.name}", _typed(output.tolist())
+    if isinstance(output, float | complex | np.generic):
+        return name, repr(output)  # -0.0 is not 0.0, and NaN is NaN
     try:
         hash(output)
     except TypeError:
-        return type(output).__name__, repr(output)
-    return type(output).__name__, repr(output) if isinstance(output, float) else output  # -0.0 is not 0.0
+        return name, repr(output)
+    return name, output
 
 
-def _said_key(key: Hashable) -> str:
-    """An output in words, from its key."""
-    if isinstance(key, frozenset):
-        return f"a set of {len(key)}"
-    if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str):
-        return reprlib.repr(key[1])
-    return reprlib.repr(key)
+def _certain(output: Any) -> bool:
+    """Whether nothing but type and value belongs to an output."""
+    if type(output) in (list, tuple, set, frozenset):
+        return all(map(_certain, output))
+    if type(output) is float:
+        return output == output  # noqa: PLR0124 (NaNs may differ in their bits)
+    return type(output) in (bool, int, str, bytes, type(None), np.str_, np.bool_) or isinstance(output, np.integer)
+
+
+def _said(output: Any) -> str:
+    """An output in words."""
+    if isinstance(output, set | frozenset):
+        return f"a set of {len(output)}"
+    return reprlib.repr(output.tolist() if isinstance(output, np.ndarray | np.generic) else output)
 
 
 def _said_number(value: Any) -> str:
-    return f"{value.item() if hasattr(value, 'item') else value!r}"
+    """A number in words; whole numbers as such."""
+    return f"{int(value) if np.isfinite(value) and value == np.floor(value) else float(value)!r}"
 
 
 def _one_of(texts: Sequence[str], rest: Sequence[int]) -> str:

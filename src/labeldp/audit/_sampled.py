@@ -6,8 +6,8 @@ import inspect
 import itertools
 import math
 import reprlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from labeldp import _checks
 from labeldp.audit._audit import Audit, check_claim, check_confidence
 from labeldp.audit._intervals import share_above, share_below
-from labeldp.audit._outputs import Cells, cells_of, joined, plain
+from labeldp.audit._outputs import Cells, cells_of, kind, only, plain, type_cells
 from labeldp.errors import InputError
 
 Progress = Callable[[str, int, int], None]
@@ -92,7 +92,7 @@ def audit_mechanism(
     parts = _parts(total)
     pilot = [source.outputs(label, parts[0]) for label in range(len(source.labels))]
     source.chunk = _chunk(pilot[0])
-    views = cells_of(pilot)
+    views = [*cells_of(pilot), *(() if source.many else (type_cells(pilot),))]
     past, drawn = [np.array([view.count(pilot[label]) for label in view.labels]) for view in views], parts[0]
     best, look = _Shown(), 0
     if source.many:
@@ -105,7 +105,7 @@ def audit_mechanism(
         level = _Level(doubt / (look * (look + 1)), delta)
         best = max(best, _best(source, views, past, drawn, fresh, part, level), key=lambda shown: shown.epsilon)
         past, drawn = [old + new for old, new in zip(past, fresh, strict=True)], drawn + part
-    upper = _upper(views[0], past[0], drawn, doubt / ((look + 1) * (look + 2)))
+    upper = _upper(views[0], past[0], drawn, doubt / ((look + 1) * (look + 2))) if source.uniform else None
     upper = None if upper is None or upper < best.epsilon else upper
     worst = best.words or "no event that tells two inputs apart"
     return Audit(claim, delta, best.epsilon, upper, confidence, source.drawn, "sampled", worst)
@@ -148,6 +148,7 @@ class _Source:
     progress: Progress | None
     chunk: int = _CHUNK
     drawn: int = 0
+    kinds: set[Hashable | None] = field(default_factory=set)
 
     @classmethod
     def of(cls, mechanism: Callable[..., Any], labels: Sequence[Any], total: int, progress: Progress | None) -> _Source:
@@ -156,16 +157,28 @@ class _Source:
             raise InputError(f"expected a mechanism that can be called, found {type(mechanism).__name__}")
         return cls(mechanism, labels, _needed(mechanism) >= 2, total * len(labels), progress)
 
+    @property
+    def uniform(self) -> bool:
+        """Whether outputs of all calls were alike in all but their values."""
+        return len(self.kinds) == 1 and None not in self.kinds
+
     def outputs(self, label: int, count: int) -> Any:
-        """Outputs for one input, in their plain form."""
-        return plain(self._called(label, [count] if self.many else [None] * count), count)
+        """Outputs for one input: those of one call in their plain form, or of as many calls as they are."""
+        if not self.many:
+            found = self._called(label, [None] * count)
+            self.kinds.add(kind(found))
+            return found
+        (found,) = self._called(label, [count])
+        outputs = plain(found, count)
+        self.kinds.add(kind(found))
+        return outputs
 
-    def single_outputs(self, label: int, count: int) -> Any:
+    def single_outputs(self, label: int, count: int) -> list[Any]:
         """Outputs for one input, of a call for each."""
-        return plain(self._called(label, [1] * count), count)
+        return [only(found) for found in self._called(label, [1] * count)]
 
-    def _called(self, label: int, counts: Sequence[int | None]) -> Any:
-        """What calls return, together; where a count is None, a call returns one output."""
+    def _called(self, label: int, counts: Sequence[int | None]) -> list[Any]:
+        """What calls return; where a count is None, a call returns one output."""
         given = self.labels[label]
         try:
             found = [self.mechanism(given) if n is None else self.mechanism(given, n) for n in counts]
@@ -177,7 +190,7 @@ class _Source:
         self.drawn += sum(n or 1 for n in counts)
         if self.progress is not None:
             self.progress("audit", min(self.drawn, self.total), self.total)
-        return found[0] if len(found) == 1 and counts[0] is not None else joined(found, counts)
+        return found
 
     def counts(self, views: Sequence[Cells], count: int) -> list[np.ndarray]:
         """How often each cell occurs for each input, among so many outputs for each."""
@@ -225,14 +238,15 @@ def _chunk(outputs: Any) -> int:
     """How many outputs are held at a time."""
     if not isinstance(outputs, np.ndarray):
         return _OBJECTS_PER_CHUNK
-    return _CHUNK if outputs.ndim == 1 else max(64, _NUMBERS_PER_CHUNK // max(1, outputs.shape[1]))
+    return _CHUNK if outputs.ndim == 1 else max(64, _NUMBERS_PER_CHUNK // max(1, outputs[0].size))
 
 
 def _single_calls(source: _Source, views: Sequence[Cells], level: _Level, claim: float, total: int) -> _Shown:
-    """What calls for single outputs show: half of them choose events, half test them."""
+    """What calls for single outputs show, by their types too: half of them choose cells and events, half test them."""
     calls = max(_SINGLE_CALLS, min(_MOST_SINGLE_CALLS, int(60 * math.exp(min(claim, 10.0)))))
     half = max(1, min(calls, total // _DRAWS_PER_CALL) // 2)
     outputs = [[source.single_outputs(label, half) for label in range(len(source.labels))] for _ in range(2)]
+    views = [*views, type_cells(outputs[0])]
     before, after = ([np.array([view.count(half[i]) for i in view.labels]) for view in views] for half in outputs)
     shown = _best(source, views, before, half, after, half, level)
     return _Shown(shown.epsilon, f"{shown.words}, at calls for one output each") if shown.epsilon else shown
