@@ -157,15 +157,15 @@ def many_outcomes(_, n):
 @pytest.mark.parametrize(
     ("mechanism", "claim", "audits"),
     [
-        (drawn(ResponseChannel.at(2, 1.0)), ResponseChannel.at(2, 1.0).epsilon, 120),
+        (drawn(ResponseChannel.at(2, 1.0)), ResponseChannel.at(2, 1.0).epsilon, 80),
         (drawn(BitChannel.independent(3, 0.5)), BitChannel.independent(3, 0.5).epsilon, 40),
-        (many_outcomes, 0.02, 160),
-        (lambda label, n: np.round(label + RNG.laplace(0, 1, n), 3), 1.0, 80),
+        (many_outcomes, 0.02, 120),
+        (lambda label, n: np.round(label + RNG.laplace(0, 1, n), 3), 1.0, 60),
     ],
     ids=["response", "bits", "many outcomes", "laplace"],
 )
 def test_sound_mechanisms_are_accused_no_more_often_than_stated(mechanism, claim, audits):
-    """Of 400 audits at confidence 0.9, in four groups, fewer are wrong than a rate of 0.05 allows (chance 1e-9).
+    """Of 300 audits at confidence 0.9, in four groups, fewer are wrong than a rate of 0.05 allows (chance 1e-9).
 
     Claims are as large as epsilon is, so that there is no room for error; events are chosen among many.
     """
@@ -216,7 +216,7 @@ def test_no_upper_bound_is_claimed_of_floats():
 
 def test_larger_inputs_are_not_shown():
     """A data set that was given as an input is named by its number: its labels stay where they are."""
-    found = audit_mechanism(lambda data, n: [data[0]] * n, [("zq-1", "x"), ("zq-2", "x")], 1.0, draws=10_000)
+    found = audit_mechanism(lambda data, n: [data[0]] * n, [("zq-1", "x"), ("zq-2", "x")], 1.0, draws=2_000)
     assert not found.holds
     assert "from input" in found.worst
 
@@ -403,7 +403,7 @@ def test_sets_of_too_many_kinds_are_told_apart():
         chances = np.where(np.arange(60) == label, 0.5, 1 / (math.exp(3) + 1))
         return {*np.flatnonzero(RNG.random(60) < chances).tolist(), 100 + int(RNG.integers(0, 100_000))}
 
-    assert not audit_mechanism(bits, [3, 40], 1.5, draws=8_000, confidence=0.999).holds
+    assert not audit_mechanism(bits, [3, 40], 1.5, draws=5_000, confidence=0.999).holds
 
 
 def test_outputs_are_counted_in_bounded_pieces():
