@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _COPULA = "copula"
 #: Orders at which divergences are estimated.
 _ORDERS = (2.0, 8.0)
-#: With more classes this takes long, and is done if it is asked for.
-_FEW_CLASSES = 10
+#: With more classes times columns this takes long, and is done if it is asked for.
+_QUICK = 200
 
 
 def generator(
@@ -86,7 +86,9 @@ def generator(
     if trial is None:
         show(*generator_text(fitted, path))
         return
-    divergences = estimated_divergences(trial) if judge or fitted.space.size <= _FEW_CLASSES else {}
+    divergences = (
+        estimated_divergences(trial) if judge or fitted.space.size * len(fitted.form.columns) <= _QUICK else {}
+    )
     told = (trial.told_apart(), trial.table.num_rows) if judge else None
     show(*generator_text(fitted, path, told, divergences))
 

@@ -34,6 +34,8 @@ _MOST_TRIED = 10_000
 _FEWEST_FITTED, _FEWEST_TOLD = 4, 100
 #: Draws that classes are told from at the least.
 _FEWEST_DRAWN = 4_000
+#: Boosting splits categories of so many values as such; of others it takes their places for numbers.
+_MOST_SPLIT = 255
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +76,14 @@ class Trial:
         columns = Columns(self.fitted.form)
         numbers = len(columns.of_numbers)
         categories = list(range(numbers, numbers + len(columns.of_categories)))
-        smooth = make_pipeline(SimpleImputer(), StandardScaler(), SplineTransformer(4, extrapolation="linear"))
+        small = [place for place, size in zip(categories, columns.sizes, strict=True) if size <= _MOST_SPLIT]
+        smooth = make_pipeline(
+            SimpleImputer(keep_empty_features=True), StandardScaler(), SplineTransformer(4, extrapolation="linear")
+        )
         parts = [(smooth, list(range(numbers)))] * bool(numbers)
         parts += [(OneHotEncoder(handle_unknown="ignore"), categories)] * bool(categories)
         trees = HistGradientBoostingClassifier(
-            learning_rate=0.05, max_iter=100, max_leaf_nodes=8, categorical_features=categories or None, random_state=0
+            learning_rate=0.05, max_iter=100, max_leaf_nodes=8, categorical_features=small or None, random_state=0
         )
         additive = make_pipeline(make_column_transformer(*parts), LogisticRegression(max_iter=1000))
         return VotingClassifier([("additive", additive), ("trees", trees)], voting="soft")

@@ -108,7 +108,8 @@ def _estimates(divergences: Mapping[str, Sequence[DivergenceEstimate]], classes:
         shown = sorted(of, key=lambda name: -of[name].value)[:_SHOWN] if len(of) > _SHOWN else of
         more = f", and {len(of) - _SHOWN} more" if len(of) > _SHOWN else ""
         texts = ", ".join(f"{name} {_spread(of[name])}" for name in shown)
-        row(lines, f"D, order {each[0].alpha:g}", f"largest {of[most].value:.2f} ({most}); by label {texts}{more}")
+        largest = f"{of[most].value:.2f} ({most}), up to {max(one.high for one in each):.2f} by its spread"
+        row(lines, f"D, order {each[0].alpha:g}", f"largest {largest}; by label {texts}{more}")
     lacking = classes - len(divergences)
     left = f" Not estimated for {lacking} of the labels: too few rows." if lacking else ""
     return [lines, said(f"{_WORTH.format(most=math.log(classes))}{left}")]
