@@ -166,7 +166,7 @@ def many_outcomes(_, n):
     ids=["response", "bits", "many outcomes", "laplace"],
 )
 def test_sound_mechanisms_are_accused_no_more_often_than_stated(mechanism, claim, audits):
-    """Of 300 audits at confidence 0.9, in four groups, fewer are wrong than a rate of 0.05 allows (chance 1e-9).
+    """Of some 240 audits at confidence 0.9, in four groups, fewer are wrong than a rate of 0.05 allows (chance 1e-9).
 
     Claims are as large as epsilon is, so that there is no room for error; events are chosen among many.
     """
