@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
-import reprlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from labeldp.audit._output_words import one_of, said, said_number, said_ranges
 from labeldp.errors import InputError
 
 #: Outputs that are told apart one by one; others share cells.
@@ -136,7 +136,7 @@ def cells_of(outputs: Sequence[Any]) -> list[Cells]:
     shapes = {each.shape[1:] if isinstance(each, np.ndarray) else None for each in pilot}
     whole = all(isinstance(each, np.ndarray) and each.dtype.kind in "biu" for each in pilot)
     if shapes == {()}:
-        found = _number_cells(everyone, pilot, _numbers, _said_number, whole)
+        found = _number_cells(everyone, pilot, _numbers, said_number, whole)
         return [found] if whole else [found, _fineness_cells(everyone)]
     if None not in shapes and len(shapes) == 1:
         return _vector_cells(pilot, lambda outputs: _matrix(outputs, pilot[0].shape[1:]))
@@ -238,7 +238,7 @@ def _number_cells(
         codes[found != found] = len(edges) + 1  # noqa: PLR0124
         return np.bincount(codes, minlength=len(edges) + 2)
 
-    return Cells(labels, len(edges) + 2, count, lambda chosen: _said_ranges(edges, chosen), _never, rest=1)
+    return Cells(labels, len(edges) + 2, count, lambda chosen: said_ranges(edges, chosen), _never, rest=1)
 
 
 def _fineness_cells(labels: tuple[int, ...]) -> Cells:
@@ -280,7 +280,7 @@ def _value_cells(
         labels,
         others + 2,
         partial(_counted_values, values, _lookup(values), read),
-        lambda chosen: _one_of(
+        lambda chosen: one_of(
             [said(values[cell]) for cell in chosen if cell < others],
             [cell - others for cell in chosen if cell >= others],
         ),
@@ -328,7 +328,7 @@ def _object_cells(labels: tuple[int, ...], lists: Sequence[Sequence[Any]]) -> Ce
         examples.setdefault(key, output)
         keys[key] += 1
     common = [key for key, _ in keys.most_common(MOST_OUTCOMES)]
-    texts = [_said(examples[key]) for key in common]
+    texts = [said(examples[key]) for key in common]
     places = {key: place for place, key in enumerate(common)}
     others = len(common)
     known: dict[Hashable, int] = {}  # by type and value: a cell that two of them share is no single output
@@ -348,7 +348,7 @@ def _object_cells(labels: tuple[int, ...], lists: Sequence[Sequence[Any]]) -> Ce
         return np.bincount(np.fromiter(map(place, outputs), np.intp, len(outputs)), minlength=others + 1)
 
     def name(chosen: Sequence[int]) -> str:
-        return _one_of([texts[cell] for cell in chosen if cell < others], [0 for cell in chosen if cell == others])
+        return one_of([texts[cell] for cell in chosen if cell < others], [0 for cell in chosen if cell == others])
 
     return Cells(labels, others + 1, count, name, lambda: not doubtful and len(known) <= others, rest=1)
 
@@ -504,36 +504,3 @@ def _certain(output: Any) -> bool:
     if type(output) is float:
         return output == output  # noqa: PLR0124 (NaNs may differ in their bits)
     return type(output) in (bool, int, str, bytes, type(None), np.str_, np.bool_) or isinstance(output, np.integer)
-
-
-def _said(output: Any) -> str:
-    """An output in words."""
-    if isinstance(output, set | frozenset):
-        return f"a set of {len(output)}"
-    return reprlib.repr(output.tolist() if isinstance(output, np.ndarray | np.generic) else output)
-
-
-def _said_number(value: Any) -> str:
-    """A number in words; whole numbers as such."""
-    return f"{int(value) if np.isfinite(value) and value == np.floor(value) else float(value)!r}"
-
-
-def _one_of(texts: Sequence[str], rest: Sequence[int]) -> str:
-    """Some outputs, in words."""
-    texts = [*texts, *(("an output that is rarely seen", "an output that is no number")[kind] for kind in rest)]
-    if len(texts) == 1:
-        return texts[0] if rest else f"the output {texts[0]}"
-    return f"one of {len(texts)} outputs, {texts[0]} among them"
-
-
-def _said_ranges(edges: Float[np.ndarray, "e"], chosen: Sequence[int]) -> str:
-    """Ranges of numbers, in words."""
-    if len(edges) + 1 in chosen:
-        return "an output that is no number, or in some range"
-    places = enumerate(sorted(chosen))
-    runs = [[cell for _, cell in run] for _, run in itertools.groupby(places, key=lambda pair: pair[1] - pair[0])]
-    low, high = runs[0][0], runs[0][-1]
-    start = f"at least {edges[low - 1]:.6g}" if low else ""
-    end = f"below {edges[high]:.6g}" if high < len(edges) else ""
-    ranges = " and ".join(part for part in (start, end) if part) or "any number"
-    return f"an output {ranges}" if len(runs) == 1 else f"an output in one of {len(runs)} ranges, one {ranges}"

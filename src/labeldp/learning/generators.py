@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection import cross_val_score
 
 from labeldp import _checks
 from labeldp.errors import InputError, MissingExtraError, RowsError
@@ -32,6 +30,7 @@ from labeldp.learning._generator_laws import CopulaLaw, MixtureLaw, copula_law, 
 from labeldp.learning._model_files import is_network, written
 from labeldp.learning._posterior import posterior
 from labeldp.learning._selection import released
+from labeldp.learning._told_apart import told_apart
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms import Form, Generator, Source, form_from, seen_in
 from labeldp.privacy import Classes, LabelSpace, space_from
@@ -404,36 +403,6 @@ def _drawn_classes(release: Release, inputs: Float[np.ndarray, "n p"]) -> Int[np
     penalty = inputs.shape[1] / (_LOGIT_VARIANCE * len(inputs))
     chances = posterior(release, SoftmaxRegression(l2=penalty).fit(inputs, release).predict_proba(inputs))
     return FreshNumbers().places(np.cumsum(chances, axis=1))
-
-
-def told_apart(fitted: FittedGenerator, features: object, labels: object) -> float:
-    """The share of rows of which boosting says rightly whether they are given ones or drawn ones of the same classes.
-
-    An estimate, and no guarantee: a half is what a coin says, and another classifier may say more. A generator whose
-    rows are told apart less redraws features better.
-
-    Args:
-        fitted: A generator.
-        features: Rows in its form, best others than it was fitted on.
-        labels: A ``Release`` of their labels, which were declared public.
-
-    Returns:
-        The share of right answers, by cross-validation in three parts.
-
-    Raises:
-        NotTrueLabelsError: The labels are no release.
-        InputError: They were not declared public.
-    """
-    release = released(labels)
-    if release.certificate is not None:
-        raise InputError("expected labels that were declared public, to draw rows of the same classes, found others")
-    columns, codes = Columns(fitted.form), np.asarray(release.codes)
-    given = fitted.form.shaped(fitted.form.table(features))[0]
-    both = [np.hstack([*columns.read(rows), codes[:, None]]) for rows in (given, fitted.generator().sample(codes))]
-    which = np.repeat([0, 1], len(codes))
-    order = np.random.default_rng(0).permutation(len(which))
-    model = HistGradientBoostingClassifier(random_state=0)
-    return float(np.mean(cross_val_score(model, np.vstack(both)[order], which[order], cv=3)))
 
 
 def load(path: str | Path) -> FittedGenerator:
