@@ -110,7 +110,9 @@ def test_the_certificate_says_that_labels_were_clipped():
         "labels beyond the declared range -10 to 30 were clipped to it, and put on the nearest point of a grid of step "
         "0.5, before anything was drawn"
     )
-    assert not any("clipped" in each for each in Curator(["a"], Classes(["a", "b"]))._declared)
+    classes = Classes(["a", "b"])
+    release = Curator(["a"], classes).randomize(RandomizedResponse(classes, 1.0))
+    assert not any("clipped" in each for each in release.certificate.assumptions)
 
 
 @pytest.mark.parametrize("number", [0.0, 29.9, np.nan, np.inf, None])

@@ -387,7 +387,7 @@ def _vector_cells(pilot: Sequence[Any], read: Callable[[Any], np.ndarray]) -> li
     examples: dict[int, str] = {}
     for outputs, rows in zip(pilot, lines, strict=True):
         for key, row in zip(folded(outputs)[:MOST_OUTCOMES].tolist(), rows, strict=False):
-            examples.setdefault(key, reprlib.repr(row.tolist()))
+            examples.setdefault(key, said(row))
     exact = all(
         isinstance(outputs, np.ndarray) and (outputs.dtype.kind != "f" or outputs.itemsize <= 8) for outputs in pilot
     ) and all((np.abs(rows[np.isfinite(rows)]) < _EXACT).all() for rows in lines)
