@@ -150,7 +150,11 @@ COMMANDS = {
     "unit is the label": [f"{RELEASE} --keep id --unit y"],
     "stages": [f"{STAGES} --keep id,age", "verify PLACE/out", "ledger SOURCE.labeldp-ledger", "account PLACE/out"],
     "stages of a network": [f"{STAGES} --keep id,age --model torch:mlp --epochs 1", "verify PLACE/out"],
-    "stages, then a release": [f"{STAGES} --keep id --model softmax", f"{RELEASE}2 --keep id", "ledger SOURCE.labeldp-ledger"],
+    "stages, then a release": [
+        f"{STAGES} --keep id --model softmax",
+        f"{RELEASE}2 --keep id",
+        "ledger SOURCE.labeldp-ledger",
+    ],
     "stages of nothing": [f"{STAGES} --keep none", "ledger SOURCE.labeldp-ledger"],
     "stages of classes of another kind": [f"{STAGES} --keep id --classes 1,2 --missing 1"],
     "stages of a budget": [f"{STAGES} --keep id --budget 0.5", "ledger SOURCE.labeldp-ledger"],
