@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 
 from labeldp import Classes, Release
 from labeldp.errors import InputError, LabelError, NotTrueLabelsError
-from labeldp.learning import _sums, metrics
+from labeldp.learning import _unbiased, metrics
 from labeldp.learning._estimates import quotient_estimates
 
 CLASSES = 3
@@ -459,7 +459,7 @@ def test_many_rows_are_taken_in_blocks(public, monkeypatch):
     """Blocks of few rows give what one block gives."""
     _, predicted, chance, _, release = public
     whole = metrics.log_loss(release, chance), metrics.confusion_matrix(release, predicted).value
-    monkeypatch.setattr(_sums, "_ENTRIES_PER_BLOCK", 21)
+    monkeypatch.setattr(_unbiased, "_ENTRIES_PER_BLOCK", 21)
     assert metrics.log_loss(release, chance).value == pytest.approx(whole[0].value)
     np.testing.assert_allclose(metrics.confusion_matrix(release, predicted).value, whole[1], atol=1e-9)
 

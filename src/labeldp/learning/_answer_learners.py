@@ -13,13 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp.errors import InputError
 from labeldp.learning._cells import QUERIES, answered, cell_distributions, numbers_of
-from labeldp.learning._soft import (
-    ProbabilityClassifier,
-    fitted_softly,
-    indexable_rows,
-    row_weights,
-    soft_probabilities,
-)
+from labeldp.learning._row_access import indexable_rows, row_weights
+from labeldp.learning._soft import ProbabilityClassifier, fitted_softly, soft_probabilities
 from labeldp.release import Answer, Release
 
 

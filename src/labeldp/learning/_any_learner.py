@@ -13,7 +13,8 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.pipeline import Pipeline
 
 from labeldp.errors import InputError, LabelDPError
-from labeldp.learning._soft import ProbabilityClassifier, row_count, take_rows
+from labeldp.learning._row_access import row_count, take_rows
+from labeldp.learning._soft import ProbabilityClassifier
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release

@@ -11,7 +11,8 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.errors import InputError
-from labeldp.learning._selection import released, splits
+from labeldp.learning._released import released
+from labeldp.learning._selection import splits
 from labeldp.learning._soft import ProbabilityClassifier
 from labeldp.release import Release
 

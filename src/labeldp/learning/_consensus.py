@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning._any_learner import fitted_copy, for_released_labels
-from labeldp.learning._selection import released
-from labeldp.learning._soft import ProbabilityClassifier, indexable_rows, row_count, take_rows
+from labeldp.learning._released import released
+from labeldp.learning._row_access import indexable_rows, row_count, take_rows
+from labeldp.learning._soft import ProbabilityClassifier
 from labeldp.learning.priors import declared_probabilities
 from labeldp.privacy import ResponseChannel
 from labeldp.release import Release

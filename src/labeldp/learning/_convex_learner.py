@@ -28,7 +28,8 @@ from labeldp.learning._descent import (
     steps_of,
 )
 from labeldp.learning._regions import Ball, Everywhere, Region
-from labeldp.learning._selection import best_penalty, released
+from labeldp.learning._released import released
+from labeldp.learning._selection import best_penalty
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release
 

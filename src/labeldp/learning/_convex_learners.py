@@ -16,8 +16,9 @@ from labeldp.learning._descent import squared_lengths
 from labeldp.learning._fitting import softmax
 from labeldp.learning._number_learners import NumberRegressor
 from labeldp.learning._regions import Region
+from labeldp.learning._released import released
 from labeldp.learning._released_numbers import decoded_numbers, ends_of, real_labels, tells_numbers
-from labeldp.learning._selection import gain, released
+from labeldp.learning._selection import gain
 from labeldp.learning._soft import ProbabilityClassifier
 from labeldp.privacy import BinChannel, ClassChannel, Interval, LabelSpace, candidate_sizes, gradient_noise
 from labeldp.release import Release

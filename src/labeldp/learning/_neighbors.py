@@ -17,10 +17,10 @@ from labeldp import _checks
 from labeldp._smoothing import neighbour_count, participation
 from labeldp.errors import InputError
 from labeldp.learning._number_learners import NumberRegressor, precisions
+from labeldp.learning._released import released
 from labeldp.learning._released_numbers import ends_of, label_variance, noise_of, real_labels, unbiased_numbers
-from labeldp.learning._selection import released
 from labeldp.learning._soft import ProbabilityClassifier
-from labeldp.learning._sums import require_identified
+from labeldp.learning._unbiased import require_identified
 from labeldp.privacy import nearest_distributions, pair_share
 from labeldp.release import Release
 

@@ -32,7 +32,8 @@ from labeldp.learning._released_numbers import (
     tells_numbers,
     unbiased_numbers,
 )
-from labeldp.learning._soft import indexable_rows, row_count, row_weights, take_rows, weight_keyword
+from labeldp.learning._row_access import indexable_rows, row_count, row_weights, take_rows
+from labeldp.learning._soft import weight_keyword
 from labeldp.privacy import BinChannel
 from labeldp.release import Release
 

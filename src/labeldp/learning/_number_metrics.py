@@ -16,7 +16,7 @@ from jaxtyping import Float
 from labeldp.errors import InputError
 from labeldp.learning._estimates import Bounds, Estimate, mean_of_rows, normal_estimate
 from labeldp.learning._released_numbers import decoded_numbers, ends_of, real_labels, unbiased_numbers
-from labeldp.learning._sums import blocks_of, require_identified, unbiased_rows
+from labeldp.learning._unbiased import blocks_of, require_identified, unbiased_rows
 from labeldp.privacy import BinChannel, ClassChannel
 from labeldp.release import Release
 

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 
 from labeldp import _checks
 from labeldp.errors import InputError, RowsError
-from labeldp.learning._sums import blocks_of, require_identified, unbiased_rows
+from labeldp.learning._unbiased import blocks_of, require_identified, unbiased_rows
 from labeldp.privacy import nearest_distributions
 from labeldp.release import Release
 

@@ -12,7 +12,7 @@ from scipy.sparse import issparse, vstack
 from labeldp.errors import InputError
 from labeldp.learning._losses import RowLoss, TargetLoss
 from labeldp.learning._own_features import redrawn_chance
-from labeldp.learning._soft import row_count
+from labeldp.learning._row_access import row_count
 from labeldp.release import Release
 
 

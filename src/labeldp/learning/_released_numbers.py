@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from scipy.special import ndtr
 
 from labeldp.errors import InputError
-from labeldp.learning._selection import released
+from labeldp.learning._released import released
 from labeldp.privacy import BinChannel, Channel, ClassChannel, GridChannel, Interval, LabelSpace, unpack
 from labeldp.release import Release
 

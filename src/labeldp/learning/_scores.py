@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from labeldp.errors import InputError
 from labeldp.learning import metrics
-from labeldp.learning._selection import released
+from labeldp.learning._released import released
 from labeldp.learning.metrics import Bounds, Estimate, Estimates
 from labeldp.release import Release
 

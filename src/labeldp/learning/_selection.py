@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from labeldp.errors import NotTrueLabelsError
+from labeldp.learning._own_features import OwnFeatures
 from labeldp.release import Release
-
-if TYPE_CHECKING:  # it asks this file for what a release is
-    from labeldp.learning._own_features import OwnFeatures
 
 #: From so many rows on one held-out fifth is precise enough, and cross-validation is not worth its time.
 _ENOUGH_ROWS = 20_000
 
 Judge = Callable[[np.ndarray, np.ndarray], Float[np.ndarray, "penalties held"]]
-
-
-def released(y: object) -> Release:
-    """A release, or the error that says how to make one."""
-    if not isinstance(y, Release):
-        raise NotTrueLabelsError(
-            f"expected a Release as labels, found {type(y).__name__}; randomize labels with a Curator, load a release "
-            "with Release.load, or wrap public labels with Release.public(labels, space)"
-        )
-    return y
 
 
 def gain(

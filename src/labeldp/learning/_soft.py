@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from labeldp.errors import InputError
-from labeldp.learning._selection import gain, released
+from labeldp.learning._released import released
+from labeldp.learning._selection import gain
 from labeldp.release import Release
 
 
@@ -68,42 +68,6 @@ def soft_probabilities(model: Any, features: Any, classes: int) -> Float[np.ndar
     spread = np.zeros((len(found), classes))
     spread[:, np.asarray(model.classes_, dtype=np.int64)] = found
     return spread
-
-
-def row_weights(sample_weight: Any, rows: int) -> Float[np.ndarray, "n"]:
-    """Weights of rows, one for each."""
-    if sample_weight is None:
-        return np.ones(rows)
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise InputError(f"expected {rows} finite weights of at least 0 that are not all zero, found others")
-    return weights
-
-
-def indexable_rows(features: Any) -> Any:
-    """Features whose rows can be taken; a list becomes an array, a sparse matrix one in rows, and a tuple stays one."""
-    if isinstance(features, tuple):
-        return tuple(indexable_rows(part) for part in features)
-    if issparse(features):
-        return features.tocsr()
-    return features if hasattr(features, "shape") else np.asarray(features)
-
-
-def row_count(features: Any) -> int:
-    """The number of rows of features; of a tuple, that of all its parts."""
-    if not isinstance(features, tuple):
-        return int(features.shape[0]) if hasattr(features, "shape") else len(features)
-    counts = {row_count(part) for part in features}
-    if len(counts) != 1:
-        raise InputError(f"expected parts of features with the same number of rows, found {sorted(counts)}")
-    return counts.pop()
-
-
-def take_rows(features: Any, rows: np.ndarray) -> Any:
-    """Some rows of features: of an array, a sparse matrix, a frame or a tensor, or of each in a tuple of these."""
-    if isinstance(features, tuple):
-        return tuple(take_rows(part, rows) for part in features)
-    return features.iloc[rows] if hasattr(features, "iloc") else features[rows]
 
 
 def weight_keyword(model: Any) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from labeldp.errors import BudgetError, InputError, OutputError
-from labeldp.learning._soft import take_rows
+from labeldp.learning._row_access import take_rows
 from labeldp.learning._stage_files import StageFiles
 from labeldp.learning.priors import Prior, Told, declared_probabilities
 from labeldp.mechanisms import Randomizer

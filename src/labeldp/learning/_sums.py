@@ -6,24 +6,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
-from labeldp.errors import InputError
 from labeldp.learning._estimates import Estimates, clopper_pearson, normal_estimates
-from labeldp.learning._selection import released
 from labeldp.privacy import candidate_sizes, row_arrays
 from labeldp.release import Release
-
-_ENTRIES_PER_BLOCK = 1 << 22
-
-
-def require_identified(release: Release) -> None:
-    """Refuse rows whose true class may lie outside their candidates."""
-    channel = released(release).channel
-    sizes = candidate_sizes(channel)
-    if sizes is not None and (sizes < channel.classes).any():
-        raise InputError(
-            "expected a channel that identifies true labels, found rows with candidates; use log_likelihood, or "
-            "accuracy_bounds"
-        )
 
 
 def candidates_of(release: Release, codes: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Bool[np.ndarray, "n"]]:
@@ -58,17 +43,6 @@ def class_weights(release: Release, codes: Int[np.ndarray, "n"]) -> Float[np.nda
     """For each row an unbiased estimate of whether a class is its true one: that entry of its unbiased vector."""
     true, other = holding_of(release, codes)
     return np.asarray((holds_class(release, codes) - other) / (true - other))
-
-
-def blocks_of(release: Release) -> list[slice]:
-    """Parts of the rows whose dense vectors fit in memory."""
-    step = max(1, _ENTRIES_PER_BLOCK // release.space.size)
-    return [slice(low, min(low + step, len(release))) for low in range(0, len(release), step)]
-
-
-def unbiased_rows(release: Release, rows: slice) -> Float[np.ndarray, "m k"]:
-    """The unbiased vectors of some rows."""
-    return release.class_channel.take(rows).unbiased(release.codes[rows])
 
 
 def moments_by_prediction(release: Release, predicted: Int[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_score
 
 from labeldp.errors import InputError
 from labeldp.learning._generator_columns import Columns
-from labeldp.learning._selection import released
+from labeldp.learning._released import released
 
 if TYPE_CHECKING:
     from labeldp.learning.generators import FittedGenerator

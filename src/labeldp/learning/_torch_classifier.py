@@ -23,8 +23,9 @@ from torch.optim import Optimizer
 from labeldp.errors import InputError
 from labeldp.learning._own_features import OwnFeatures
 from labeldp.learning._redrawn import SyntheticRows
-from labeldp.learning._selection import released
-from labeldp.learning._soft import ProbabilityClassifier, row_count, row_weights
+from labeldp.learning._released import released
+from labeldp.learning._row_access import row_count, row_weights
+from labeldp.learning._soft import ProbabilityClassifier
 from labeldp.learning._torch_checkpoint import Checkpoint
 from labeldp.learning._torch_course import SCHEDULES, Course, Schedule
 from labeldp.learning._torch_losses import NETWORK_METHODS, NetworkMethod

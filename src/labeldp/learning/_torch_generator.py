@@ -19,7 +19,7 @@ from torch.nn import functional
 from labeldp import _checks
 from labeldp.errors import InputError, RowsError
 from labeldp.learning._posterior import posterior
-from labeldp.learning._selection import released
+from labeldp.learning._released import released
 from labeldp.learning._torch_classifier import TorchClassifier
 from labeldp.learning._torch_generator_files import MOST_SIZE, ImageGenerator, image_form
 from labeldp.learning._torch_generator_laws import (

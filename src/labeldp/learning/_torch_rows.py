@@ -14,8 +14,8 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, S
 
 from labeldp.errors import InputError, RowsError
 from labeldp.learning._own_features import OwnFeatures
-from labeldp.learning._selection import released
-from labeldp.learning._soft import row_count, row_weights
+from labeldp.learning._released import released
+from labeldp.learning._row_access import row_count, row_weights
 from labeldp.learning._torch_losses import BatchLoss, LabelLoss, NetworkMethod
 from labeldp.release import Release
 

@@ -22,8 +22,8 @@ from torch.utils.data import DataLoader
 from labeldp.errors import InputError
 from labeldp.learning._own_features import OwnFeatures
 from labeldp.learning._redrawn import SyntheticRows
+from labeldp.learning._row_access import row_count
 from labeldp.learning._selection import gain
-from labeldp.learning._soft import row_count
 from labeldp.learning._torch_checkpoint import Checkpoint
 from labeldp.learning._torch_course import Course
 from labeldp.learning._torch_losses import BatchLoss, rows_of

@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp.errors import InputError, RowsError
-from labeldp.learning._selection import released
-from labeldp.learning._soft import ProbabilityClassifier, row_weights
+from labeldp.learning._released import released
+from labeldp.learning._row_access import row_weights
+from labeldp.learning._soft import ProbabilityClassifier
 from labeldp.learning._tree import ClusterTree
 from labeldp.release import Release
 

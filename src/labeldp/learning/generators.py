@@ -29,7 +29,7 @@ from labeldp.learning._generator_columns import FEW, Columns, FreshNumbers
 from labeldp.learning._generator_laws import CopulaLaw, MixtureLaw, copula_law, mixture_law
 from labeldp.learning._model_files import is_network, written
 from labeldp.learning._posterior import posterior
-from labeldp.learning._selection import released
+from labeldp.learning._released import released
 from labeldp.learning._told_apart import told_apart
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms import Form, Generator, Source, form_from, seen_in

@@ -32,17 +32,10 @@ from labeldp.learning._number_metrics import (
     squared_gain,
     squared_scorer,
 )
-from labeldp.learning._selection import gain, released
-from labeldp.learning._sums import (
-    blocks_of,
-    candidates_of,
-    class_weights,
-    moments_by_prediction,
-    ranked_below,
-    require_identified,
-    shares_of_groups,
-    unbiased_rows,
-)
+from labeldp.learning._released import released
+from labeldp.learning._selection import gain
+from labeldp.learning._sums import candidates_of, class_weights, moments_by_prediction, ranked_below, shares_of_groups
+from labeldp.learning._unbiased import blocks_of, require_identified, unbiased_rows
 from labeldp.release import Release
 
 __all__ = [

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from labeldp import _checks
 from labeldp.errors import InputError, PriorError, RowsError
 from labeldp.learning._posterior import posterior
-from labeldp.learning._soft import indexable_rows, row_count, take_rows
+from labeldp.learning._row_access import indexable_rows, row_count, take_rows
 from labeldp.mechanisms import NoisyHistogram, cell_numbers
 from labeldp.privacy import LabelSpace, shown_above
 from labeldp.release import Answer, Curator, Release, share_of_prior

@@ -28,9 +28,12 @@ from labeldp.learning._any_learner import for_released_labels
 from labeldp.learning._estimates import Estimate, normal_estimate
 from labeldp.learning._own_features import OwnFeatures, class_shares, mean_vector, redrawn_chance
 from labeldp.learning._redrawn import SyntheticRows, stacked
-from labeldp.learning._selection import gain, released
-from labeldp.learning._soft import ProbabilityClassifier, indexable_rows, row_count, take_rows
-from labeldp.learning._sums import class_weights, unbiased_rows
+from labeldp.learning._released import released
+from labeldp.learning._row_access import indexable_rows, row_count, take_rows
+from labeldp.learning._selection import gain
+from labeldp.learning._soft import ProbabilityClassifier
+from labeldp.learning._sums import class_weights
+from labeldp.learning._unbiased import unbiased_rows
 from labeldp.learning.sklearn import ReleasedLabelClassifier, classes_of, matching
 from labeldp.mechanisms import Generator
 from labeldp.release import Release, RowRelease

@@ -33,15 +33,10 @@ from labeldp.learning._number_learners import ReleasedLabelRegressor
 from labeldp.learning._own_features import OwnFeatures
 from labeldp.learning._posterior import posterior
 from labeldp.learning._redrawn import SyntheticRows
-from labeldp.learning._selection import best_penalty, gain, released
-from labeldp.learning._soft import (
-    ProbabilityClassifier,
-    fitted_softly,
-    indexable_rows,
-    row_weights,
-    soft_probabilities,
-    take_rows,
-)
+from labeldp.learning._released import released
+from labeldp.learning._row_access import indexable_rows, row_weights, take_rows
+from labeldp.learning._selection import best_penalty, gain
+from labeldp.learning._soft import ProbabilityClassifier, fitted_softly, soft_probabilities
 from labeldp.learning._tree_learner import TreeClassifier
 from labeldp.privacy import ClusterChannel, pair_share
 from labeldp.release import Release

@@ -19,7 +19,8 @@ from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning._any_learner import for_released_labels, going_on, in_folder_of_stage, rehearse
 from labeldp.learning._cluster_names import ClusterNames
 from labeldp.learning._consensus import ConsensusRetraining
-from labeldp.learning._soft import ProbabilityClassifier, indexable_rows, row_count, take_rows
+from labeldp.learning._row_access import indexable_rows, row_count, take_rows
+from labeldp.learning._soft import ProbabilityClassifier
 from labeldp.learning._stage_files import StageFiles, fingerprint
 from labeldp.learning._staged_labels import StagedLabels, among_top, candidates_of
 from labeldp.learning.priors import Prior, UniformPrior, declared_probabilities, tempered

@@ -1,0 +1,16 @@
+"""The check that labels are a release, and not true labels."""
+
+from __future__ import annotations
+
+from labeldp.errors import NotTrueLabelsError
+from labeldp.release import Release
+
+
+def released(y: object) -> Release:
+    """A release, or the error that says how to make one."""
+    if not isinstance(y, Release):
+        raise NotTrueLabelsError(
+            f"expected a Release as labels, found {type(y).__name__}; randomize labels with a Curator, load a release "
+            "with Release.load, or wrap public labels with Release.public(labels, space)"
+        )
+    return y
