@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from labeldp import _chunks
+from labeldp._chunks import over_chunks
 from labeldp.errors import InputError
 
 #: How many entries a block of distances has at most: 64 MiB in each thread.
@@ -64,7 +64,7 @@ def neighbour_sums(
             for place, near in zip(part[chunk], search.nearest(rows[part[chunk]]), strict=True):
                 found[place] = values[near].sum(axis=0)
 
-        _chunks.over_chunks(fill, len(part), step)
+        over_chunks(fill, len(part), step)
         if progress is not None:
             progress("neighbours", int(part[-1]) + 1, len(rows))
     return found

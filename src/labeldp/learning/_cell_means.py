@@ -78,7 +78,7 @@ def cell_means(
     ``t / (t + a_l)`` of the noisy mean, and a variance of that share of a_l.
 
     Args:
-        answer: The answer to a query among ``QUERIES``.
+        answer: The answer to a query among ``NUMBER_QUERIES``.
         cells: The cell of each row that it is about.
         overall: The answer to the same query without cells, or None to estimate the mean of all rows from the cells'.
         spread: The standard deviation of labels in a cell, if it is known.
@@ -173,7 +173,7 @@ def _counted(answer: Answer, rows: Int[np.ndarray, "cells"]) -> _Noisy:
 
 def _whole(overall: Answer, answer: Answer) -> tuple[float, float]:
     """The mean of all rows and its variance, from an answer about them."""
-    found = _real(answered(overall, QUERIES))
+    found = _real(answered(overall, NUMBER_QUERIES))
     if (found.space, found.rows, len(found.value)) != (answer.space, answer.rows, 1):
         raise InputError(
             f"expected an answer about these labels of all {answer.rows} rows in one cell as overall, found one about "
@@ -216,4 +216,4 @@ _READ: Mapping[str, Callable[[Answer, Int[np.ndarray, "cells"]], _Noisy]] = Mapp
 )
 
 #: Queries whose answers say what the mean label of a cell is.
-QUERIES = tuple(_READ)
+NUMBER_QUERIES = tuple(_READ)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp import _checks
 from labeldp.errors import InputError, LabelError
 from labeldp.learning._answer_learners import cells_of_rows
-from labeldp.learning._cell_means import QUERIES, cell_means, released_cell_means
+from labeldp.learning._cell_means import NUMBER_QUERIES, cell_means, released_cell_means
 from labeldp.learning._cells import answered
 from labeldp.learning._number_learners import NumberRegressor
 from labeldp.learning._released_numbers import real_labels
@@ -89,7 +89,7 @@ class CellRegressor(NumberRegressor):
                 raise InputError("expected no overall answer beside a release, whose numbers give that mean, found one")
             found = released_cell_means(real_labels(y), cells_of_rows(self.clusters, X, y, cells), spread)
         else:
-            answer = answered(y, QUERIES)
+            answer = answered(y, NUMBER_QUERIES)
             found = cell_means(answer, cells_of_rows(self.clusters, X, answer, cells), overall, spread)
         self.means_, self.standard_errors_ = found.means, found.errors
         self.overall_, self.overall_error_, self.between_ = found.overall, found.overall_error, found.between
