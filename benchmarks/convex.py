@@ -24,9 +24,8 @@ from rich.table import Table
 from scipy.sparse import csr_array
 from sklearn.linear_model import SGDClassifier
 
-from labeldp import Classes, Curator, Release
+from labeldp import Classes, Curator, Release, gradient_response
 from labeldp.learning.convex import Ball, ConvexClassifier, FewRowsWarning, fit_interactively
-from labeldp.mechanisms import gradient_response
 
 EPSILON = 2.0
 

@@ -26,9 +26,8 @@ from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
 
 from labeldp import BitResponse, Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse
-from labeldp.learning._fitting import softmax_objective
-from labeldp.learning._losses import Method, row_loss
-from labeldp.learning.sklearn import SoftmaxRegression
+from labeldp.learning.losses import Method, row_loss
+from labeldp.learning.sklearn import SoftmaxRegression, softmax_objective
 
 EPSILON = 1.0
 L2 = 0.01

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from labeldp import Classes, Release
 from labeldp.audit import loss_profile
-from labeldp.audit._neighbours import neighbour_sums
+from labeldp.audit.attacks import neighbour_sums
 
 
 def seconds(run: Callable[[], object]) -> tuple[float, object]:

@@ -18,9 +18,8 @@ from rich.table import Table
 from sklearn.neighbors import KNeighborsRegressor
 from threadpoolctl import threadpool_limits
 
-from labeldp import Curator, Interval
+from labeldp import Curator, Interval, OneBitResponse
 from labeldp.learning.sklearn import NeighborsRegressor
-from labeldp.mechanisms import OneBitResponse
 
 SPACE = Interval(0.0, 1.0, 0.01)
 

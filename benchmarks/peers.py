@@ -13,7 +13,7 @@ from rich.table import Table
 
 from labeldp import PeerExchange
 from labeldp._words import SecureWords
-from labeldp.mechanisms import exchange
+from labeldp.mechanisms.queries import exchange
 
 
 def seconds(work: Callable[[], object], rounds: int = 3) -> float:

@@ -13,10 +13,9 @@ import time
 
 import numpy as np
 
-from labeldp import Interval
+from labeldp import Interval, LaplaceResponse, OneBitResponse, OptimalResponse, draw
 from labeldp._words import SecureWords
-from labeldp.mechanisms import LaplaceResponse, NumberRandomizer, OneBitResponse, OptimalResponse, draw
-from labeldp.mechanisms._columns import even, least_variance
+from labeldp.mechanisms.randomizers import NumberRandomizer, even, least_variance
 
 EPSILON = 1.0
 SPACE = Interval(0.0, 100.0, 0.1)

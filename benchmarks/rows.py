@@ -47,8 +47,7 @@ def job(what: str, rows: int) -> None:
         start = time.perf_counter()
         plain(labels, features)
     else:
-        from labeldp import Classes, Curator, DoubleResponse, RandomizedResponse  # noqa: PLC0415 (measured apart)
-        from labeldp.mechanisms import Form, Generator, Source  # noqa: PLC0415
+        from labeldp import Classes, Curator, DoubleResponse, Form, Generator, RandomizedResponse, Source  # noqa: PLC0415 (measured apart)  # noqa: PLC0415
 
         space = Classes([0, 1])
         Curator([0], space).randomize(RandomizedResponse(space, EPSILON))  # loads what is loaded at first use

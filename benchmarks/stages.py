@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from labeldp import Classes, Curator, PriorResponse, PriorSubsetResponse, RandomizedResponse, Release
-from labeldp.learning.priors import ModelPrior
 from labeldp.learning.sklearn import SoftmaxRegression
+from labeldp.learning.stages import ModelPrior
 
 ROWS, FEATURES, CLASSES = 1_000_000, 20, (2, 10, 100)
 

@@ -21,11 +21,16 @@ from rich.table import Table
 from torch import nn
 
 from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse
-from labeldp.learning._torch_course import SCHEDULES, Course
-from labeldp.learning._torch_losses import NETWORK_METHODS, NetworkMethod
-from labeldp.learning._torch_machine import Alone
-from labeldp.learning._torch_training import Run
-from labeldp.learning.torch import ReleasedRows, convolutional
+from labeldp.learning.torch import (
+    NETWORK_METHODS,
+    SCHEDULES,
+    Alone,
+    Course,
+    NetworkMethod,
+    ReleasedRows,
+    Run,
+    convolutional,
+)
 
 EPSILON = 1.0
 BATCH = 256

@@ -8,11 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.preprocessing import StandardScaler
 
-from labeldp import Classes, Release, release_table
+from labeldp import Classes, Release, public_columns, release_batches, release_table
 from labeldp.learning.convex import ConvexClassifier
 from labeldp.learning.metrics import accuracy
 from labeldp.learning.sklearn import SoftmaxRegression
-from labeldp.release import public_columns, release_batches
 
 # A table on disk: how people travel, which is private, and five columns about them, which are public.
 random, space = np.random.default_rng(0), Classes(["bus", "car", "foot", "train"])

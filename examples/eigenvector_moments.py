@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from labeldp import Classes, Curator, LabelMoments
-from labeldp.learning.clusters import embed
+from labeldp.learning.cells import embed
 from labeldp.learning.sklearn import MomentClassifier
 
 pixels, digits = load_digits(return_X_y=True)

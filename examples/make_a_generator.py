@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from labeldp import Classes, Curator, Release
+from labeldp import Classes, Curator, DoubleResponse, Release
 from labeldp.errors import InputError
 from labeldp.learning.generators import fit_cells, fit_copula
-from labeldp.mechanisms import DoubleResponse
 
 rng = np.random.default_rng(0)  # makes up patients; labels and features are drawn with secure words below
 space = Classes(["healthy", "ill"])

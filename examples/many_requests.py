@@ -7,9 +7,8 @@ of the middle of one column, and the answer decides which column is next. What a
 import numpy as np
 from sklearn.datasets import load_digits
 
-from labeldp import Classes, Curator, NoisyHistogram
+from labeldp import Budget, Classes, Curator, NoisyHistogram
 from labeldp.errors import BudgetError
-from labeldp.privacy import Budget
 
 features, digits = load_digits(return_X_y=True)
 space = Classes(range(10))

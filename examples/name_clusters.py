@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from labeldp import Classes, Curator, NoisyHistogram
-from labeldp.learning.clusters import cluster, suggested_count
+from labeldp.learning.cells import cluster, suggested_count
 from labeldp.learning.sklearn import CellClassifier
 
 pixels, digits = load_digits(return_X_y=True)

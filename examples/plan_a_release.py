@@ -1,7 +1,8 @@
 """Plan before anything is spent: which mechanism, what error to expect, and which epsilon a target needs."""
 
 from labeldp import Interval
-from labeldp.bounds import Regularity, central_regression_upper, forecast, local_regression_upper, rate
+from labeldp.bounds import forecast, rate
+from labeldp.bounds.theorems import Regularity, central_regression_upper, local_regression_upper
 
 # Ages from 0 to 100, 50,000 rows, features that spread in about three directions. No label is needed for any of it.
 ages = Interval(0, 100, 5)

@@ -6,10 +6,9 @@ from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from labeldp import Curator, Interval, Release
+from labeldp import BinResponse, Curator, Interval, PiecewiseResponse, Release
 from labeldp.learning.metrics import mean_label, mean_squared_error, squared_gain
 from labeldp.learning.sklearn import ReleasedLabelRegressor
-from labeldp.mechanisms import BinResponse, PiecewiseResponse
 
 # 442 patients, repeated so that there is something to learn through the noise; repeated rows are released anew.
 data = load_diabetes(scaled=False)

@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from labeldp import Classes, Curator, DoubleResponse, DummyResponse
-from labeldp.mechanisms import Form, Generator, Source
+from labeldp import Classes, Curator, DoubleResponse, DummyResponse, Form, Generator, Source
 
 SPACE = Classes(["healthy", "ill"])
 random = np.random.default_rng()

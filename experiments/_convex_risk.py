@@ -10,8 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labeldp import BitResponse, Classes, Curator, RandomizedResponse, Release, SubsetResponse
-from labeldp.bounds import (
+from labeldp import (
+    BitResponse,
+    Classes,
+    Curator,
+    RandomizedResponse,
+    Release,
+    SubsetResponse,
+    gradient_noise,
+    gradient_response,
+)
+from labeldp.bounds.theorems import (
     Bound,
     convex_channel_upper,
     convex_local_upper,
@@ -19,8 +28,8 @@ from labeldp.bounds import (
     convex_vector_upper,
 )
 from labeldp.learning.convex import Ball, ConvexClassifier, FewRowsWarning, fit_interactively
-from labeldp.mechanisms import ClassRandomizer, gradient_error, gradient_response
-from labeldp.privacy import gradient_noise
+from labeldp.mechanisms.queries import gradient_error
+from labeldp.mechanisms.randomizers import ClassRandomizer
 
 DELTA = 1e-6
 FREE = "no privacy"

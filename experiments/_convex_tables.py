@@ -16,10 +16,9 @@ from _data import Data
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from labeldp import Classes, Curator, LabelMoments, Release, TopKResponse
+from labeldp import Classes, Curator, LabelMoments, Release, SubsetResponse, TopKResponse
 from labeldp.learning.convex import Ball, ConvexClassifier, FewRowsWarning, fit_interactively
 from labeldp.learning.sklearn import MomentClassifier, SoftmaxRegression
-from labeldp.mechanisms import SubsetResponse
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 KEY = ("part", "data", "epsilon", "mechanism", "draw")

@@ -11,10 +11,9 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor
 
-from labeldp import Classes
-from labeldp.learning.clusters import ClusterTree, embed
-from labeldp.learning.images import read_images
-from labeldp.release import read_idx
+from labeldp import Classes, read_idx
+from labeldp.learning.cells import ClusterTree, embed
+from labeldp.learning.tables import read_images
 
 SPACE = Classes(range(10))
 COMPONENTS, NEIGHBOURS, EIGENVECTORS, ROWS_PER_LEAF = 50, 15, (15, 30, 60), 60

@@ -21,8 +21,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.progress import Progress
 
-from labeldp import Classes, Curator, NoisyArgmax, NoisyHistogram, RandomizedResponse, Release, SubsetResponse
-from labeldp.release import cluster_response
+from labeldp import (
+    Classes,
+    Curator,
+    NoisyArgmax,
+    NoisyHistogram,
+    RandomizedResponse,
+    Release,
+    SubsetResponse,
+    cluster_response,
+)
 
 LABELS = 50
 SPACE = Classes(range(LABELS))

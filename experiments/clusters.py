@@ -28,7 +28,7 @@ from rich.progress import Progress
 from sklearn.neural_network import MLPClassifier
 
 from labeldp import Classes, Curator, NoisyArgmax, SubsetResponse
-from labeldp.learning.clusters import embed
+from labeldp.learning.cells import embed
 
 TABLES = ("mnist", "fashion-mnist")
 SPACE = Classes(range(10))

@@ -35,12 +35,20 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.neural_network import MLPClassifier
 
-from labeldp import Classes, Curator, NoisyArgmax, PriorResponse, RandomizedResponse, Release
-from labeldp.learning.clusters import cluster, embed
+from labeldp import (
+    Classes,
+    ClusterParameters,
+    Curator,
+    NoisyArgmax,
+    PriorResponse,
+    RandomizedResponse,
+    Release,
+    cluster_response,
+)
+from labeldp.learning.cells import cluster, embed
 from labeldp.learning.sklearn import SoftmaxRegression
-from labeldp.mechanisms import ClusterParameters
-from labeldp.privacy import pair_share
-from labeldp.release import ClusterRelease, cluster_response
+from labeldp.privacy.channels import pair_share
+from labeldp.release import ClusterRelease
 
 IMAGES = ("mnist", "fashion-mnist", "cifar10")
 DIGITS = {"mnist-8": 8}  # a digit against all others

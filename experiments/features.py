@@ -29,11 +29,10 @@ from matplotlib.figure import Figure
 from rich.progress import Progress
 from torch import nn
 
-from labeldp import Classes, Curator, RandomizedResponse, Release
-from labeldp.audit import divergence_of_log_odds, held_out_log_odds
+from labeldp import Classes, Curator, DoubleResponse, RandomizedResponse, Release
+from labeldp.audit.pipelines import divergence_of_log_odds, held_out_log_odds
 from labeldp.bounds import features_divergence
 from labeldp.learning.torch import ConditionalGenerator, ImageGenerator, ImageMixture, TorchClassifier
-from labeldp.mechanisms import DoubleResponse
 
 SPACE = Classes([0, 9])
 NOISES = (0.1, 0.2, 0.3, 0.35, 0.4, 0.7)

@@ -26,13 +26,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from rich.progress import Progress
 
-from labeldp import Curator, Release, SubsetResponse
+from labeldp import Curator, Release, SubsetResponse, public_split
 from labeldp.learning.metrics import log_likelihood
 from labeldp.learning.sklearn import TreeClassifier
 from labeldp.learning.stages import MultiStage
 from labeldp.learning.torch import TorchClassifier, convolutional
-from labeldp.privacy import pair_share
-from labeldp.release import public_split
+from labeldp.privacy.channels import pair_share
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 4.0)
 EPOCHS, STEP_EPOCHS, LIKELIHOOD_EPOCHS, LONG_EPOCHS = 4, 2, 3, 12

@@ -27,10 +27,18 @@ from sklearn.cluster import KMeans
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
-from labeldp import BitResponse, Curator, PriorResponse, RandomizedResponse, Randomizer, Release, SubsetResponse
+from labeldp import (
+    BitResponse,
+    Curator,
+    PriorResponse,
+    RandomizedResponse,
+    Randomizer,
+    Release,
+    SubsetResponse,
+    best_unit_response,
+)
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
-from labeldp.mechanisms import best_unit_response
-from labeldp.privacy import pair_share
+from labeldp.privacy.channels import pair_share
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 FIRST_STAGE = 0.2

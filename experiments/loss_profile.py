@@ -24,7 +24,8 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
-from labeldp.audit import LossProfile, loss_profile
+from labeldp.audit import loss_profile
+from labeldp.audit.attacks import LossProfile
 
 RESULTS = Path(__file__).parent / "results"
 #: The paper's lambdas: with this chance a label is drawn anew, evenly from both classes; half as often it is flipped.

@@ -26,7 +26,7 @@ from clusters import idx
 from rich.progress import Progress
 
 from labeldp import Classes, Curator, LabelMoments
-from labeldp.learning.clusters import embed
+from labeldp.learning.cells import embed
 from labeldp.learning.sklearn import MomentClassifier
 
 TABLES = ("mnist", "fashion-mnist")

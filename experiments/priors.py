@@ -27,9 +27,9 @@ from esfandiari import Data, loaded
 from matplotlib.figure import Figure
 from rich.progress import Progress
 
-from labeldp import Curator, RandomizedResponse, Release
+from labeldp import Curator, RandomizedResponse, Release, cluster_prior_response, cluster_response
 from labeldp.learning.torch import TorchClassifier, mlp
-from labeldp.release import ClusterRelease, cluster_prior_response, cluster_response
+from labeldp.release import ClusterRelease
 
 TABLES = ("fashion-mnist", "mnist", "digits")
 ROWS = 20_000

@@ -27,12 +27,24 @@ from PIL import Image
 from rich.progress import Progress
 from scipy import stats
 
-from labeldp import BitResponse, Classes, Curator, Interval, NoisyArgmax, NoisyMean, Randomizer, SubsetResponse
-from labeldp.bounds import Bound, Regularity, free_epsilon, local_regression_upper, rate
+from labeldp import (
+    BitResponse,
+    Classes,
+    Curator,
+    Interval,
+    LaplaceResponse,
+    NoisyArgmax,
+    NoisyMean,
+    OneBitResponse,
+    OptimalResponse,
+    Randomizer,
+    SubsetResponse,
+)
+from labeldp.bounds import free_epsilon, rate
+from labeldp.bounds.theorems import Bound, Regularity, local_regression_upper
 from labeldp.learning.cells import GridCells, grid_cells
 from labeldp.learning.sklearn import CellRegressor, NeighborsRegressor
-from labeldp.mechanisms import LaplaceResponse, OneBitResponse, OptimalResponse
-from labeldp.privacy import pair_share
+from labeldp.privacy.channels import pair_share
 
 ROWS = tuple(round(10 ** (power / 2)) for power in range(6, 13))
 LOCAL, CENTRAL, ARGMAX, FULL = 1.0, 0.03, 0.01, 4.0  # the epsilon while rows are varied

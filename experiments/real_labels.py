@@ -32,21 +32,24 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from labeldp import Curator, Interval, NoisyMean, Release
-from labeldp.bounds import effective_dimension
-from labeldp.learning.cells import TreeCells, mean_cells, tree_cells
-from labeldp.learning.metrics import squared_scorer
-from labeldp.learning.sklearn import CellRegressor, NeighborsRegressor, ReleasedLabelRegressor, mean_in_cells
-from labeldp.mechanisms import (
+from labeldp import (
     BinResponse,
+    Curator,
+    Interval,
     LaplaceResponse,
+    NoisyMean,
     OneBitResponse,
     OptimalResponse,
     PiecewiseResponse,
     Randomizer,
+    Release,
     best_number_response,
+    counted_response,
 )
-from labeldp.release import counted_response
+from labeldp.bounds import effective_dimension
+from labeldp.learning.cells import TreeCells, mean_cells, tree_cells
+from labeldp.learning.metrics import squared_scorer
+from labeldp.learning.sklearn import CellRegressor, NeighborsRegressor, ReleasedLabelRegressor, mean_in_cells
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 VARIANCE_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 6.0)

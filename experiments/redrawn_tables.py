@@ -24,11 +24,9 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from labeldp import Classes, Curator, RandomizedResponse, Release
+from labeldp import Classes, Curator, DoubleResponse, Generator, RandomizedResponse, Release
 from labeldp.learning.generators import fit_copula
-from labeldp.learning.rows import RedrawnClassifier
-from labeldp.learning.sklearn import SoftmaxRegression
-from labeldp.mechanisms import DoubleResponse, Generator
+from labeldp.learning.sklearn import RedrawnClassifier, SoftmaxRegression
 
 COLUMNS = ("generator", "noise", "draw", "method", "accuracy", "log_loss", "auc", "seconds")
 NOISES = (0.25, 0.5, 0.75)

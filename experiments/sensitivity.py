@@ -25,11 +25,10 @@ from matplotlib.figure import Figure
 from rich.progress import Progress
 from sklearn.base import clone
 
-from labeldp import Curator, RandomizedResponse
+from labeldp import Curator, RandomizedResponse, public_split
 from labeldp.learning.metrics import accuracy
 from labeldp.learning.stages import MultiStage
 from labeldp.learning.torch import TorchClassifier, mlp
-from labeldp.release import public_split
 
 EPSILON, ROWS, HELD_OUT = 2.0, 20_000, 0.1
 EPOCHS, SHARE, TEMPERATURE, MIXUP = 8, 0.6, 1.0, 4.0

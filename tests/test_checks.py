@@ -13,7 +13,7 @@ from jaxtyping import TypeCheckError
 
 from labeldp import _checks
 from labeldp.errors import EpsilonError, InputError
-from labeldp.privacy import ResponseChannel
+from labeldp.privacy.channels import ResponseChannel
 
 NOT_NUMBERS = [None, "1", b"1", True, np.True_, 1j, [1.0], (), decimal.Decimal(1), object()]
 
@@ -99,6 +99,6 @@ def test_annotations_are_executed_in_the_tests():
 def test_compiled_functions_are_left_alone():
     """The hook does not touch modules of compiled functions, whose annotations nobody executes."""
     ResponseChannel.at(3, 1.0).draw(np.zeros(1, dtype=np.int32), np.zeros((1, 1), dtype=np.uint64))
-    kernels = sys.modules["labeldp.privacy._kernels"]
+    kernels = sys.modules["labeldp.privacy.channels._kernels"]
     assert "jaxtyping" not in type(kernels.__spec__.loader).__module__
-    assert "jaxtyping" in type(sys.modules["labeldp.privacy._response"].__spec__.loader).__module__
+    assert "jaxtyping" in type(sys.modules["labeldp.privacy.channels._response"].__spec__.loader).__module__

@@ -28,7 +28,7 @@ from scipy.stats import binom
 
 from labeldp import PeerExchange
 from labeldp._words import TapeWords
-from labeldp.mechanisms import exchange
+from labeldp.mechanisms.queries import exchange
 
 ALARM = 1e-9
 WORD = 1 << 64

@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import binom
 
 from labeldp import Classes, Curator, RandomizedResponse
-from labeldp.audit import Canaries, canary_memorisation, plant_canaries
+from labeldp.audit import canary_memorisation, plant_canaries
+from labeldp.audit.pipelines._canaries import Canaries
 from labeldp.errors import InputError
 
 SPACE = Classes(["a", "b", "c", "d"])

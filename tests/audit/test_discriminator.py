@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from labeldp.audit import divergence_of_log_odds, estimate_divergence, held_out_log_odds
+from labeldp.audit import estimate_divergence
+from labeldp.audit.pipelines import divergence_of_log_odds, held_out_log_odds
 from labeldp.errors import InputError
 
 

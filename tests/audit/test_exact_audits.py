@@ -8,20 +8,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from labeldp import Channel
 from labeldp.audit import Audit, audit_channel, audit_drawing, audit_matrix
 from labeldp.errors import EpsilonError, InputError
-from labeldp.privacy import (
+from labeldp.privacy import log_above
+from labeldp.privacy.channels import (
     BinChannel,
     BitChannel,
     CandidateChannel,
     CandidateSubsetChannel,
-    Channel,
     ClusterChannel,
     GroupedChannel,
     ResponseChannel,
     SubsetChannel,
     laplace_channel,
-    log_above,
     one_bit_channel,
     pack,
 )

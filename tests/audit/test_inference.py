@@ -8,21 +8,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from labeldp import Classes, Curator, DoubleResponse, Interval, RandomizedResponse, Release
-from labeldp.audit import (
-    attack_folder,
-    attack_release,
-    attack_utility,
-    infer_labels,
-    label_posterior,
-    own_share,
+from labeldp import (
+    Classes,
+    Curator,
+    DoubleResponse,
+    DummyResponse,
+    Form,
+    Generator,
+    Interval,
+    OneBitResponse,
+    RandomizedResponse,
+    Release,
+    Source,
 )
-from labeldp.audit._inference import attacker_of
-from labeldp.audit._utility import bounded_mean, most_with, unbiased_gains
+from labeldp.audit import attack_folder, attack_release, infer_labels
+from labeldp.audit.attacks._inference import attacker_of, label_posterior, own_share
+from labeldp.audit.attacks._utility import attack_utility, bounded_mean, most_with, unbiased_gains
 from labeldp.bounds import attack_limit, features_divergence
 from labeldp.errors import InputError, LabelError, PriorError
-from labeldp.mechanisms import ColumnForm, DummyResponse, Form, Generator, OneBitResponse, Source
-from labeldp.privacy import BitChannel, ResponseChannel, SubsetChannel, laplace_channel
+from labeldp.mechanisms.features import ColumnForm
+from labeldp.privacy.channels import BitChannel, ResponseChannel, SubsetChannel, laplace_channel
 
 CHANNELS = {
     "response": lambda: ResponseChannel.at(3, 0.7),

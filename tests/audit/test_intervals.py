@@ -7,7 +7,7 @@ import pytest
 from scipy.special import betainc, betaincc
 from scipy.stats import binom
 
-from labeldp.audit import _intervals
+from labeldp import _intervals
 
 
 @pytest.mark.parametrize("trials", [1, 7, 40, 100_000])

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from labeldp import Classes, Interval, RandomizedResponse, SubsetResponse
+from labeldp import Classes, Interval, LaplaceResponse, OneBitResponse, RandomizedResponse, SubsetResponse
 from labeldp.audit import audit_mechanism
-from labeldp.audit._outputs import cells_of
+from labeldp.audit.mechanisms._partition import cells_of
 from labeldp.errors import EpsilonError, InputError
-from labeldp.mechanisms import LaplaceResponse, OneBitResponse
-from labeldp.privacy import BitChannel, ResponseChannel
+from labeldp.privacy.channels import BitChannel, ResponseChannel
 
 RNG = np.random.default_rng()
 #: The chance that a test fails by bad luck: each audit is wrong with at most this probability.

@@ -17,11 +17,12 @@ from labeldp import (
     SubsetResponse,
     cluster_response,
 )
-from labeldp.audit import InstanceLoss, loss_profile
-from labeldp.audit._band import survival_band
-from labeldp.audit._chances import Counted, mean_above
-from labeldp.audit._intervals import share_above, share_below
-from labeldp.audit._neighbours import neighbour_sums
+from labeldp._intervals import share_above, share_below
+from labeldp.audit import loss_profile
+from labeldp.audit.attacks import neighbour_sums
+from labeldp.audit.attacks._class_probability import Counted, mean_above
+from labeldp.audit.attacks._dkw_band import survival_band
+from labeldp.audit.attacks._instance_loss import InstanceLoss
 from labeldp.errors import EpsilonError, InputError
 
 SPACE = Classes(["no", "yes"])

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
-from labeldp.audit import infer_from_repeats, repeated_limit, repeated_success
+from labeldp.audit import infer_from_repeats, repeated_success
+from labeldp.audit.attacks._repeats import repeated_limit
 from labeldp.errors import InputError, PriorError
-from labeldp.privacy import BitChannel, ResponseChannel, SubsetChannel, pack
+from labeldp.privacy.channels import BitChannel, ResponseChannel, SubsetChannel, pack
 
 
 def over_all_sequences(law, prior, times):

@@ -6,25 +6,27 @@ import math
 import numpy as np
 import pytest
 
-from labeldp import Classes
-from labeldp.bounds import (
-    convex_candidates_upper,
+from labeldp import BitResponse, Classes, RandomizedResponse, TopKResponse, gradient_response
+from labeldp.bounds import convex_rate
+from labeldp.bounds.theorems import (
     convex_channel_upper,
-    convex_empirical_lower,
-    convex_gaussian_upper,
-    convex_local_lower,
     convex_local_upper,
-    convex_population_lower,
-    convex_rate,
-    convex_response_upper,
     convex_sequential_lower,
     convex_subset_upper,
     convex_vector_upper,
+)
+from labeldp.bounds.theorems._convex import (
+    convex_candidates_upper,
+    convex_empirical_lower,
+    convex_gaussian_upper,
+    convex_local_lower,
+    convex_population_lower,
+    convex_response_upper,
     prior_generalization,
 )
 from labeldp.errors import EpsilonError, InputError
-from labeldp.mechanisms import BitResponse, RandomizedResponse, TopKResponse, gradient_error, gradient_response
-from labeldp.privacy import BitChannel, ResponseChannel, SubsetChannel, estimation_size
+from labeldp.mechanisms.queries import gradient_error
+from labeldp.privacy.channels import BitChannel, ResponseChannel, SubsetChannel, estimation_size
 
 
 def second_moments(channel, gradients):

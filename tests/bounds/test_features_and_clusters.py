@@ -6,19 +6,17 @@ import math
 import numpy as np
 import pytest
 
+from labeldp import RenyiGuarantee
 from labeldp.bounds import (
     attack_limit,
-    cluster_precision,
-    cluster_response_risk,
-    cluster_risk,
     conditional_attack_limit,
     features_divergence,
     label_divergence_lower,
-    peer_risk,
     pure_attack_limit,
 )
+from labeldp.bounds.theorems import cluster_precision
+from labeldp.bounds.theorems._clusters import cluster_response_risk, cluster_risk, peer_risk
 from labeldp.errors import InputError
-from labeldp.privacy import RenyiGuarantee
 
 
 def divergence(first, second, alpha):

@@ -9,7 +9,7 @@ import pytest
 
 from labeldp import Classes, Interval
 from labeldp.bounds import effective_dimension, forecast, free_epsilon, plan
-from labeldp.bounds._curves import Curve, excess_risk
+from labeldp.bounds.planning._curves import Curve, excess_risk
 from labeldp.errors import EpsilonError, InputError, LabelDPError
 
 SCALE = Interval(0, 10, 1)
@@ -47,7 +47,7 @@ def test_a_curve_is_the_best_of_all_cells(total):
 
 def test_noise_is_that_of_the_laws():
     """In the local model every noise is a variance over outcomes; in the central one that of discrete Laplace noise."""
-    from labeldp.mechanisms import OneBitResponse, RandomizedResponse  # noqa: PLC0415
+    from labeldp import OneBitResponse, RandomizedResponse  # noqa: PLC0415
 
     found = {option.mechanism: option for option in forecast(Interval(0, 5, 0.5), 900, 1.0, epsilons=()).options}
     space = Interval(0, 5, 0.5)
@@ -126,7 +126,7 @@ def test_a_forecast_fits_together(space, trust):
 
 def test_few_points_stand_for_many():
     """What is found on a few points of a range and at a few epsilons is what is found on many, up to two hundredths."""
-    from labeldp.bounds._prospects import noises  # noqa: PLC0415
+    from labeldp.bounds.planning._noise_of_mechanisms import noises  # noqa: PLC0415
 
     space = Interval(-3, 3, 0.25)
     for epsilon in (0.05, 0.5, 0.6, 2.0, 3.4, 12.0):
@@ -139,7 +139,7 @@ def test_few_points_stand_for_many():
 
 def test_few_linear_programmes_answer_many_questions():
     """A sweep and searches share what was solved: an epsilon between two that were asks for no other programme."""
-    from labeldp.bounds._prospects import _solved_share, noises  # noqa: PLC0415
+    from labeldp.bounds.planning._noise_of_mechanisms import _solved_share, noises  # noqa: PLC0415
 
     space = Interval(0, 7, 1)
     noise = {each: list(noises(space, "local", each, roughly=True)) for each in (2.0, 2.8)}

@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from labeldp import Classes
-from labeldp.bounds import EPSILONS, plan
+from labeldp import BitResponse, Classes, RandomizedResponse, SubsetResponse, best_response
+from labeldp.bounds import plan
+from labeldp.bounds.planning._plan import EPSILONS
 from labeldp.errors import EpsilonError, InputError
-from labeldp.mechanisms import BitResponse, RandomizedResponse, SubsetResponse, best_response
-from labeldp.privacy import unpack
+from labeldp.privacy.channels import unpack
 
 
 def size_of(option):

@@ -4,24 +4,21 @@ import math
 
 import pytest
 
-from labeldp.bounds import (
-    Regularity,
+from labeldp.bounds import free_epsilon, rate, rate_table, rows_to_name
+from labeldp.bounds.theorems import Regularity, central_regression_upper, local_regression_upper
+from labeldp.bounds.theorems._classification import (
     central_classification_lower,
     central_classification_upper,
+    local_classification_lower,
+    local_classification_upper,
+)
+from labeldp.bounds.theorems._regression import (
     central_heavy_lower,
     central_heavy_upper,
     central_regression_lower,
-    central_regression_upper,
-    free_epsilon,
-    local_classification_lower,
-    local_classification_upper,
     local_heavy_lower,
     local_heavy_upper,
     local_regression_lower,
-    local_regression_upper,
-    rate,
-    rate_table,
-    rows_to_name,
 )
 from labeldp.errors import InputError
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from labeldp import Ledger
 from labeldp.cli import main
-from labeldp.release import Ledger
 
 #: Texts that occur nowhere but in labels, so that a leak of one is seen.
 SECRETS = ("zq-secret-7", "zq-secret-8", "zq-secret-9")

@@ -4,10 +4,8 @@ import re
 
 import pytest
 
-from labeldp import Classes, Curator, PeerExchange, cluster_response
-from labeldp.mechanisms import ExchangedLabels
-from labeldp.privacy import Budget
-from labeldp.release import accounted
+from labeldp import Budget, Classes, Curator, PeerExchange, accounted, cluster_response
+from labeldp.mechanisms.queries import ExchangedLabels
 
 
 def cells(text):

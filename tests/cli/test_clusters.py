@@ -7,8 +7,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp.learning.clusters import suggested_count
-from labeldp.release import Answer, Ledger, Release
+from labeldp import Answer, Ledger, Release
+from labeldp.learning.cells import suggested_count
 
 GROUPS = np.arange(900) % 3
 

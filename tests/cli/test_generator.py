@@ -9,8 +9,8 @@ import pyarrow.csv as pacsv
 import pytest
 from scipy.stats import norm
 
+from labeldp import RowRelease
 from labeldp.learning.generators import load
-from labeldp.release import RowRelease
 
 CLASSES = ("--label", "ill", "--classes", "no,yes")
 

@@ -87,7 +87,7 @@ def test_killed_after_the_move_the_release_stands(run, release, table, tmp_path,
     """Killed between the output's move to its place and the ledger's mark, the next command finds it released."""
     code = """
 import os, pathlib, sys
-import labeldp.release._output as output
+import labeldp.release.folder._staging as output
 from labeldp.cli import main
 output._sync = lambda path: os._exit(9) if pathlib.Path(sys.argv[-1]).exists() else None
 main(sys.argv[1:])

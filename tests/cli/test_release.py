@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
 
-from labeldp.release import Ledger
+from labeldp import Ledger
 
 
 def body(output):
@@ -289,7 +289,7 @@ def test_ctrl_c_after_the_release_does_not_deny_it(release, table, tmp_path, mon
         if (tmp_path / "out").exists():
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("labeldp.release._output._sync", stopped)
+    monkeypatch.setattr("labeldp.release.folder._staging._sync", stopped)
     ran = release(table, tmp_path / "out")
     assert ran.code == 130
     assert "stopped" in ran.err

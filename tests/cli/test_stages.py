@@ -10,11 +10,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes
+from labeldp import Classes, Release
 from labeldp.errors import InputError
-from labeldp.learning.table_stages import learn_in_stages
-from labeldp.learning.tables import open_model
-from labeldp.release import Release
+from labeldp.learning.tables import learn_in_stages, open_model
 
 CLASSES = ("zq-secret-7", "zq-secret-8", "zq-secret-9")
 ROWS = 300
@@ -333,7 +331,7 @@ def test_a_learner_that_fails_on_what_was_drawn_is_paid_for(stages, folder, monk
             raise ZeroDivisionError("zq-secret-7")
         learner.classes_ = np.array(CLASSES)
 
-    monkeypatch.setattr("labeldp.learning.sklearn.SoftmaxRegression.fit", stop)
+    monkeypatch.setattr("labeldp.learning.sklearn._softmax.SoftmaxRegression.fit", stop)
     done = stages(model="softmax")
     assert done.code == 1
     assert "ZeroDivisionError" in done.err
@@ -373,7 +371,7 @@ def test_nothing_of_a_training_is_kept_before_the_release_stands(folder, setting
 def test_without_pytorch_it_says_what_to_install(run, stages, folder, monkeypatch, command):
     """Before a label is drawn; models of scikit-learn do not need it."""
     monkeypatch.setitem(sys.modules, "torch", None)
-    for name in [name for name in sys.modules if re.match(r"labeldp\.learning\.(_?torch)", name)]:
+    for name in [name for name in sys.modules if re.match(r"labeldp\.learning\.(torch|tables)", name)]:
         monkeypatch.delitem(sys.modules, name)
     typed = ["--model", "torch:mlp", "--output", folder / "m"]
     done = stages() if command == "stages" else run("learn", folder / "shared", *typed)

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from labeldp import draw, public_split
 from labeldp._words import TapeWords
-from labeldp.mechanisms import draw
-from labeldp.release import public_split
 
 pytestmark = pytest.mark.usefixtures("still")
 
@@ -63,9 +62,9 @@ def still(monkeypatch):
         monkeypatch.setattr(f"labeldp.release.{file}.draw", fixed)
     for number, file in enumerate(("_table_release", "_table_curator"), 3):
         monkeypatch.setattr(f"labeldp.release.{file}.identifier", lambda number=number: f"{number}" * 32)
-    monkeypatch.setattr("labeldp.learning.stages.public_split", partial(public_split, seed=0))
-    monkeypatch.setattr("labeldp.release._ledger.identifier", lambda: "2" * 32)
-    monkeypatch.setattr("labeldp.release._ledger.datetime", Clock)
+    monkeypatch.setattr("labeldp.learning.stages._multi_stage.public_split", partial(public_split, seed=0))
+    monkeypatch.setattr("labeldp.release.ledger._ledger.identifier", lambda: "2" * 32)
+    monkeypatch.setattr("labeldp.release.ledger._ledger.datetime", Clock)
 
 
 def left_in(folder):
@@ -211,7 +210,7 @@ def test_notes_that_cannot_be_kept_do_not_tell_neighbours_apart(told):
 @pytest.mark.parametrize("pair", ["first row", "middle row", "first missing"])
 def test_row_groups_of_a_large_csv_do_not_depend_on_labels(told, pair, monkeypatch):
     """Where a CSV is read in several blocks, a longer label moves no row group of what is released."""
-    monkeypatch.setattr("labeldp.release._tables._CSV_BLOCK", 1 << 10)
+    monkeypatch.setattr("labeldp.release.tables._tables._CSV_BLOCK", 1 << 10)
     one, other = (told(columns_of(labels * 40), COMMANDS["all is well"]) for labels in NEIGHBOURS[pair])
     assert one[0][0].code == 0
     assert one == other
@@ -219,7 +218,7 @@ def test_row_groups_of_a_large_csv_do_not_depend_on_labels(told, pair, monkeypat
 
 def test_types_of_a_large_csv_do_not_depend_on_labels(told, monkeypatch):
     """Where a column's type shows late, a longer label does not decide whether it is seen in the first block."""
-    monkeypatch.setattr("labeldp.release._tables._CSV_BLOCK", 1 << 10)
+    monkeypatch.setattr("labeldp.release.tables._tables._CSV_BLOCK", 1 << 10)
     replies = set()
     for late in range(35, 75, 2):
         extra = ["1"] * late + ["1.5"] + ["1"] * (119 - late)

@@ -9,12 +9,23 @@ from sklearn.metrics import r2_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import validate_data
 
-from labeldp import Classes, Curator, Interval, NoisyArgmax, NoisyHistogram, NoisyMean, NoisyQuantile, Release
+from labeldp import (
+    BinResponse,
+    Classes,
+    Curator,
+    Interval,
+    LaplaceResponse,
+    NoisyArgmax,
+    NoisyHistogram,
+    NoisyMean,
+    NoisyQuantile,
+    OneBitResponse,
+    OptimalResponse,
+    Release,
+)
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelError, NotTrueLabelsError
-from labeldp.learning.cells import clip_for, tree_cells
-from labeldp.learning.clusters import cluster
+from labeldp.learning.cells import clip_for, cluster, tree_cells
 from labeldp.learning.sklearn import CellRegressor, mean_in_cells
-from labeldp.mechanisms import BinResponse, LaplaceResponse, OneBitResponse, OptimalResponse
 
 SPACE, RATINGS = Interval(0.0, 10.0, 0.25), Interval(1.0, 5.0, 1.0)
 

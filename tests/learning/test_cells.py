@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 from labeldp import (
     Classes,
     Curator,
+    Interval,
     NoisyArgmax,
     NoisyHistogram,
     NoisyMean,
@@ -26,11 +27,9 @@ from labeldp import (
     cluster_response,
 )
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning._cells import cell_distributions
-from labeldp.learning.clusters import cluster
+from labeldp.learning.cells import cell_distributions, cluster
 from labeldp.learning.sklearn import CellClassifier, ReleasedLabelClassifier, SoftLabelClassifier
-from labeldp.mechanisms import ExchangedLabels
-from labeldp.privacy import Interval
+from labeldp.mechanisms.queries import ExchangedLabels
 
 SPACE = Classes(["ham", "jam", "spam"])
 

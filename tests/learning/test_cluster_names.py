@@ -7,11 +7,11 @@ from sklearn.frozen import FrozenEstimator
 
 from labeldp import BitResponse, Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning.clusters import cluster
+from labeldp.learning.cells import cluster
 from labeldp.learning.metrics import accuracy
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.learning.stages import ClusterNames, MultiStage
-from labeldp.privacy import ResponseChannel, SubsetChannel
+from labeldp.privacy.channels import ResponseChannel, SubsetChannel
 
 
 def table(rows, clusters, classes, purity, seed):

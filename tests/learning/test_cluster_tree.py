@@ -7,10 +7,10 @@ from sklearn.base import clone
 
 from labeldp import Classes, Curator, Release, SubsetResponse
 from labeldp.errors import InputError, LabelDPError, RowsError
-from labeldp.learning._tree import ClusterTree, ward
-from labeldp.learning._tree_learner import _mixtures, _weighted
-from labeldp.learning.clusters import cluster_tree, embed
+from labeldp.learning.cells import ClusterTree, cluster_tree, embed
+from labeldp.learning.cells._tree import ward
 from labeldp.learning.sklearn import TreeClassifier
+from labeldp.learning.sklearn._tree import _mixtures, _weighted
 
 SPACE = Classes(range(3))
 

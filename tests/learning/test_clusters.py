@@ -6,10 +6,10 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-import labeldp.learning.clusters as door
+import labeldp.learning.cells as door
 from labeldp import Classes, Curator, NoisyArgmax
 from labeldp.errors import EpsilonError, InputError
-from labeldp.learning.clusters import cluster, embed, suggested_count
+from labeldp.learning.cells import cluster, embed, suggested_count
 
 METHODS = ("kmeans", "minibatch", "graph")
 

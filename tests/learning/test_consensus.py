@@ -9,7 +9,7 @@ from labeldp import Classes, Curator, RandomizedResponse, Release, SubsetRespons
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
 from labeldp.learning.stages import ConsensusRetraining
-from labeldp.privacy import ResponseChannel, SubsetChannel
+from labeldp.privacy.channels import ResponseChannel, SubsetChannel
 
 SPACE = Classes(["a", "b", "c"])
 

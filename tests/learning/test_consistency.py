@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from labeldp import Classes, Curator, PriorResponse, Release
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
-from labeldp.privacy import CandidateChannel, pack
+from labeldp.privacy.channels import CandidateChannel, pack
 
 SPACE = Classes(range(3))
 APART = 2.0 * np.eye(3, 4)

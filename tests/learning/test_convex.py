@@ -17,9 +17,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from labeldp import Classes, Curator, Interval, RandomizedResponse, Release, SubsetResponse
+from labeldp import (
+    BinResponse,
+    Classes,
+    Curator,
+    Interval,
+    RandomizedResponse,
+    Release,
+    SubsetResponse,
+    best_number_response,
+)
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning._convex_learner import _SHARES
 from labeldp.learning.convex import (
     Ball,
     Box,
@@ -31,9 +39,9 @@ from labeldp.learning.convex import (
     HuberLoss,
     Simplex,
 )
+from labeldp.learning.convex._base import _SHARES
 from labeldp.learning.sklearn import SoftmaxRegression
-from labeldp.mechanisms import BinResponse, best_number_response
-from labeldp.privacy import BitChannel, ResponseChannel, SubsetChannel
+from labeldp.privacy.channels import BitChannel, ResponseChannel, SubsetChannel
 
 CLASSES, ROWS = 4, 12
 NAMES = ["secret-ham", "secret-jam", "secret-spam"]

@@ -7,9 +7,9 @@ import pytest
 
 from labeldp import Classes, Interval
 from labeldp.errors import InputError
-from labeldp.learning._convex_kernels import pull
-from labeldp.learning._convex_losses import LOSSES
 from labeldp.learning.convex import ConvexClassifier, ConvexRegressor, CustomLoss, HuberLoss
+from labeldp.learning.convex._kernels import pull
+from labeldp.learning.convex._losses import LOSSES
 
 CLASSES = 4
 POINTS = np.linspace(-1.0, 1.0, CLASSES)

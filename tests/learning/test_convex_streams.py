@@ -4,11 +4,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from labeldp import Classes, Curator, Interval, RandomizedResponse, Release, SubsetResponse
+from labeldp import (
+    Classes,
+    Curator,
+    Interval,
+    PiecewiseResponse,
+    RandomizedResponse,
+    Release,
+    SubsetResponse,
+    release_batches,
+)
 from labeldp.errors import InputError
 from labeldp.learning.convex import Ball, ConvexClassifier, ConvexRegressor, Everywhere
-from labeldp.mechanisms import PiecewiseResponse
-from labeldp.release import release_batches
 
 ROWS, BATCH = 700, 300
 FEATURES = np.random.default_rng(5).normal(size=(ROWS, 2))

@@ -7,9 +7,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from labeldp.errors import InputError
-from labeldp.learning._convex_losses import LOSSES
-from labeldp.learning._descent import Descent, Rows, Setting, Steps, steps_of
 from labeldp.learning.convex import Ball, Box, CustomLoss, Everywhere, Simplex
+from labeldp.learning.convex._descent import Descent, Rows, Setting, Steps, steps_of
+from labeldp.learning.convex._losses import LOSSES
 
 ROWS, COLUMNS, CLASSES = 150, 7, 4
 ANY_TWO = ("softmax", "squared")  # where no loop is compiled, losses are all the same to it

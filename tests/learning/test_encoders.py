@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from labeldp.errors import InputError
-from labeldp.learning._encoders import ColumnEncoder, PairEncoder, PixelEncoder, encoder_from
-from labeldp.learning._frames import frame_of, scaled
+from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, encoder_from, frame_of, scaled
 
 KINDS = {"age": "number", "smokes": "flag", "seen": "date", "town": "category"}
 

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from labeldp import Classes, Curator, RandomizedResponse, Release
+from labeldp import Classes, Curator, Form, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError, OutputError, RowsError
 from labeldp.learning.generators import fit_cells, fit_copula, fit_mixture, load, open_generator, told_apart
-from labeldp.mechanisms import ColumnForm, Form
+from labeldp.mechanisms.features import ColumnForm
 
 SPACE = Classes(["no", "yes"])
 ROWS = 2400

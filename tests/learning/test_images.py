@@ -9,7 +9,7 @@ import pytest
 Image = pytest.importorskip("PIL.Image")
 
 from labeldp.errors import InputError, TableError  # noqa: E402 (Pillow is an extra)
-from labeldp.learning.images import Images, read_images  # noqa: E402
+from labeldp.learning.features import Images, read_images  # noqa: E402
 
 
 def points(*shape, seed=0):
@@ -140,7 +140,7 @@ def test_sixteen_bits_are_refused(tmp_path):
 
 def test_all_images_together_have_a_limit(tmp_path, monkeypatch):
     """So many that they cannot be held at once are refused after the first."""
-    monkeypatch.setattr("labeldp.learning.images._MOST_BYTES", 47)
+    monkeypatch.setattr("labeldp.learning.features._images._MOST_BYTES", 47)
     with pytest.raises(TableError, match="at most 47 points"):
         read_images(folder_of(tmp_path / "f", {f"{i}.png": points(4, 4) for i in range(3)}))
 

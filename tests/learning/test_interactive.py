@@ -9,9 +9,6 @@ from scipy.sparse import csr_array
 from labeldp import Classes, Curator, Interval, NoisyGradients, RandomizedResponse, Release
 from labeldp._words import TapeWords
 from labeldp.errors import BudgetError, InputError
-from labeldp.learning._convex_losses import LOSSES
-from labeldp.learning._descent import Descent, Rows, Steps
-from labeldp.learning._interactive import _Asker, _noise, within_span
 from labeldp.learning.convex import (
     Ball,
     ConvexClassifier,
@@ -21,6 +18,9 @@ from labeldp.learning.convex import (
     FewRowsWarning,
     fit_interactively,
 )
+from labeldp.learning.convex._descent import Descent, Rows, Steps
+from labeldp.learning.convex._interactive import _Asker, _noise, within_span
+from labeldp.learning.convex._losses import LOSSES
 from labeldp.learning.sklearn import SoftmaxRegression
 
 CLASSES, ROWS, COLUMNS = 4, 60, 3

@@ -4,9 +4,8 @@ import pytest
 
 from labeldp import Classes, Release
 from labeldp.errors import InputError
-from labeldp.learning._losses import METHODS, row_loss
-from labeldp.learning._posterior import posterior
-from labeldp.privacy import ClusterChannel, ResponseChannel
+from labeldp.learning.losses import METHODS, posterior, row_loss
+from labeldp.privacy.channels import ClusterChannel, ResponseChannel
 
 CLASSES = 4
 ROWS = 24

@@ -11,8 +11,9 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 
 from labeldp import Classes, Release
 from labeldp.errors import InputError, LabelError, NotTrueLabelsError
-from labeldp.learning import _unbiased, metrics
-from labeldp.learning._estimates import quotient_estimates
+from labeldp.learning import metrics
+from labeldp.learning.losses import _unbiased
+from labeldp.learning.metrics._estimates import quotient_estimates
 
 CLASSES = 3
 DISTRIBUTION = np.array([0.2, 0.5, 0.3])

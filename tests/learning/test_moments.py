@@ -15,9 +15,9 @@ from sklearn.utils.validation import validate_data
 from labeldp import Classes, Curator, LabelMoments, NoisyHistogram, Release
 from labeldp._words import TapeWords
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning._moments import HEADS, Moments, Rotated, penalty_at_noise, projected, softmax_head
-from labeldp.learning.clusters import embed
+from labeldp.learning.cells import embed
 from labeldp.learning.sklearn import MomentClassifier
+from labeldp.learning.sklearn._moment_heads import HEADS, Moments, Rotated, penalty_at_noise, projected, softmax_head
 
 SPACE = Classes(["ham", "jam", "spam"])
 

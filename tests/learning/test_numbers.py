@@ -11,16 +11,24 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import validate_data
 
-from labeldp import Classes, Curator, Interval, RandomizedResponse, Release
+from labeldp import (
+    BinResponse,
+    Classes,
+    Curator,
+    Interval,
+    LaplaceResponse,
+    OneBitResponse,
+    PiecewiseResponse,
+    RandomizedResponse,
+    Release,
+    draw,
+)
 from labeldp._words import TapeWords
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning import _number_learners
-from labeldp.learning._neighbors import _counts, effective_dimension
-from labeldp.learning._number_learners import precisions
-from labeldp.learning._number_metrics import gains_of
-from labeldp.learning._released_numbers import Latent, clipped_mean, decoded_numbers, label_variance
+from labeldp.learning.losses import Latent, clipped_mean, decoded_numbers, label_variance
 from labeldp.learning.metrics import (
     Bounds,
+    gains_of,
     mean_absolute_error,
     mean_label,
     mean_squared_error,
@@ -29,8 +37,10 @@ from labeldp.learning.metrics import (
     squared_scorer,
 )
 from labeldp.learning.sklearn import NeighborsClassifier, NeighborsRegressor, ReleasedLabelRegressor
-from labeldp.mechanisms import BinResponse, LaplaceResponse, OneBitResponse, PiecewiseResponse, draw
-from labeldp.privacy import GroupedChannel, ResponseChannel, SubsetChannel
+from labeldp.learning.sklearn import _regressor as _number_learners
+from labeldp.learning.sklearn._neighbors import _counts, effective_dimension
+from labeldp.learning.sklearn._regressor import precisions
+from labeldp.privacy.channels import GroupedChannel, ResponseChannel, SubsetChannel
 
 SPACE = Interval(-1.0, 3.0, 0.25)
 K, POINTS = SPACE.size, np.array(SPACE.points)
@@ -178,7 +188,7 @@ def test_bounds_of_bins_are_exact_in_the_mean():
 
 def _uncut(release, predicted):
     """The least and the largest squared error of one released bin, not cut to what errors can be."""
-    from labeldp.learning._number_metrics import _nearest_and_farthest, _of_bins  # noqa: PLC0415
+    from labeldp.learning.metrics._numbers import _nearest_and_farthest, _of_bins  # noqa: PLC0415
 
     found = _of_bins(release, lambda start, end: _nearest_and_farthest(np.array([predicted]), start, end))
     return float(found[0][0]), float(found[1][0])

@@ -8,8 +8,9 @@ from sklearn.linear_model import LogisticRegression
 
 from labeldp import Classes, Curator, RandomizedResponse, SubsetResponse
 from labeldp.errors import BudgetError, InputError, PriorError, RowsError
-from labeldp.learning.clusters import cluster
-from labeldp.learning.priors import ClusterPrior, GivenPrior, ModelPrior, ReleasePrior, Told, UniformPrior, tempered
+from labeldp.learning.cells import cluster
+from labeldp.learning.stages import ClusterPrior, GivenPrior, ModelPrior, ReleasePrior, UniformPrior, tempered
+from labeldp.learning.stages._priors import Told
 
 SPACE = Classes(["a", "b", "c"])
 ROWS = 600

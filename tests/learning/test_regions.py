@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from labeldp.errors import InputError
-from labeldp.learning._regions import Ball, Box, Everywhere, Simplex
+from labeldp.learning.convex import Ball, Box, Everywhere, Simplex
 
 BOUNDED = {"ball": Ball(1.5), "box": Box(0.7), "simplex": Simplex(2.0), "shares": Simplex()}
 SHAPES = [(1, 1), (4,), (3, 2)]

@@ -11,24 +11,20 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from labeldp import Classes, Curator, Release
+from labeldp import Classes, Curator, DoubleResponse, Form, Generator, Release, RowRelease, Source
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
-from labeldp.learning._losses import row_loss
-from labeldp.learning._posterior import posterior
-from labeldp.learning._redrawn import SyntheticRows
-from labeldp.learning._selection import gain
-from labeldp.learning.rows import (
+from labeldp.learning.losses import SyntheticRows, gain, posterior, row_loss
+from labeldp.learning.sklearn import (
     OwnFeatures,
     RedrawnClassifier,
+    ReleasedLabelClassifier,
+    SoftmaxRegression,
     class_shares,
     own_share,
     synthetic_rows,
     true_accuracy,
 )
-from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
-from labeldp.mechanisms import DoubleResponse, Form, Generator, Source
-from labeldp.privacy import ResponseChannel, SubsetChannel
-from labeldp.release import RowRelease
+from labeldp.privacy.channels import ResponseChannel, SubsetChannel
 
 CELLS, CLASSES = 4, 3
 REDRAWN = Fraction(3, 10)

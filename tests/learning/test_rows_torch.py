@@ -6,11 +6,11 @@ import torch
 from torch import nn
 
 from labeldp.errors import InputError, RowsError, VerificationError
-from labeldp.learning._losses import row_loss
-from labeldp.learning._torch_losses import LabelLoss
-from labeldp.learning.rows import OwnFeatures, RedrawnClassifier, SyntheticRows
+from labeldp.learning.losses import SyntheticRows, row_loss
+from labeldp.learning.sklearn import OwnFeatures, RedrawnClassifier
 from labeldp.learning.torch import ReleasedRows, TorchClassifier
-from labeldp.privacy import ResponseChannel
+from labeldp.learning.torch._losses import LabelLoss
+from labeldp.privacy.channels import ResponseChannel
 
 CLASSES, ROWS = 3, 24
 #: P(x, y) of features in two cells and three classes, and where the generator puts features, whatever the class.

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
-from labeldp.learning._selection import best_penalty, splits
+from labeldp.learning.losses import best_penalty, splits
 from labeldp.learning.sklearn import SoftmaxRegression
 
 PENALTIES = (10.0, 1.0, 0.1)

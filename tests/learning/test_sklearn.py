@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 import labeldp.release._curator
 from labeldp import Classes, Curator, RandomizedResponse, Release, SubsetResponse
 from labeldp.errors import InputError, NotTrueLabelsError
-from labeldp.learning._losses import METHODS
+from labeldp.learning.losses import METHODS
 from labeldp.learning.metrics import accuracy_scorer, log_likelihood_scorer
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
 

@@ -24,20 +24,19 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import labeldp.release._curator as curator_module
-from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release, verify
+from labeldp import Answer, Classes, Curator, NoisyHistogram, PriorResponse, RandomizedResponse, Release, verify
 from labeldp._words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, NotTrueLabelsError, OutputError
-from labeldp.learning.priors import (
+from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
+from labeldp.learning.stages import (
+    ClusterNames,
     ClusterPrior,
     GivenPrior,
+    MultiStage,
     ReleasePrior,
     UniformPrior,
     tempered,
 )
-from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
-from labeldp.learning.stages import ClusterNames, MultiStage
-from labeldp.mechanisms import NoisyHistogram
-from labeldp.release import Answer
 
 SPACE = Classes(["a", "b", "c", "d"])
 ROWS = 240
@@ -98,7 +97,7 @@ class Stopping(SoftmaxRegression):
 def forgotten(request, monkeypatch):
     """Each test begins with learners that remember nothing, and are not tried before unless the test asks for it."""
     if "tried" not in request.fixturenames:
-        monkeypatch.setattr("labeldp.learning.stages.rehearse", lambda *_: None)
+        monkeypatch.setattr("labeldp.learning.stages._multi_stage.rehearse", lambda *_: None)
     Recorder.fitted, Stopping.at, Stopping.fits = [], 2, 0
 
 
@@ -375,7 +374,7 @@ def with_tape(labels, monkeypatch, split):
     """A run whose words are the same in every run, for the same split of the rows."""
     tape = np.random.default_rng(5).integers(0, 2**64, 4096, dtype=np.uint64)
     monkeypatch.setattr(curator_module, "SecureWords", lambda: TapeWords(tape))
-    monkeypatch.setattr("labeldp.learning.stages.public_split", lambda *_: split)
+    monkeypatch.setattr("labeldp.learning.stages._multi_stage.public_split", lambda *_: split)
     return MultiStage(SoftmaxRegression(l2=0.01), 4.0, stages=3).fit(FEATURES, Curator(labels, SPACE))
 
 
@@ -428,7 +427,8 @@ def test_all_stages_are_asked_for_before_the_first_is_drawn(monkeypatch):
     curator = Curator(LABELS, SPACE, budget=1.5)
     curator.randomize(RandomizedResponse(SPACE, 1.0), [ROWS - 1])
     before = curator.spent
-    monkeypatch.setattr("labeldp.learning.stages.public_split", lambda *_: np.array_split(np.arange(ROWS), 5))
+    parts = np.array_split(np.arange(ROWS), 5)
+    monkeypatch.setattr("labeldp.learning.stages._multi_stage.public_split", lambda *_: parts)
     monkeypatch.setattr(curator_module, "draw", lambda *_: pytest.fail("a label was drawn"))
     with pytest.raises(BudgetError):
         MultiStage(Recorder(), 1.0, stages=5).fit(FEATURES, curator)

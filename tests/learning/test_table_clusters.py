@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from labeldp.errors import InputError, TableError
-from labeldp.learning import _table_clusters as module
+from labeldp.learning.tables import _clusters as module
 from labeldp.learning.tables import cluster_table
-from labeldp.release import Table
+from labeldp.release.tables import Table
 
 GROUPS = np.arange(400) % 4
 FRAME = pd.DataFrame(

@@ -16,9 +16,9 @@ from torch import nn
 from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning import metrics
-from labeldp.learning._torch_training import split
 from labeldp.learning.torch import TorchClassifier, augmentation
-from labeldp.privacy import CandidateChannel, pack
+from labeldp.learning.torch._training import split
+from labeldp.privacy.channels import CandidateChannel, pack
 
 SPACE = Classes(["ham", "jam", "spam"])
 ROWS = 300

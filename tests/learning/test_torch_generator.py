@@ -12,10 +12,16 @@ from safetensors import safe_open  # noqa: E402 (PyTorch is an extra)
 from safetensors.torch import load_file, save_file  # noqa: E402
 from torch import nn  # noqa: E402
 
-from labeldp import Classes, Curator, Interval, RandomizedResponse, Release  # noqa: E402
+from labeldp import (  # noqa: E402
+    Classes,
+    Curator,
+    Generator,
+    Interval,
+    RandomizedResponse,
+    Release,
+)
 from labeldp.errors import InputError, NotTrueLabelsError, OutputError, RowsError  # noqa: E402
 from labeldp.learning.torch import ConditionalGenerator, ImageGenerator, ImageMixture, TorchClassifier  # noqa: E402
-from labeldp.mechanisms import Generator  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -6,10 +6,10 @@ import torch
 
 from labeldp import Classes, Release
 from labeldp.errors import InputError
-from labeldp.learning._losses import row_loss
-from labeldp.learning._posterior import posterior
-from labeldp.learning._torch_losses import NETWORK_METHODS, LabelLoss
-from labeldp.privacy import ResponseChannel, SubsetChannel
+from labeldp.learning.losses import posterior, row_loss
+from labeldp.learning.torch import NETWORK_METHODS
+from labeldp.learning.torch._losses import LabelLoss
+from labeldp.privacy.channels import ResponseChannel, SubsetChannel
 
 CLASSES = 4
 ROWS = 24

@@ -16,9 +16,15 @@ from safetensors.torch import save_file  # noqa: E402
 
 from labeldp import Classes, Curator, RandomizedResponse, Release  # noqa: E402
 from labeldp.errors import InputError, OutputError  # noqa: E402
-from labeldp.learning.images import Images  # noqa: E402
-from labeldp.learning.tables import TableModel, evaluate, open_model  # noqa: E402
-from labeldp.learning.torch import NetworkModel, learn_network, learner_of, network_of, trained_model  # noqa: E402
+from labeldp.learning.features import Images  # noqa: E402
+from labeldp.learning.tables import (  # noqa: E402
+    TableModel,
+    evaluate,
+    learn_network,
+    open_model,
+)
+from labeldp.learning.tables._network import learner_of, network_of, trained_model  # noqa: E402
+from labeldp.learning.torch import NetworkModel  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -235,9 +241,7 @@ def test_a_network_is_opened_where_it_is_installed_alone(small, tmp_path, monkey
     """Without PyTorch, the message names what to install."""
     small.save(tmp_path / "m")
     monkeypatch.setitem(sys.modules, "torch", None)
-    for name in [
-        name for name in sys.modules if name.startswith(("labeldp.learning.torch", "labeldp.learning._torch"))
-    ]:
+    for name in [name for name in sys.modules if name.startswith("labeldp.learning.torch")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ImportError, match="pip install"):
         open_model(tmp_path / "m")

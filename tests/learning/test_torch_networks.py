@@ -7,14 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labeldp.learning._torch_networks import (  # noqa: E402 (torch is an extra)
-    NETWORKS,
-    convolutional,
-    inception,
-    mlp,
-    ratings,
-    resnet18,
-)
+from labeldp.learning.torch import convolutional, inception, mlp, ratings, resnet18  # noqa: E402 (torch is an extra)
+from labeldp.learning.torch._networks import NETWORKS  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -10,9 +10,9 @@ from scipy.sparse import csr_array
 
 from labeldp import Classes
 from labeldp.errors import NotTrueLabelsError, RowsError
-from labeldp.learning._torch_losses import LabelLoss
 from labeldp.learning.torch import ReleasedRows
-from labeldp.privacy import ResponseChannel
+from labeldp.learning.torch._losses import LabelLoss
+from labeldp.privacy.channels import ResponseChannel
 
 ROWS, CLASSES = 30, 4
 CHOSEN = np.array([7, 0, 29, 7])

@@ -12,12 +12,9 @@ from torch import nn
 
 from labeldp import Classes, RandomizedResponse, Release
 from labeldp.errors import InputError, VerificationError
-from labeldp.learning._selection import gain
-from labeldp.learning._torch_course import Course
-from labeldp.learning._torch_losses import LabelLoss
-from labeldp.learning._torch_machine import Alone
-from labeldp.learning._torch_training import Run
-from labeldp.learning.torch import ReleasedRows, TorchClassifier, augmentation
+from labeldp.learning.losses import gain
+from labeldp.learning.torch import Alone, Course, ReleasedRows, Run, TorchClassifier, augmentation
+from labeldp.learning.torch._losses import LabelLoss
 
 SPACE = Classes(["ham", "jam", "spam"])
 ROWS = 120

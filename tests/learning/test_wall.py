@@ -8,7 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 import labeldp.release._curator
 from labeldp import Classes, Curator, LabelMoments, NoisyArgmax, NoisyHistogram, PriorResponse, RandomizedResponse
 from labeldp.learning import metrics
-from labeldp.learning.clusters import cluster
+from labeldp.learning.cells import cluster
 from labeldp.learning.sklearn import (
     CellClassifier,
     MomentClassifier,

@@ -6,9 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from labeldp import Classes, ClusterResponse, NoisyHistogram, RandomizedResponse
+from labeldp import Classes, ClusterParameters, ClusterResponse, NoisyHistogram, RandomizedResponse
 from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms import ClusterParameters, truncated
+from labeldp.mechanisms.randomizers import truncated
 
 SPACE = Classes(["a", "b", "c"])
 TWO = Classes(["no", "yes"])

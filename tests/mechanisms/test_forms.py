@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from sklearn.tree import DecisionTreeClassifier
 
-from labeldp import Classes
+from labeldp import Classes, Form, Generator, Source
 from labeldp.errors import InputError
-from labeldp.mechanisms import ColumnForm, Form, Generator, Source, form_from
+from labeldp.mechanisms.features import ColumnForm, form_from
 
 ALARM = 1e-9
 NAMES = ["age", "wage", "ratio", "visits", "town", "smokes", "born", "seen", "exact", "single", "level"]

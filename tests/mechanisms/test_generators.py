@@ -7,9 +7,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from labeldp import Classes
+from labeldp import Classes, Form, Generator, Source
 from labeldp.errors import InputError
-from labeldp.mechanisms import Form, Generator, Source, form_from, row_digests, seen_in
+from labeldp.mechanisms.features import form_from, seen_in
+from labeldp.mechanisms.features._generator import row_digests
 
 SPACE = Classes(["no", "yes"])
 PUBLIC = Source("public", "made up")

@@ -14,10 +14,12 @@ import pytest
 from labeldp import Classes, Interval, NoisyGradients
 from labeldp._words import SecureWords, TapeWords, Words
 from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms import DeltaWarning, _class_vectors, _gradients, gradient_error, promise_of
-from labeldp.mechanisms._class_vectors import AnyVectors, RightAngledVectors, class_vectors
-from labeldp.mechanisms._gradients import gradient_law
-from labeldp.privacy import BitNoise, GaussianNoise, exp_below
+from labeldp.mechanisms.queries import DeltaWarning, _gradients, gradient_error, promise_of
+from labeldp.mechanisms.queries import _gradient_vectors as _class_vectors
+from labeldp.mechanisms.queries._gradient_vectors import AnyVectors, RightAngledVectors, class_vectors
+from labeldp.mechanisms.queries._gradients import gradient_law
+from labeldp.privacy import exp_below
+from labeldp.privacy.accounting import BitNoise, GaussianNoise
 
 ALARM = 1e-9
 WORD = 1 << 64

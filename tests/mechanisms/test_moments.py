@@ -16,11 +16,11 @@ from scipy.stats import binom, chi2, norm
 from labeldp import Classes, LabelMoments, NoisyArgmax, NoisyHistogram
 from labeldp._words import SecureWords, TapeWords, Words
 from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms import DeltaWarning, _grids, _moments, _noise, noise_deviation, promise_of
-from labeldp.mechanisms._grids import FeatureGrid
-from labeldp.mechanisms._noise import LARGEST_DEVIATION, rounded_normal
-from labeldp.mechanisms._noise_kernels import _inside
-from labeldp.privacy import GaussianNoise
+from labeldp.mechanisms.queries import DeltaWarning, _grids, _moments, _noise, noise_deviation, promise_of
+from labeldp.mechanisms.queries._grids import FeatureGrid
+from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, rounded_normal
+from labeldp.mechanisms.queries._noise_kernels import _inside
+from labeldp.privacy.accounting import GaussianNoise
 
 ALARM = 1e-9
 SPACE = Classes(["a", "b", "c"])

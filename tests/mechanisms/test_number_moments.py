@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from labeldp import Answer, Classes, Curator, Interval, LabelMoments, NumberMoments, verify
 from labeldp.errors import BudgetError, LabelError
-from labeldp.mechanisms import noise_deviation, promise_of
+from labeldp.mechanisms.queries import noise_deviation, promise_of
 
 SPACE = Interval(0.0, 10.0, 2.5)
 FEATURES = np.array([[3.0, 4.0], [1.0, -2.0], [0.5, 0.25]])

@@ -9,26 +9,20 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from labeldp.errors import EpsilonError, InputError, PriorError
-from labeldp.mechanisms import (
+from labeldp import (
     BinResponse,
+    Interval,
     LaplaceResponse,
     OneBitResponse,
     OptimalResponse,
     PiecewiseResponse,
-    SolverWarning,
-    _columns,
-    _optimal,
     best_number_response,
 )
-from labeldp.privacy import (
-    PARTS,
-    Interval,
-    bin_channel,
-    laplace_channel,
-    one_bit_channel,
-    piecewise_channel,
-)
+from labeldp.errors import EpsilonError, InputError, PriorError
+from labeldp.mechanisms.randomizers import _column_generation as _columns
+from labeldp.mechanisms.randomizers import _optimal
+from labeldp.mechanisms.randomizers._optimal import SolverWarning
+from labeldp.privacy.channels import PARTS, bin_channel, laplace_channel, one_bit_channel, piecewise_channel
 
 #: The mean variance over labels that are spread evenly on [-1, 1], at 21 points: epsilon, and the linear programme.
 OPTIMAL = [(0.25, 64.0), (0.5, 16.0), (1.0, 3.91), (2.0, 0.787), (4.0, 0.108), (6.0, 0.022)]

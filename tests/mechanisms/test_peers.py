@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from labeldp import Classes, Guarantee
+from labeldp import Classes, Guarantee, PeerExchange
 from labeldp._words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms import DeltaWarning, PeerExchange, exchange
+from labeldp.mechanisms.queries import DeltaWarning, exchange
 
 ALARM = 1e-9
 WORD = 1 << 64

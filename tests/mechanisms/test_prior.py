@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from labeldp import Classes, PriorResponse, TopKResponse
 from labeldp.errors import PriorError
-from labeldp.mechanisms import PriorResponse, TopKResponse
-from labeldp.privacy import Classes, prior_candidates, top_candidates, unpack
+from labeldp.privacy.channels import prior_candidates, top_candidates, unpack
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 

@@ -11,9 +11,9 @@ from scipy.stats import binom
 from labeldp import Classes, Curator, Interval, NoisyQuantile
 from labeldp._words import SecureWords, TapeWords, Words
 from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms import promise_of
-from labeldp.mechanisms._noise import PARTS
-from labeldp.mechanisms._quantile import Decay, rank_of
+from labeldp.mechanisms.queries import promise_of
+from labeldp.mechanisms.queries._noise import PARTS
+from labeldp.mechanisms.queries._quantile import Decay, rank_of
 
 ALARM = 1e-9
 WORD = 1 << 64

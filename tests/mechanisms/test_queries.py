@@ -16,8 +16,9 @@ from scipy.stats import binom
 from labeldp import Classes, Interval, NoisyArgmax, NoisyHistogram, NoisyMean
 from labeldp._words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms import _noise, _queries, promise_of, sum_deviation
-from labeldp.mechanisms._noise import PARTS, discrete_laplace, epsilon_of, noisy_best, rate_below
+from labeldp.mechanisms.queries import _noise, promise_of, sum_deviation
+from labeldp.mechanisms.queries import _query as _queries
+from labeldp.mechanisms.queries._noise import PARTS, discrete_laplace, epsilon_of, noisy_best, rate_below
 
 ALARM = 1e-9
 SPACE = Classes(["a", "b", "c"])

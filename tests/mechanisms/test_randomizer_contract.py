@@ -18,14 +18,13 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.stats import beta, binom
 
 import labeldp.mechanisms
-from labeldp._words import SecureWords, TapeWords
-from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms import (
+from labeldp import (
     BinResponse,
     BitResponse,
+    Classes,
     ClusterResponse,
+    Interval,
     LaplaceResponse,
-    NumberRandomizer,
     OneBitResponse,
     OptimalResponse,
     PiecewiseResponse,
@@ -35,11 +34,14 @@ from labeldp.mechanisms import (
     Randomizer,
     SubsetResponse,
     TopKResponse,
-    _drawing,
     best_response,
     draw,
 )
-from labeldp.privacy import Classes, Interval, ResponseChannel, row_arrays, unpack
+from labeldp._words import SecureWords, TapeWords
+from labeldp.errors import EpsilonError, InputError, LabelError
+from labeldp.mechanisms import _draw as _drawing
+from labeldp.mechanisms.randomizers import NumberRandomizer
+from labeldp.privacy.channels import ResponseChannel, row_arrays, unpack
 
 ALARM = 1e-9
 SPACE = Classes(["a", "b", "c", "d", "e"])

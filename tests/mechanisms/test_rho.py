@@ -6,9 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from labeldp import Classes, Curator, Interval, NoisyArgmax, NoisyHistogram, NoisyMean, verify
+from labeldp import Budget, Classes, Curator, Interval, NoisyArgmax, NoisyHistogram, NoisyMean, verify
 from labeldp.errors import BudgetError
-from labeldp.privacy import Budget
 
 SPACE = Classes(["a", "b", "c", "d"])
 LABELS = ["a", "b", "c", "d", "a"] * 8

@@ -5,10 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from labeldp.mechanisms import BitResponse, RandomizedResponse, SubsetResponse
-from labeldp.privacy import (
+from labeldp import BitResponse, Classes, RandomizedResponse, SubsetResponse
+from labeldp.privacy.channels import (
     BitChannel,
-    Classes,
     ResponseChannel,
     SubsetChannel,
     estimation_size,

@@ -6,19 +6,10 @@ import mpmath
 import numpy as np
 import pytest
 
+from labeldp import BitResponse, Classes, PriorResponse, RandomizedResponse, SubsetResponse, draw
 from labeldp._words import TapeWords
 from labeldp.errors import InputError
-from labeldp.mechanisms import (
-    BitResponse,
-    PriorResponse,
-    RandomizedResponse,
-    SubsetResponse,
-    draw,
-    grouped,
-    per_unit,
-    unit_sizes,
-)
-from labeldp.privacy import Classes
+from labeldp.mechanisms.randomizers import grouped, per_unit, unit_sizes
 
 SPACE = Classes(range(6))
 KINDS = {

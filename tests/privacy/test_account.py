@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labeldp import Account, Budget, Charge, Guarantee, compose
 from labeldp.errors import BudgetError, EpsilonError, RowsError
-from labeldp.privacy import Account, Budget, Charge, Guarantee, Rows, compose
+from labeldp.privacy.accounting import Rows
 
 LAST = 12
 prices = st.sampled_from([0.1, 0.3, 0.5, 0.7, 1.0, 2.3])
@@ -151,7 +152,7 @@ def test_rows_that_follow_one_another_are_one_range(kind):
 
 def test_scattered_rows_are_covered(monkeypatch):
     """Too many ranges are charged as one that covers them all: never fewer rows than were touched."""
-    monkeypatch.setattr("labeldp.privacy._account._MOST_RANGES", 1001)
+    monkeypatch.setattr("labeldp.privacy.accounting._account._MOST_RANGES", 1001)
     rows = Rows.of(np.arange(0, 5000, 2))
     assert rows.ranges == ((0, 4999),)
     assert len(Rows.of(np.arange(0, 2000, 2)).ranges) == 1000

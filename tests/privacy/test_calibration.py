@@ -8,7 +8,8 @@ import pytest
 
 from labeldp.errors import EpsilonError
 from labeldp.privacy import exp_below
-from labeldp.privacy._calibration import accept, bit_weight, response_weights, subset_weight
+from labeldp.privacy.channels import accept, bit_weight
+from labeldp.privacy.channels._calibration import response_weights, subset_weight
 
 EPSILONS = (0.01, 0.3, 1.0, 2.5, 5.0)
 

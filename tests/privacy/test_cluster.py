@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from labeldp.privacy import ClusterChannel, ResponseChannel, channel_of, law_of
+from labeldp.privacy.channels import ClusterChannel, ResponseChannel, channel_of, law_of
 
 ROWS = np.array([0, 1, 1, 0, 2], dtype=np.int32)
 DISTRIBUTIONS = np.array([[0.9, 0.05, 0.05], [0.2, 0.3, 0.5], [1 / 3, 1 / 3, 1 / 3]])

@@ -11,24 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labeldp import Charge, Guarantee, compose
 from labeldp.errors import BudgetError, EpsilonError, InputError
-from labeldp.privacy import (
+from labeldp.privacy.accounting import Composition, PrivacyLoss, Rows
+from labeldp.privacy.accounting import _composition as composition
+from labeldp.privacy.channels import (
     BitChannel,
     CandidateChannel,
     CandidateSubsetChannel,
-    Charge,
     ClusterChannel,
-    Composition,
     GroupedChannel,
-    Guarantee,
-    PrivacyLoss,
     ResponseChannel,
-    Rows,
     SubsetChannel,
-    compose,
     pack,
 )
-from labeldp.privacy import _composition as composition
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 1.7, 2.5, 3.9)
 ALL = Rows.all(5)

@@ -11,19 +11,12 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as distributions
 
+from labeldp import Account, Budget, Charge, Guarantee
 from labeldp.errors import BudgetError, EpsilonError
-from labeldp.privacy import (
-    Account,
-    Budget,
-    Charge,
-    Composition,
-    ConcentratedLoss,
-    Guarantee,
-    PrivacyLoss,
-    ResponseChannel,
-    Rows,
-)
-from labeldp.privacy import _concentrated as concentrated
+from labeldp.privacy.accounting import Composition, PrivacyLoss, Rows
+from labeldp.privacy.accounting import _concentrated as concentrated
+from labeldp.privacy.accounting._concentrated import ConcentratedLoss
+from labeldp.privacy.channels import ResponseChannel
 
 ROW = Rows.all(1)
 RHOS = ("1e-9", "0.0001", "0.005", "0.08", "0.5", "3")
@@ -387,7 +380,7 @@ def test_randomized_responses_and_gaussians_compose(times):
 
 def test_the_grid_bounds_compositions_with_gaussians(monkeypatch):
     """Where losses are put on a grid, delta is at least what it is without, and close."""
-    from labeldp.privacy import _composition as composition  # noqa: PLC0415 (its settings are changed here)
+    from labeldp.privacy.accounting import _composition as composition  # noqa: PLC0415 (its settings are changed here)
 
     channels = [ResponseChannel.at(3, e) for e in (0.3, 0.7, 0.45)]
     pairs = [(gaussian(0.1), None), *((charge(channel.epsilon), channel) for channel in channels)]

@@ -5,9 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from labeldp.privacy import (
+from labeldp.privacy.channels import (
     BitChannel,
-    Membership,
     ResponseChannel,
     SubsetChannel,
     estimation_size,
@@ -15,8 +14,9 @@ from labeldp.privacy import (
     prior_subset_candidates,
     total_variance,
     training_size,
-    training_sizes,
 )
+from labeldp.privacy.channels._channel import Membership
+from labeldp.privacy.channels._utility import training_sizes
 
 CHANNELS = [
     ResponseChannel.at(2, 1.0),

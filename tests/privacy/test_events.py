@@ -5,18 +5,10 @@ import sys
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as distributions
 
+from labeldp import Charge, Guarantee, dp_events
 from labeldp.errors import InputError, MissingExtraError
-from labeldp.privacy import (
-    BitChannel,
-    Charge,
-    Composition,
-    Guarantee,
-    PrivacyLoss,
-    ResponseChannel,
-    Rows,
-    SubsetChannel,
-    dp_events,
-)
+from labeldp.privacy.accounting import Composition, PrivacyLoss, Rows
+from labeldp.privacy.channels import BitChannel, ResponseChannel, SubsetChannel
 
 ROWS = Rows.all(10)
 

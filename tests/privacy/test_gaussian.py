@@ -10,8 +10,8 @@ import mpmath
 import pytest
 from mpmath import mpf
 
-from labeldp.privacy import GaussianNoise, least_deviation
-from labeldp.privacy import _gaussian as gaussian
+from labeldp.privacy.accounting import GaussianNoise, least_deviation
+from labeldp.privacy.accounting import _gaussian as gaussian
 
 DIGITS = 150
 CASES = [(1.0, 1e-6), (0.01, 1e-6), (0.1, 1e-5), (0.3, 1e-9), (10.0, 1e-9), (100.0, 1e-30), (1e-5, 1e-12), (1.0, 0.5)]

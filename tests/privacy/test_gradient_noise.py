@@ -6,22 +6,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from labeldp import Classes, Release
-from labeldp.mechanisms import RandomizedResponse, SubsetResponse, gradient_response
-from labeldp.privacy import (
+from labeldp import Classes, RandomizedResponse, Release, SubsetResponse, gradient_noise, gradient_response
+from labeldp.privacy.channels import (
     BitChannel,
     CandidateChannel,
     CandidateSubsetChannel,
     ClusterChannel,
-    GradientNoise,
     GroupedChannel,
     ResponseChannel,
     SubsetChannel,
     estimation_size,
-    gradient_noise,
     pack,
     total_variance,
 )
+from labeldp.privacy.channels._gradient_noise import GradientNoise
 
 
 def sets(*members, classes):

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from labeldp import Guarantee
 from labeldp.errors import EpsilonError
-from labeldp.privacy import Guarantee
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, -1e-300])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from labeldp.privacy import PeerLaw, _peers
+from labeldp.privacy.accounting import PeerLaw
+from labeldp.privacy.accounting import _peer_exchange as _peers
 
 WORD = 1 << 64
 

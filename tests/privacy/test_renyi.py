@@ -4,17 +4,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from labeldp import Guarantee, RenyiGuarantee
 from labeldp.errors import EpsilonError, InputError
-from labeldp.privacy import (
-    BitChannel,
-    Guarantee,
-    RenyiGuarantee,
-    ResponseChannel,
-    SubsetChannel,
-    divergence_sum,
-    label_divergence,
-    replaced_divergence,
-)
+from labeldp.privacy.accounting import divergence_sum, label_divergence, replaced_divergence
+from labeldp.privacy.channels import BitChannel, ResponseChannel, SubsetChannel
 
 ORDERS = [1.001, 1.5, 2.0, 7.0, 64.0, math.inf]
 

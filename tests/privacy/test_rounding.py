@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp.privacy._rounding import (
-    exact_sum,
-    exp_above,
-    exp_below,
-    float_above,
-    log_above,
-    power_above,
-    printed_above,
-    shown_above,
-)
+from labeldp.privacy import exp_below, log_above, printed_above, shown_above
+from labeldp.privacy._rounding import exact_sum, exp_above, float_above, power_above
 
 epsilons = st.floats(min_value=1e-12, max_value=700.0)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from labeldp.privacy import pack, unpack
-from labeldp.privacy._sets import sizes
+from labeldp.privacy.channels import pack, unpack
+from labeldp.privacy.channels._bitsets import sizes
 
 
 @pytest.mark.parametrize("classes", [1, 2, 7, 8, 9, 16, 17, 300])

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labeldp import Classes, Interval
 from labeldp.errors import LabelError
-from labeldp.privacy import Classes, Interval, space_from
+from labeldp.privacy import space_from
 
 HIDDEN = "hidden7731"
 HIDDEN_NUMBER = 77317731

@@ -9,6 +9,7 @@ import pytest
 
 from labeldp import (
     BitResponse,
+    Charge,
     Classes,
     Curator,
     NoisyHistogram,
@@ -16,13 +17,12 @@ from labeldp import (
     RandomizedResponse,
     SubsetResponse,
     TopKResponse,
+    accounted,
 )
 from labeldp._words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LedgerError, VerificationError
-from labeldp.learning.priors import GivenPrior, ReleasePrior
-from labeldp.learning.stages import MultiStage
-from labeldp.privacy import Charge, Composition, Rows
-from labeldp.release import accounted
+from labeldp.learning.stages import GivenPrior, MultiStage, ReleasePrior
+from labeldp.privacy.accounting import Composition, Rows
 
 DELTAS = (1e-9, 1e-6, 0.016)
 

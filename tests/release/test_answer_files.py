@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import (
+    Answer,
     Classes,
     Curator,
     Interval,
@@ -18,11 +19,15 @@ from labeldp import (
     NoisyQuantile,
     PeerExchange,
     RandomizedResponse,
+    Release,
+    accounted,
+    public_columns,
+    verify,
 )
 from labeldp.errors import InputError, VerificationError
-from labeldp.mechanisms import ExchangedLabels
-from labeldp.release import Answer, Release, accounted, public_columns, verify
-from labeldp.release._verifying import CERTIFICATE, file_digest
+from labeldp.mechanisms.queries import ExchangedLabels
+from labeldp.release.folder._staging import CERTIFICATE
+from labeldp.release.folder._write import file_digest
 
 SPACE, GRID = Classes(["no", "yes"]), Interval(0.0, 10.0, 0.5)
 CELLS = np.arange(300) % 7

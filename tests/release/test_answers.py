@@ -6,8 +6,9 @@ import pytest
 from labeldp import Answer, Classes, Curator, NoisyArgmax, NoisyHistogram, PeerExchange, RandomizedResponse
 from labeldp._words import TapeWords
 from labeldp.errors import BudgetError, InputError, LabelError
-from labeldp.mechanisms import ExchangedLabels, _queries
-from labeldp.privacy import nearest_distributions
+from labeldp.mechanisms.queries import ExchangedLabels
+from labeldp.mechanisms.queries import _query as _queries
+from labeldp.privacy.channels import nearest_distributions
 
 SPACE = Classes(["no", "yes"])
 LABELS = ["no", "yes", "yes", "no"] * 25

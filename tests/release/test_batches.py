@@ -5,10 +5,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Curator, Interval, NoisyHistogram, RandomizedResponse, Release, cluster_response
+from labeldp import (
+    Classes,
+    Curator,
+    Interval,
+    NoisyHistogram,
+    PiecewiseResponse,
+    RandomizedResponse,
+    Release,
+    cluster_response,
+    public_columns,
+    release_batches,
+    release_table,
+)
 from labeldp.errors import InputError, VerificationError
-from labeldp.mechanisms import PiecewiseResponse
-from labeldp.release import public_columns, release_batches, release_table
 
 NUMBERS = Interval(0.0, 8.0, 0.5)
 

@@ -7,12 +7,23 @@ import sqlite3
 import numpy as np
 import pytest
 
-from labeldp import Classes, Curator, LabelMoments, NoisyHistogram, RandomizedResponse
+from labeldp import (
+    Budget,
+    Charge,
+    Classes,
+    Curator,
+    Guarantee,
+    LabelMoments,
+    Ledger,
+    NoisyHistogram,
+    RandomizedResponse,
+    accounted,
+)
 from labeldp.cli import main
 from labeldp.errors import BudgetError
-from labeldp.mechanisms import _queries
-from labeldp.privacy import Budget, Charge, Composition, Guarantee, Rows
-from labeldp.release import Entry, Ledger, accounted, spent_by_data
+from labeldp.mechanisms.queries import _query as _queries
+from labeldp.privacy.accounting import Composition, Rows
+from labeldp.release.ledger import Entry, spent_by_data
 
 SPACE = Classes(["no", "yes"])
 LABELS = ["no", "yes", "yes", "no"] * 5

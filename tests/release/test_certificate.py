@@ -12,11 +12,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from labeldp import Certificate, Classes, Curator, Guarantee, Interval, RandomizedResponse, SubsetResponse, verify
+from labeldp import (
+    Certificate,
+    Classes,
+    Curator,
+    Guarantee,
+    Interval,
+    RandomizedResponse,
+    SubsetResponse,
+    release_table,
+    verify,
+)
 from labeldp.errors import VerificationError
-from labeldp.learning.priors import ReleasePrior, UniformPrior
-from labeldp.learning.stages import MultiStage
-from labeldp.release import release_table
+from labeldp.learning.stages import MultiStage, ReleasePrior, UniformPrior
 
 mpmath.mp.dps = 60
 

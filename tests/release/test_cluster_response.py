@@ -10,18 +10,20 @@ import pytest
 import labeldp.release._curator as curator_module
 from labeldp import (
     Classes,
+    ClusterParameters,
     ClusterResponse,
     Curator,
     NoisyHistogram,
     PriorResponse,
     RandomizedResponse,
     Release,
+    accounted,
+    cluster_prior_response,
+    cluster_response,
     verify,
 )
 from labeldp.errors import BudgetError, EpsilonError, InputError, PriorError
-from labeldp.mechanisms import ClusterParameters
-from labeldp.privacy import unpack
-from labeldp.release import accounted, cluster_prior_response, cluster_response
+from labeldp.privacy.channels import unpack
 
 SPACE = Classes(["a", "b", "c"])
 CLUSTERS = np.repeat([0, 1, 2], 400)
@@ -243,8 +245,8 @@ def test_units_and_tiny_epsilons_are_refused_before_a_charge():
 
 def test_very_many_rows_are_parted_in_runs(monkeypatch):
     """So that the two parts stay apart in the account."""
-    monkeypatch.setattr("labeldp.release._splitting._MOST_RUNS", 50)
-    monkeypatch.setattr("labeldp.privacy._account._MOST_RANGES", 60)
+    monkeypatch.setattr("labeldp.release.tables._random_split._MOST_RUNS", 50)
+    monkeypatch.setattr("labeldp.privacy.accounting._account._MOST_RANGES", 60)
     curator = Curator(LABELS, SPACE, budget=1.0)
     found = cluster_response(curator, CLUSTERS, 1.0, split="rows", share=0.5)
     assert curator.spent == (1.0, 0.0)

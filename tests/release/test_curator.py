@@ -16,7 +16,7 @@ import pytest
 from labeldp import BitResponse, Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse, verify
 from labeldp._words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelDPError, LabelError, LedgerError, RowsError
-from labeldp.privacy import unpack
+from labeldp.privacy.channels import unpack
 
 #: At this epsilon a label out of five survives but with probability below 2e-17, so a release shows its rows.
 CLEAR = 40.0

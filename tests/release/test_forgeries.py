@@ -10,6 +10,7 @@ from labeldp import (
     Answer,
     Classes,
     Curator,
+    Guarantee,
     LabelMoments,
     NoisyArgmax,
     NoisyHistogram,
@@ -17,11 +18,11 @@ from labeldp import (
     RandomizedResponse,
     Release,
     cluster_response,
+    verify,
 )
-from labeldp.mechanisms import ExchangedLabels, promise_of
-from labeldp.privacy import Guarantee, Rows
-from labeldp.release import verify
-from labeldp.release._output import CERTIFICATE
+from labeldp.mechanisms.queries import ExchangedLabels, promise_of
+from labeldp.privacy.accounting import Rows
+from labeldp.release.folder._staging import CERTIFICATE
 
 SPACE = Classes(["no", "yes"])
 LABELS, CELLS = ["no", "yes", "yes"] * 100, np.arange(300) % 3

@@ -7,9 +7,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import Answer, Classes, Curator, Interval, NoisyGradients, NoisyHistogram, RandomizedResponse, verify
+from labeldp import (
+    Answer,
+    Classes,
+    Curator,
+    Interval,
+    Ledger,
+    NoisyGradients,
+    NoisyHistogram,
+    RandomizedResponse,
+    accounted,
+    verify,
+)
 from labeldp.errors import BudgetError, InputError, LedgerError, VerificationError
-from labeldp.release import Ledger, accounted
 
 SPACE, GRID = Classes(["no", "yes"]), Interval(0.0, 2.0, 0.5)
 LABELS, NUMBERS = ["no", "yes", "yes", "no"] * 25, [0.0, 1.5, 2.0, 0.5] * 25
@@ -150,7 +160,7 @@ def test_any_request_that_fails_after_a_draw_stays_charged(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr("labeldp.release._curator.draw", drawn_and_lost)
-    monkeypatch.setattr("labeldp.mechanisms._queries.discrete_laplace", drawn_and_lost)
+    monkeypatch.setattr("labeldp.mechanisms.queries._query.discrete_laplace", drawn_and_lost)
     for taken, spent in ((0, 0.0), (1, 0.5)):  # noqa: B007 (it is how many words are taken)
         for ask, request in (
             (Curator.randomize, RandomizedResponse(SPACE, 0.5)),

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, release_table
+from labeldp import Classes, Release, public_columns, read_idx, release_table, verify
 from labeldp.errors import LabelDPError, TableError
-from labeldp.release import Release, open_table, public_columns, public_table, read_idx, verify
+from labeldp.release import public_table
+from labeldp.release.tables import open_table
 
 KINDS = {8: "u1", 9: "i1", 11: "i2", 12: "i4"}
 

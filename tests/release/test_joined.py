@@ -14,12 +14,16 @@ from labeldp import (
     RandomizedResponse,
     Release,
     SubsetResponse,
+    accounted,
+    cluster_prior_response,
+    joined,
+    public_split,
+    verify,
 )
 from labeldp._words import TapeWords
 from labeldp.errors import BudgetError, InputError, RowsError, VerificationError
-from labeldp.privacy import Rows
+from labeldp.privacy.accounting import Rows
 from labeldp.release import _curator as curator_module
-from labeldp.release import accounted, cluster_prior_response, joined, public_split, verify
 
 SPACE = Classes(["a", "b", "c", "d"])
 LABELS = np.resize(np.array(["a", "b", "c", "d", "d"]), 240)
@@ -244,7 +248,7 @@ def test_what_is_no_set_of_stages_is_refused(case):
 
 def test_rows_that_a_charge_does_not_hold_are_refused(monkeypatch):
     """Where a charge covers very scattered rows by one range, stages add up, and are no release of one cost."""
-    monkeypatch.setattr("labeldp.privacy._account._MOST_RANGES", 5)
+    monkeypatch.setattr("labeldp.privacy.accounting._account._MOST_RANGES", 5)
     curator = Curator(LABELS, SPACE, budget=10.0)
     parts = staged(curator, (1, 1))
     assert curator.spent[0] == 2.0
@@ -334,7 +338,7 @@ def test_nothing_but_the_draws_depends_on_a_label(monkeypatch, tmp_path):
     """With draws made constant, tables that differ in one label leave the same bytes and charges."""
     monkeypatch.setattr(curator_module, "draw", lambda _, codes, *__: np.zeros(codes.size, dtype=np.int32))
     monkeypatch.setattr(curator_module, "identifier", lambda: "ab" * 16)
-    monkeypatch.setattr("labeldp.release._joining.digest", lambda _: "cd" * 32)
+    monkeypatch.setattr("labeldp.release._concat.digest", lambda _: "cd" * 32)
     left = []
     for row in (None, 0, 120, 239):
         labels = LABELS.copy()
@@ -343,7 +347,7 @@ def test_nothing_but_the_draws_depends_on_a_label(monkeypatch, tmp_path):
         curator = Curator(labels, SPACE, name="y")
         rows = public_split(240, [1, 1], seed=1)
         parts = [(part, curator.randomize(RandomizedResponse(SPACE, 1.0), part)) for part in rows]
-        monkeypatch.setattr("labeldp.release._joining._check", lambda *_: None)
+        monkeypatch.setattr("labeldp.release._concat._check", lambda *_: None)
         folder = joined(parts).save(tmp_path / str(row))
         left.append(({path.name: path.read_bytes() for path in folder.iterdir()}, curator.spent))
     assert all(one == left[0] for one in left)
@@ -367,8 +371,8 @@ def test_a_split_is_of_all_rows(count, shares):
 
 def test_parts_of_very_many_rows_never_add_up(monkeypatch):
     """Rows are parted in so few runs that the account tells parts apart."""
-    monkeypatch.setattr("labeldp.release._splitting._MOST_RUNS", 24)
-    monkeypatch.setattr("labeldp.privacy._account._MOST_RANGES", 30)
+    monkeypatch.setattr("labeldp.release.tables._random_split._MOST_RUNS", 24)
+    monkeypatch.setattr("labeldp.privacy.accounting._account._MOST_RANGES", 30)
     curator = Curator(LABELS, SPACE, budget=1.0)
     assert joined(staged(curator)).guarantee.epsilon == curator.spent[0] == 1.0
 

@@ -11,13 +11,13 @@ import sys
 import numpy as np
 import pytest
 
-import labeldp.release._ledger as ledger_module
-import labeldp.release._output as output_module
 import labeldp.release._table_release as table_module
-import labeldp.release._writing as writing_module
-from labeldp import Classes, verify
+import labeldp.release.folder._staging as output_module
+import labeldp.release.folder._write as writing_module
+import labeldp.release.ledger._ledger as ledger_module
+from labeldp import Classes, Ledger, release_table, verify
 from labeldp.errors import BudgetError, LabelDPError, LedgerError
-from labeldp.release import Ledger, ledger_path, release_table
+from labeldp.release._table_release import ledger_path
 
 
 @pytest.fixture

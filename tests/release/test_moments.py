@@ -5,7 +5,7 @@ import pytest
 
 from labeldp import Answer, Classes, Curator, LabelMoments, NoisyArgmax, NoisyHistogram, verify
 from labeldp.errors import BudgetError, InputError
-from labeldp.mechanisms import _moments
+from labeldp.mechanisms.queries import _moments
 
 SPACE = Classes(["no", "yes"])
 LABELS = ["no", "yes", "yes", "no"] * 25

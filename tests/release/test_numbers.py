@@ -11,13 +11,25 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import norm
 
-from labeldp import Classes, Curator, Interval, RandomizedResponse, Release, SubsetResponse, verify
+from labeldp import (
+    Classes,
+    Curator,
+    Guarantee,
+    Interval,
+    LaplaceResponse,
+    OneBitResponse,
+    PiecewiseResponse,
+    RandomizedResponse,
+    Release,
+    SubsetResponse,
+    joined,
+    public_split,
+    verify,
+)
 from labeldp.errors import InputError, LabelError, VerificationError
 from labeldp.learning.sklearn import SoftmaxRegression
-from labeldp.mechanisms import LaplaceResponse, OneBitResponse, PiecewiseResponse
-from labeldp.privacy import GridChannel, Guarantee, law_of
-from labeldp.release import joined, public_split
-from labeldp.release._columns import from_columns, to_columns
+from labeldp.privacy.channels import GridChannel, law_of
+from labeldp.release.folder import from_columns, to_columns
 
 SPACE = Interval(-10.0, 30.0, 0.5)
 LABELS = np.resize(np.array([-12.0, -10.0, 0.2, 3.0, 29.9, 31.5]), 600)

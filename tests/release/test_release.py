@@ -26,7 +26,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from labeldp import BitResponse, Classes, Curator, Interval, RandomizedResponse, Release, SubsetResponse, verify
 from labeldp.errors import InputError, LabelDPError, NotTrueLabelsError, OutputError, RowsError, VerificationError
-from labeldp.privacy import row_arrays
+from labeldp.privacy.channels import row_arrays
 
 
 @pytest.fixture

@@ -11,22 +11,28 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import (
+    Certificate,
     Classes,
     Curator,
     DoubleResponse,
     DummyResponse,
+    FeatureLaw,
+    Form,
+    Generator,
     PeerExchange,
     RandomizedResponse,
     Release,
     RowRelease,
+    Source,
     cluster_response,
+    joined,
     release_table,
     verify,
 )
 from labeldp._words import SecureWords, TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelDPError, LabelError, VerificationError
-from labeldp.mechanisms import ColumnForm, ExchangedLabels, FeatureLaw, Form, Generator, Source, seen_in
-from labeldp.release import Certificate, joined
+from labeldp.mechanisms.features import ColumnForm, seen_in
+from labeldp.mechanisms.queries import ExchangedLabels
 
 SPACE = Classes(["no", "yes"])
 FORM = Form((ColumnForm("town", "string", values=("Bonn", "Ulm", "Wien")), ColumnForm("age", "int64", low=0, high=99)))

@@ -9,9 +9,8 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Curator, Interval, RandomizedResponse, release_table
+from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
 from labeldp.errors import BudgetError, LabelError, LedgerError
-from labeldp.release import Ledger
 from labeldp.release import _table_release as module
 
 SPACE = Classes(["a", "b"])

@@ -4,13 +4,23 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import labeldp.release._table_laws as laws
+import labeldp.release._requests as laws
 import labeldp.release._table_release as module
-from labeldp import Classes, NoisyHistogram
+from labeldp import (
+    Account,
+    Answer,
+    Budget,
+    Charge,
+    Classes,
+    Ledger,
+    NoisyHistogram,
+    Release,
+    accounted,
+    release_table,
+    verify,
+)
 from labeldp._words import SecureWords, TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelError, TableError
-from labeldp.privacy import Account, Budget, Charge
-from labeldp.release import Answer, Ledger, Release, accounted, release_table, verify
 
 SPACE = Classes(["no", "yes"])
 ROWS = 600
@@ -141,7 +151,7 @@ def test_a_label_moves_its_own_cluster_alone(source, monkeypatch, row):
         path.unlink()
     (source.parent / "out").rmdir()
     monkeypatch.setattr(module, "label_codes", _other_label(module.label_codes, row))
-    monkeypatch.setattr("labeldp.release._survey.label_codes", module.label_codes)
+    monkeypatch.setattr("labeldp.release.tables._first_pass.label_codes", module.label_codes)
     two = rows_of(released(source, "cluster"))
     changed = {CLUSTERS[i] for i, pair in enumerate(zip(one, two, strict=True)) if pair[0] != pair[1]}
     assert changed <= {CLUSTERS[row]}

@@ -11,9 +11,23 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Curator, NoisyGradients, NoisyHistogram, PriorResponse, RandomizedResponse, release_table
+from labeldp import (
+    Classes,
+    Curator,
+    Ledger,
+    NoisyGradients,
+    NoisyHistogram,
+    PriorResponse,
+    RandomizedResponse,
+    Release,
+    accounted,
+    joined,
+    public_split,
+    release_table,
+    release_with,
+    verify,
+)
 from labeldp.errors import BudgetError, InputError, LabelDPError, OutputError, TableError
-from labeldp.release import Ledger, Release, accounted, joined, public_split, release_with, verify
 
 SPACE = Classes(["zq-a", "zq-b", "zq-c"])
 ROWS = 60

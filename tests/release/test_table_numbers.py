@@ -8,10 +8,21 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import norm
 
-from labeldp import Classes, Curator, Interval, NoisyHistogram, Release, verify
+from labeldp import (
+    BinResponse,
+    Classes,
+    Curator,
+    Interval,
+    NoisyHistogram,
+    OptimalResponse,
+    Release,
+    accounted,
+    counted_response,
+    release_table,
+    verify,
+)
 from labeldp.errors import BudgetError, EpsilonError, InputError
-from labeldp.mechanisms import BinResponse, OptimalResponse
-from labeldp.release import COUNTED, NUMBER_MECHANISMS, accounted, counted_response, release_table
+from labeldp.release._requests import COUNTED, NUMBER_MECHANISMS
 
 SPACE = Interval(0.0, 20.0, 0.5)
 ROWS = 4000

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp.release._table_release as module
-import labeldp.release._tables as tables_module
-from labeldp import Classes, Interval, PriorSubsetResponse, verify
+import labeldp.release.tables._tables as tables_module
+from labeldp import Classes, Interval, Ledger, PriorSubsetResponse, release_table, verify
 from labeldp.errors import (
     BudgetError,
     EpsilonError,
@@ -27,8 +27,11 @@ from labeldp.errors import (
     PriorError,
     TableError,
 )
-from labeldp.privacy import unpack
-from labeldp.release import MECHANISMS, PRIOR, Ledger, kept_columns, ledger_path, open_table, release_table
+from labeldp.privacy.channels import unpack
+from labeldp.release import kept_columns
+from labeldp.release._requests import MECHANISMS, PRIOR
+from labeldp.release._table_release import ledger_path
+from labeldp.release.tables import open_table
 
 #: At this epsilon one label in 2e17 changes, so a release shows which true label it came from.
 CLEAR = 40.0
@@ -681,7 +684,7 @@ def test_a_failure_rolls_everything_back(release, source, tables, step, problem,
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: type(problem).__name__)
 def test_a_failure_after_the_rename_keeps_what_stands(release, source, tables, problem, monkeypatch):
     """Where the output stands already it is paid for, whatever happens afterwards."""
-    import labeldp.release._writing as writing  # noqa: PLC0415 (the module itself is patched)
+    import labeldp.release.folder._write as writing  # noqa: PLC0415 (the module itself is patched)
 
     original = writing.publish
 

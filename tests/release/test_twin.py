@@ -11,13 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp.release._curator as curator_module
-import labeldp.release._survey as survey_module
 import labeldp.release._table_release as table_module
-import labeldp.release._tables as tables_module
-from labeldp import Classes, Curator, Interval, RandomizedResponse
+import labeldp.release.tables._first_pass as survey_module
+import labeldp.release.tables._tables as tables_module
+from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
 from labeldp._words import TapeWords
-from labeldp.privacy import pack, unpack
-from labeldp.release import MECHANISMS, NUMBER_MECHANISMS, PRIOR, Ledger, ledger_path, release_table
+from labeldp.privacy.channels import pack, unpack
+from labeldp.release._requests import MECHANISMS, NUMBER_MECHANISMS, PRIOR
+from labeldp.release._table_release import ledger_path
 
 CASES = {
     **{name: {"mechanism": name} for name in MECHANISMS},
@@ -351,7 +352,7 @@ def test_neighbours_are_refused_in_the_same_words(maker, labels, space, tables, 
 @pytest.mark.usefixtures("fixed")
 def test_neighbours_leave_the_same_ledger(maker, labels, space, tables, monkeypatch):
     """What the ledger keeps is the same of neighbours, under one key."""
-    monkeypatch.setattr("labeldp.release._ledger.identifier", lambda: "cd" * 16)
+    monkeypatch.setattr("labeldp.release.ledger._ledger.identifier", lambda: "cd" * 16)
     found = []
     for given in (labels, ["red"] * 60):
         source = maker("t.csv")(given)

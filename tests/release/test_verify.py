@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import BitResponse, Curator, RandomizedResponse, SubsetResponse, TopKResponse, verify
-from labeldp.release import UNKNOWN, release_table
+from labeldp import BitResponse, Curator, RandomizedResponse, SubsetResponse, TopKResponse, release_table, verify
+from labeldp.release.folder._certificate import UNKNOWN
 
 CERTIFICATE, WORDS, LAW = "can be read", "secure", "integers of its law"
 FILES, SCHEMA, VALUES = "listed files", "listed columns", "outcome"

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import labeldp.release._table_release as module
-from labeldp import Classes, release_table, verify
+from labeldp import Classes, Ledger, release_table, verify
 from labeldp.errors import BudgetError, OutputError
-from labeldp.release import Ledger, ledger_path
+from labeldp.release._table_release import ledger_path
 
 ROWS = 400
 SPACE = Classes(["red", "green", "blue", "grey", "pink"])

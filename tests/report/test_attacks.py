@@ -8,7 +8,8 @@ from rich.console import Console
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp.audit import attack_release
-from labeldp.report import attack_text, save_attack_figure
+from labeldp.report import attack_text
+from labeldp.report._attacks import save_attack_figure
 
 SPACE = Classes(["no", "yes"])
 

@@ -6,9 +6,11 @@ import sys
 
 import pytest
 
-from labeldp.bounds import EPSILONS, plan
+from labeldp import Charge, Guarantee
+from labeldp.bounds import plan
+from labeldp.bounds.planning._plan import EPSILONS
 from labeldp.errors import InputError, MissingExtraError, OutputError
-from labeldp.privacy import Charge, Composition, Guarantee, Rows
+from labeldp.privacy.accounting import Composition, Rows
 from labeldp.release import Accounted
 from labeldp.report import account_text, save_account_figure, save_lines, save_plan_figure
 from labeldp.report._figures import by_sums

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from labeldp import Classes
+from labeldp import Budget, Classes, Ledger, release_table, verify
 from labeldp.bounds import plan
 from labeldp.cli import main
-from labeldp.learning._estimates import Bounds, Estimate, mean_of_rows
-from labeldp.learning._scores import Scores
-from labeldp.privacy import Budget
-from labeldp.release import Ledger, release_table, spent_by_data, verify
+from labeldp.learning.metrics import Bounds, Estimate, Scores, mean_of_rows
+from labeldp.release.ledger import spent_by_data
 from labeldp.report import ledger_text, plan_text, release_text, scores_text, verdict_text
 
 MARKUP = [

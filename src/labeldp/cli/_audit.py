@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeldp.cli._declaring import class_texts, range_of
-from labeldp.cli._named import named_object
+from labeldp.cli._import_object import named_object
+from labeldp.cli._options import class_texts, range_of
 from labeldp.cli._profile import show_profile
 from labeldp.cli._terminal import complain, progress, show
 from labeldp.errors import InputError, LabelDPError
@@ -129,7 +129,7 @@ def _opened(model: Path) -> Any:
 
 def _of_folder(directory: Path, against: list[Path], confidence: float) -> bool:
     """Audit the folder of a release, and show what was found."""
-    from labeldp.audit import audit_folder  # noqa: PLC0415 (commands load what they need)
+    from labeldp.audit.mechanisms import audit_folder  # noqa: PLC0415 (commands load what they need)
     from labeldp.report import folder_audit_text  # noqa: PLC0415
 
     with progress() as report:
@@ -140,7 +140,7 @@ def _of_folder(directory: Path, against: list[Path], confidence: float) -> bool:
 
 def _attacked(directory: Path, model: Any, truth: Path | None, label: str | None) -> None:
     """Show what a model of the columns, and true labels that are public, say of an attack on the labels."""
-    from labeldp.audit import attack_release  # noqa: PLC0415 (commands load what they need)
+    from labeldp.audit.attacks import attack_release  # noqa: PLC0415 (commands load what they need)
     from labeldp.release import Release, public_columns, public_table  # noqa: PLC0415
     from labeldp.report import attack_text  # noqa: PLC0415
 
@@ -168,7 +168,7 @@ def _mixing(release: Release, model: Any) -> float | None:
 
 def _limits(release: Release, commonest: float) -> tuple[tuple[str, float], ...]:
     """What is proven that no attack gains more than, where no class is more common than estimated."""
-    from labeldp.bounds import conditional_attack_limit, pure_attack_limit  # noqa: PLC0415 (as above)
+    from labeldp.bounds.theorems import conditional_attack_limit, pure_attack_limit  # noqa: PLC0415 (as above)
     from labeldp.privacy import Classes  # noqa: PLC0415
 
     certificate = release.certificate
@@ -192,7 +192,7 @@ def _of_callable(
     name: str, claim: float | None, delta: float, labels: list[Any], draws: int, confidence: float
 ) -> bool:
     """Audit a function, and show what was found."""
-    from labeldp.audit import audit_mechanism  # noqa: PLC0415 (commands load what they need)
+    from labeldp.audit.mechanisms import audit_mechanism  # noqa: PLC0415 (commands load what they need)
     from labeldp.report import audit_text  # noqa: PLC0415
 
     if claim is None:

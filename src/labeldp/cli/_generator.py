@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeldp.cli._declaring import DROP, KEEP, class_texts, declared_columns
+from labeldp.cli._options import DROP, KEEP, class_texts, declared_columns
 from labeldp.cli._terminal import names, show
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
-    from labeldp.audit import DivergenceEstimate
-    from labeldp.learning._table_generators import Trial
-    from labeldp.learning.generators import FittedGenerator
+    from labeldp.audit.pipelines import DivergenceEstimate
+    from labeldp.learning.generators import FittedGenerator, Trial
 
 _COPULA = "copula"
 #: Orders at which divergences are estimated.
@@ -60,8 +59,8 @@ def generator(
     it on a public table, on rows of your own that are not released, or on the release of other rows, whose guarantee
     then covers it.
     """
-    from labeldp.learning._table_generators import from_release  # noqa: PLC0415 (commands load what they need)
-    from labeldp.learning.tables import check_model_path  # noqa: PLC0415
+    from labeldp.learning.features import check_model_path  # noqa: PLC0415
+    from labeldp.learning.generators import from_release  # noqa: PLC0415 (commands load what they need)
     from labeldp.report import generator_text  # noqa: PLC0415
 
     check_model_path(output)
@@ -98,7 +97,7 @@ def estimated_divergences(trial: Trial) -> dict[str, list[DivergenceEstimate]]:
 
     Classes of few rows are left out.
     """
-    from labeldp.audit import divergence_of_log_odds, held_out_log_odds  # noqa: PLC0415 (commands load what they need)
+    from labeldp.audit.pipelines import divergence_of_log_odds, held_out_log_odds  # noqa: PLC0415 (commands load what they need)
 
     drawn, found = trial.drawn(), {}
     for name, rows in trial.by_class():
@@ -116,8 +115,8 @@ def _from_table(
     text: str,
     **settings: Any,
 ) -> tuple[FittedGenerator, Trial | None]:
-    from labeldp.learning._table_generators import from_public_table  # noqa: PLC0415 (commands load what they need)
-    from labeldp.release import declared_classes, open_table  # noqa: PLC0415
+    from labeldp.learning.generators import from_public_table  # noqa: PLC0415 (commands load what they need)
+    from labeldp.release.tables import declared_classes, open_table  # noqa: PLC0415
 
     if label is None or classes is None:
         raise InputError("expected --label and --classes with a table, found none; declare the classes of its label")

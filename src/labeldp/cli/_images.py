@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from labeldp.learning.images import Images
+    from labeldp.learning.features import Images
 
 IMAGES = Annotated[
     Path | None, typer.Option(help="For models of images: an IDX file in the order of rows, or a folder of PNG files.")
@@ -20,6 +20,6 @@ def read_images_at(path: Path | None) -> Images | None:
     """The images that were named, if any were."""
     if path is None:
         return None
-    from labeldp.learning.images import read_images  # noqa: PLC0415 (commands load what they need)
+    from labeldp.learning.features import read_images  # noqa: PLC0415 (commands load what they need)
 
     return read_images(path)

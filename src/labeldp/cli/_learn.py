@@ -13,7 +13,7 @@ from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.learning.tables import Learned
-    from labeldp.mechanisms import Generator
+    from labeldp.mechanisms.features import Generator
 
 #: What the names of networks begin with.
 NETWORK = "torch:"
@@ -70,7 +70,8 @@ def learn(
 
     'plain' takes released labels for true ones: it is a baseline. Networks are judged on a tenth of the rows.
     """
-    from labeldp.learning.tables import FewRowsWarning, check_model_path  # noqa: PLC0415 (commands load what they need)
+    from labeldp.learning.convex import FewRowsWarning  # noqa: PLC0415 (commands load what they need)
+    from labeldp.learning.features import check_model_path  # noqa: PLC0415 (commands load what they need)
     from labeldp.learning.tables import learn as learned_from  # noqa: PLC0415
     from labeldp.report import learned_text  # noqa: PLC0415
 
@@ -82,11 +83,11 @@ def learn(
         given: dict[str, Any] = {"model": model, "method": method, "features": names(features), "progress": report}
         learned: Learned
         if model is not None and model.startswith(NETWORK):
-            from labeldp.learning.torch import learn_network  # noqa: PLC0415 (PyTorch is an extra)
+            from labeldp.learning.tables import learn_network  # noqa: PLC0415 (PyTorch is an extra)
 
             if generator is not None:
                 raise InputError(
-                    "expected no --generator with a network, found one; use labeldp.learning.rows.RedrawnClassifier"
+                    "expected no --generator with a network, found one; use labeldp.learning.sklearn.RedrawnClassifier"
                 )
 
             found = read_images_at(images)

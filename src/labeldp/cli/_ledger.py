@@ -15,7 +15,7 @@ def ledger(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger, such as TABLE.labeldp-ledger.")],
 ) -> None:
     """Show all charges of a ledger, and what is spent of which budget."""
-    from labeldp.release import Ledger, spent_by_data  # noqa: PLC0415 (commands load what they need)
+    from labeldp.release.ledger import Ledger, spent_by_data  # noqa: PLC0415 (commands load what they need)
     from labeldp.report import ledger_text  # noqa: PLC0415
 
     if not file.is_file():

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from labeldp import _checks
-from labeldp.cli._declaring import DROP, KEEP, class_texts, declared_columns, range_of
+from labeldp.cli._options import DROP, KEEP, class_texts, declared_columns, range_of
 from labeldp.cli._terminal import show
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
-    from labeldp.bounds import EffectiveDimension, Forecast, Plan
+    from labeldp.bounds.planning import EffectiveDimension, Forecast, Plan
     from labeldp.privacy import LabelSpace
 
 _LOCAL = "local"
@@ -57,8 +57,8 @@ def plan(
 
     From public numbers alone: no label is read. Of TABLE all columns but the label are taken, or those to keep.
     """
-    from labeldp.bounds import forecast  # noqa: PLC0415 (commands load what they need)
-    from labeldp.bounds import plan as planned  # noqa: PLC0415
+    from labeldp.bounds.planning import forecast  # noqa: PLC0415 (commands load what they need)
+    from labeldp.bounds.planning import plan as planned  # noqa: PLC0415
     from labeldp.report import forecast_text, plan_text, save_forecast_figure, save_plan_figure  # noqa: PLC0415
 
     if epsilon is None and target is None:
@@ -114,7 +114,8 @@ def _shape(
 ) -> tuple[int, EffectiveDimension | None]:
     """Rows and the effective dimension of a table's public columns."""
     from labeldp.cli._public_shape import public_shape  # noqa: PLC0415 (commands load what they need)
-    from labeldp.release import kept_columns, open_table  # noqa: PLC0415
+    from labeldp.release import kept_columns  # noqa: PLC0415
+    from labeldp.release.tables import open_table  # noqa: PLC0415
 
     if label is None:
         raise InputError("expected --label with a table, so that it is not read, found none; name the label column")

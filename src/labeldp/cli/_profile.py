@@ -18,8 +18,8 @@ def show_profile(directory: Path, figure: Path | None = None, **options: Any) ->
         figure: Where to draw it: a PNG, SVG or PDF.
         **options: Of ``labeldp.audit.loss_profile``, such as neighbours or the confidence.
     """
-    from labeldp.audit import loss_profile  # noqa: PLC0415 (commands load what they need)
-    from labeldp.learning.tables import points_of  # noqa: PLC0415
+    from labeldp.audit.attacks import loss_profile  # noqa: PLC0415 (commands load what they need)
+    from labeldp.learning.features import points_of  # noqa: PLC0415
     from labeldp.release import Release, public_columns  # noqa: PLC0415
     from labeldp.report import profile_text, save_profile_figure  # noqa: PLC0415
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from labeldp.errors import TableError
-from labeldp.release import Table, typed
+from labeldp.release.tables import Table, typed
 
 if TYPE_CHECKING:
-    from labeldp.bounds import EffectiveDimension
+    from labeldp.bounds.planning import EffectiveDimension
 
 _ROWS_PER_BATCH = 1 << 16
 
@@ -24,7 +24,7 @@ def public_shape(table: Table, columns: list[str]) -> tuple[int, EffectiveDimens
     Raises:
         TableError: The table is empty, or has no public column.
     """
-    from labeldp.bounds import effective_dimension  # noqa: PLC0415 (commands load what they need)
+    from labeldp.bounds.planning import effective_dimension  # noqa: PLC0415 (commands load what they need)
 
     if not columns:
         raise TableError(f"expected a public column in {table.path}, found none; give --rows and --dimension instead")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeldp.cli._declaring import (
+from labeldp.cli._import_object import named_object
+from labeldp.cli._options import (
     BUDGET,
     DROP,
     KEEP,
@@ -19,13 +20,12 @@ from labeldp.cli._declaring import (
     number_of,
     range_of,
 )
-from labeldp.cli._named import named_object
 from labeldp.cli._terminal import notes_on_terminal, progress, show, told_warnings
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.privacy import LabelSpace
-    from labeldp.release import Table
+    from labeldp.release.tables import Table
 
 _AUTO = "auto"
 
@@ -94,9 +94,10 @@ def release(
     'double' is for features that nobody knows beforehand and that tell of the label: it draws those of some rows anew
     from a generator, and 'dummy' releases none.
     """
-    from labeldp.mechanisms import DeltaWarning  # noqa: PLC0415 (commands load what they need)
+    from labeldp.mechanisms.queries import DeltaWarning  # noqa: PLC0415 (commands load what they need)
     from labeldp.privacy import Interval  # noqa: PLC0415
-    from labeldp.release import declared_classes, open_table, release_table  # noqa: PLC0415
+    from labeldp.release import release_table  # noqa: PLC0415
+    from labeldp.release.tables import declared_classes, open_table  # noqa: PLC0415
     from labeldp.report import release_text  # noqa: PLC0415
 
     if (classes is None) == (interval is None):
@@ -162,21 +163,20 @@ def _generator(text: str) -> Any:
         from labeldp.learning.generators import open_generator  # noqa: PLC0415 (the learners are an extra)
 
         return open_generator(text).generator()
-    from labeldp.mechanisms import Generator  # noqa: PLC0415
+    from labeldp.mechanisms.features import Generator  # noqa: PLC0415
 
     found = named_object(text, "--generator")
     if callable(found) and not isinstance(found, Generator):
         found = found()
     if not isinstance(found, Generator):
         raise InputError(
-            f"expected a labeldp.mechanisms.Generator, or a function that makes one, for --generator, found "
-            f"{type(found).__name__}"
+            f"expected a labeldp.Generator, or a function that makes one, for --generator, found {type(found).__name__}"
         )
     return found
 
 
 def _suggested(rows: int, space: LabelSpace, epsilon: float) -> int:
     """How many clusters go with so many rows and this epsilon."""
-    from labeldp.learning.clusters import suggested_count  # noqa: PLC0415 (the learners are an extra)
+    from labeldp.learning.cells import suggested_count  # noqa: PLC0415 (the learners are an extra)
 
     return suggested_count(rows, space.size, epsilon)

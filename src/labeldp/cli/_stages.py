@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from labeldp.cli._declaring import BUDGET, CLASSES, DROP, KEEP, MISSING, class_texts, declared_columns
 from labeldp.cli._images import IMAGE_COLUMN, IMAGES, read_images_at
 from labeldp.cli._learn import (
     BATCH_SIZE,
@@ -19,6 +18,7 @@ from labeldp.cli._learn import (
     only_for_networks,
     trained_with,
 )
+from labeldp.cli._options import BUDGET, CLASSES, DROP, KEEP, MISSING, class_texts, declared_columns
 from labeldp.cli._terminal import names, notes_on_terminal, progress, show
 
 
@@ -69,8 +69,8 @@ def stages(
     Every label is drawn once, so the whole costs what one stage does. The folder is a release like any other: 'verify',
     'account' and 'learn' take it. The table is held in memory, and the ledger is held until the last model is fitted.
     """
-    from labeldp.learning.table_stages import learn_in_stages  # noqa: PLC0415 (commands load what they need)
-    from labeldp.release import declared_classes, open_table  # noqa: PLC0415
+    from labeldp.learning.tables import learn_in_stages  # noqa: PLC0415 (commands load what they need)
+    from labeldp.release.tables import declared_classes, open_table  # noqa: PLC0415
     from labeldp.report import staged_text  # noqa: PLC0415
 
     training: dict[str, Any] = trained_with(

@@ -14,7 +14,7 @@ def verify(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
 ) -> None:
     """Check that a release, its law and its guarantee agree; exit code 0 if they do, 1 if not."""
-    from labeldp.release import verify as check  # noqa: PLC0415 (commands load what they need)
+    from labeldp.release.folder import verify as check  # noqa: PLC0415 (commands load what they need)
     from labeldp.report import verdict_text  # noqa: PLC0415
 
     verdict = check(directory)

@@ -13,12 +13,18 @@ import pyarrow as pa
 from jaxtyping import Float, Int
 
 from labeldp.errors import InputError, VerificationError
-from labeldp.mechanisms import noise_deviation
-from labeldp.privacy import Guarantee, LabelSpace, nearest_distributions
-from labeldp.release._answer_columns import form_of
-from labeldp.release._certificate import Certificate
-from labeldp.release._verifying import answer_in, certified
-from labeldp.release._writing import check_beside, declared_public, write_release
+from labeldp.mechanisms.queries import noise_deviation
+from labeldp.privacy import Guarantee, LabelSpace
+from labeldp.privacy.channels import nearest_distributions
+from labeldp.release.folder import (
+    Certificate,
+    answer_in,
+    certified,
+    check_beside,
+    declared_public,
+    form_of,
+    write_release,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +145,7 @@ class Answer:
         Example:
             >>> import tempfile
             >>> from labeldp import Classes, Curator, NoisyHistogram
-            >>> from labeldp.release import Answer
+            >>> from labeldp import Answer
             >>> space = Classes(["no", "yes"])
             >>> answer = Curator(["no"] * 900, space, name="ill").answer(NoisyHistogram(space, epsilon=1.0))
             >>> with tempfile.TemporaryDirectory() as folder:

@@ -12,12 +12,18 @@ import pyarrow.parquet as pq
 
 from labeldp import _checks
 from labeldp.errors import InputError
-from labeldp.privacy import channel_of, row_arrays
-from labeldp.release._certificate import Certificate
-from labeldp.release._columns import CODES, from_columns
+from labeldp.privacy.channels import channel_of, row_arrays
 from labeldp.release._release import Release
-from labeldp.release._tables import ahead, even
-from labeldp.release._verifying import BUFFER, added_columns, certified_labels, released_columns
+from labeldp.release.folder import (
+    BUFFER,
+    CODES,
+    Certificate,
+    added_columns,
+    certified_labels,
+    from_columns,
+    released_columns,
+)
+from labeldp.release.tables import ahead, even
 
 _ROWS = 1 << 16
 _MOST_ROWS = 1 << 31

@@ -16,20 +16,13 @@ from jaxtyping import Float, Int
 
 from labeldp import _checks
 from labeldp.errors import InputError
-from labeldp.mechanisms import (
-    ClusterParameters,
-    ClusterResponse,
-    NoisyHistogram,
-    PriorResponse,
-    Randomizer,
-    cell_numbers,
-    truncated,
-)
+from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
+from labeldp.mechanisms.randomizers import ClusterParameters, ClusterResponse, PriorResponse, Randomizer, truncated
 from labeldp.privacy import rest_of
 from labeldp.release._answer import Answer
 from labeldp.release._curator import Curator
 from labeldp.release._release import Release
-from labeldp.release._splitting import public_split
+from labeldp.release.tables import public_split
 
 Split = Literal["epsilon", "rows"]
 
@@ -111,8 +104,8 @@ def cluster_response(
 
     Example:
         >>> from labeldp import Classes, Curator
-        >>> from labeldp.mechanisms import ClusterParameters
-        >>> from labeldp.release import cluster_response
+        >>> from labeldp import ClusterParameters
+        >>> from labeldp import cluster_response
         >>> space = Classes(["no", "yes"])
         >>> labels, clusters = ["no"] * 500 + ["yes"] * 500, [0] * 500 + [1] * 500
         >>> curator = Curator(labels, space)
@@ -176,7 +169,7 @@ def cluster_prior_response(
 
     Example:
         >>> from labeldp import Classes, Curator
-        >>> from labeldp.release import cluster_prior_response
+        >>> from labeldp import cluster_prior_response
         >>> space = Classes(["no", "perhaps", "yes"])
         >>> curator = Curator(["no"] * 500 + ["yes"] * 500, space)
         >>> found = cluster_prior_response(curator, [0] * 500 + [1] * 500, epsilon=1.0)

@@ -8,7 +8,8 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp.errors import InputError
-from labeldp.mechanisms import BinResponse, NoisyHistogram, NumberRandomizer
+from labeldp.mechanisms.queries import NoisyHistogram
+from labeldp.mechanisms.randomizers import BinResponse, NumberRandomizer
 from labeldp.privacy import Interval, rest_of
 from labeldp.release._answer import distributions_of
 from labeldp.release._cluster_response import with_charge
@@ -44,7 +45,7 @@ def counted_response(
 
     Example:
         >>> from labeldp import Curator, Interval
-        >>> from labeldp.release import counted_response
+        >>> from labeldp import counted_response
         >>> curator = Curator([0.0, 1.0, 1.0, 8.0] * 500, Interval(0, 10, 0.5))
         >>> release = counted_response(curator, epsilon=2.0)
         >>> release.guarantee.epsilon <= 2.0, release.guarantee.trust, len(release)

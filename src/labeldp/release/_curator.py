@@ -14,36 +14,20 @@ from jaxtyping import Int
 
 from labeldp._words import SecureWords, WatchedWords, Words, identifier
 from labeldp.errors import InputError, LabelError
-from labeldp.mechanisms import (
-    DoubleResponse,
-    DummyResponse,
-    FeatureLaw,
-    Query,
-    Randomizer,
-    draw,
-    expectation,
-    grouped,
-    per_unit,
-    unit_sizes,
-)
-from labeldp.privacy import (
-    Budget,
-    Channel,
-    ClusterChannel,
-    Guarantee,
-    LabelSpace,
-    Rows,
-    candidate_sizes,
-    row_arrays,
-    shown_above,
-)
+from labeldp.mechanisms import draw
+from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLaw
+from labeldp.mechanisms.queries import Query
+from labeldp.mechanisms.randomizers import Randomizer, expectation, grouped, per_unit, unit_sizes
+from labeldp.privacy import Guarantee, LabelSpace, shown_above
+from labeldp.privacy.accounting import Budget, Rows
+from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, row_arrays
 from labeldp.release._answer import Answer
-from labeldp.release._certificate import FEATURES_REDRAWN, Certificate, Draw, digest
-from labeldp.release._ledger import Entry, Ledger, features_left, spent_on
 from labeldp.release._release import Release
+from labeldp.release._row_index import row_numbers, row_places
 from labeldp.release._row_release import POPULATION, RowRelease, check_names, no_features
-from labeldp.release._rows import row_numbers, row_places
-from labeldp.release._units import unit_keys
+from labeldp.release.folder import FEATURES_REDRAWN, Certificate, Draw, digest
+from labeldp.release.ledger import Entry, Ledger, features_left, spent_on
+from labeldp.release.tables import unit_keys
 
 _FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"
 _ROW_SET = "the row order and the row set are public, and do not depend on labels or features"

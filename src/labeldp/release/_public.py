@@ -12,13 +12,11 @@ import pyarrow.parquet as pq
 from jaxtyping import Int
 
 from labeldp.errors import InputError, TableError
-from labeldp.privacy import LabelSpace, ResponseChannel
-from labeldp.release._answer_columns import CLUSTERS
-from labeldp.release._columns import column_name
+from labeldp.privacy import LabelSpace
+from labeldp.privacy.channels import ResponseChannel
 from labeldp.release._release import Release
-from labeldp.release._survey import label_codes
-from labeldp.release._tables import open_table
-from labeldp.release._verifying import added_columns, read_certificate
+from labeldp.release.folder import CLUSTERS, added_columns, column_name, read_certificate
+from labeldp.release.tables import label_codes, open_table
 
 _ROWS_PER_BATCH = 1 << 18
 

@@ -14,21 +14,18 @@ from jaxtyping import Float
 
 from labeldp import _checks
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
-from labeldp.privacy import (
-    Channel,
-    ClassChannel,
-    Guarantee,
-    Interval,
-    LabelSpace,
-    ResponseChannel,
-    row_arrays,
-    shown_above,
+from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
+from labeldp.privacy.channels import Channel, ClassChannel, ResponseChannel, row_arrays
+from labeldp.release._row_index import row_numbers
+from labeldp.release.folder import (
+    Certificate,
+    check_beside,
+    declared_public,
+    digest,
+    to_columns,
+    verified,
+    write_release,
 )
-from labeldp.release._certificate import Certificate, digest
-from labeldp.release._columns import to_columns
-from labeldp.release._rows import row_numbers
-from labeldp.release._verifying import verified
-from labeldp.release._writing import check_beside, declared_public, write_release
 
 _ENTRIES_PER_PIECE = 1 << 30
 

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp.errors import InputError, VerificationError
-from labeldp.mechanisms import FeatureLaw, Form, form_from
-from labeldp.privacy import Guarantee, LabelSpace, RenyiGuarantee, ResponseChannel
-from labeldp.release._certificate import Certificate
-from labeldp.release._columns import column_types
+from labeldp.mechanisms.features import FeatureLaw, Form, form_from
+from labeldp.privacy import Guarantee, LabelSpace
+from labeldp.privacy.accounting import RenyiGuarantee
+from labeldp.privacy.channels import ResponseChannel
 from labeldp.release._public import public_columns
 from labeldp.release._release import Release
-from labeldp.release._rows import row_numbers
-from labeldp.release._writing import write_release
+from labeldp.release._row_index import row_numbers
+from labeldp.release.folder import Certificate, column_types, write_release
 
 POPULATION = "the law of features given the new label"
 
@@ -27,7 +27,7 @@ class RowRelease:
     """Released labels and released features of the same rows.
 
     A row's features are its own or drawn by the generator, and nothing in their form tells which. Learners take
-    ``labels`` and ``features`` as any release; ``labeldp.learning.rows`` corrects for features that are not the row's.
+    ``labels`` and ``features`` as any release; ``labeldp.learning.sklearn`` corrects for features that are drawn.
 
     Attributes:
         labels: The released labels, with their channel and certificate.
@@ -35,7 +35,7 @@ class RowRelease:
 
     Example:
         >>> from labeldp import Classes, Curator
-        >>> from labeldp.mechanisms import DummyResponse
+        >>> from labeldp import DummyResponse
         >>> space = Classes(["no", "yes"])
         >>> released = Curator(["no", "yes"] * 50, space).randomize_rows(DummyResponse(space, 1.0))
         >>> len(released), len(released.take(slice(10)))

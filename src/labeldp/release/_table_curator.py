@@ -16,15 +16,10 @@ import pyarrow as pa
 from labeldp import _checks
 from labeldp._words import identifier
 from labeldp.errors import InputError, LabelDPError, LabelError
-from labeldp.privacy import Budget, Guarantee, LabelSpace, Rows
-from labeldp.release._certificate import Certificate
-from labeldp.release._columns import CODES, column_name, column_types, to_columns
+from labeldp.privacy import Guarantee, LabelSpace
+from labeldp.privacy.accounting import Budget, Rows
 from labeldp.release._curator import Curator, budget_of
-from labeldp.release._ledger import Entry, account_of, related
-from labeldp.release._output import check_target, staged
-from labeldp.release._plain import plain_column, plain_schema
 from labeldp.release._release import Release
-from labeldp.release._survey import heads, survey
 from labeldp.release._table_release import (
     DECLARED_PUBLIC,
     Progress,
@@ -37,8 +32,20 @@ from labeldp.release._table_release import (
     unchanged,
     write_notes,
 )
-from labeldp.release._tables import Table, open_table, typed
-from labeldp.release._writing import FileWriter, columns_of, finish
+from labeldp.release.folder import (
+    CODES,
+    Certificate,
+    FileWriter,
+    check_target,
+    column_name,
+    column_types,
+    columns_of,
+    finish,
+    staged,
+    to_columns,
+)
+from labeldp.release.ledger import Entry, account_of, related
+from labeldp.release.tables import Table, heads, open_table, plain_column, plain_schema, survey, typed
 
 #: What asks a curator, knowing the public columns, and gives one release of all rows.
 Ask = Callable[[pa.Table, Curator], Release]

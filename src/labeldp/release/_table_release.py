@@ -17,28 +17,13 @@ from jaxtyping import Int
 from labeldp import _checks
 from labeldp._words import SecureWords, Words, identifier
 from labeldp.errors import InputError, LabelError, LedgerError, TableError
-from labeldp.mechanisms import (
-    DoubleResponse,
-    DummyResponse,
-    Expectation,
-    FeatureLaw,
-    Generator,
-    NumberExpectation,
-    draw,
-    expectation,
-    mean_expectation,
-)
-from labeldp.privacy import Budget, LabelSpace, Rows
-from labeldp.release._certificate import Certificate, Draw
-from labeldp.release._columns import to_columns
+from labeldp.mechanisms import draw
+from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLaw, Generator
+from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation, mean_expectation
+from labeldp.privacy import LabelSpace
+from labeldp.privacy.accounting import Budget, Rows
 from labeldp.release._curator import budget_of
-from labeldp.release._ledger import Entry, Ledger, account_of, check_features, related
-from labeldp.release._output import check_target, staged
-from labeldp.release._plain import plain_column, plain_schema
-from labeldp.release._row_release import POPULATION
-from labeldp.release._survey import heads, label_codes, survey
-from labeldp.release._table_clusters import clusters_of
-from labeldp.release._table_laws import (
+from labeldp.release._requests import (
     AUTO,
     CLUSTER,
     DOUBLE,
@@ -52,8 +37,21 @@ from labeldp.release._table_laws import (
     check_mechanism,
     law_on_table,
 )
-from labeldp.release._tables import Table, ahead, open_table, typed
-from labeldp.release._writing import FileWriter, columns_of, finish
+from labeldp.release._row_release import POPULATION
+from labeldp.release.folder import Certificate, Draw, FileWriter, check_target, columns_of, finish, staged, to_columns
+from labeldp.release.ledger import Entry, Ledger, account_of, check_features, related
+from labeldp.release.tables import (
+    Table,
+    ahead,
+    clusters_of,
+    heads,
+    label_codes,
+    open_table,
+    plain_column,
+    plain_schema,
+    survey,
+    typed,
+)
 
 _ENDING = ".labeldp-ledger"
 _ROWS_PER_BATCH = 1 << 18

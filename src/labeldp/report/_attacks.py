@@ -7,8 +7,8 @@ from pathlib import Path
 from rich.text import Text
 
 from labeldp._checks import printable
-from labeldp.audit import AttackReport, AttackRow, Utility
-from labeldp.mechanisms import FeatureLaw
+from labeldp.audit.attacks import AttackReport, AttackRow, Utility
+from labeldp.mechanisms.features import FeatureLaw
 from labeldp.privacy import shown_above
 from labeldp.report._figures import drawn, saved
 from labeldp.report._parts import Parts, row, said, table

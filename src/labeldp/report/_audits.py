@@ -14,7 +14,8 @@ from labeldp.privacy import shown_above
 from labeldp.report._parts import Parts, pairs, row, said
 
 if TYPE_CHECKING:  # a plan and a release load no audit
-    from labeldp.audit import Audit, FolderAudit
+    from labeldp.audit import Audit
+    from labeldp.audit.mechanisms import FolderAudit
 
 _METHODS = {
     "exact": "by arithmetic, without sampling",

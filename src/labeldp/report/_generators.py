@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from scipy.stats import binomtest
 
-from labeldp.audit import DivergenceEstimate
-from labeldp.mechanisms import ColumnForm
+from labeldp.audit.pipelines import DivergenceEstimate
+from labeldp.mechanisms.features import ColumnForm
 from labeldp.privacy import shown_above
 from labeldp.report._parts import Parts, pairs, row, said
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from labeldp.bounds import Forecast, Option, Plan
+from labeldp.bounds.planning import Forecast, Option, Plan
 from labeldp.report._figures import drawn, saved
 
 _MARKERS = "osD^v"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from labeldp.bounds import EffectiveDimension, Forecast, Plan
+from labeldp.bounds.planning import EffectiveDimension, Forecast, Plan
 from labeldp.report._parts import Parts, pairs, row, said, table
 
 _TOLD = (

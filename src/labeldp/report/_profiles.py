@@ -13,8 +13,8 @@ from labeldp.report._figures import drawn, saved
 from labeldp.report._parts import Parts, row, said, table
 
 if TYPE_CHECKING:  # a plan and a release load no audit
-    from labeldp.audit import Bracket, LossCurve, LossProfile
-    from labeldp.mechanisms import FeatureLaw
+    from labeldp.audit.attacks import Bracket, LossCurve, LossProfile
+    from labeldp.mechanisms.features import FeatureLaw
 
 _SHARES = (0.5, 0.05, 0.01)
 _TOLD = 0.05

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from labeldp.mechanisms import NumberExpectation, noise_deviation
-from labeldp.privacy import Budget, Guarantee, Interval, shown_above
-from labeldp.release import Accounted, Certificate, Entry, TableRelease, Verdict
+from labeldp.mechanisms.queries import noise_deviation
+from labeldp.mechanisms.randomizers import NumberExpectation
+from labeldp.privacy import Guarantee, Interval, shown_above
+from labeldp.privacy.accounting import Budget
+from labeldp.release import Accounted, TableRelease
+from labeldp.release.folder import Certificate, Verdict
+from labeldp.release.ledger import Entry
 from labeldp.report._parts import Parts
 from labeldp.report._parts import pairs as _pairs
 from labeldp.report._parts import row as _row
@@ -20,9 +24,8 @@ from labeldp.report._parts import said as _said
 from labeldp.report._parts import table as _table
 
 if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
-    from labeldp.learning.metrics import Bounds, Estimate
-    from labeldp.learning.table_stages import Staged
-    from labeldp.learning.tables import Learned, NumberScores, Scores
+    from labeldp.learning.metrics import Bounds, Estimate, Scores
+    from labeldp.learning.tables import Learned, NumberScores, Staged
 
 _SHOWN_COLUMNS = 12
 _SHOWN_CLASSES = 12
@@ -289,7 +292,7 @@ def _redrawn(share: float, *, corrected: bool) -> str:
     rows = f"the features of {share:.1%} of rows, expected, are the generator's"
     if corrected:
         return f"{rows}: the model is of true ones"
-    return f"{rows}: only the noise of labels is corrected; give --generator, or use labeldp.learning.rows"
+    return f"{rows}: only the noise of labels is corrected; give --generator, or use labeldp.learning.sklearn"
 
 
 def staged_text(staged: Staged) -> Parts:

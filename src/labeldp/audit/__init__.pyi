@@ -1,0 +1,1 @@
+from ._audit import Audit as Audit

@@ -1,0 +1,5 @@
+"""Label inference, its utility, repeated releases and privacy-loss profiles."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,13 @@
+from ._class_probability import Bracket as Bracket
+from ._inference import infer_labels as infer_labels
+from ._neighbours import neighbour_sums as neighbour_sums
+from ._profile import LossCurve as LossCurve
+from ._profile import LossProfile as LossProfile
+from ._profile import loss_profile as loss_profile
+from ._repeats import infer_from_repeats as infer_from_repeats
+from ._repeats import repeated_success as repeated_success
+from ._utility import AttackReport as AttackReport
+from ._utility import AttackRow as AttackRow
+from ._utility import Utility as Utility
+from ._utility import attack_folder as attack_folder
+from ._utility import attack_release as attack_release

@@ -1,0 +1,5 @@
+"""Lower bounds on epsilon: exact, sampled, and of release folders."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

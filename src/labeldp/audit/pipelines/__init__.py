@@ -1,0 +1,5 @@
+"""Audits of trained pipelines: one run, canaries, and discriminators of generators."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,137 @@
+"""What each local mechanism keeps, before anything is spent: formulas only."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from labeldp import _checks
+from labeldp.errors import EpsilonError
+from labeldp.mechanisms.randomizers import (
+    BitResponse,
+    ClassRandomizer,
+    RandomizedResponse,
+    SubsetResponse,
+    best_response,
+)
+from labeldp.privacy import Classes, LabelSpace
+from labeldp.privacy.channels import estimation_size, law_of, total_variance
+
+#: The epsilons of a sweep.
+EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+_LARGEST = 1 << 24
+
+
+@dataclass(frozen=True)
+class Option:
+    """One mechanism at one epsilon.
+
+    Attributes:
+        mechanism: Its name.
+        detail: What it releases for a row.
+        epsilon: The epsilon that was asked for.
+        certified: The epsilon that its integers give, never larger.
+        truth_probability: Probability that the released label or set contains the true class.
+        clean_share: How many clean rows one released row is worth for telling two classes apart.
+        clean_rows: The same for all rows, rounded down.
+        total_variance: Trace of the covariance of the unbiased vector of one row.
+        best: Whether ``auto`` takes it.
+    """
+
+    mechanism: str
+    detail: str
+    epsilon: float
+    certified: float
+    truth_probability: float
+    clean_share: float
+    clean_rows: int
+    total_variance: float
+    best: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What each mechanism keeps at one epsilon, and over a sweep of them."""
+
+    classes: int
+    rows: int
+    epsilon: float
+    options: tuple[Option, ...]
+    sweep: tuple[tuple[Option, ...], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it in what JSON knows."""
+        return dataclasses.asdict(self)
+
+
+def plan(classes: int, rows: int, epsilon: float, epsilons: Sequence[float] = EPSILONS) -> Plan:
+    """What each local mechanism keeps of ``rows`` labels of ``classes`` classes.
+
+    Args:
+        classes: Number of classes, at least 2.
+        rows: Number of rows, at least 1.
+        epsilon: The epsilon to spend on each label.
+        epsilons: Where to look as well.
+
+    Example:
+        >>> from labeldp.bounds import plan
+        >>> best = next(option for option in plan(10, 1000, 1.0).options if option.best)
+        >>> best.mechanism, best.detail, best.clean_rows
+        ('subset', '4 of 10 classes', 125)
+
+    References:
+        Zhao et al. 2025 and Chua et al. 2025 for the mechanisms; the share is derived in ``privacy._efficiency``.
+    """
+    _checks.whole(classes, "classes", 2, _LARGEST)
+    _checks.whole(rows, "rows", 1, 1 << 62)
+    asked = _checks.epsilon(epsilon)
+    space = Classes(range(classes))
+    options = _options(space, rows, asked)
+    if not options:
+        raise EpsilonError(f"expected an epsilon that some mechanism can express, found {asked!r}; ask for another")
+    return Plan(classes, rows, asked, options, tuple(_options(space, rows, each) for each in epsilons))
+
+
+def _options(space: LabelSpace, rows: int, epsilon: float) -> tuple[Option, ...]:
+    """The mechanisms that can express the epsilon."""
+    k = space.size
+    try:
+        chosen = best_response(space, epsilon)
+    except EpsilonError:
+        chosen = None
+    makers: list[tuple[str, Callable[[], ClassRandomizer]]] = [
+        ("one class", lambda: RandomizedResponse(space, epsilon)),
+        ("a set of classes", lambda: SubsetResponse(space, epsilon)),
+        ("a set of classes, for counting", lambda: SubsetResponse(space, epsilon, estimation_size(k, epsilon))),
+        ("independent bits", lambda: BitResponse(space, epsilon)),
+        ("symmetric bits", lambda: BitResponse(space, epsilon, "symmetric")),
+    ]
+    options: list[Option] = []
+    for detail, make in makers:
+        try:
+            randomizer = make()
+        except EpsilonError:
+            continue
+        best = chosen is not None and law_of(randomizer.channel()) == law_of(chosen.channel())
+        options.append(_option(randomizer, detail, rows, best and not any(option.best for option in options)))
+    return tuple(options)
+
+
+def _option(randomizer: ClassRandomizer, detail: str, rows: int, best: bool) -> Option:
+    channel, kept = randomizer.channel(), randomizer.expectation
+    if isinstance(randomizer, SubsetResponse):
+        detail = f"{randomizer.channel().size} of {channel.classes} classes" + detail.removeprefix("a set of classes")
+    return Option(
+        mechanism=randomizer.name,
+        detail=detail,
+        epsilon=randomizer.epsilon,
+        certified=channel.epsilon,
+        truth_probability=kept.truth_probability,
+        clean_share=kept.clean_share,
+        clean_rows=math.floor(rows * kept.clean_share),
+        total_variance=total_variance(channel.membership, channel.classes),
+        best=best,
+    )

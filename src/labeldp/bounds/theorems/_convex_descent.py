@@ -1,0 +1,186 @@
+"""What descent reaches with any channel: each label used once, at its own step, through an unbiased gradient.
+
+With gradients of mean squared length at most ``G^2`` and the step ``R / (G sqrt(n))``, the mean of the points where
+they were taken is off by at most ``R G / sqrt(n)`` (Bubeck 2015, section 6.1), R the largest distance between the first
+point and the best one. So all that a mechanism decides is G.
+"""
+
+from __future__ import annotations
+
+import math
+
+from labeldp import _checks
+from labeldp.bounds._checks import classes_of, positive
+from labeldp.bounds.theorems._bound import Bound
+from labeldp.bounds.theorems._convex_problem import EXCESS, ConvexProblem
+from labeldp.privacy.channels import ClassChannel, SubsetChannel, candidate_sizes, gradient_noise
+
+_CHUA = "Chua et al. 2025"
+_AMONG = "the true class of each row is one of its candidates"
+
+
+def convex_channel_upper(
+    rows: int,
+    channel: ClassChannel,
+    diameter: float = 1.0,
+    lipschitz: float = 1.0,
+    *,
+    right_angled: float | None = None,
+) -> Bound:
+    """Descent from labels that any channel released, at its own step: at most ``R G / sqrt(n)``.
+
+    ``G^2`` is ``privacy.gradient_noise(channel).second_moment(...)``, the mean over rows where laws differ by row.
+
+    Args:
+        rows: n.
+        channel: The law of released labels.
+        diameter: R, or the largest distance from where descent starts.
+        lipschitz: L.
+        right_angled: s, where the gradients of the classes are ``c + u_j`` with all ``u_j`` at right angles and at most
+            s long, as those of softmax are.
+
+    References:
+        Chua et al. 2025, theorem 1, for another unbiased vector than that of independent bits; Bubeck 2015.
+
+    Example:
+        >>> from labeldp import Classes
+        >>> from labeldp.bounds.theorems import convex_channel_upper, convex_local_upper
+        >>> from labeldp import gradient_response
+        >>> channel = gradient_response(Classes(range(10)), 1.0).channel()
+        >>> round(convex_channel_upper(100_000, channel).value, 4), round(convex_local_upper(100_000, 1.0, 10).value, 4)
+        (0.0183, 0.0203)
+    """
+    problem = ConvexProblem(rows, channel.epsilon, diameter, lipschitz)
+    length = None if right_angled is None else positive(right_angled, "right_angled")
+    return _descent(
+        problem,
+        gradient_noise(channel).second_moment(problem.lipschitz, length),
+        "Bubeck 2015, section 6.1",
+        f"{EXCESS} is at most this with labels from this channel and one step for each",
+        assumptions=() if candidate_sizes(channel) is None else (_AMONG,),
+    )
+
+
+def convex_subset_upper(
+    rows: int,
+    epsilon: float,
+    classes: int,
+    size: int | None = None,
+    diameter: float = 1.0,
+    lipschitz: float = 1.0,
+) -> Bound:
+    """Chua 2025, Appendix A, with its constants: subsets of a fixed size, and one step of descent for each label.
+
+    The Appendix finds ``G^2 <= 2 (1 + d) L^2 / (gamma - zeta)^2`` on the way to its order, gamma and zeta the chances
+    that a subset holds the true class and another one. The value is at the exact G, ``privacy.gradient_noise``, which
+    is smaller.
+
+    Args:
+        rows: n.
+        epsilon: Of each label.
+        classes: K.
+        size: d; by default that of the Appendix, ``ceil(K / (2 e))`` with e for exp(epsilon).
+        diameter: R.
+        lipschitz: L.
+
+    References:
+        Chua et al. 2025, Appendix A: equations (4) and (5) and the display before "Combining". Its size is not the one
+        with the least noise, which is ``privacy.estimation_size`` (``mechanisms.gradient_response``).
+
+    Example:
+        >>> from labeldp.bounds.theorems import convex_subset_upper
+        >>> found = convex_subset_upper(100_000, 1.0, 1000)
+        >>> found.size("subset size"), round(found.size("second moment")), round(found.size("printed second moment"))
+        (184.0, 3904, 9611)
+    """
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(classes)
+    usual = max(1, math.ceil(k * math.exp(-problem.epsilon) / 2))
+    d = min(usual, k - 1) if size is None else _checks.whole(size, "size", 1, k - 1)
+    channel = SubsetChannel.at(k, d, problem.epsilon)
+    chance = channel.membership
+    printed = problem.lipschitz**2 * 2 * (1 + d) / float(chance.true - chance.other) ** 2
+    return _descent(
+        problem,
+        gradient_noise(channel).second_moment(problem.lipschitz),
+        f"{_CHUA}, Appendix A",
+        f"{EXCESS} is at most this with subsets of this size and one step for each label",
+        sizes=(("subset size", float(d)), ("printed second moment", printed)),
+    )
+
+
+def convex_vector_upper(
+    rows: int,
+    epsilon: float,
+    classes: int,
+    diameter: float = 1.0,
+    lipschitz: float = 1.0,
+    *,
+    right_angled: float | None = None,
+) -> Bound:
+    """Chua 2025, corollary 1, with its constants: a random direction in the span of the K gradients, and one bit.
+
+    A vector v of at most M in r dimensions is told as ``B b U``: U is uniform on the unit sphere, and the bit b is 1 or
+    -1 with mean ``(e-1)/(e+1) |v|/M sign<v, U>``, e for exp(epsilon). Since ``E[sign<v, U> U]`` is ``E|U_1| v/|v|``,
+    the mean is v for ``B = M (e+1)/(e-1) / E|U_1|``, where ``1 / E|U_1| = sqrt(pi) Gamma((r+1)/2) / Gamma(r/2)``. What
+    is told always has the length B. So ``G^2 = B^2`` at ``M = L``, ``r = K``: about ``pi/2 K L^2 ((e+1)/(e-1))^2``,
+    which stays in the order of K however large epsilon is.
+
+    Where gradients are ``c + u_j`` with ``u_j`` at right angles and of length s, their mean is told as it is, and of
+    the rest ``|v_j|^2 = s^2 (1 - 1/K)`` in ``K - 1`` dimensions: ``G^2 <= L^2 - |v_j|^2 + B^2``.
+
+    Args:
+        rows: n.
+        epsilon: Of each label.
+        classes: K.
+        diameter: R.
+        lipschitz: L.
+        right_angled: s, where gradients are so; as those of softmax are for 1, and of Chua's hard loss for 1/2.
+
+    References:
+        Chua et al. 2025, corollary 1 and theorem 4, which is Duchi et al. 2013 (the uniform law on a half sphere is U
+        with the bit). It is interactive: a label is asked for at its step (``mechanisms.NoisyGradients``).
+
+    Example:
+        >>> from labeldp.bounds.theorems import convex_channel_upper, convex_vector_upper
+        >>> [round(convex_vector_upper(100_000, epsilon, 10).value, 4) for epsilon in (0.5, 1.0, 4.0)]
+        [0.0499, 0.0265, 0.0127]
+    """
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(classes)
+    if right_angled is None:
+        moment = problem.lipschitz**2 * _direction_moment(k, problem.epsilon)
+    else:
+        rest = positive(right_angled, "right_angled") ** 2 * (1 - 1 / k)
+        moment = problem.lipschitz**2 + rest * (_direction_moment(k - 1, problem.epsilon) - 1)
+    return _descent(
+        problem,
+        moment,
+        f"{_CHUA}, corollary 1",
+        f"{EXCESS} is at most this with a direction and a bit for each label, at its step",
+    )
+
+
+def _descent(
+    problem: ConvexProblem,
+    moment: float,
+    theorem: str,
+    statement: str,
+    *,
+    assumptions: tuple[str, ...] = (),
+    sizes: tuple[tuple[str, float], ...] = (),
+) -> Bound:
+    """``R G / sqrt(n)``, at the step ``R / (G sqrt(n))``."""
+    slowness = math.sqrt(moment * problem.rows)
+    return problem.bound(
+        "upper",
+        slowness / (problem.lipschitz * problem.rows),
+        theorem,
+        statement,
+        assumptions=assumptions,
+        sizes=(("step", problem.diameter / slowness), ("second moment", moment), *sizes),
+    )
+
+
+def _direction_moment(dimension: int, epsilon: float) -> float:
+    """B^2 for M = 1."""
+    gamma = math.exp(2 * (math.lgamma((dimension + 1) / 2) - math.lgamma(dimension / 2)))
+    return math.pi * gamma / math.tanh(epsilon / 2) ** 2

@@ -1,0 +1,61 @@
+"""What limits of convex optimization share: numbers that are checked, and a scale that no error is above."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from labeldp import _checks
+from labeldp.bounds._checks import positive, rows_of
+from labeldp.bounds.theorems._bound import Bound
+
+EXCESS = "the expected loss of the parameters, beyond the least possible,"
+CONVEX = "the loss is convex and Lipschitz in the parameters, which lie in a convex set of the given diameter"
+
+
+@dataclass(frozen=True)
+class ConvexProblem:
+    """n rows whose labels keep epsilon, and a loss that is L-Lipschitz over parameters from a set of diameter R.
+
+    Attributes:
+        rows: n.
+        epsilon: Of each label, or of all that is published.
+        diameter: R.
+        lipschitz: L.
+
+    Raises:
+        InputError: A number is none of these.
+    """
+
+    rows: int
+    epsilon: float
+    diameter: float
+    lipschitz: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", rows_of(self.rows))
+        object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
+        for name in ("diameter", "lipschitz"):
+            object.__setattr__(self, name, positive(getattr(self, name), name))
+
+    def bound(
+        self,
+        kind: Literal["upper", "lower"],
+        value: float,
+        theorem: str,
+        statement: str,
+        *,
+        constants: Literal["proven", "conventional"] = "proven",
+        assumptions: tuple[str, ...] = (),
+        sizes: tuple[tuple[str, float], ...] = (),
+    ) -> Bound:
+        """A bound for ``R = L = 1``, at the scale ``R L``, which no error is above."""
+        return Bound(
+            value=self.diameter * self.lipschitz * min(1.0, value),
+            kind=kind,
+            theorem=theorem,
+            statement=statement,
+            constants=constants,
+            assumptions=(CONVEX, *assumptions),
+            sizes=sizes,
+        )

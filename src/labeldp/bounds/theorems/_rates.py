@@ -1,0 +1,156 @@
+"""Table 1 of Zhao et al. 2025: how fast the best possible error falls, for four settings and three problems.
+
+All twelve entries follow from three numbers for a setting. An error falls as ``n^(-r / (s b q + t d))``: the effective
+number n of rows is ``N min(epsilon, 1)^2``, ``N epsilon^2`` or ``N epsilon``; r is ``b (gamma + 1)`` for classification
+and ``2 b`` for regression; ``q = p / (p - 1)`` is 1 for bounded labels, and above 1 where labels have p moments only,
+since the clipping level has to grow. Beside that term stands the rate without privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from labeldp.bounds._checks import moments_of, rows_of
+from labeldp.bounds.theorems._regularity import Regularity
+from labeldp.errors import InputError
+
+_PROBLEMS = ("classification", "regression", "heavy-tailed")
+
+
+@dataclass(frozen=True)
+class Term:
+    """``N^-rows * epsilon^-epsilon``, epsilon counted as at most 1 where ``capped``."""
+
+    rows: float
+    epsilon: float
+    capped: bool
+
+    def at(self, rows: float, epsilon: float) -> float:
+        """Its value."""
+        counted = min(epsilon, 1.0) if self.capped else epsilon
+        return math.pow(rows, -self.rows) * math.pow(counted, -self.epsilon)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How fast an error falls, up to a constant: the largest of a few terms.
+
+    The table prints sums of terms in the central model; they differ from the largest by a factor of two at most.
+
+    Attributes:
+        setting: Who is trusted: ``"local"`` and ``"central"`` protect labels alone, ``"local-full"`` features as well.
+        problem: What is learned.
+        terms: The terms; the first is the rate without privacy.
+    """
+
+    setting: str
+    problem: str
+    terms: tuple[Term, ...]
+
+    @property
+    def rows(self) -> float:
+        """The exponent of N for many rows: that of the slowest term."""
+        return min(term.rows for term in self.terms)
+
+    def at(self, rows: float, epsilon: float) -> float:
+        """The rate with constant 1."""
+        return max(term.at(rows, epsilon) for term in self.terms)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """``s`` and ``t`` of the exponent's denominator, the power of epsilon in n, and whether epsilon counts up to 1."""
+
+    smooth: int
+    dimensions: int
+    power: int
+    capped: bool
+
+
+_SETTINGS: dict[str, _Setting | None] = {
+    "non-private": None,
+    "local": _Setting(2, 1, 2, True),
+    "central": _Setting(1, 1, 1, False),
+    "local-full": _Setting(2, 2, 2, True),
+}
+
+
+def rate(
+    setting: str,
+    problem: str,
+    beta: float = 1.0,
+    gamma: float = 1.0,
+    dimension: float = 1.0,
+    moments: float = math.inf,
+) -> Rate:
+    """One entry of Table 1.
+
+    Args:
+        setting: ``"non-private"``, ``"local"``, ``"central"`` or ``"local-full"`` (features are protected too).
+        problem: ``"classification"``, ``"regression"`` (bounded labels) or ``"heavy-tailed"``.
+        beta: Smoothness, above 0 and at most 1.
+        gamma: Margin of the classes, at least 0.
+        dimension: d.
+        moments: p, at least 2; for ``"heavy-tailed"`` alone. Infinitely many are those of bounded labels.
+
+    Raises:
+        InputError: A number or a name is not one of these.
+
+    Example:
+        >>> from labeldp.bounds import rate
+        >>> rate("local", "regression", dimension=2).rows, rate("local", "heavy-tailed", dimension=2, moments=3).rows
+        (0.5, 0.4)
+
+    References:
+        Zhao et al. 2025, Table 1. The copy at hand lost its exponents: they were derived afresh, and agree with every
+        fragment that can be read. Upper bounds of classification have N / log K for N. The entries for features that
+        are protected too are known for bounded labels and classes (Berrett and Butucea 2019; Berrett, Gyorfi and Walk
+        2021); the one for heavy tails is derived in the same way and not published.
+    """
+    assumed = Regularity(dimension, beta, margin=gamma)
+    for name, found, known in (("setting", setting, _SETTINGS), ("problem", problem, _PROBLEMS)):
+        if found not in known:
+            raise InputError(f"expected a {name} among {', '.join(known)}, found {found!r}")
+    rise = beta * (assumed.margin + 1) if problem == "classification" else 2 * beta
+    plain = Term(rise / (2 * beta + dimension), 0.0, True)
+    how, heavy = _SETTINGS[setting], problem == "heavy-tailed"
+    if how is None:
+        return Rate(setting, problem, (plain,))
+    growth = _growth(moments) if heavy else 1.0
+    exponent = rise / (how.smooth * beta * growth + how.dimensions * dimension)
+    capped = how.capped and not (heavy and setting == "local")
+    return Rate(setting, problem, (plain, Term(exponent, how.power * exponent, capped)))
+
+
+def rate_table(
+    beta: float = 1.0, gamma: float = 1.0, dimension: float = 1.0, moments: float = math.inf
+) -> dict[tuple[str, str], Rate]:
+    """All entries of Table 1, by setting and problem; see ``rate``."""
+    return {
+        (setting, problem): rate(setting, problem, beta, gamma, dimension, moments)
+        for setting in _SETTINGS
+        for problem in _PROBLEMS
+    }
+
+
+def free_epsilon(rows: int, dimension: float, beta: float = 1.0) -> float:
+    """From which epsilon on privacy costs a trusted curator no more than a constant: ``N^(-beta / (2 beta + d))``.
+
+    It is where the term of epsilon in Table 1 meets the rate without privacy, for classes and for bounded labels.
+
+    Example:
+        >>> from labeldp.bounds import free_epsilon
+        >>> round(free_epsilon(1_000_000, dimension=1), 3), round(free_epsilon(50_000, dimension=10), 2)
+        (0.01, 0.41)
+
+    References:
+        Zhao et al. 2025, theorems 3, 4, 7 and 8: ``(epsilon N)^(-1/(b+d)) <= N^(-1/(2b+d))``.
+    """
+    assumed = Regularity(dimension, beta)
+    return math.pow(rows_of(rows), -beta / (2 * beta + assumed.dimension))
+
+
+def _growth(moments: float) -> float:
+    """``p / (p - 1)``."""
+    return 1.0 if moments == math.inf else moments_of(moments) / (moments - 1)

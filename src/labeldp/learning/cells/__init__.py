@@ -1,0 +1,22 @@
+"""Groups of rows by public features: boxes, trees and clusters, for which no label is read."""
+
+import lazy_loader
+
+__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+
+__all__ = [
+    "ClusterTree",
+    "Clusters",
+    "Embedding",
+    "GridCells",
+    "TreeCells",
+    "class_cells",
+    "clip_for",
+    "cluster",
+    "cluster_tree",
+    "embed",
+    "grid_cells",
+    "mean_cells",
+    "suggested_count",
+    "tree_cells",
+]

@@ -1,0 +1,5 @@
+"""Public features: columns of tables, encoders, images, and access to rows."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,316 @@
+"""What a network is given of a row: images, columns as numbers, or pairs of numbers; and how a file says so.
+
+An encoder is made from public columns and images alone, and is plain data: numbers and texts that JSON can hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float32, Int64, UInt8
+
+from labeldp.errors import InputError
+from labeldp.learning.features._columns import KINDS, MOST_CATEGORIES
+
+_WHITE = 255
+_PIECE = 4096
+
+
+@dataclass(frozen=True)
+class PixelEncoder:
+    """Images of one size, and how their points are spread over all images.
+
+    Attributes:
+        channels: Channels of an image.
+        height: Lines of an image.
+        width: Points of a line.
+        mean: The mean of each channel, where white is one.
+        deviation: The standard deviation of each channel.
+    """
+
+    channels: int
+    height: int
+    width: int
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    kind: ClassVar[str] = "images"
+
+    def __post_init__(self) -> None:
+        _expect(all(_is_whole(size) for size in self.shape))
+        _expect(len(self.mean) == len(self.deviation) == self.channels)
+        _expect(all(map(_is_number, self.mean)) and all(_is_number(each) and each > 0 for each in self.deviation))
+
+    @classmethod
+    def of(cls, pixels: UInt8[np.ndarray, "n channels height width"]) -> PixelEncoder:
+        """The encoder for images like these."""
+        sums = np.zeros((2, pixels.shape[1]))
+        for low in range(0, len(pixels), _PIECE):
+            part = pixels[low : low + _PIECE].astype(np.float64) / _WHITE
+            sums += [part.sum(axis=(0, 2, 3)), (part**2).sum(axis=(0, 2, 3))]
+        mean, square = sums / (pixels.size / pixels.shape[1])
+        deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
+        channels, height, width = map(int, pixels.shape[1:])
+        return cls(channels, height, width, tuple(mean.tolist()), tuple((deviation + (deviation == 0)).tolist()))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The shape of one image."""
+        return self.channels, self.height, self.width
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """No columns."""
+        return MappingProxyType({})
+
+    @property
+    def inputs(self) -> list[str]:
+        """What a row is, in words."""
+        return [f"images of {self.height} x {self.width} points, {self.channels} channel{'s' * (self.channels > 1)}"]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a network must know of its input."""
+        return {"channels": self.channels}
+
+    def features(self, _: pd.DataFrame, pixels: np.ndarray | None) -> UInt8[np.ndarray, "n channels height width"]:
+        """The images of rows."""
+        if pixels is None:
+            raise InputError("expected images for a model of images, found none; name them (--images)")
+        if pixels.shape[1:] != self.shape:
+            raise InputError(f"expected images of {self.shape} points, found {pixels.shape[1:]}")
+        return pixels
+
+    def plain(self) -> dict[str, Any]:
+        """This as plain data."""
+        return {
+            "kind": self.kind,
+            **{name: getattr(self, name) for name in ("channels", "height", "width")},
+            **{name: list(getattr(self, name)) for name in ("mean", "deviation")},
+        }
+
+    @classmethod
+    def from_plain(cls, body: Mapping[str, Any]) -> PixelEncoder:
+        """What ``plain`` wrote."""
+        sizes = {name: body[name] for name in ("channels", "height", "width")}
+        return cls(**sizes, mean=tuple(body["mean"]), deviation=tuple(body["deviation"]))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a column of numbers is scaled: gaps become the median, and where there were some, they are told as well."""
+
+    median: float
+    mean: float
+    deviation: float
+    gaps: bool
+
+    def __post_init__(self) -> None:
+        _expect(all(map(_is_number, (self.median, self.mean, self.deviation))))
+        _expect(self.deviation > 0 and isinstance(self.gaps, bool))
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Scale:
+        """The scale of a column."""
+        gaps = np.isnan(values)
+        median = 0.0 if gaps.all() else float(np.median(values[~gaps]))
+        filled = np.where(gaps, median, values)
+        return cls(median, float(filled.mean()), float(filled.std()) or 1.0, bool(gaps.any()))
+
+    def columns(self, values: np.ndarray) -> list[np.ndarray]:
+        """The column scaled, and where it has gaps."""
+        gaps = np.isnan(values)
+        scaled = (np.where(gaps, self.median, values) - self.mean) / self.deviation
+        return [scaled, gaps.astype(np.float64)] if self.gaps else [scaled]
+
+
+@dataclass(frozen=True)
+class ColumnEncoder:
+    """Columns of a table as numbers of about one scale, and one number for each common text.
+
+    Attributes:
+        columns: The columns and their kinds, in order.
+        scales: How each column of numbers is scaled.
+        texts: The texts of each other column that have a number; all others share one more. A missing text is empty.
+    """
+
+    columns: Mapping[str, str]
+    scales: Mapping[str, Scale]
+    texts: Mapping[str, tuple[str, ...]]
+    kind: ClassVar[str] = "columns"
+
+    def __post_init__(self) -> None:
+        _expect(bool(self.columns) and set(self.columns.values()) <= set(KINDS))
+        _expect(set(self.texts) == {name for name, kind in self.columns.items() if kind == "category"})
+        _expect(set(self.scales) == set(self.columns) - set(self.texts))
+        for texts in self.texts.values():
+            _expect(len(set(texts)) == len(texts) <= MOST_CATEGORIES and all(isinstance(text, str) for text in texts))
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, columns: Mapping[str, str]) -> ColumnEncoder:
+        """The encoder for rows like these."""
+        scales = {name: Scale.of(frame[name].to_numpy()) for name, kind in columns.items() if kind != "category"}
+        texts = {name: _common(frame[name]) for name, kind in columns.items() if kind == "category"}
+        return cls(MappingProxyType(dict(columns)), MappingProxyType(scales), MappingProxyType(texts))
+
+    @property
+    def inputs(self) -> list[str]:
+        """The columns."""
+        return list(self.columns)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a network must know of its input."""
+        numbers = sum(1 + scale.gaps for scale in self.scales.values())
+        return {"features": numbers + sum(len(texts) + 1 for texts in self.texts.values())}
+
+    def features(self, frame: pd.DataFrame, pixels: np.ndarray | None) -> Float32[np.ndarray, "n features"]:
+        """The numbers of rows."""
+        _refuse_images(pixels)
+        parts = [part for name, scale in self.scales.items() for part in scale.columns(frame[name].to_numpy())]
+        for name, texts in self.texts.items():
+            places = pd.Index(texts, dtype=object).get_indexer(pd.Index(_filled(frame[name]), dtype=object))
+            parts += [places == place for place in range(len(texts))] + [places < 0]
+        return np.stack(parts, axis=1).astype(np.float32)
+
+    def plain(self) -> dict[str, Any]:
+        """This as plain data."""
+        return {"kind": self.kind, "columns": [self._plain(name, kind) for name, kind in self.columns.items()]}
+
+    def _plain(self, name: str, kind: str) -> dict[str, Any]:
+        """One column as plain data."""
+        told = {"texts": list(self.texts[name])} if name in self.texts else vars(self.scales[name])
+        return {"name": name, "kind": kind, **told}
+
+    @classmethod
+    def from_plain(cls, body: Mapping[str, Any]) -> ColumnEncoder:
+        """What ``plain`` wrote."""
+        columns, scales, texts = {}, {}, {}
+        for column in body["columns"]:
+            given = dict(column)
+            name = given.pop("name")
+            _expect(isinstance(name, str) and name not in columns)
+            columns[name] = given.pop("kind")
+            if "texts" in given:
+                texts[name] = tuple(given.pop("texts"))
+                _expect(not given)
+            else:
+                scales[name] = Scale(**given)
+        return cls(MappingProxyType(columns), MappingProxyType(scales), MappingProxyType(texts))
+
+
+@dataclass(frozen=True)
+class PairEncoder:
+    """Users and items by number, in the order of two columns; 0 stands for one that was never seen.
+
+    Attributes:
+        columns: The two columns and their kinds, users first.
+        users: The values that have a number.
+        items: The values that have a number.
+    """
+
+    columns: Mapping[str, str]
+    users: tuple[Any, ...]
+    items: tuple[Any, ...]
+    kind: ClassVar[str] = "pairs"
+
+    def __post_init__(self) -> None:
+        _expect(len(self.columns) == 2 and set(self.columns.values()) <= set(KINDS))
+        for values, kind in zip((self.users, self.items), self.columns.values(), strict=True):
+            _expect(len(set(values)) == len(values))
+            _expect(all(isinstance(value, str) if kind == "category" else _is_number(value) for value in values))
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, columns: Mapping[str, str]) -> PairEncoder:
+        """The encoder for pairs like these."""
+        if len(columns) != 2:
+            raise InputError(
+                f"expected two columns for ratings, who and what, found {len(columns)}; write --features user,item"
+            )
+        seen = (tuple(sorted(frame[name].dropna().unique().tolist())) for name in columns)
+        return cls(MappingProxyType(dict(columns)), *seen)
+
+    @property
+    def inputs(self) -> list[str]:
+        """The columns."""
+        return list(self.columns)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What a network must know of its input."""
+        return {"users": len(self.users) + 1, "items": len(self.items) + 1}
+
+    def features(self, frame: pd.DataFrame, pixels: np.ndarray | None) -> Int64[np.ndarray, "n 2"]:
+        """The numbers of users and items."""
+        _refuse_images(pixels)
+        known = zip(self.columns, (self.users, self.items), strict=True)
+        places = [pd.Index(values).get_indexer(pd.Index(frame[name].to_numpy())) + 1 for name, values in known]
+        return np.stack(places, axis=1).astype(np.int64)
+
+    def plain(self) -> dict[str, Any]:
+        """This as plain data."""
+        columns = [{"name": name, "kind": kind} for name, kind in self.columns.items()]
+        return {"kind": self.kind, "columns": columns, "users": list(self.users), "items": list(self.items)}
+
+    @classmethod
+    def from_plain(cls, body: Mapping[str, Any]) -> PairEncoder:
+        """What ``plain`` wrote."""
+        columns = {column["name"]: column["kind"] for column in body["columns"]}
+        _expect(all(isinstance(name, str) for name in columns))
+        return cls(MappingProxyType(columns), tuple(body["users"]), tuple(body["items"]))
+
+
+Encoder = PixelEncoder | ColumnEncoder | PairEncoder
+
+_ENCODERS: Mapping[str, type[PixelEncoder] | type[ColumnEncoder] | type[PairEncoder]] = MappingProxyType(
+    {each.kind: each for each in (PixelEncoder, ColumnEncoder, PairEncoder)}
+)
+
+
+def encoder_from(body: Mapping[str, Any]) -> Encoder:
+    """The encoder that plain data describes, and nothing besides.
+
+    Raises:
+        ValueError: It describes none, or more than one.
+        LookupError: A part is missing.
+        TypeError: A part has another form.
+    """
+    made = _ENCODERS[body["kind"]].from_plain(body)
+    _expect(made.plain() == dict(body))
+    return made
+
+
+def _common(values: pd.Series[Any]) -> tuple[str, ...]:
+    """The most common texts, all of them where they are few; of equally common ones the first by name."""
+    texts, counts = np.unique(np.asarray(_filled(values), dtype=str), return_counts=True)
+    order = np.lexsort((texts, -counts))[: MOST_CATEGORIES - 1]
+    return tuple(sorted(str(text) for text in texts[order]))
+
+
+def _filled(values: pd.Series[Any]) -> Sequence[str]:
+    """Texts, empty where they are missing."""
+    return list(np.where(values.isna(), "", values.astype(object)))
+
+
+def _refuse_images(pixels: np.ndarray | None) -> None:
+    if pixels is not None:
+        raise InputError("expected no images for a model of columns, found some; leave them out")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _expect(holds: bool) -> None:
+    """Refuse plain data that no encoder writes; the caller says which file it was in."""
+    if not holds:
+        raise ValueError("no encoder writes this")

@@ -1,0 +1,87 @@
+"""A form for rows that are not public: it shows no value of a single row, since every certificate prints it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from labeldp.errors import InputError
+from labeldp.mechanisms.features import ColumnForm, Form
+
+#: A text or a listed number is shown if at least so many rows have it.
+_OFTEN = 5
+#: Ranges are in so many steps of a power of ten, or up to ten times as many.
+_STEPS = 100
+
+
+def coarse_form(features: object) -> Form:
+    """The form of rows that are the curator's own: ends rounded outwards, few digits, and common values alone.
+
+    Args:
+        features: As ``Form.of`` takes them.
+
+    Raises:
+        InputError: As of ``Form.of``; or no text of a column is common.
+    """
+    form = Form.of(features)
+    table = form.table(features)
+    if form.of_array:
+        return dataclasses.replace(form, columns=(_ranged(form.columns[0]),))
+    return dataclasses.replace(form, columns=tuple(_coarse(each, table[each.name]) for each in form.columns))
+
+
+def _coarse(column: ColumnForm, values: pa.ChunkedArray) -> ColumnForm:
+    """A column without values that few rows have."""
+    if column.values is None:
+        return _ranged(column)
+    plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+    counts = {each["values"]: each["counts"] for each in pc.value_counts(plain.drop_null()).to_pylist()}
+    common = tuple(value for value in column.values if counts.get(value, 0) >= _OFTEN)
+    if len(common) == len(column.values):
+        return column
+    if column.of_numbers:
+        return _ranged(column)
+    if not common:
+        raise InputError(
+            f"expected texts that at least {_OFTEN} rows have in the column {column.name!r}, found none: a form shows "
+            "its texts; leave the column out, or declare a form (form=)"
+        )
+    fallback = column.fallback if column.fallback in common else max(common, key=lambda text: counts[text])
+    return dataclasses.replace(column, values=common, fallback=fallback)
+
+
+def _ranged(column: ColumnForm) -> ColumnForm:
+    """A range whose ends are whole steps of a power of ten beyond those of the rows."""
+    low, high = float(column.low or 0), float(column.high or 0)
+    step = 10.0 ** math.floor(math.log10((high - low or 1.0) / _STEPS))
+    whole = np.issubdtype(_kind(column), np.integer)
+    step = max(step, 1.0) if whole else step
+    ends = math.floor(low / step) * step, math.ceil(high / step) * step
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    if not whole:
+        ends = round(ends[0], decimals), round(ends[1], decimals)
+        digits: Mapping[str, Any] = {"decimals": decimals}
+    else:
+        digits = {"decimals": column.decimals}
+        ends = _inside(column, ends)
+    return ColumnForm(
+        column.name, column.type, low=ends[0], high=ends[1], missing=column.missing, shape=column.shape, **digits
+    )
+
+
+def _kind(column: ColumnForm) -> np.dtype[Any]:
+    """Whether it holds whole numbers or floats."""
+    return np.dtype(np.float64 if column.element in ("float", "double") else np.int64)
+
+
+def _inside(column: ColumnForm, ends: tuple[float, float]) -> tuple[int, int]:
+    """Ends within the type of whole numbers."""
+    widest = ColumnForm(column.name, column.type, shape=column.shape)
+    low, high = int(widest.low or 0), int(widest.high or 0)
+    return max(low, int(ends[0])), min(high, int(ends[1]))

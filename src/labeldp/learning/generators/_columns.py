@@ -1,0 +1,182 @@
+"""Rows as generators of tables take them: numbers in one matrix, categories as codes in another; and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float, Int, UInt64
+from scipy.special import ndtri
+
+from labeldp._words import SecureWords
+from labeldp.errors import InputError
+from labeldp.mechanisms.features import ColumnForm, Form
+
+_MOST_WIDE = 1000
+#: So many listed numbers are categories at the most; more are numbers, which the form brings to the nearest listed one.
+FEW = 20
+
+
+class FreshNumbers:
+    """The random numbers of one call, from words under a key that the operating system gives for it.
+
+    Who publishes a generator that has few seeds shows which rows it made: who tries them all finds those. So the words
+    are those that labels are drawn with.
+    """
+
+    def __init__(self) -> None:
+        self._words, self._next = SecureWords(), 0
+
+    def words(self, count: int) -> UInt64[np.ndarray, "count"]:
+        """So many words of 64 bits."""
+        start, self._next = self._next, self._next + count
+        return self._words.block(start, count)
+
+    def uniforms(self, *shape: int) -> Float[np.ndarray, "..."]:
+        """Numbers strictly between 0 and 1, of 53 bits each."""
+        words = self.words(int(np.prod(shape)))
+        return np.asarray(((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53).reshape(shape)
+
+    def normals(self, *shape: int) -> Float[np.ndarray, "..."]:
+        """Standard normal numbers."""
+        return np.asarray(ndtri(self.uniforms(*shape)))
+
+    def places(self, cumulated: Float[np.ndarray, "m s"]) -> Int[np.ndarray, "m"]:
+        """For each row of cumulated shares a place, drawn by these shares."""
+        drawn = self.uniforms(len(cumulated), 1)
+        return np.asarray((drawn >= cumulated[:, :-1]).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How rows of a form are numbers and codes: columns of texts, flags or a few listed numbers are categories.
+
+    Attributes:
+        form: What rows look like.
+        few: So many listed numbers are categories at the most.
+    """
+
+    form: Form
+    few: int = FEW
+
+    def __post_init__(self) -> None:
+        wide = [column for column in self.form.columns if (column.width or 1) > _MOST_WIDE]
+        if wide or (any(column.width for column in self.form.columns) and not self.form.of_array):
+            raise InputError(
+                f"expected columns of single values, or an array of at most {_MOST_WIDE} numbers in a row, found more; "
+                "for images use labeldp.learning.torch"
+            )
+
+    def _is_category(self, column: ColumnForm) -> bool:
+        """Whether a column's values are taken for categories and not for numbers."""
+        return column.values is not None and (not column.of_numbers or len(column.values) <= self.few)
+
+    @cached_property
+    def of_numbers(self) -> tuple[ColumnForm, ...]:
+        """The form of each column of numbers, in order."""
+        if self.form.of_array:
+            return self.form.columns * (self.form.columns[0].width or 1)
+        return tuple(column for column in self.form.columns if not self._is_category(column))
+
+    @cached_property
+    def of_categories(self) -> tuple[ColumnForm, ...]:
+        """The columns that list their values, in order."""
+        return () if self.form.of_array else tuple(each for each in self.form.columns if self._is_category(each))
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each category has; what is missing is the last of them."""
+        return tuple(column.cells or 0 for column in self.of_categories)
+
+    @cached_property
+    def parts(self) -> tuple[slice, ...]:
+        """Where each category's values are when all are put in one row."""
+        ends = np.cumsum([0, *self.sizes])
+        return tuple(slice(low, high) for low, high in pairwise(ends.tolist()))
+
+    def read(self, rows: pa.Table) -> tuple[Float[np.ndarray, "n d"], Int[np.ndarray, "n c"]]:
+        """Numbers, NaN where missing, and codes of shaped rows."""
+        if self.form.of_array:
+            return self.form.array(rows).reshape(rows.num_rows, -1).astype(np.float64), np.empty(
+                (rows.num_rows, 0), int
+            )
+        numbers = [_as_numbers(rows[column.name]) for column in self.of_numbers]
+        codes = [_as_codes(column, rows[column.name]) for column in self.of_categories]
+        none = np.empty((rows.num_rows, 0))
+        return (
+            np.column_stack(numbers) if numbers else none,
+            np.column_stack(codes) if codes else none.astype(np.int64),
+        )
+
+    def rows(self, numbers: Float[np.ndarray, "m d"], codes: Int[np.ndarray, "m c"]) -> pa.Table | np.ndarray:
+        """Rows of numbers and codes, which a form then shapes."""
+        if self.form.of_array:
+            return self._clipped(numbers).reshape(len(numbers), *(self.form.columns[0].shape or ()))
+        types = {field.name: field.type for field in self.form.schema}
+        made = {}
+        for column, values in zip(self.of_numbers, self._clipped(numbers).T, strict=True):
+            absent = np.isnan(values)
+            whole = not pa.types.is_floating(types[column.name])
+            plain = np.rint(np.where(absent, column.low, values)).astype(np.int64) if whole else values
+            made[column.name] = _dated(pa.array(plain, mask=absent), types[column.name])
+        for column, places in zip(self.of_categories, codes.T, strict=True):
+            values = pa.array(column.values, types[column.name])
+            made[column.name] = values.take(pa.array(places, mask=places >= len(column.values or ())))
+        return pa.table({name: made[name] for name in self.form.names})
+
+    def uniform(self, count: int, fresh: FreshNumbers) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers even over their ranges, and codes of which each is as likely."""
+        low, high = self._ends
+        numbers = low + (high - low) * fresh.uniforms(count, len(low))
+        for place, column in enumerate(self.of_numbers):
+            if column.values is not None:
+                listed = np.array([*column.values, *[np.nan] * column.missing])
+                numbers[:, place] = listed[np.minimum(fresh.uniforms(count) * len(listed), len(listed) - 1).astype(int)]
+        codes = [np.minimum(fresh.uniforms(count) * size, size - 1) for size in self.sizes]
+        return numbers, np.array(codes, dtype=np.int64).reshape(len(self.sizes), count).T
+
+    def inputs(self, numbers: Float[np.ndarray, "n d"], codes: Int[np.ndarray, "n c"]) -> Float[np.ndarray, "n p"]:
+        """What a linear model takes: scaled numbers, which of them are missing, and a flag for each category."""
+        absent = np.isnan(numbers)
+        middle = _means(numbers)
+        filled = np.where(absent, middle, numbers) - middle
+        flags = [np.eye(size)[codes[:, place]] for place, size in enumerate(self.sizes)]
+        deviation = filled.std(axis=0) if len(filled) else np.ones(filled.shape[1])
+        return np.hstack([filled / np.where(deviation > 0, deviation, 1.0), absent[:, absent.any(axis=0)], *flags])
+
+    @cached_property
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        low, high = ([float(getattr(column, name) or 0) for column in self.of_numbers] for name in ("low", "high"))
+        return np.array(low), np.array(high)
+
+    def _clipped(self, numbers: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
+        return np.asarray(np.clip(numbers, *self._ends))
+
+
+def _means(numbers: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d"]:
+    """The means of columns over what is not missing; 0 of a column that lacks everything."""
+    there = ~np.isnan(numbers)
+    return np.asarray(np.where(there, numbers, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
+
+
+def _as_numbers(values: pa.ChunkedArray) -> Float[np.ndarray, "n"]:
+    if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int32() if pa.types.is_date(values.type) else pa.int64())
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
+
+
+def _as_codes(column: ColumnForm, values: pa.ChunkedArray) -> Int[np.ndarray, "n"]:
+    listed: Any = column.values
+    return np.asarray(pc.index_in(values, value_set=pa.array(listed, values.type)).fill_null(len(listed)).to_numpy())
+
+
+def _dated(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Whole numbers as dates or times, where the column has such."""
+    if pa.types.is_date(kind):
+        return values.cast(pa.int32()).cast(kind)
+    return values.cast(kind) if pa.types.is_timestamp(kind) else values

@@ -1,0 +1,337 @@
+"""Laws of the features of a class: mixtures of Gaussians, and Gaussian copulas.
+
+A law is a few arrays of plain numbers, each with a first axis of classes, so that its file holds nothing else.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import ndtr, ndtri
+from scipy.stats import rankdata
+from sklearn.covariance import ledoit_wolf
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+from labeldp.learning.generators._columns import FEW, Columns, FreshNumbers
+
+_SLACK = 1e-4
+_ROWS_OF_COMPONENT = 20
+_KNOTS = 1001
+_AVERAGINGS = 20
+_FARTHEST = 8.0
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureLaw:
+    """For each class a mixture of Gaussians on the numbers; within a component, categories are independent.
+
+    Attributes:
+        weights: Of the components, shape (k, m); 0 of those that a class does not have.
+        means: Shape (k, m, d).
+        roots: Lower triangular roots of the covariances, shape (k, m, d, d).
+        shares: Of the values of all categories, shape (k, m, s). What is missing of a number is a category too, so s
+            counts two values for each number behind those of the categories.
+    """
+
+    name: ClassVar[str] = "mixture"
+    few: ClassVar[int] = FEW
+
+    weights: Float[np.ndarray, "k m"]
+    means: Float[np.ndarray, "k m d"]
+    roots: Float[np.ndarray, "k m d d"]
+    shares: Float[np.ndarray, "k m s"]
+
+    def check(self, columns: Columns, classes: int) -> None:
+        """Refuse arrays that are no such law.
+
+        Raises:
+            ValueError: They are none.
+        """
+        components, numbers = self.weights.shape[1], len(columns.of_numbers)
+        wanted = {
+            "weights": (classes, components),
+            "means": (classes, components, numbers),
+            "roots": (classes, components, numbers, numbers),
+            "shares": (classes, components, sum(columns.sizes) + 2 * numbers),
+        }
+        _check(self, wanted)
+        _check_shares(self.weights)
+        for part in _all_parts(columns):
+            _check_shares(self.shares[:, :, part])
+
+    def draw(self, columns: Columns, codes: Int[np.ndarray, "m"], fresh: FreshNumbers) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and codes of rows of these classes."""
+        component = fresh.places(np.cumsum(self.weights, axis=1)[codes])
+        normals = fresh.normals(len(codes), self.means.shape[2])
+        numbers = self.means[codes, component] + np.einsum("nij,nj->ni", self.roots[codes, component], normals)
+        shares = self.shares[codes, component]
+        drawn = [fresh.places(np.cumsum(shares[:, part], axis=1)) for part in _all_parts(columns)]
+        found = np.array(drawn, dtype=np.int64).reshape(-1, len(codes)).T
+        listed = len(columns.sizes)
+        return np.where(found[:, listed:] == 1, np.nan, numbers), found[:, :listed]
+
+
+def mixture_law(
+    columns: Columns,
+    numbers: Float[np.ndarray, "n d"],
+    codes: Int[np.ndarray, "n c"],
+    classes: list[np.ndarray],
+    most: int,
+) -> MixtureLaw:
+    """A mixture for each class.
+
+    Args:
+        columns: What numbers and codes are.
+        numbers: Of all rows, NaN where missing.
+        codes: Of all rows.
+        classes: For each class, the rows that are of it, two at least.
+        most: Components of a class at the most.
+    """
+    parts = _all_parts(columns)
+    width = numbers.shape[1]
+    law = MixtureLaw(
+        np.zeros((len(classes), most)),
+        np.zeros((len(classes), most, width)),
+        np.tile(np.eye(width), (len(classes), most, 1, 1)),
+        np.tile(
+            np.concatenate([np.full(part.stop - part.start, 1 / (part.stop - part.start)) for part in parts]),
+            (len(classes), most, 1),
+        ),
+    )
+    for label, rows in enumerate(classes):
+        own, absent = numbers[rows], np.isnan(numbers[rows])
+        middle = np.array([_middle(column[~gone]) for column, gone in zip(own.T, absent.T, strict=True)])
+        filled = np.where(absent, middle, own)
+        scale = np.where(filled.std(axis=0) > 0, filled.std(axis=0), 1.0)
+        count = min(most, max(1, len(rows) // _ROWS_OF_COMPONENT))
+        model = GaussianMixture(count, reg_covar=_SLACK, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a mixture that could be better is one
+            chances = model.fit((filled - middle) / scale).predict_proba((filled - middle) / scale)
+        law.weights[label, :count] = model.weights_
+        law.means[label, :count] = middle + model.means_ * scale
+        law.roots[label, :count] = np.linalg.cholesky(model.covariances_) * scale[:, None]
+        found = np.hstack([codes[rows], absent.astype(np.int64)])
+        for place, part in enumerate(parts):
+            size = part.stop - part.start
+            counts = np.stack([np.bincount(found[:, place], each, minlength=size) for each in chances.T])
+            if place >= len(columns.sizes) and not absent[:, place - len(columns.sizes)].any():
+                law.shares[label, :count, part] = [1.0, 0.0]
+                continue
+            law.shares[label, :count, part] = (counts + 1 / size) / (counts.sum(axis=1, keepdims=True) + 1)
+    return law
+
+
+def _all_parts(columns: Columns) -> list[slice]:
+    """Where the values of each category are, and then, for each number, those of whether it is missing."""
+    first = sum(columns.sizes)
+    return [*columns.parts, *(slice(first + 2 * i, first + 2 * i + 2) for i in range(len(columns.of_numbers)))]
+
+
+@dataclass(frozen=True, eq=False)
+class CopulaLaw:
+    """For each class the marginals of its rows, joined by the correlations of a normal vector behind them.
+
+    A category is the interval between two thresholds that its normal number is in; a number is the quantile at the
+    number's level, between knots a straight line; what is missing of it is an interval below all numbers.
+
+    Attributes:
+        order: For each category column, the order of its values along the normal number: places in all of them,
+            shape (s,), the same for all classes.
+        ends: Cumulated shares of the values in that order, shape (k, s).
+        absent: Shares of what is missing of each number, shape (k, d).
+        knots: Quantiles of the numbers at even levels, shape (k, d, q).
+        roots: Lower triangular roots of the correlations, categories behind numbers, shape (k, d + c, d + c).
+    """
+
+    name: ClassVar[str] = "copula"
+    few: ClassVar[int] = FEW
+
+    order: Int[np.ndarray, "s"]
+    ends: Float[np.ndarray, "k s"]
+    absent: Float[np.ndarray, "k d"]
+    knots: Float[np.ndarray, "k d q"]
+    roots: Float[np.ndarray, "k v v"]
+
+    def check(self, columns: Columns, classes: int) -> None:
+        """Refuse arrays that are no such law.
+
+        Raises:
+            ValueError: They are none.
+        """
+        numbers, values = len(columns.of_numbers), sum(columns.sizes)
+        both = numbers + len(columns.sizes)
+        wanted = {
+            "order": (values,),
+            "ends": (classes, values),
+            "absent": (classes, numbers),
+            "knots": (classes, numbers, self.knots.shape[2]),
+            "roots": (classes, both, both),
+        }
+        _check(self, wanted)
+        if self.knots.shape[2] < 1 or ((self.absent < 0) | (self.absent > 1)).any():
+            raise ValueError("no quantiles")
+        for part, size in zip(columns.parts, columns.sizes, strict=True):
+            if sorted(self.order[part].tolist()) != list(range(size)):
+                raise ValueError("no order")
+            _check_shares(np.diff(self.ends[:, part], axis=1, prepend=0.0))
+
+    def draw(self, columns: Columns, codes: Int[np.ndarray, "m"], fresh: FreshNumbers) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and codes of rows of these classes."""
+        numbers = np.empty((len(codes), len(columns.of_numbers)))
+        found = np.empty((len(codes), len(columns.sizes)), dtype=np.int64)
+        normals = fresh.normals(len(codes), self.roots.shape[1])
+        for label in np.unique(codes).tolist():
+            rows = np.flatnonzero(codes == label)
+            levels = ndtr(normals[rows] @ self.roots[label].T)
+            for place, level in enumerate(levels.T[: numbers.shape[1]]):
+                numbers[rows, place] = self._quantile(label, place, level)
+            for place, level in enumerate(levels.T[numbers.shape[1] :]):
+                part = columns.parts[place]
+                found[rows, place] = self.order[part][np.searchsorted(self.ends[label, part][:-1], level, side="right")]
+        return numbers, found
+
+    def _quantile(self, label: int, place: int, level: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+        absent, knots = self.absent[label, place], self.knots[label, place]
+        inside = (level - absent) / max(1.0 - absent, np.finfo(float).tiny)
+        return np.where(level < absent, np.nan, np.interp(inside, np.linspace(0.0, 1.0, len(knots)), knots))
+
+
+def copula_law(
+    columns: Columns,
+    numbers: Float[np.ndarray, "n d"],
+    codes: Int[np.ndarray, "n c"],
+    classes: list[np.ndarray],
+    shrinkage: float | None,
+) -> CopulaLaw:
+    """A copula for each class.
+
+    Args:
+        columns: What numbers and codes are.
+        numbers: Of all rows, NaN where missing.
+        codes: Of all rows.
+        classes: For each class, the rows that are of it, two at least.
+        shrinkage: How far correlations are moved towards none, from 0 to 1; None as Ledoit and Wolf (2004) find best.
+    """
+    width, values = numbers.shape[1], sum(columns.sizes)
+    both = width + len(columns.sizes)
+    levels = np.linspace(0.0, 1.0, min(_KNOTS, max(map(len, classes))))
+    law = CopulaLaw(
+        _ordered(columns, numbers, codes),
+        np.zeros((len(classes), values)),
+        np.isnan(numbers).mean(axis=0) * np.ones((len(classes), 1)),
+        np.zeros((len(classes), width, len(levels))),
+        np.zeros((len(classes), both, both)),
+    )
+    for label, rows in enumerate(classes):
+        scores = np.empty((len(rows), both))
+        for place, values_of in enumerate(numbers[rows].T):
+            there = values_of[~np.isnan(values_of)]
+            law.absent[label, place] = 1 - len(there) / len(rows)
+            pooled = numbers[~np.isnan(numbers[:, place]), place]
+            law.knots[label, place] = np.quantile(there if len(there) else pooled if len(pooled) else [0.0], levels)
+            scores[:, place] = _number_scores(values_of)
+        for place, part in enumerate(columns.parts):
+            size = part.stop - part.start
+            ranks = np.argsort(law.order[part])[codes[rows, place]]
+            shares = (np.bincount(ranks, minlength=size) + 1 / size) / (len(rows) + 1)
+            law.ends[label, part] = np.cumsum(shares)
+            law.ends[label, part.stop - 1] = 1.0
+            scores[:, width + place] = _interval_scores(np.cumsum(shares))[ranks]
+        law.roots[label] = _correlation_root(scores, shrinkage)
+    return law
+
+
+def _ordered(
+    columns: Columns, numbers: Float[np.ndarray, "n d"], codes: Int[np.ndarray, "n c"]
+) -> Int[np.ndarray, "s"]:
+    """An order of the values of each category: numbers by size, texts by reciprocal averaging (Greenacre 1984).
+
+    Each text stands at the mean of its rows, and each row at the sum of where its texts stand, and of its numbers by
+    how they go with that; over and over, which is the power method for the leading axis of all columns together.
+    """
+    scaled = np.column_stack([rankdata(np.nan_to_num(column)) for column in [*numbers.T, *codes.T]]).astype(float)
+    scaled -= scaled.mean(axis=0)
+    scaled /= np.maximum(scaled.std(axis=0), 1e-9)
+    axis = scaled.sum(axis=1)
+    places = [np.zeros(size) for size in columns.sizes]
+    for _ in range(_AVERAGINGS):
+        axis = (axis - axis.mean()) / max(axis.std(), 1e-9)
+        width = numbers.shape[1]
+        total = scaled[:, :width] @ (scaled[:, :width].T @ axis) / len(axis)
+        for place, size in enumerate(columns.sizes):
+            counts = np.bincount(codes[:, place], minlength=size)
+            places[place] = np.bincount(codes[:, place], axis, size) / np.maximum(counts, 1)
+            total = total + places[place][codes[:, place]]
+        axis = total
+    orders = [
+        np.argsort(place, kind="stable") if isinstance((column.values or [0])[0], str) else np.arange(len(place))
+        for column, place in zip(columns.of_categories, places, strict=True)
+    ]
+    return np.concatenate([*orders, np.empty(0)]).astype(np.int64)
+
+
+def _number_scores(values: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    """Normal scores of numbers; what is missing has the mean score of an interval below all others."""
+    absent = np.isnan(values)
+    share, ranks = absent.mean(), rankdata(values[~absent]) if not absent.all() else np.empty(0)
+    scores = np.empty(len(values))
+    scores[~absent] = ndtri(share + (1 - share) * (ranks - 0.5) / max(len(ranks), 1))
+    if absent.any():
+        scores[absent] = _interval_scores(np.array([share, 1.0]))[0]
+    return scores
+
+
+def _interval_scores(ends: Float[np.ndarray, "s"]) -> Float[np.ndarray, "s"]:
+    """The mean of a normal number in each interval between its levels: (phi(a) - phi(b)) / P(a < Z < b)."""
+    bounds = np.clip(ndtri(np.clip(np.concatenate([[0.0], ends]), 0.0, 1.0)), -_FARTHEST, _FARTHEST)
+    heights = np.exp(-(bounds**2) / 2) / np.sqrt(2 * np.pi)
+    return np.asarray((heights[:-1] - heights[1:]) / np.maximum(np.diff(ndtr(bounds)), 1e-300))
+
+
+def _correlation_root(scores: Float[np.ndarray, "n v"], shrinkage: float | None) -> Float[np.ndarray, "v v"]:
+    """A root of the correlations of the normal numbers behind scores, moved towards none.
+
+    A category's score s is the mean of its normal number, so that ``Cov(s, t) = r Var(s) Var(t)`` to first order where
+    r is the correlation behind s and t: dividing by the variances undoes what knowing categories alone takes off. What
+    is then no correlation matrix is made one by leaving out negative eigenvalues (Higham 2002). A column that does not
+    vary goes with none.
+    """
+    varied = scores - scores.mean(axis=0)
+    deviations = np.maximum(varied.std(axis=0), 1e-9)
+    varied /= deviations
+    if shrinkage is None:
+        shrinkage = float(ledoit_wolf(varied, assume_centered=True)[1])
+    share = min(max(shrinkage, _SLACK), 1.0)
+    behind = np.clip(varied.T @ varied / len(varied) / np.outer(deviations, deviations), -1.0, 1.0)
+    np.fill_diagonal(behind, 1.0)
+    sizes, axes = np.linalg.eigh(behind)
+    found = (axes * np.maximum(sizes, 0.0)) @ axes.T
+    lengths = np.sqrt(np.maximum(np.diag(found), 1e-9))
+    found = (1 - share) * found / np.outer(lengths, lengths) + share * np.eye(len(found))
+    np.fill_diagonal(found, 1.0)
+    return np.asarray(np.linalg.cholesky(found))
+
+
+def _middle(values: Float[np.ndarray, "n"]) -> float:
+    return float(np.median(values)) if len(values) else 0.0
+
+
+def _check(law: MixtureLaw | CopulaLaw, wanted: dict[str, tuple[int, ...]]) -> None:
+    """Refuse arrays of other shapes, or that hold anything but finite numbers."""
+    for name, shape in wanted.items():
+        found = getattr(law, name)
+        kind = "i" if name == "order" else "f"
+        if found.shape != shape or found.dtype.kind != kind or not np.isfinite(found).all():
+            raise ValueError(f"other numbers in {name}")
+
+
+def _check_shares(shares: Float[np.ndarray, "... s"]) -> None:
+    """Refuse what does not add up to one."""
+    if (shares < -1e-9).any() or (np.abs(shares.sum(axis=-1) - 1) > 1e-6).any():
+        raise ValueError("shares that are none")

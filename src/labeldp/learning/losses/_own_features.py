@@ -1,0 +1,129 @@
+"""Rows whose features may have been redrawn: what is known of whether they are a row's own, and what follows from it.
+
+A row of class y with features x leaves as ``(x~, z)``. The features are kept with chance ``1 - r`` and else drawn from
+``Qbar``, which is no row's; z is drawn from y through a channel, apart from that. So
+
+    P(z | x~) = sum_y P(z | y) (s h_y(x~) + (1 - s) pi_y),    s = (1 - r) p(x~) / ((1 - r) p(x~) + r qbar(x~)),
+
+with h the true class given the true features, pi the shares of the classes and s the chance that the features are the
+row's own. In h it is linear, with ``s v_y + (1 - s) sum_j pi_j v_j`` in the place of the likelihood ``v_y = P(z | y)``:
+where that has two levels on a mask, so has this.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from labeldp import _checks
+from labeldp.errors import InputError, RowsError
+from labeldp.learning.losses._unbiased import blocks_of, require_identified, unbiased_rows
+from labeldp.privacy.channels import nearest_distributions
+from labeldp.release import Release
+
+#: How far shares of classes may be from a sum of one.
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class OwnFeatures:
+    """How likely it is that released features are their row's own, and how common the classes are.
+
+    Learners of released labels take it beside a release (``own=``). They then learn the true class given *true*
+    features, from features of which some were redrawn: by ``"likelihood"``, that of the mixture; by ``"unbiased"``,
+    the loss ``s log sum_j exp(h_j) - sum_j (w_j - (1 - s) pi_j) h_j`` of logits h, whose mean is ``1 - r`` times that
+    of the cross entropy of true rows if s is right, and which is convex.
+
+    Proof of the latter. With the density ``f = (1-r) p + r qbar`` of released features, ``s f = (1-r) p`` and ``(1-s) f
+    = r qbar``. So ``E_f[s g] = (1-r) E_P[g]`` for every g, and for the unbiased vector w of z, ``E[w_j h_j] = (1-r)
+    E_P[1(Y=j) h_j] + r pi_j E_Qbar[h_j]``, of which the last is ``E_f[(1-s) pi_j h_j]``.
+
+    Attributes:
+        shares: The chance that each row's features are its own, given these features, shape (n,), as ``own_share``
+            estimates it; ``1 - r`` for all rows where redrawn features look like true ones.
+        prior: The shares of the classes, shape (k,), such as ``class_shares`` estimates.
+
+    Raises:
+        InputError: These are no chances.
+
+    Example:
+        >>> own = OwnFeatures([0.5, 1.0], [0.3, 0.7])
+        >>> own.take(slice(1, 2)).shares.tolist()
+        [1.0]
+    """
+
+    shares: Float[np.ndarray, "n"]
+    prior: Float[np.ndarray, "k"]
+
+    def __post_init__(self) -> None:
+        for name in ("shares", "prior"):
+            found = np.array(getattr(self, name), dtype=np.float64)
+            if found.ndim != 1 or not ((found >= 0) & (found <= 1)).all():
+                raise InputError(f"expected {name} between 0 and 1 in one dimension, found others; use own_share")
+            found.flags.writeable = False
+            object.__setattr__(self, name, found)
+        if abs(self.prior.sum() - 1) > _TOLERANCE:
+            raise InputError(f"expected a prior that sums to 1, found {self.prior.sum():g}; use class_shares")
+
+    def __len__(self) -> int:
+        return len(self.shares)
+
+    def take(self, rows: slice | Int[np.ndarray, "m"]) -> OwnFeatures:
+        """What is known of some of the rows."""
+        return dataclasses.replace(self, shares=self.shares[rows])
+
+    def of(self, release: Release) -> OwnFeatures:
+        """The same, if it is of the rows and the classes of a release.
+
+        Raises:
+            InputError: It is not.
+        """
+        if len(self) != len(release) or len(self.prior) != release.space.size:
+            raise RowsError(
+                f"expected shares of {len(release)} rows and a prior of {release.space.size} classes, found "
+                f"{len(self)} and {len(self.prior)}"
+            )
+        return self
+
+    def mixed(self, likelihood: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+        """``P(z | x~, true class j if the features are the row's own)``, from ``P(z | j)``, up to a factor."""
+        mean = likelihood @ self.prior
+        return np.asarray(self.shares[:, None] * likelihood + ((1.0 - self.shares) * mean)[:, None])
+
+
+def class_shares(release: Release) -> Float[np.ndarray, "k"]:
+    """The shares of the classes among true labels: the mean of unbiased vectors, brought to the nearest distribution.
+
+    Labels do not depend on whether features were redrawn, so the released labels alone tell it.
+
+    Raises:
+        InputError: Rows have candidates, so that their labels do not tell it.
+
+    Example:
+        >>> from labeldp import Classes
+        >>> class_shares(Release.public(["no", "yes", "yes", "yes"], Classes(["no", "yes"]))).round(3).tolist()
+        [0.25, 0.75]
+    """
+    return np.asarray(nearest_distributions(mean_vector(release)[None])[0])
+
+
+def mean_vector(release: Release) -> Float[np.ndarray, "k"]:
+    """The mean of the unbiased vectors, which is unbiased for the shares of the classes, and may leave [0, 1]."""
+    require_identified(release)
+    if not len(release):
+        raise InputError("expected at least one row, found none")
+    return np.asarray(sum(unbiased_rows(release, rows).sum(axis=0) for rows in blocks_of(release)) / len(release))
+
+
+def redrawn_chance(replaced: object) -> float:
+    """The chance that features are redrawn, at least 0 and below 1."""
+    found = _checks.number(replaced, "replaced")
+    if not 0 <= found < 1:
+        raise InputError(
+            f"expected features that are redrawn with a chance of at least 0 and below 1, found {found:g}; where all "
+            "are redrawn, rows tell of labels alone"
+        )
+    return found

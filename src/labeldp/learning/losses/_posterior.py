@@ -1,0 +1,29 @@
+"""What released labels and a model together say of true labels."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from labeldp.learning.losses._own_features import OwnFeatures
+from labeldp.release import Release
+
+
+def posterior(
+    release: Release, probabilities: Float[np.ndarray, "n k"], own: OwnFeatures | None = None
+) -> Float[np.ndarray, "n k"]:
+    """P(true = j | released, features), for a model's P(true = j | features).
+
+    Where features may have been redrawn, it is P(true = j and the features are the row's own | released): the shares of
+    a row sum to less than one, and expectation maximisation with them makes the likelihood of the mixture larger.
+
+    References:
+        Malek et al. 2021, section 3.2, for its use in training (ALIBI); by Fisher's identity it gives the gradient of
+        the likelihood.
+    """
+    joint = release.likelihood() * np.maximum(probabilities, np.finfo(float).tiny)
+    if own is None:
+        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+    redrawn = (1.0 - own.shares) * (release.likelihood() @ own.prior)
+    joint *= own.shares[:, None]
+    return np.asarray(joint / (joint.sum(axis=1) + redrawn)[:, None])

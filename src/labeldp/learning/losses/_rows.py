@@ -1,0 +1,199 @@
+"""Cross entropy under a channel: what each row asks of a model's logits, in packed form."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from labeldp._threads import over_chunks
+from labeldp.errors import InputError
+from labeldp.learning.losses._own_features import OwnFeatures
+from labeldp.privacy.channels import pack, unpack
+from labeldp.release import Release
+
+Method = Literal["likelihood", "unbiased", "plain"]
+METHODS: tuple[Method, ...] = ("likelihood", "unbiased", "plain")
+
+#: Logits that a thread takes at a time: about a millisecond, so that starting threads is little beside it.
+_ENTRIES_PER_CHUNK = 1 << 17
+
+
+@dataclass(frozen=True, eq=False)
+class RowLoss:
+    """A loss of logits for each row: one value on a mask of classes, one off it, one outside a support.
+
+    With ``likelihood``: ``-log sum_j v_j p_j``, the values are the likelihoods ``high``, 1 and ``outside``; it is
+    bounded below and statistically efficient. Otherwise: ``sum_j t_j (-log p_j)``, the values are targets that sum to
+    one over the classes, so it is convex in the logits, and unbounded below where a target is negative.
+
+    Attributes:
+        mask: Classes at the first value, packed.
+        support: Classes that are not at the third value, packed; no columns where all classes are.
+        inside: The first value of each row.
+        other: The second.
+        outside: The third.
+        likelihood: Which of the two losses.
+    """
+
+    mask: UInt8[np.ndarray, "n b"]
+    support: UInt8[np.ndarray, "n c"]
+    inside: Float[np.ndarray, "n"]
+    other: Float[np.ndarray, "n"]
+    outside: Float[np.ndarray, "n"]
+    likelihood: bool
+
+    def __call__(self, logits: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]) -> float:
+        """The weighted sum over rows; ``logits`` are overwritten with its gradient."""
+        from labeldp.learning.losses._kernels import forward, linear  # noqa: PLC0415 (the compiler loads at the first fit)
+
+        kernel = forward if self.likelihood else linear
+        step = max(1, _ENTRIES_PER_CHUNK // logits.shape[1])
+        sums = np.zeros(len(logits) // step + 1)
+
+        def add(rows: slice) -> None:
+            part = self.take(rows)
+            sums[rows.start // step] = kernel(
+                logits[rows], part.mask, part.inside, part.other, part.support, part.outside, weights[rows]
+            )
+
+        over_chunks(add, len(logits), step)
+        return float(sums.sum())
+
+    def dense(self, classes: int) -> Float[np.ndarray, "n k"]:
+        """The values of all classes, written out."""
+        found = np.where(unpack(self.mask, classes), self.inside[:, None], self.other[:, None])
+        if not self.support.shape[1]:
+            return found
+        return np.where(unpack(self.support, classes), found, self.outside[:, None])
+
+    def take(self, rows: slice) -> RowLoss:
+        """The loss of some of the rows."""
+        return RowLoss(
+            self.mask[rows],
+            self.support[rows],
+            self.inside[rows],
+            self.other[rows],
+            self.outside[rows],
+            self.likelihood,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TargetLoss:
+    """The cross entropy on targets that differ from class to class: ``sum_j t_j (-log p_j)``.
+
+    Attributes:
+        targets: They sum to one in each row, or to the share of a row that it stands for.
+    """
+
+    targets: Float[np.ndarray, "n k"]
+
+    def __call__(self, logits: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]) -> float:
+        """The weighted sum over rows; ``logits`` are overwritten with its gradient."""
+        logits -= logits.max(axis=1, keepdims=True)
+        aimed = (self.targets * logits).sum(axis=1)
+        np.exp(logits, out=logits)
+        total, stood_for = logits.sum(axis=1, keepdims=True), self.targets.sum(axis=1)
+        logits *= stood_for[:, None] / total
+        logits -= self.targets
+        logits *= weights[:, None]
+        return float(weights @ (stood_for * np.log(total[:, 0]) - aimed))
+
+    def dense(self, classes: int) -> Float[np.ndarray, "n k"]:
+        """The targets."""
+        del classes  # they are written out as they are
+        return self.targets
+
+    def take(self, rows: slice) -> TargetLoss:
+        """The loss of some of the rows."""
+        return TargetLoss(self.targets[rows])
+
+
+def row_loss(
+    release: Release, method: Method, correction: float = 1.0, own: OwnFeatures | None = None
+) -> RowLoss | TargetLoss:
+    """The loss of a release.
+
+    Targets that are corrected in part are ``correction * unbiased + (1 - correction) * plain``. Where a label is
+    redrawn with probability ``lambda`` from a distribution q (cluster response; randomized response, with q even), that
+    is ``(one_hot(z) - beta q) / (1 - beta)`` with ``beta / (1 - beta) = correction * lambda / (1 - lambda)``, the loss
+    with Esfandiari et al.'s bias correction beta: both are mixtures of ``one_hot(z)`` and ``q`` in shares that sum to
+    one, and the shares of q agree.
+
+    Args:
+        release: Released labels; where they were declared public, every method is plain cross entropy.
+        method: ``"likelihood"`` (forward correction, Patrini et al. 2017), ``"unbiased"`` (backward correction,
+            Natarajan et al. 2013; where the entries of the unbiased vector do not sum to one they are projected:
+            ``w + (1 - sum_j w_j) / k`` is unbiased too and has ``1 - 1/k`` times the variance), or ``"plain"``, which
+            takes released labels for true ones, a set of them in equal shares.
+        correction: With ``"unbiased"``: how much of the correction is made, from 0 to 1. Less of it has less variance
+            and more bias.
+        own: What is known of whether features are the row's own, where some were redrawn.
+
+    References:
+        Esfandiari et al. 2022, Algorithm 1, lines 29-30, and Theorem 2 for the choice of beta.
+    """
+    if method not in METHODS:
+        raise InputError(f"expected a method among {', '.join(METHODS)}, found {method!r}")
+    share = isinstance(correction, int | float) and 0 <= correction <= 1
+    if not share or (correction != 1 and method != "unbiased"):
+        raise InputError(
+            f"expected a correction from 0 to 1, below 1 with the method 'unbiased' alone, found {correction!r} with "
+            f"{method!r}"
+        )
+    if own is not None:
+        return _of_own_features(release, method, correction, own.of(release))
+    if release.is_public:
+        method = "plain"
+    return _of_labels(release, method, correction)
+
+
+def _of_own_features(release: Release, method: Method, correction: float, own: OwnFeatures) -> RowLoss | TargetLoss:
+    """The loss of rows some of whose features were redrawn; see ``OwnFeatures``."""
+    if method == "plain":
+        raise InputError("expected the method likelihood or unbiased where features were redrawn, found 'plain'")
+    loss, k = _of_labels(release, method, correction), release.channel.classes
+    if isinstance(loss, RowLoss) and loss.likelihood:
+        step = max(1, _ENTRIES_PER_CHUNK // k)
+        parts = [slice(low, low + step) for low in range(0, len(release), step)]
+        mean = np.concatenate([np.zeros(0), *(loss.take(rows).dense(k) @ own.prior for rows in parts)])
+        inside, other, outside = (
+            own.shares * value + (1.0 - own.shares) * mean for value in (loss.inside, loss.other, loss.outside)
+        )
+        return dataclasses.replace(loss, inside=inside, other=other, outside=outside)
+    return TargetLoss(loss.dense(k) - (1.0 - own.shares)[:, None] * own.prior)
+
+
+def _of_labels(release: Release, method: Method, correction: float) -> RowLoss | TargetLoss:
+    """The loss of a release, each row with features of its own."""
+    levels, n, k = release.class_channel.levels(release.codes), len(release), release.channel.classes
+    supported = levels.support is not None
+    support = pack(levels.support) if levels.support is not None else np.empty((n, 0), dtype=np.uint8)
+    size = np.count_nonzero(levels.mask, axis=1)
+    if method == "unbiased" and not release.class_channel.even:
+        return TargetLoss(correction * release.unbiased() + (1 - correction) * levels.mask / size[:, None])
+    zero, one = np.zeros(n), np.ones(n)
+    if method == "likelihood":
+        outside = levels.outside if levels.outside is not None else one
+        values = (np.broadcast_to(levels.high, n), one, np.broadcast_to(outside, n))
+        return _packed(levels.mask, support, values, likelihood=True)
+    values = (1.0 / np.maximum(size, 1), np.where(size == 0, 1.0 / k, 0.0), zero)
+    if method == "unbiased":
+        chance = release.class_channel.membership
+        inside = np.broadcast_to((1 - chance.other) / (chance.true - chance.other), n)
+        other = np.broadcast_to(-chance.other / (chance.true - chance.other), n)
+        spare = np.zeros(n) if supported else (1.0 - size * inside - (k - size) * other) / k
+        whole = (inside + spare, other + spare, zero)
+        mixed = (correction * true + (1 - correction) * plain for true, plain in zip(whole, values, strict=True))
+        return _packed(levels.mask, support, tuple(mixed), likelihood=False)
+    return _packed(levels.mask, support, values, likelihood=False)
+
+
+def _packed(mask: np.ndarray, support: np.ndarray, values: tuple[np.ndarray, ...], *, likelihood: bool) -> RowLoss:
+    """A loss of three values for each row."""
+    inside, other, outside = (np.array(value, dtype=np.float64) for value in values)
+    return RowLoss(pack(mask), support, inside, other, outside, likelihood)

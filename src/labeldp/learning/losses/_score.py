@@ -1,0 +1,65 @@
+"""Choosing by released labels: it is post-processing of a release, and costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from labeldp.learning.losses._own_features import OwnFeatures
+from labeldp.release import Release
+
+#: From so many rows on one held-out fifth is precise enough, and cross-validation is not worth its time.
+_ENOUGH_ROWS = 20_000
+
+Judge = Callable[[np.ndarray, np.ndarray], Float[np.ndarray, "penalties held"]]
+
+
+def gain(
+    release: Release, probabilities: Float[np.ndarray, "n k"], own: OwnFeatures | None = None
+) -> Float[np.ndarray, "n"]:
+    """``log(sum_j v_j p_j / mean_j v_j)`` of each row, in nats.
+
+    It is the log likelihood of the released label over that of a model that knows nothing, so the factor that a
+    likelihood leaves open does not matter.
+
+    Args:
+        release: Released labels of n rows.
+        probabilities: A model's P(true class | true features), shape (n, k).
+        own: What is known of whether features are the row's own, where some were redrawn.
+    """
+    likelihood = release.likelihood() if own is None else own.mixed(release.likelihood())
+    hit = (likelihood * probabilities).sum(axis=1)
+    return np.asarray(np.log(np.maximum(hit, np.finfo(float).tiny)) - np.log(likelihood.mean(axis=1)))
+
+
+def splits(rows: int, folds: int) -> Iterator[tuple[Int[np.ndarray, "a"], Int[np.ndarray, "b"]]]:
+    """Rows to fit on and rows to judge by: all folds of a few rows, one fold of many. Labels play no part."""
+    order = np.random.default_rng(0).permutation(rows)
+    parts = np.array_split(order, folds)
+    for held in parts if rows < _ENOUGH_ROWS else parts[:1]:
+        rest = np.ones(rows, dtype=np.bool_)
+        rest[held] = False
+        yield np.flatnonzero(rest), np.sort(held)
+
+
+def best_penalty(penalties: Sequence[float], usual: float, rows: int, folds: int, judge: Judge) -> float:
+    """The penalty with the best mean gain on held-out rows, if it is clearly better than the usual one.
+
+    Few clean rows say little of which penalty is best, and the best of many noisy means is often a bad one. So the
+    usual penalty stays unless the gain over it exceeds its standard error.
+
+    Args:
+        penalties: From the largest to the smallest, the usual one among them.
+        usual: The penalty to keep in doubt.
+        rows: Number of rows.
+        folds: Number of folds.
+        judge: The gain of each held-out row under each penalty, shape (penalties, held-out rows), for rows to fit on
+            and rows to judge by; minus infinity under penalties that were given up.
+    """
+    gains = np.concatenate([judge(fit, held) for fit, held in splits(rows, folds)], axis=1)
+    best = int(np.argmax(gains.mean(axis=1)))
+    over = gains[best] - gains[penalties.index(usual)]
+    error = float(np.std(over)) / np.sqrt(len(over))
+    return penalties[best] if float(np.mean(over)) > error else usual

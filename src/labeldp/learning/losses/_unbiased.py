@@ -1,0 +1,35 @@
+"""Unbiased vectors of released classes, in blocks of rows that fit in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from labeldp.errors import InputError
+from labeldp.learning.losses._released import released
+from labeldp.privacy.channels import candidate_sizes
+from labeldp.release import Release
+
+_ENTRIES_PER_BLOCK = 1 << 22
+
+
+def require_identified(release: Release) -> None:
+    """Refuse rows whose true class may lie outside their candidates."""
+    channel = released(release).channel
+    sizes = candidate_sizes(channel)
+    if sizes is not None and (sizes < channel.classes).any():
+        raise InputError(
+            "expected a channel that identifies true labels, found rows with candidates; use log_likelihood, or "
+            "accuracy_bounds"
+        )
+
+
+def blocks_of(release: Release) -> list[slice]:
+    """Parts of the rows whose dense vectors fit in memory."""
+    step = max(1, _ENTRIES_PER_BLOCK // release.space.size)
+    return [slice(low, min(low + step, len(release))) for low in range(0, len(release), step)]
+
+
+def unbiased_rows(release: Release, rows: slice) -> Float[np.ndarray, "m k"]:
+    """The unbiased vectors of some rows."""
+    return release.class_channel.take(rows).unbiased(release.codes[rows])

@@ -1,0 +1,417 @@
+"""Metrics from released labels alone, with their standard errors and confidence intervals.
+
+Each is an estimate of what the metric would be on true labels. Errors are those of rows drawn independently, so they
+hold both the noise of the labels and the sampling of the rows; a channel that says little gives large ones. On labels
+that were declared public, these are the ordinary metrics.
+
+Most of the module says what each metric means; what was asked is checked here, and summed up in ``_sums``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from labeldp.errors import InputError
+from labeldp.learning.losses import blocks_of, gain, released, require_identified, unbiased_rows
+from labeldp.learning.metrics._estimates import (
+    Bounds,
+    Calibration,
+    Estimate,
+    Estimates,
+    mean_of_rows,
+    normal_estimates,
+    quotient_estimates,
+)
+from labeldp.learning.metrics._sums import (
+    candidates_of,
+    class_weights,
+    moments_by_prediction,
+    ranked_below,
+    shares_of_groups,
+)
+from labeldp.release import Release
+
+_TOLERANCE = 1e-4
+
+
+def log_likelihood(release: Release, probabilities: object, *, level: float = 0.95) -> Estimate:
+    """Mean log likelihood of released labels, in nats over a model that knows nothing; more is better.
+
+    It exists for every channel, rows with candidates included, and is what models are selected by.
+
+    Args:
+        release: Released labels of n rows.
+        probabilities: A model's P(true class | features), shape (n, k), classes in declared order.
+        level: Chance that the interval holds the expectation.
+
+    Guarantee:
+        It is computed from a release, so the release's guarantee covers it at no further cost.
+
+    Example:
+        >>> from labeldp import Classes, Release
+        >>> release = Release.public(["no", "yes"], Classes(["no", "yes"]))
+        >>> round(log_likelihood(release, [[1.0, 0.0], [0.0, 1.0]]).value, 3)
+        0.693
+
+    Raises:
+        InputError: The probabilities have another shape, or a row that is not a distribution.
+    """
+    checked = _distributions(probabilities, _rows(release), release.space.size)
+    return mean_of_rows(gain(release, checked), level)
+
+
+def log_loss(release: Release, probabilities: object, *, level: float = 0.95) -> Estimate:
+    """Unbiased estimate of the mean cross entropy on true labels, in nats; less is better.
+
+    Probabilities are cut at the precision of a float, as scikit-learn does.
+
+    Args:
+        release: Released labels of n rows.
+        probabilities: A model's P(true class | features), shape (n, k), classes in declared order.
+        level: Chance that the interval holds the expectation.
+
+    Guarantee:
+        It is computed from a release, so the release's guarantee covers it at no further cost.
+
+    References:
+        Natarajan et al. 2013, Lemma 1, with the entries of the unbiased vector shifted so that they sum to one.
+
+    Example:
+        >>> from labeldp import Classes, Release
+        >>> release = Release.public(["no", "yes"], Classes(["no", "yes"]))
+        >>> round(log_loss(release, [[0.5, 0.5], [0.5, 0.5]]).value, 3)
+        0.693
+
+    Raises:
+        InputError: The probabilities have another shape, or a row that is not a distribution, or rows have candidates.
+    """
+    require_identified(release)
+    checked = _distributions(probabilities, _rows(release), release.space.size)
+    losses = np.empty(len(release))
+    for rows in blocks_of(release):
+        targets = unbiased_rows(release, rows)
+        targets += (1.0 - targets.sum(axis=1, keepdims=True)) / release.space.size
+        losses[rows] = -(targets * np.log(np.clip(checked[rows], np.finfo(float).eps, 1.0))).sum(axis=1)
+    return mean_of_rows(losses, level)
+
+
+def accuracy(release: Release, predicted: object, *, level: float = 0.95) -> Estimate:
+    """Unbiased estimate of the share of rows whose prediction is the true class.
+
+    Args:
+        release: Released labels of n rows.
+        predicted: Predicted classes, in any form that the label space reads.
+        level: Chance that the interval holds the expectation. Where all rows share one law it is exact, after
+            Clopper and Pearson; otherwise it is a normal approximation.
+
+    Guarantee:
+        It is computed from a release, so the release's guarantee covers it at no further cost.
+
+    References:
+        Clopper and Pearson 1934, for the share of rows whose released label holds the prediction.
+
+    Example:
+        >>> from labeldp import Classes, Release
+        >>> release = Release.public(["no", "yes", "yes", "yes"], Classes(["no", "yes"]))
+        >>> round(accuracy(release, ["no", "no", "yes", "yes"]).value, 3)
+        0.75
+
+    Raises:
+        InputError: There is not one prediction for each row, or rows have candidates; use ``accuracy_bounds``.
+        LabelError: A prediction is not in the label space.
+    """
+    require_identified(release)
+    codes = _encoded(release, predicted)
+    return shares_of_groups(release, codes, np.zeros(len(release), dtype=np.int64), 1, level)[0]
+
+
+def accuracy_bounds(release: Release, predicted: object, *, level: float = 0.95) -> Bounds:
+    """The least and the largest accuracy that agree with released labels, where rows have candidates.
+
+    A true class outside a row's candidates gives one of them uniformly. So for a prediction f among m candidates the
+    unbiased vector has ``E[w_f] = A + B / m``, with ``A = P(y = f)`` and ``B = P(y is no candidate) <= 1 - A``: A lies
+    between ``(m E[w_f] - 1) / (m - 1)`` and ``E[w_f]``. A prediction that is no candidate, or the only one, may be
+    anything. The bounds are the narrowest for the mean of ``w_f`` at each m, if predictions among candidates are right
+    at least as often as a guess among them. Where all classes are candidates both are the accuracy.
+
+    Args:
+        release: Released labels of n rows, of any channel.
+        predicted: Predicted classes, in any form that the label space reads.
+        level: Chance that ``low`` and ``high`` hold the expectation between them, by a normal approximation.
+
+    Guarantee:
+        It is computed from a release, so the release's guarantee covers it at no further cost.
+
+    References:
+        Ghazi et al. 2021, Algorithm 1, for the law of a label outside the candidates.
+
+    Example:
+        >>> from labeldp import Classes, Curator, TopKResponse
+        >>> space = Classes(["a", "b", "c"])
+        >>> randomizer = TopKResponse(space, 1.0, prior=[[0.5, 0.4, 0.1]] * 4, k=2)
+        >>> release = Curator(["a", "b", "a", "c"], space).randomize(randomizer)
+        >>> bounds = accuracy_bounds(release, ["c", "c", "c", "c"])
+        >>> bounds.lower, bounds.upper
+        (0.0, 1.0)
+
+    Raises:
+        InputError: There is not one prediction for each row.
+        LabelError: A prediction is not in the label space.
+    """
+    codes = _encoded(release, predicted)
+    size, told = candidates_of(release, codes)
+    hit = np.where(told, class_weights(release, codes), 1.0)
+    partial = told & (size < release.space.size)
+    least = np.where(partial, (size * hit - 1.0) / np.maximum(size - 1, 1), np.where(told, hit, 0.0))
+    below, above = mean_of_rows(least, level, 0.0, 1.0), mean_of_rows(hit, level, 0.0, 1.0)
+    return Bounds(float(np.clip(below.value, 0, 1)), float(np.clip(above.value, 0, 1)), below.low, above.high)
+
+
+def confusion_matrix(release: Release, predicted: object, *, level: float = 0.95) -> Estimates:
+    """Unbiased estimates of how many rows have each true class, by predicted class; shape (k, k), [true, predicted].
+
+    Args:
+        release: Released labels of n rows.
+        predicted: Predicted classes, in any form that the label space reads.
+        level: Chance that the interval of one entry holds its expectation, by a normal approximation.
+
+    Guarantee:
+        It is computed from a release, so the release's guarantee covers it at no further cost.
+
+    Example:
+        >>> from labeldp import Classes, Release
+        >>> release = Release.public(["no", "yes", "yes", "yes"], Classes(["no", "yes"]))
+        >>> confusion_matrix(release, ["no", "no", "yes", "yes"]).value.round().astype(int).tolist()
+        [[1, 0], [1, 2]]
+
+    Raises:
+        InputError: There is not one prediction for each row, or rows have candidates.
+        LabelError: A prediction is not in the label space.
+    """
+    require_identified(release)
+    sums, squares = moments_by_prediction(release, _encoded(release, predicted))
+    n = len(release)
+    if n < 2:
+        return normal_estimates(sums, np.full(sums.shape, np.inf), level, 0.0, 1.0)
+    return normal_estimates(sums, np.sqrt(np.maximum(n * squares - sums**2, 0.0) / (n - 1)), level, 0.0, float(n))
+
+
+def recall(release: Release, predicted: object, *, level: float = 0.95) -> Estimates:
+    """Estimate of the share of each true class that is predicted, shape (k,).
+
+    It is a quotient of unbiased estimates, so its bias is of the order of its squared error. Where the released labels
+    leave it open whether the class occurs at all, it is NaN. The interval is not symmetric, and tells more than the
+    error where the class is rare.
+
+    Args:
+        release: Released labels of n rows.
+        predicted: Predicted classes, in any form that the label space reads.
+        level: Chance that the interval of one class holds its recall, by a normal approximation for its parts.
+
+    Guarantee:
+        It is computed from a release, so the release's guarantee covers it at no further cost.
+
+    References:
+        Fieller 1954, for the interval of a quotient.
+
+    Example:
+        >>> from labeldp import Classes, Release
+        >>> release = Release.public(["no", "yes", "yes", "yes"], Classes(["no", "yes"]))
+        >>> recall(release, ["no", "no", "yes", "yes"]).value.round(3).tolist()
+        [1.0, 0.667]
+
+    Raises:
+        InputError: There is not one prediction for each row, or rows have candidates.
+        LabelError: A prediction is not in the label space.
+    """
+    require_identified(release)
+    sums, squares = moments_by_prediction(release, _encoded(release, predicted))
+    total, hit, n = sums.sum(axis=1), np.diag(sums), len(release)
+    # of the sums of w_i 1[hit] and of w_i, whose product in a row is the square of the first
+    scale, inside, everything = n / max(n - 1, 1), np.diag(squares), squares.sum(axis=1)
+    spread = (
+        scale * (inside - hit**2 / n),
+        scale * (inside - hit * total / n),
+        scale * (everything - total**2 / n),
+    )
+    return quotient_estimates(hit, total, spread, (total > _TOLERANCE) & (n > 1), level)
+
+
+def auc(release: Release, scores: object, positive: object, *, level: float = 0.95) -> Estimate:
+    """Estimate of the area under the receiver operating characteristic of one class against the rest.
+
+    With unbiased weights ``a`` of the class and ``b = 1 - a`` of the rest it is ``sum a_i b_l h(i, l)`` over
+    ``sum a_i b_l``, both over different rows, where h is 1 if i has the larger score and 1/2 if equal: numerator and
+    denominator are unbiased. Where the released labels leave it open whether both classes occur, it is NaN.
+
+    Args:
+        release: Released labels of n rows.
+        scores: A score of each row, shape (n,), larger for the positive class.
+        positive: The positive class.
+        level: Chance that the interval holds the area, by a normal approximation for its parts.
+
+    Guarantee:
+        It is computed from a release, so the release's guarantee covers it at no further cost.
+
+    References:
+        Menon et al. 2015, section 5, for two classes; Hoeffding 1948, for the projection; Fieller 1954, for the
+        interval of a quotient.
+
+    Example:
+        >>> from labeldp import Classes, Release
+        >>> release = Release.public(["no", "no", "yes", "yes"], Classes(["no", "yes"]))
+        >>> round(auc(release, [0.1, 0.4, 0.3, 0.9], "yes").value, 3)
+        0.75
+
+    Raises:
+        InputError: There is not one finite score for each row, or rows have candidates.
+        LabelError: The positive class is not in the label space.
+    """
+    require_identified(release)
+    checked = _numbers(scores, "scores", (_rows(release),))
+    weight = class_weights(release, np.full(len(release), _code(release, positive)))
+    rest = 1.0 - weight
+    below, above = ranked_below(checked, rest), weight.sum() - weight - ranked_below(checked, weight)
+    # The pairs that each row is in, those in order and all: Hajek's projection of a sum over pairs. The variance of
+    # such sums counts what the projection leaves out, the degenerate part, twice and not once, since each pair is in
+    # two of them (Efron and Stein 1981); with few clean rows the error is rather too large than too small.
+    ordered, pairs = weight * below + rest * above, weight * (rest.sum() - rest) + rest * (weight.sum() - weight)
+    n, top, bottom = len(release), np.array([ordered.sum() / 2]), np.array([pairs.sum() / 2])
+    spread = n * np.cov(ordered, pairs) if n > 1 else np.zeros((2, 2))
+    parts = (spread[:1, 0], spread[:1, 1], spread[1:, 1])
+    return quotient_estimates(top, bottom, parts, (bottom > _TOLERANCE) & (n > 1), level)[0]
+
+
+def calibration(
+    release: Release, probabilities: object, positive: object, *, bins: int = 10, level: float = 0.95
+) -> Calibration:
+    """Predicted and estimated frequency of a class, in bins of equal width.
+
+    Args:
+        release: Released labels of n rows.
+        probabilities: A model's P(true class | features), shape (n, k), classes in declared order.
+        positive: The class.
+        bins: Number of bins between 0 and 1.
+        level: Chance that the interval of one bin holds the frequency, as for ``accuracy``.
+
+    Guarantee:
+        It is computed from a release, so the release's guarantee covers it at no further cost.
+
+    Example:
+        >>> from labeldp import Classes, Release
+        >>> release = Release.public(["no", "yes", "yes", "yes"], Classes(["no", "yes"]))
+        >>> found = calibration(release, [[0.8, 0.2], [0.7, 0.3], [0.1, 0.9], [0.1, 0.9]], "yes", bins=2)
+        >>> found.predicted.round(3).tolist(), found.frequency.value.round(3).tolist()
+        ([0.25, 0.9], [0.5, 1.0])
+
+    Raises:
+        InputError: The probabilities have another shape, or a row that is not a distribution, or rows have candidates.
+        LabelError: The class is not in the label space.
+    """
+    require_identified(release)
+    checked = _distributions(probabilities, _rows(release), release.space.size)
+    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
+        raise InputError(f"expected a whole number of bins of at least 1, found {bins!r}")
+    code = _code(release, positive)
+    place = np.searchsorted(np.linspace(0.0, 1.0, bins + 1)[1:-1], checked[:, code])
+    _, place, rows = np.unique(place, return_inverse=True, return_counts=True)
+    predicted = np.bincount(place, weights=checked[:, code]) / rows
+    return Calibration(predicted, shares_of_groups(release, np.full(len(release), code), place, len(rows), level), rows)
+
+
+def log_likelihood_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: N803 (scikit-learn's name)
+    """``log_likelihood`` of a fitted classifier, for ``scoring=`` in scikit-learn's model selection.
+
+    Args:
+        estimator: A classifier with ``predict_proba``; classes that it does not know have probability zero.
+        X: Features of n rows.
+        release: Released labels of n rows.
+
+    Guarantee:
+        It is computed from a release, so the release's guarantee covers it at no further cost.
+
+    Example:
+        >>> from sklearn.model_selection import cross_val_score
+        >>> from labeldp import Classes, Release
+        >>> from labeldp.learning.sklearn import SoftmaxRegression
+        >>> release = Release.public(["no", "yes"] * 6, Classes(["no", "yes"]))
+        >>> model = SoftmaxRegression(l2=0.001)
+        >>> scores = cross_val_score(model, [[0.0], [1.0]] * 6, release, scoring=log_likelihood_scorer, cv=3)
+        >>> bool((scores > 0.5).all())
+        True
+    """
+    found = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    spread = np.zeros((len(found), released(release).space.size))
+    spread[:, release.space.encode(estimator.classes_)] = found
+    return log_likelihood(release, spread).value
+
+
+def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: N803 (scikit-learn's name)
+    """``accuracy`` of a fitted classifier, for ``scoring=`` in scikit-learn's model selection.
+
+    Args:
+        estimator: A classifier.
+        X: Features of n rows.
+        release: Released labels of n rows.
+
+    Guarantee:
+        It is computed from a release, so the release's guarantee covers it at no further cost.
+
+    Example:
+        >>> from sklearn.model_selection import cross_val_score
+        >>> from labeldp import Classes, Release
+        >>> from labeldp.learning.sklearn import SoftmaxRegression
+        >>> release = Release.public(["no", "yes"] * 6, Classes(["no", "yes"]))
+        >>> model = SoftmaxRegression(l2=0.001)
+        >>> cross_val_score(model, [[0.0], [1.0]] * 6, release, scoring=accuracy_scorer, cv=3).round(3).tolist()
+        [1.0, 1.0, 1.0]
+    """
+    return accuracy(release, estimator.predict(X)).value
+
+
+def _rows(release: Release) -> int:
+    """The number of rows of a release that has some."""
+    if len(released(release)) == 0:
+        raise InputError("expected at least one row, found none")
+    return len(release)
+
+
+def _numbers(values: object, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Finite numbers of a shape."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"expected {name} as numbers of shape {shape}, found something else") from None
+    if array.shape != shape:
+        raise InputError(f"expected {name} of shape {shape}, found {array.shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"expected finite {name}, found NaN or infinity")
+    return array
+
+
+def _distributions(values: object, n: int, k: int) -> Float[np.ndarray, "n k"]:
+    """A distribution over classes for each row."""
+    array = _numbers(values, "probabilities", (n, k))
+    bad = (array < -_TOLERANCE).any(axis=1) | (np.abs(array.sum(axis=1) - 1) > _TOLERANCE)
+    if bad.any():
+        raise InputError(
+            "expected probabilities of at least 0 that sum to 1 in every row, found others in row "
+            f"{int(np.argmax(bad))}; normalise them"
+        )
+    return np.asarray(np.maximum(array, 0.0))
+
+
+def _encoded(release: Release, predicted: object) -> Int[np.ndarray, "n"]:
+    """Codes of predictions, one for each row."""
+    rows, codes = _rows(release), release.space.encode(predicted)
+    if len(codes) != rows:
+        raise InputError(f"expected a prediction for each of {rows} released labels, found {len(codes)}")
+    return codes
+
+
+def _code(release: Release, positive: object) -> int:
+    """The code of one class."""
+    return int(release.space.encode([positive])[0])

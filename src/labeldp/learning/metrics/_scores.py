@@ -1,0 +1,64 @@
+"""All that labels tell of how good predictions are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from labeldp.errors import InputError
+from labeldp.learning import metrics
+from labeldp.learning.losses import released
+from labeldp.learning.metrics._estimates import Bounds, Estimate, Estimates
+from labeldp.release import Release
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """How good predictions are, as far as labels tell.
+
+    Attributes:
+        rows: How many rows they were judged on.
+        log_likelihood: Mean log likelihood of the labels, in nats over a model that knows nothing.
+        accuracy: The share of rows predicted rightly; bounds where rows have candidates.
+        majority: That share for always predicting the class that is most common in the labels; None where rows have
+            candidates, as all below.
+        log_loss: Mean cross entropy on true labels.
+        auc: Area under the receiver operating characteristic of the second class, where there are two.
+        recall: The share of each class that is predicted.
+    """
+
+    rows: int
+    log_likelihood: Estimate
+    accuracy: Estimate | Bounds
+    majority: Estimate | None = None
+    log_loss: Estimate | None = None
+    auc: Estimate | None = None
+    recall: Estimates | None = None
+
+
+def scores(release: Release, probabilities: Float[np.ndarray, "n k"]) -> Scores:
+    """All metrics that the channel identifies.
+
+    Args:
+        release: Released labels of n rows, or public ones.
+        probabilities: A model's P(true class | features), shape (n, k).
+    """
+    points = np.asarray(released(release).space.points)
+    predicted = points[np.argmax(probabilities, axis=1)]
+    likelihood = metrics.log_likelihood(release, probabilities)
+    try:
+        accuracy = metrics.accuracy(release, predicted)
+    except InputError:  # rows have candidates
+        return Scores(len(release), likelihood, metrics.accuracy_bounds(release, predicted))
+    constant = [metrics.accuracy(release, np.repeat(point, len(release))) for point in points]
+    return Scores(
+        len(release),
+        likelihood,
+        accuracy,
+        max(constant, key=lambda estimate: estimate.value),
+        metrics.log_loss(release, probabilities),
+        metrics.auc(release, probabilities[:, 1], points[1]) if len(points) == 2 else None,
+        metrics.recall(release, predicted),
+    )

@@ -1,0 +1,84 @@
+"""What released labels say of classes, row by row and summed over rows: the sums that metrics are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import csr_array
+
+from labeldp.learning.metrics._estimates import Estimates, clopper_pearson, normal_estimates
+from labeldp.privacy.channels import candidate_sizes, row_arrays
+from labeldp.release import Release
+
+
+def candidates_of(release: Release, codes: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Bool[np.ndarray, "n"]]:
+    """How many candidates each row has, and whether a class is one of several."""
+    channel = release.channel
+    sizes = candidate_sizes(channel)
+    if sizes is None:
+        return np.full(len(codes), channel.classes), np.ones(len(codes), dtype=np.bool_)
+    packed = row_arrays(channel)["candidates"]
+    held = packed[np.arange(len(codes)), codes >> 3] >> (codes & 7).astype(np.uint8) & 1
+    return sizes, (held == 1) & (sizes > 1)
+
+
+def holds_class(release: Release, codes: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+    """Whether each released label is, or holds, a class."""
+    if release.channel.form == "class":
+        return np.asarray(release.codes == codes)
+    byte = release.codes[np.arange(len(codes)), codes >> 3]
+    return np.asarray(byte >> (codes & 7).astype(np.uint8) & 1 == 1)
+
+
+def holding_of(
+    release: Release, codes: Int[np.ndarray, "n"]
+) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
+    """Chances that a released label holds a class if it is the true one, and if not; one entry where all rows agree."""
+    true, other = (np.asarray(chance) for chance in release.class_channel.holding(codes))
+    alike = true.size > 0 and bool((true == true.flat[0]).all() and (other == other.flat[0]).all())
+    return (np.array(true.flat[0]), np.array(other.flat[0])) if alike else (true, other)
+
+
+def class_weights(release: Release, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    """For each row an unbiased estimate of whether a class is its true one: that entry of its unbiased vector."""
+    true, other = holding_of(release, codes)
+    return np.asarray((holds_class(release, codes) - other) / (true - other))
+
+
+def moments_by_prediction(release: Release, predicted: Int[np.ndarray, "n"]) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of the unbiased vectors and of their squares, by entry and predicted class; shape (k, k)."""
+    k = release.space.size
+    sums, squares = np.zeros((k, k)), np.zeros((k, k))
+    for rows in blocks_of(release):
+        vectors, codes = unbiased_rows(release, rows), predicted[rows]
+        choose = csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=(k, len(codes)))
+        sums += (choose @ vectors).T
+        squares += (choose @ vectors**2).T
+    return sums, squares
+
+
+def ranked_below(scores: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+    """The weight of other rows with a lower score, and half that of other rows with the same score."""
+    _, place = np.unique(scores, return_inverse=True)
+    level = np.bincount(place, weights=weights)
+    return np.asarray((np.cumsum(level) - level)[place] + 0.5 * (level[place] - weights))
+
+
+def shares_of_groups(
+    release: Release, codes: Int[np.ndarray, "n"], place: Int[np.ndarray, "n"], groups: int, level: float
+) -> Estimates:
+    """In each group of rows, the share whose true class is the one that ``codes`` has for it."""
+    true, other = holding_of(release, codes)
+    holds = holds_class(release, codes)
+    rows = np.bincount(place, minlength=groups)
+    weight = (holds - other) / (true - other)
+    value = np.bincount(place, weights=weight, minlength=groups) / rows
+    spread = np.bincount(place, weights=(weight - value[place]) ** 2, minlength=groups)
+    error = np.sqrt(spread / np.maximum(rows - 1, 1) / rows)
+    error[rows < 2] = np.inf
+    if true.ndim:
+        return normal_estimates(value, error, level, 0.0, 1.0)
+    # the released labels that hold the class are Bernoulli with probability other + (true - other) * share
+    ends = clopper_pearson(np.bincount(place, weights=holds, minlength=groups), rows, level)
+    low, high = (np.clip((end - other) / (true - other), 0.0, 1.0) for end in ends)
+    return Estimates(value, error, low, high)

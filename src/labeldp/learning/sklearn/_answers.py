@@ -1,0 +1,166 @@
+"""Learners from what a curator answered about many labels at once: of cells of rows, or sums of features by class."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.base import MetaEstimatorMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from labeldp.errors import InputError
+from labeldp.learning.cells import QUERIES, answered, cell_distributions, numbers_of
+from labeldp.learning.features import indexable_rows, row_weights
+from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, fitted_softly, soft_probabilities
+from labeldp.release import Answer, Release
+
+
+def cells_of_rows(clusters: Any, features: Any, answer: Answer | Release, cells: Any) -> Int[np.ndarray, "n"]:
+    """The cell of each row that an answer is about, or of a release: as given, or as clusters have or predict it."""
+    count = len(answer) if isinstance(answer, Release) else answer.rows
+    if not hasattr(clusters, "predict"):
+        raise InputError(
+            f"expected clusters that predict the cell of a row, found {type(clusters).__name__}; give those of "
+            "labeldp.learning.cells.cluster or labeldp.learning.cells, or a fitted KMeans"
+        )
+    known = getattr(clusters, "numbers", None) if cells is None else cells
+    rows = indexable_rows(features)
+    if rows.shape[0] != count:
+        raise InputError(f"expected the {count} rows that the answer is about, found {rows.shape[0]}")
+    return numbers_of(clusters.predict(rows) if known is None else known, count)
+
+
+class CellClassifier(ProbabilityClassifier):
+    """A table: each row has the class distribution of its cell.
+
+    Args:
+        clusters: What gives rows their cells: ``labeldp.learning.cells.Clusters``, or any fitted object whose
+            ``predict`` gives numbers from 0, such as scikit-learn's ``KMeans`` (in searches, in a ``FrozenEstimator``).
+
+    Attributes:
+        classes_: The declared classes.
+        distributions_: The class distribution of each cell, shape (cells, k).
+
+    Guarantee:
+        What is learned from an answer is covered by the answer's guarantee, at no further cost. Cells are taken from
+        features alone, and must have been for the answer too.
+
+    References:
+        Efron and Morris 1973, for what cells with few rows are given.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Classes, Curator, NoisyHistogram
+        >>> from labeldp.learning.cells import cluster
+        >>> from labeldp.learning.sklearn import CellClassifier
+        >>> space, features = Classes(["no", "yes"]), np.repeat([[0.0], [1.0]], 500, axis=0)
+        >>> clusters = cluster(features, 2)
+        >>> query = NoisyHistogram(space, epsilon=0.5, cells=clusters.numbers)
+        >>> answer = Curator(["no"] * 500 + ["yes"] * 500, space).answer(query)
+        >>> CellClassifier(clusters).fit(features, answer).predict([[0.1], [0.9]]).tolist()
+        ['no', 'yes']
+    """
+
+    def __init__(self, clusters: Any) -> None:
+        self.clusters = clusters
+
+    def fit(self, X: Any, y: Answer, cells: Any = None) -> Self:  # noqa: N803
+        """Read the table off an answer.
+
+        Args:
+            X: Features of the n rows that the answer is about.
+            y: The answer to ``NoisyHistogram``, ``NoisyArgmax`` or ``ExchangedLabels``.
+            cells: The cell of each row that the curator was asked about; by default that of ``clusters``: the numbers
+                of its rows if it has them, else what it predicts.
+        """
+        answer = answered(y, QUERIES)
+        numbers = cells_of_rows(self.clusters, X, answer, cells)
+        self.classes_ = np.array(answer.space.points)
+        self.distributions_ = cell_distributions(answer, numbers)
+        return self
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
+        """Probabilities of the true classes, shape (n, k)."""
+        check_is_fitted(self)
+        return np.asarray(self.distributions_[np.asarray(self.clusters.predict(X))])
+
+
+class SoftLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
+    """Any scikit-learn classifier on the class distributions of cells: what cells say of rows, smoothed by features.
+
+    Every row stands once for each class, weighted by the class's share in the row's cell.
+
+    Args:
+        estimator: A classifier with ``predict_proba`` that takes ``sample_weight``, or a pipeline that ends in one;
+            by default logistic regression, which is softmax regression on soft labels.
+        smallest_weight: Shares of a row below this are left out.
+
+    Attributes:
+        classes_: The declared classes.
+        distributions_: The class distribution of each cell, shape (cells, k).
+        estimator_: The fitted classifier, of class codes.
+
+    Guarantee:
+        What is learned from an answer is covered by the answer's guarantee, at no further cost. Cells are public and
+        must not have been computed from these labels.
+
+    Example:
+        >>> import numpy as np
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from labeldp import Classes, Curator, NoisyHistogram
+        >>> from labeldp.learning.cells import cluster
+        >>> from labeldp.learning.sklearn import SoftLabelClassifier
+        >>> space, features = Classes(["no", "yes"]), np.repeat([[0.0], [1.0]], 500, axis=0)
+        >>> clusters = cluster(features, 2)
+        >>> query = NoisyHistogram(space, epsilon=0.5, cells=clusters.numbers)
+        >>> answer = Curator(["no"] * 500 + ["yes"] * 500, space).answer(query)
+        >>> model = SoftLabelClassifier(DecisionTreeClassifier(max_depth=2)).fit(features, answer, clusters)
+        >>> model.predict([[0.1], [0.9]]).tolist()
+        ['no', 'yes']
+    """
+
+    def __init__(self, estimator: Any = None, *, smallest_weight: float = 1e-3) -> None:
+        self.estimator = estimator
+        self.smallest_weight = smallest_weight
+
+    def fit(self, X: Any, y: Answer, cells: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
+        """Fit on features of n rows, in any form that the classifier takes.
+
+        Args:
+            X: Features of the n rows that the answer is about.
+            y: The answer to ``NoisyHistogram``, ``NoisyArgmax`` or ``ExchangedLabels``.
+            cells: The cell of each row that the curator was asked about: numbers from 0, or ``Clusters``. They must
+                be given.
+            sample_weight: Weights of rows.
+        """
+        answer, features = answered(y, QUERIES), indexable_rows(X)
+        if cells is None:
+            raise InputError(
+                f"expected the cell of each of the {answer.rows} rows that the answer is about, found none; give "
+                "cells= that the curator was asked about"
+            )
+        if features.shape[0] != answer.rows:
+            raise InputError(f"expected the {answer.rows} rows that the answer is about, found {features.shape[0]}")
+        numbers = numbers_of(cells, answer.rows)
+        weights = row_weights(sample_weight, answer.rows)
+        self.classes_ = np.array(answer.space.points)
+        self.distributions_ = cell_distributions(answer, numbers)
+        soft = self.distributions_[numbers]
+        self.estimator_ = fitted_softly(self.estimator, features, soft, weights, self.smallest_weight)
+        if hasattr(self.estimator_, "n_features_in_"):
+            self.n_features_in_ = self.estimator_.n_features_in_
+        return self
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
+        """Probabilities of the true classes, shape (n, k)."""
+        check_is_fitted(self)
+        return soft_probabilities(self.estimator_, X, len(self.classes_))
+
+    def __sklearn_tags__(self) -> Any:
+        """It takes the features that the classifier takes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(LogisticRegression() if self.estimator is None else self.estimator).input_tags
+        return tags

@@ -1,0 +1,109 @@
+"""Softmax regression under any row loss: L-BFGS on dense or sparse features, in blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import minimize
+
+from labeldp.learning.losses import RowLoss, TargetLoss
+
+#: Features and logits of a block: few enough that the second product finds them in the cache.
+_ENTRIES_PER_BLOCK = 1 << 19
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted softmax model: coefficients of shape (d, k), intercepts of shape (k,), and the iterations it took."""
+
+    coefficients: Float[np.ndarray, "d k"]
+    intercepts: Float[np.ndarray, "k"]
+    iterations: int
+    converged: bool
+
+
+def softmax_objective(
+    features: Any,
+    loss: RowLoss | TargetLoss,
+    weights: Float[np.ndarray, "n"],
+    classes: int,
+    l2: float,
+    *,
+    intercept: bool = True,
+    intercept_l2: float = 0.0,
+) -> Callable[[Float[np.ndarray, "p"]], tuple[float, Float[np.ndarray, "p"]]]:
+    """What ``fit_softmax`` minimises: value and gradient at coefficients and intercepts, stacked and flat."""
+    n, d = features.shape
+    scale = 1.0 / weights.sum()
+    penalties = np.array([[l2]] * d + [[intercept_l2]])
+    # A block is never smaller than the coefficients, to which each block adds its gradient.
+    block = max(1, max(_ENTRIES_PER_BLOCK, d * classes) // (features.size // n + classes))
+    parts = [slice(low, min(low + block, n)) for low in range(0, n, block)]
+    blocks = [(features[rows], loss.take(rows), weights[rows]) for rows in parts]
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        parameters = flat.reshape(d + 1, classes)
+        precise = parameters.astype(features.dtype, copy=False)  # else all features would be copied to wider floats
+        gradient = np.zeros_like(parameters)
+        value = 0.0
+        for rows, row_losses, row_weights in blocks:
+            logits = np.asarray(rows @ precise[:d], dtype=np.float64)
+            logits += parameters[d]
+            value += row_losses(logits, row_weights)
+            gradient[:d] += rows.T @ logits.astype(features.dtype, copy=False)
+            gradient[d] += logits.sum(axis=0)
+        gradient *= scale
+        gradient += penalties * parameters
+        if not intercept:
+            gradient[d] = 0.0
+        return value * scale + 0.5 * float(np.vdot(penalties * parameters, parameters)), gradient.ravel()
+
+    return objective
+
+
+def fit_softmax(
+    features: Any,
+    loss: RowLoss | TargetLoss,
+    weights: Float[np.ndarray, "n"],
+    classes: int,
+    l2: float,
+    *,
+    intercept: bool = True,
+    intercept_l2: float = 0.0,
+    start: Fit | None = None,
+    tolerance: float = 1e-4,
+    iterations: int = 500,
+) -> Fit:
+    """Minimise the weighted mean of a row loss plus penalties on squares.
+
+    Args:
+        features: Array or sparse matrix of floats, of shape (n, d); they are multiplied in their own precision.
+        loss: The loss of each row.
+        weights: Weight of each row.
+        classes: Number of classes, k.
+        l2: Weight of half the squared coefficients.
+        intercept: Whether to fit intercepts.
+        intercept_l2: Weight of half the squared intercepts. A loss that is unbounded below needs one.
+        start: Where to start; by default at zero.
+        tolerance: Largest entry of the gradient at which it stops.
+        iterations: Most iterations.
+    """
+    d = features.shape[1]
+    objective = softmax_objective(features, loss, weights, classes, l2, intercept=intercept, intercept_l2=intercept_l2)
+    first = np.zeros((d + 1, classes)) if start is None else np.vstack([start.coefficients, start.intercepts])
+    options = {"maxiter": iterations, "gtol": tolerance, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
+    found = minimize(objective, first.ravel(), method="L-BFGS-B", jac=True, options=options)
+    if not np.isfinite(found.fun):
+        raise FloatingPointError("the loss is not finite; scale the features, or use more l2")
+    solved = found.x.reshape(d + 1, classes)
+    return Fit(solved[:d].copy(), solved[d].copy(), int(found.nit), bool(found.status == 0))
+
+
+def softmax(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+    """Probabilities of logits."""
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))

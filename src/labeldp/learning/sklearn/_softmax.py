@@ -1,0 +1,456 @@
+"""Learners for released labels, and for answers of a curator, in scikit-learn's form.
+
+They take a ``Release`` or an ``Answer`` where scikit-learn takes labels, and refuse anything else: a bare array could
+hold true labels, or released ones that would be learned as if they were true.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import issparse
+from sklearn.base import MetaEstimatorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from labeldp.errors import InputError
+from labeldp.learning.features import indexable_rows, row_weights, take_rows
+from labeldp.learning.losses import (
+    METHODS,
+    Method,
+    OwnFeatures,
+    RowLoss,
+    SyntheticRows,
+    TargetLoss,
+    best_penalty,
+    gain,
+    posterior,
+    released,
+    row_loss,
+)
+from labeldp.learning.sklearn._lbfgs import Fit, fit_softmax, softmax
+from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, fitted_softly, soft_probabilities
+from labeldp.privacy.channels import ClusterChannel, pair_share
+from labeldp.release import Release
+
+#: The usual penalty is a prior under which all features together give a logit this variance. It was best, or close to
+#: it, for digits, breast cancer, Adult and MNIST at epsilons from 0.25 to 4.
+_LOGIT_VARIANCE = 4.0
+
+#: With the unbiased loss intercepts have this variance beforehand: far more than class shares ask for.
+_INTERCEPT_VARIANCE = 100.0
+
+#: Penalties relative to the usual one, from the largest to the smallest.
+_PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
+_PATIENCE = 2
+
+#: The first guess leaves every class this share of what a class has on average.
+_LEAST_GUESS = 0.1
+#: Of rows that are less likely to have features of their own the first guess takes off no more.
+_LEAST_OWN = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What a softmax model is fitted on: features, released labels, weights, and whose the features are."""
+
+    features: Any
+    release: Release
+    weights: Float[np.ndarray, "n"]
+    own: OwnFeatures | None
+    synthetic: SyntheticRows | None
+
+    def take(self, rows: Int[np.ndarray, "m"]) -> _Rows:
+        """Some of the rows, and all synthetic ones."""
+        own = None if self.own is None else self.own.take(rows)
+        return _Rows(self.features[rows], self.release[rows], self.weights[rows], own, self.synthetic)
+
+    def asked(self, method: Method, correction: float) -> tuple[Any, RowLoss | TargetLoss, Float[np.ndarray, "n"]]:
+        """Features, their losses and their weights."""
+        if self.synthetic is None:
+            return self.features, row_loss(self.release, method, correction, self.own), self.weights
+        loss = row_loss(self.release, method, correction)
+        return self.synthetic.taken_off(self.features, loss, self.weights)
+
+
+class SoftmaxRegression(ProbabilityClassifier):
+    """Multinomial logistic regression on released labels, by L-BFGS.
+
+    Args:
+        method: ``"likelihood"``: maximum likelihood under the channel (forward correction); ``"unbiased"``: an
+            unbiased estimate of the cross entropy on true labels (backward correction); ``"plain"``: released
+            labels as if they were true, as a baseline.
+        correction: With ``"unbiased"``: how much of the correction is made, from 0 to 1; less has less variance and
+            more bias. Where labels are redrawn with probability lambda (cluster response), the paper's beta is
+            ``beta / (1 - beta) = correction * lambda / (1 - lambda)``; with 0 released labels are taken as they are.
+        l2: Weight of half the squared coefficients beside the mean loss of a row, or ``"auto"``: chosen by the log
+            likelihood of held-out released labels (with ``"plain"`` as if they were true), over a range scaled to
+            the features, the rows and the channel.
+        fit_intercept: Whether to fit intercepts. They are not penalised, but with ``"unbiased"`` ever so little, since
+            that loss has no minimum where the estimated share of a class is negative.
+        tol: Largest entry of the gradient at which it stops, for labels without noise. The likelihood of released
+            labels is flatter, so there it is multiplied by the root of the share of a clean row that a row is worth,
+            as the sampling error of the gradient is.
+        max_iter: Most iterations.
+        folds: Parts of the rows for ``l2="auto"``; with 20 000 rows or more one of them is held out, once.
+
+    Attributes:
+        classes_: The declared classes.
+        coef_: Coefficients, shape (k, d).
+        intercept_: Intercepts, shape (k,).
+        l2_: The penalty that was used.
+        n_iter_: Iterations of the last fit.
+
+    Guarantee:
+        Whatever is learned from a release is covered by the release's guarantee, at no further cost; so is
+        choosing ``l2``.
+
+    References:
+        Patrini et al. 2017 (forward), Natarajan et al. 2013 (backward), Ghazi et al. 2021, equations (7) and (17),
+        Esfandiari et al. 2022, Algorithm 1, line 30 (``correction``).
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Classes, Curator, RandomizedResponse
+        >>> from labeldp.learning.sklearn import SoftmaxRegression
+        >>> features = np.repeat([[0.0], [1.0]], 500, axis=0)
+        >>> space = Classes(["no", "yes"])
+        >>> curator = Curator(["no"] * 500 + ["yes"] * 500, space)
+        >>> release = curator.randomize(RandomizedResponse(space, epsilon=2.0))
+        >>> SoftmaxRegression().fit(features, release).predict([[0.0], [1.0]]).tolist()
+        ['no', 'yes']
+    """
+
+    def __init__(
+        self,
+        *,
+        method: Method = "likelihood",
+        correction: float = 1.0,
+        l2: float | Literal["auto"] = "auto",
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 500,
+        folds: int = 5,
+    ) -> None:
+        self.method = method
+        self.correction = correction
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.folds = folds
+
+    def fit(
+        self,
+        X: Any,  # noqa: N803 (scikit-learn's name)
+        y: Release,
+        sample_weight: Any = None,
+        own: OwnFeatures | None = None,
+        synthetic: SyntheticRows | None = None,
+    ) -> Self:
+        """Fit on features of shape (n, d), dense or sparse, and a release of n rows.
+
+        Args:
+            X: Features.
+            y: A release.
+            sample_weight: Weights of rows.
+            own: What is known of whether features are the row's own, where some were redrawn
+                (``labeldp.learning.sklearn``).
+            synthetic: With ``"unbiased"``: rows of the generator whose loss is taken off; ``own`` then serves the
+                choice of ``l2`` alone.
+        """
+        release = released(y)
+        features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
+        matching(features, release)
+        if self.method not in METHODS:
+            raise InputError(f"expected a method among {', '.join(METHODS)}, found {self.method!r}")
+        weights = row_weights(sample_weight, len(release))
+        self.classes_ = classes_of(release)
+        if synthetic is not None:
+            synthetic = synthetic.of(release, self.method)
+        rows = _Rows(features, release, weights, None if own is None else own.of(release), synthetic)
+        self.l2_ = self._penalty(rows) if self.l2 == "auto" else float(self.l2)
+        fit = self._fit(rows, self.l2_, None)
+        if fit.iterations >= self.max_iter:
+            least = self._tolerance(release)
+            told = f"expected to converge in {self.max_iter} iterations, found a larger gradient than {least:.2g}"
+            warnings.warn(f"{told}; scale the features, or raise max_iter or tol", ConvergenceWarning, stacklevel=2)
+        self.coef_, self.intercept_ = fit.coefficients.T, fit.intercepts
+        self.n_iter_ = fit.iterations
+        return self
+
+    def decision_function(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
+        """Logits of shape (n, k); with two classes that of the second over the first, of shape (n,)."""
+        logits = self._logits(X)
+        return np.asarray(logits[:, 1] - logits[:, 0]) if logits.shape[1] == 2 else logits
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
+        """Probabilities of the true classes, shape (n, k)."""
+        return softmax(self._logits(X))
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The most likely true class of each row."""
+        most = np.argmax(self._logits(X), axis=1)  # before the classes are asked for: an unfitted learner says so
+        return np.asarray(self.classes_[most])
+
+    def _logits(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
+        check_is_fitted(self)
+        features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        return np.asarray(features @ self.coef_.T + self.intercept_)
+
+    def _penalty(self, rows: _Rows) -> float:
+        """The penalty for which held-out released labels are likeliest, each fit starting from the last."""
+        release = rows.release
+        usual = total_variance(rows.features) / (_LOGIT_VARIANCE * len(release))
+        if self.method != "likelihood":  # its curvature is what a row is worth; that of the others is one
+            usual /= float(np.mean(pair_share(release.class_channel.membership)))
+        penalties = [usual * share for share in _PENALTIES]
+
+        def judge(fit_on: np.ndarray, held: np.ndarray) -> np.ndarray:
+            part, rest = rows.take(fit_on), rows.take(held)
+            gains = np.full((len(penalties), len(held)), -np.inf)
+            model = None
+            for i, penalty in enumerate(penalties):
+                model = self._fit(part, penalty, model)
+                probabilities = softmax(np.asarray(rest.features @ model.coefficients + model.intercepts))
+                gains[i] = self._gain(rest, probabilities) * (rest.weights / rows.weights.mean())
+                means = gains[: i + 1].mean(axis=1)
+                if penalty < usual and max(means[-_PATIENCE:]) < max(means):
+                    break  # it has been getting worse for a while
+            return gains
+
+        return best_penalty(penalties, usual, len(release), min(self.folds, len(release)), judge)
+
+    def _gain(self, rows: _Rows, probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
+        """How likely held-out released labels are; to ``"plain"``, who ignores the noise, as if they were true."""
+        if self.method == "plain":
+            return plain_gain(rows.release, probabilities)
+        return gain(rows.release, probabilities, rows.own)
+
+    def _tolerance(self, release: Release) -> float:
+        """The largest entry of a gradient that is as good as none, beside the sampling error of these labels."""
+        flat = self.method == "likelihood" and not release.is_public
+        return self.tol * math.sqrt(float(np.mean(pair_share(release.class_channel.membership)))) if flat else self.tol
+
+    def _intercept_penalty(self, release: Release) -> float:
+        """None but for the unbiased loss, which has no minimum where the estimated share of a class is negative."""
+        if self.method != "unbiased" or release.is_public:
+            return 0.0
+        return 1.0 / (_INTERCEPT_VARIANCE * len(release) * float(np.mean(pair_share(release.class_channel.membership))))
+
+    def _fit(self, rows: _Rows, l2: float, start: Fit | None) -> Fit:
+        features, loss, weights = rows.asked(self.method, self.correction)
+        return fit_softmax(
+            features,
+            loss,
+            weights,
+            len(self.classes_),
+            l2,
+            intercept=self.fit_intercept,
+            intercept_l2=self._intercept_penalty(rows.release),
+            start=start,
+            tolerance=self._tolerance(rows.release),
+            iterations=self.max_iter,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        """It takes sparse features."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
+    """Any scikit-learn classifier on released labels, by expectation maximisation.
+
+    Each round asks the classifier, fitted on the other folds, how likely each class is in each row, combines that
+    with what the channel says of the released label, and fits on the resulting soft labels: every row stands once for
+    each class, weighted by its posterior. Folds keep a flexible learner from believing what it has memorised.
+
+    Args:
+        estimator: A classifier with ``predict_proba`` that takes ``sample_weight``, or a pipeline that ends in one;
+            by default logistic regression.
+        method: ``"em"``; ``"clusters"``: soft labels from what the clusters of a ``ClusterResponse`` and the released
+            label say, which are fitted once: at a small epsilon clusters say nearly all; or ``"plain"``: released
+            labels as if they were true, as a baseline.
+        max_iter: Rounds of expectation maximisation.
+        folds: Folds of the rows for the expectation; 1 uses the classifier on the rows it was fitted on.
+        smallest_weight: Shares of a row below this are left out.
+
+    Attributes:
+        classes_: The declared classes.
+        estimator_: The classifier after the last round, fitted on all rows.
+        n_iter_: Rounds that were made, the last fit on all rows among them.
+
+    Guarantee:
+        Whatever is learned from a release is covered by the release's guarantee, at no further cost.
+
+    References:
+        Dempster et al. 1977; the posterior is that of ALIBI (Malek et al. 2021, section 3.2).
+
+    Example:
+        >>> import numpy as np
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from labeldp import Classes, Curator, RandomizedResponse
+        >>> from labeldp.learning.sklearn import ReleasedLabelClassifier
+        >>> features = np.repeat([[0.0], [1.0]], 500, axis=0)
+        >>> space = Classes(["no", "yes"])
+        >>> curator = Curator(["no"] * 500 + ["yes"] * 500, space)
+        >>> release = curator.randomize(RandomizedResponse(space, epsilon=2.0))
+        >>> model = ReleasedLabelClassifier(DecisionTreeClassifier(max_depth=2)).fit(features, release)
+        >>> model.predict([[0.0], [1.0]]).tolist()
+        ['no', 'yes']
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        method: Literal["em", "clusters", "plain"] = "em",
+        max_iter: int = 2,
+        folds: int = 3,
+        smallest_weight: float = 1e-3,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.max_iter = max_iter
+        self.folds = folds
+        self.smallest_weight = smallest_weight
+
+    def fit(self, X: Any, y: Release, sample_weight: Any = None, own: OwnFeatures | None = None) -> Self:  # noqa: N803
+        """Fit on features of n rows, in any form that the classifier takes, and a release of n rows.
+
+        Args:
+            X: Features.
+            y: A release.
+            sample_weight: Weights of rows.
+            own: What is known of whether features are the row's own, where some were redrawn
+                (``labeldp.learning.sklearn``); rows are then weighted by how likely they are to be whole.
+        """
+        release = released(y)
+        if self.method not in ("em", "clusters", "plain"):
+            raise InputError(f"expected a method among em, clusters, plain, found {self.method!r}")
+        features = indexable_rows(X)
+        matching(features, release)
+        weights = row_weights(sample_weight, len(release))
+        self.classes_ = classes_of(release)
+        rounds = 0
+        if own is not None and self.method != "em":
+            raise InputError(f"expected the method 'em' where features were redrawn, found {self.method!r}")
+        if self.method == "plain" or (release.is_public and own is None):
+            soft = plain_labels(release)
+        elif self.method == "clusters":
+            soft = posterior(release, _of_clusters(release))
+        else:
+            guess = self._first_guess(features, release, weights, own)
+            soft, rounds = posterior(release, guess, own), self.max_iter
+        for _ in range(rounds):
+            soft = posterior(release, self._expected(features, soft, weights), own)
+        self.estimator_ = self._fitted(features, soft, weights)
+        self.n_iter_ = 1 + rounds
+        if hasattr(self.estimator_, "n_features_in_"):
+            self.n_features_in_ = self.estimator_.n_features_in_
+        return self
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
+        """Probabilities of the true classes, shape (n, k)."""
+        check_is_fitted(self)
+        return self._probabilities(self.estimator_, X)
+
+    def __sklearn_tags__(self) -> Any:
+        """It takes the features that the classifier takes."""
+        tags = super().__sklearn_tags__()
+        inner = get_tags(LogisticRegression() if self.estimator is None else self.estimator)
+        tags.input_tags = inner.input_tags
+        return tags
+
+    def _first_guess(
+        self, features: Any, release: Release, weights: np.ndarray, own: OwnFeatures | None
+    ) -> Float[np.ndarray, "n k"]:
+        """P(true class | features) where expectation maximisation starts; it decides only how soon it arrives.
+
+        A classifier fitted on released labels as if they were true predicts about ``floor + (1 - k floor) p``, where
+        the floor is the share of a released label that goes to a given class which is not the true one: it is taken
+        off. A start from posteriors without features needs many more rounds, since each undoes the noise by a part.
+        Where features were redrawn, that p is ``s h + (1 - s) pi``, and is brought to h where s is not small.
+        """
+        chance, k = release.class_channel.membership, len(self.classes_)
+        floor = float(np.mean(chance.other / (chance.true + (k - 1) * chance.other)))
+        found = self._expected(features, plain_labels(release), weights)
+        if own is not None:
+            shares = np.maximum(own.of(release).shares, _LEAST_OWN)[:, None]
+            found = found + (1 / shares - 1) * (found - floor - (1 - k * floor) * own.prior)
+        guess = np.maximum(found - floor, _LEAST_GUESS * (1 - k * floor) / k)
+        return np.asarray(guess / guess.sum(axis=1, keepdims=True))
+
+    def _expected(self, features: Any, soft: np.ndarray, weights: np.ndarray) -> Float[np.ndarray, "n k"]:
+        """P(true class | features) of each row, by a classifier that did not see the row."""
+        if self.folds == 1:
+            return self._probabilities(self._fitted(features, soft, weights), features)
+        found = np.empty(soft.shape)
+        for fit_on, held in KFold(self.folds, shuffle=True, random_state=0).split(soft):
+            model = self._fitted(take_rows(features, fit_on), soft[fit_on], weights[fit_on])
+            found[held] = self._probabilities(model, take_rows(features, held))
+        return found
+
+    def _fitted(self, features: Any, soft: np.ndarray, weights: np.ndarray) -> Any:
+        """The classifier, fitted on every row once for each class that is likely enough."""
+        return fitted_softly(self.estimator, features, soft, weights, self.smallest_weight)
+
+    def _probabilities(self, model: Any, features: Any) -> Float[np.ndarray, "n k"]:
+        """Probabilities of all declared classes, also those that no row was fitted on."""
+        return soft_probabilities(model, features, len(self.classes_))
+
+
+def _of_clusters(release: Release) -> Float[np.ndarray, "n k"]:
+    """The public class distribution of each row's cluster."""
+    channel = release.channel
+    if not isinstance(channel, ClusterChannel):
+        raise InputError("expected a release by cluster response for the method 'clusters', found another; use 'em'")
+    return channel.shares
+
+
+def matching(features: Any, release: Release) -> None:
+    """Refuse features and a release of different length."""
+    rows = features.shape[0] if hasattr(features, "shape") else len(features)
+    if rows != len(release):
+        raise InputError(f"expected a released label for each of {rows} rows of features, found {len(release)}")
+    if rows == 0:
+        raise InputError("expected at least one row, found none")
+
+
+def classes_of(release: Release) -> np.ndarray:
+    """The declared classes as an array, in declared order."""
+    return np.array(release.space.points)
+
+
+def plain_labels(release: Release) -> Float[np.ndarray, "n k"]:
+    """Released labels as if they were true: a class, or a set of classes in equal shares."""
+    mask = release.class_channel.levels(release.codes).mask.astype(np.float64)
+    size = mask.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(size > 0, mask / np.maximum(size, 1), 1.0 / mask.shape[1]))
+
+
+def plain_gain(release: Release, probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
+    """The log likelihood of released labels taken for true ones, for who ignores the noise in tuning too."""
+    logarithms = np.log(np.maximum(probabilities, np.finfo(float).tiny))
+    return np.asarray((plain_labels(release) * logarithms).sum(axis=1))
+
+
+def total_variance(features: Any) -> float:
+    """The sum of the variances of all features; 1 if none varies."""
+    if issparse(features):
+        mean = np.asarray(features.mean(axis=0), np.float64)
+        variance = np.asarray(features.multiply(features).mean(axis=0), np.float64) - mean**2
+    else:
+        variance = features.var(axis=0, dtype=np.float64)
+    total = float(np.sum(variance))
+    return total if total > 0 else 1.0

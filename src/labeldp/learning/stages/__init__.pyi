@@ -1,0 +1,11 @@
+from ._consensus import ConsensusRetraining as ConsensusRetraining
+from ._multi_stage import MultiStage as MultiStage
+from ._multi_stage import RESPONSES as RESPONSES
+from ._multi_stage import Stage as Stage
+from ._priors import ClusterPrior as ClusterPrior
+from ._priors import GivenPrior as GivenPrior
+from ._priors import ModelPrior as ModelPrior
+from ._priors import Prior as Prior
+from ._priors import ReleasePrior as ReleasePrior
+from ._priors import UniformPrior as UniformPrior
+from ._priors import tempered as tempered

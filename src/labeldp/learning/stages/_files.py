@@ -1,0 +1,157 @@
+"""What is kept of a run in stages, so that it can be stopped and go on with the same released labels."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+
+from labeldp.errors import OutputError
+from labeldp.privacy.accounting import Rows
+from labeldp.release import Answer, Release
+
+_SCHEMA = "labeldp/stages/1"
+_SETTINGS, _SPLIT, _PRIOR = "stages.json", "split.npy", "prior"
+
+Parts = list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class StageFiles:
+    """A folder with the split, the answers and the releases of a run; or nothing, where there is no folder.
+
+    Everything appears complete or not at all, and nothing is written over.
+
+    Attributes:
+        directory: The folder; None keeps nothing.
+        settings: What a run must agree in to go on.
+    """
+
+    directory: Path | None
+    settings: Mapping[str, Any]
+
+    def split(self, make: Callable[[], Parts]) -> tuple[Parts, bool]:
+        """The rows of each stage, and whether they were kept by an earlier run.
+
+        Args:
+            make: Makes them where none are kept.
+
+        Raises:
+            OutputError: The folder holds something else, or a run with other settings.
+        """
+        if self.directory is None:
+            return make(), False
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if (self.directory / _SETTINGS).is_file():
+            self._refuse_others()
+            return self._kept_split(), True
+        begun = {_SPLIT, _staging(self.directory / _SPLIT).name, _staging(self.directory / _SETTINGS).name}
+        if found := sorted(path.name for path in self.directory.iterdir() if path.name not in begun):
+            raise OutputError(
+                f"expected an empty folder for the stages, or one of an earlier run, found {found[0]!r} in "
+                f"{self.directory}; choose another"
+            )
+        parts = make()
+        stage_of_row = np.empty(sum(map(len, parts)), dtype=np.int16)
+        for number, rows in enumerate(parts):
+            stage_of_row[rows] = number
+        _write_whole(self.directory / _SPLIT, lambda file: np.save(file, stage_of_row))
+        text = json.dumps({"schema": _SCHEMA, **self.settings}, indent=2) + "\n"
+        _write_whole(self.directory / _SETTINGS, lambda file: file.write(text.encode()))
+        return parts, False
+
+    def releases(self, parts: Parts) -> list[Release]:
+        """The releases that are kept, of the first stages.
+
+        Raises:
+            VerificationError: One does not agree with its certificate.
+            OutputError: One is of other rows, or one before it is lost.
+        """
+        found: list[Release] = []
+        for number, rows in enumerate(parts):
+            if self.directory is None or not self._stage(number).exists():
+                break
+            release = Release.load(self._stage(number))
+            if release.certificate is None or release.certificate.draws[-1].rows != Rows.of(rows):
+                raise OutputError(f"expected the rows of the split in {self._stage(number)}, found others")
+            found.append(release)
+        if late := [n + 1 for n in range(len(found), len(parts)) if self.directory and self._stage(n).exists()]:
+            raise OutputError(
+                f"expected the releases of stages one after the other in {self.directory}, found stage {late[0]} "
+                "without those before; restore a copy"
+            )
+        return found
+
+    def answers(self) -> list[Answer]:
+        """The answer that the prior of the first stage was made from, if it paid for one."""
+        kept = self.directory is not None and (self.directory / _PRIOR).exists()
+        return [Answer.load((self.directory or Path()) / _PRIOR)] if kept else []
+
+    def keep(self, number: int, release: Release) -> None:
+        """Keep the release of a stage."""
+        if self.directory is not None:
+            release.save(self._stage(number))
+
+    def keep_answer(self, answer: Answer) -> None:
+        """Keep the answer of a prior; it is asked for once."""
+        if self.directory is not None:
+            answer.save(self.directory / _PRIOR)
+
+    def _kept_split(self) -> Parts:
+        """The rows of each stage as they were kept."""
+        try:
+            stage_of_row = np.load((self.directory or Path()) / _SPLIT, allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            stage_of_row = np.empty(0)
+        count = self.settings["rows"]
+        parts = [np.flatnonzero(stage_of_row == number) for number in range(len(self.settings["shares"]))]
+        if stage_of_row.shape != (count,) or sum(map(len, parts)) != count or not all(map(len, parts)):
+            raise OutputError(
+                f"expected the split of {count} rows into {len(parts)} stages in {self.directory}, found another; "
+                "restore a copy"
+            )
+        return parts
+
+    def _stage(self, number: int) -> Path:
+        return (self.directory or Path()) / f"stage-{number + 1}"
+
+    def _refuse_others(self) -> None:
+        """Refuse to go on with what was begun with other data or settings."""
+        try:
+            kept = json.loads((self.directory or Path()).joinpath(_SETTINGS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise OutputError(f"expected the settings of a run in {self.directory}, found no JSON") from None
+        wanted = json.loads(json.dumps({"schema": _SCHEMA, **self.settings}))
+        other = [name for name in wanted if not isinstance(kept, dict) or kept.get(name) != wanted[name]]
+        if other:
+            raise OutputError(
+                f"expected the run that was begun in {self.directory}, found another: it differs in "
+                f"{', '.join(other)}; go on with the same data and settings, or choose another folder"
+            )
+
+
+def fingerprint(features: Any) -> str:
+    """A fingerprint of public features, equal for equal features."""
+    parts = features if isinstance(features, tuple) else (features,)
+    arrays = [np.asarray(part) if hasattr(part, "detach") else part for part in parts]
+    return str(joblib.hash(arrays, hash_name="sha1"))
+
+
+def _staging(path: Path) -> Path:
+    """Where a file is until it is complete."""
+    return path.with_name(f".{path.name}")
+
+
+def _write_whole(path: Path, write: Callable[[Any], object]) -> None:
+    """Write a file that appears complete, and on disk, or not at all."""
+    with _staging(path).open("wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+    _staging(path).replace(path)

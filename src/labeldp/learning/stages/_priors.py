@@ -1,0 +1,397 @@
+"""Priors: what is known of each row's class before its label is asked for, from where, and at what cost.
+
+All have one form: a prior is asked about some rows, and says a distribution over the declared classes for each of
+them, what it took of their epsilon, and what it rests on.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from labeldp import _checks
+from labeldp.errors import InputError, PriorError, RowsError
+from labeldp.learning.features import indexable_rows, row_count, take_rows
+from labeldp.learning.losses import posterior
+from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
+from labeldp.privacy import LabelSpace, shown_above
+from labeldp.release import Answer, Curator, Release, share_of_prior
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What a prior says of some rows.
+
+    Attributes:
+        probabilities: A distribution over the declared classes for each row.
+        spent: What it took of the epsilon of these rows; what responds with it has the rest.
+        answer: The answer that it paid for; None where it paid for none.
+        assumptions: What it rests on besides, for a certificate.
+    """
+
+    probabilities: Float[np.ndarray, "m k"]
+    spent: float = 0.0
+    answer: Answer | None = None
+    assumptions: tuple[str, ...] = ()
+
+
+class Prior(ABC):
+    """What is known of each row's class before its label is asked for."""
+
+    @abstractmethod
+    def ask(
+        self,
+        curator: Curator,
+        features: Any = None,
+        rows: object = None,
+        epsilon: float | None = None,
+        answer: Answer | None = None,
+    ) -> Told:
+        """What is known of some rows.
+
+        Args:
+            curator: Who holds the labels. Of most priors nothing but the label space and the number of rows is asked;
+                one that needs labels asks one query, which is charged, and tells of its answer: a certificate
+                counts no other.
+            features: Features of all the curator's rows, where the prior needs them.
+            rows: Row numbers; by default all rows.
+            epsilon: What the prior and the response that follows may cost together, where the prior needs labels.
+            answer: What the same prior was answered about the same rows before; it is used again, and nothing is asked.
+        """
+
+    def cost(self, rows: Int[np.ndarray, "m"], epsilon: float) -> float:
+        """What asking about rows will take of their epsilon, known before anything is drawn."""
+        del rows, epsilon
+        return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class UniformPrior(Prior):
+    """Every class is as likely as any other.
+
+    Example:
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp.learning.stages import UniformPrior
+        >>> UniformPrior().ask(Curator(["no", "yes"], Classes(["no", "yes"]))).probabilities.tolist()
+        [[0.5, 0.5], [0.5, 0.5]]
+    """
+
+    def ask(
+        self,
+        curator: Curator,
+        features: Any = None,
+        rows: object = None,
+        epsilon: float | None = None,
+        answer: Answer | None = None,
+    ) -> Told:
+        """One over the number of classes."""
+        del features, epsilon, answer
+        shape = (len(_numbers(rows, len(curator))), curator.space.size)
+        return Told(np.full(shape, 1.0 / curator.space.size))
+
+
+@dataclass(frozen=True, eq=False)
+class GivenPrior(Prior):
+    """Probabilities that are given: one distribution for all rows, or one for each.
+
+    Args:
+        probabilities: Public probabilities in declared order, shape (k,) or (n, k) with a row for each of the
+            curator's. They must not have been computed from these labels, other than through releases that cost extra.
+
+    Example:
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp.learning.stages import GivenPrior
+        >>> GivenPrior([0.9, 0.1]).ask(Curator(["no", "yes"], Classes(["no", "yes"])), rows=[1]).probabilities.tolist()
+        [[0.9, 0.1]]
+
+    Raises:
+        PriorError: Asked: the probabilities have another shape, or are none.
+    """
+
+    probabilities: Any = field(repr=False)
+
+    def ask(
+        self,
+        curator: Curator,
+        features: Any = None,
+        rows: object = None,
+        epsilon: float | None = None,
+        answer: Answer | None = None,
+    ) -> Told:
+        """The probabilities of these rows."""
+        del features, epsilon, answer
+        index, k = _numbers(rows, len(curator)), curator.space.size
+        given = np.asarray(self.probabilities, dtype=np.float64)
+        if given.shape not in ((k,), (len(curator), k)):
+            raise PriorError(
+                f"expected {k} probabilities, or {k} for each of the {len(curator)} rows, found shape {given.shape}"
+            )
+        return Told(_distributions(np.broadcast_to(given, (len(curator), k))[index], "the given prior"))
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterPrior(Prior):
+    """The class distribution of each row's cluster, from noisy counts that a trusted curator is asked for.
+
+    The counts are of the rows that are asked about, and these pay for them. What responds with the prior has the rest
+    of their epsilon.
+
+    Args:
+        clusters: The number of each of the curator's rows, from 0, computed from public features; or ``Clusters``.
+        epsilon: What the counts cost; by default what Ghazi et al. chose, 25 over the rows of a mean cluster, but at
+            least a tenth of the whole epsilon and at most half.
+
+    Guarantee:
+        The counts have discrete Laplace noise of scale 2 over their epsilon, and are charged by the curator.
+
+    References:
+        Ghazi et al. 2021, Algorithm 4 and its section B.
+
+    Example:
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp.learning.stages import ClusterPrior
+        >>> curator = Curator(["no"] * 500 + ["yes"] * 500, Classes(["no", "yes"]))
+        >>> told = ClusterPrior([0] * 500 + [1] * 500).ask(curator, epsilon=1.0)
+        >>> told.spent, curator.spent[0] <= 0.1, told.probabilities.shape
+        (0.1, True, (1000, 2))
+
+    Raises:
+        InputError: Asked: there are no clusters for the rows, or epsilon is not larger than what counts cost.
+    """
+
+    clusters: Any = field(repr=False)
+    epsilon: float | None = None
+
+    def cost(self, rows: Int[np.ndarray, "m"], epsilon: float) -> float:
+        """The epsilon of the counts."""
+        spent = share_of_prior(self._cells()[rows], epsilon, "epsilon") * epsilon if self.epsilon is None else None
+        found = _checks.epsilon(self.epsilon) if spent is None else spent
+        if not found < epsilon:
+            raise InputError(
+                f"expected counts to cost less than epsilon {epsilon:g}, which is what they and a response may cost "
+                f"together, found {found:g}"
+            )
+        return found
+
+    def ask(
+        self,
+        curator: Curator,
+        features: Any = None,
+        rows: object = None,
+        epsilon: float | None = None,
+        answer: Answer | None = None,
+    ) -> Told:
+        """The distributions nearest to the noisy counts; even ones where a cluster has none of these rows."""
+        del features
+        if epsilon is None:
+            raise InputError("expected the epsilon that counts and response may cost together, found none")
+        cells = self._cells()
+        if len(cells) != len(curator):
+            raise InputError(f"expected a cluster for each of the {len(curator)} rows, found {len(cells)} of them")
+        index = _numbers(rows, len(curator))
+        spent, count = self.cost(index, epsilon), int(cells.max()) + 1
+        if answer is None:
+            query = NoisyHistogram(curator.space, spent, cells[index], count)
+            answer = curator.answer(query, index, whole=epsilon)
+        if answer.value.shape != (count, curator.space.size):
+            raise InputError(f"expected the counts of {count} clusters, found those of {len(answer.value)}")
+        members = np.bincount(cells[index], minlength=count)
+        distributions = np.where(members[:, None] > 0, answer.distributions(), 1.0 / curator.space.size)
+        return Told(distributions[cells[index]], spent, answer)
+
+    def _cells(self) -> Int[np.ndarray, "n"]:
+        return cell_numbers(getattr(self.clusters, "numbers", self.clusters))
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasePrior(Prior):
+    """What an earlier release says of the same rows, combined with another prior by Bayes' rule.
+
+    Args:
+        release: Released labels of some of the curator's rows.
+        rows: The numbers of these rows, in the order of the release; by default all the curator's rows.
+        base: What is known of the rows besides; all that is known of those that the release is not about.
+
+    Guarantee:
+        The earlier release was charged for when it was drawn; its epsilon and that of what responds with this prior
+        add up where they share rows. A curator's ledger counts both, and a certificate names the earlier one.
+
+    Example:
+        >>> from labeldp import Classes, Curator, RandomizedResponse
+        >>> from labeldp.learning.stages import ReleasePrior
+        >>> space = Classes(["no", "yes"])
+        >>> curator = Curator(["no", "yes"], space, budget=2.0)
+        >>> first = curator.randomize(RandomizedResponse(space, epsilon=1.0))
+        >>> told = ReleasePrior(first).ask(curator)
+        >>> bool((told.probabilities.argmax(axis=1) == first.codes).all()), told.spent
+        (True, 0.0)
+
+    Raises:
+        InputError: Asked: the release is about other rows, or another label space.
+    """
+
+    release: Release
+    rows: Any = field(default=None, repr=False)
+    base: Prior = field(default_factory=UniformPrior)
+
+    def cost(self, rows: Int[np.ndarray, "m"], epsilon: float) -> float:
+        """What the other prior costs."""
+        return self.base.cost(rows, epsilon)
+
+    def ask(
+        self,
+        curator: Curator,
+        features: Any = None,
+        rows: object = None,
+        epsilon: float | None = None,
+        answer: Answer | None = None,
+    ) -> Told:
+        """The posterior of these rows."""
+        released_rows = _numbers(self.rows, len(curator))
+        if self.release.space != curator.space or len(self.release) != len(np.unique(released_rows)):
+            raise InputError(
+                f"expected a release in the curator's label space with a released label for each of its "
+                f"{len(released_rows)} rows, found {len(self.release)} of them or another space; name its rows"
+            )
+        index = _numbers(rows, len(curator))
+        told = self.base.ask(curator, features, index, epsilon, answer)
+        place = np.full(len(curator), -1)
+        place[released_rows] = np.arange(len(released_rows))
+        known = place[index] >= 0
+        probabilities = told.probabilities.copy()
+        probabilities[known] = posterior(self.release[place[index][known]], probabilities[known])
+        return Told(probabilities, told.spent, told.answer, (*told.assumptions, *_rests_on([self.release])))
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPrior(Prior):
+    """What a model predicts from features.
+
+    Args:
+        model: Anything with ``predict_proba``. Its ``classes_``, where it has them, may be any of the declared ones in
+            any order; else it gives a column for each declared class.
+        temperature: Probabilities are raised to one over it and normalised: below 1 they are surer, above 1 less so.
+        learned_from: Releases or answers that the model was learned from. Of one that was learned from public data
+            alone, none.
+
+    Guarantee:
+        What the model was learned from was charged for when it was drawn, and adds up where it shares rows. A model
+        that was learned from these labels in any other way breaks every promise: nothing here can tell.
+
+    Example:
+        >>> import numpy as np
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp.learning.stages import ModelPrior
+        >>> elsewhere = LogisticRegression().fit([[0.0], [1.0]], ["yes", "no"])
+        >>> curator = Curator(["no", "yes"], Classes(["yes", "no"]))
+        >>> told = ModelPrior(elsewhere, temperature=0.1).ask(curator, [[1.0], [0.0]])
+        >>> told.probabilities.argmax(axis=1).tolist()
+        [1, 0]
+
+    Raises:
+        InputError: Asked: there are no features, or the model knows no such classes.
+    """
+
+    model: Any
+    temperature: float = 1.0
+    learned_from: Sequence[Release | Answer] = ()
+
+    def ask(
+        self,
+        curator: Curator,
+        features: Any = None,
+        rows: object = None,
+        epsilon: float | None = None,
+        answer: Answer | None = None,
+    ) -> Told:
+        """The model's probabilities at the temperature."""
+        del epsilon, answer
+        if features is None:
+            raise InputError("expected features of the curator's rows, which the model predicts from, found none")
+        table = indexable_rows(features)
+        if row_count(table) != len(curator):
+            raise InputError(f"expected features of the {len(curator)} rows, found {row_count(table)} rows")
+        some = table if rows is None else take_rows(table, _numbers(rows, len(curator)))
+        found = declared_probabilities(self.model, some, curator.space)
+        return Told(tempered(found, self.temperature), assumptions=_rests_on(self.learned_from))
+
+
+def tempered(probabilities: Float[np.ndarray, "n k"], temperature: float) -> Float[np.ndarray, "n k"]:
+    """Probabilities at a temperature t: proportional to ``p ** (1 / t)``, which divides logits by t.
+
+    Towards 0 all is given to the likeliest class, towards infinity every class gets the same.
+
+    References:
+        Ghazi et al. 2021, section E.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp.learning.stages import tempered
+        >>> tempered(np.array([[0.8, 0.2]]), 0.5).round(3).tolist()
+        [[0.941, 0.059]]
+    """
+    if isinstance(temperature, bool) or not isinstance(temperature, int | float | np.number) or not temperature > 0:
+        raise InputError(f"expected a temperature above 0, found {temperature!r}; use 1 for probabilities as they are")
+    logarithms = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
+    with np.errstate(over="ignore"):
+        powers = np.exp((logarithms - logarithms.max(axis=1, keepdims=True)) / temperature)
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def declared_probabilities(model: Any, features: Any, space: LabelSpace) -> Float[np.ndarray, "n k"]:
+    """A model's probabilities of all declared classes, in declared order.
+
+    Raises:
+        InputError: The model has no ``predict_proba``, knows other classes, or gives what are no distributions.
+    """
+    if not hasattr(model, "predict_proba"):
+        raise InputError(f"expected a model with predict_proba, found {type(model).__name__}")
+    found = np.asarray(model.predict_proba(features), dtype=np.float64)
+    classes = getattr(model, "classes_", None)
+    code = {point: i for i, point in enumerate(space.points)}
+    named = list(space.points) if classes is None else np.asarray(classes).tolist()
+    shape = (row_count(features), len(named))
+    if found.shape != shape or len(set(named)) != len(named) or not set(named) <= set(code):
+        raise InputError(
+            f"expected a probability of each of some of the {space.size} declared classes for {shape[0]} rows, found "
+            f"shape {found.shape} for {len(named)} classes; fit the model on the declared classes"
+        )
+    spread = np.zeros((len(found), space.size))
+    spread[:, [code[name] for name in named]] = found
+    return _distributions(spread, f"what {type(model).__name__} predicts")
+
+
+def _distributions(rows: Float[np.ndarray, "m k"], what: str) -> Float[np.ndarray, "m k"]:
+    """Probabilities that sum to one in each row, or the error that says which row does not."""
+    total = rows.sum(axis=1, keepdims=True)
+    fine = np.isfinite(rows).all(axis=1) & (rows >= 0).all(axis=1) & (np.abs(total[:, 0] - 1.0) < 1e-3)
+    if not fine.all():
+        raise PriorError(f"expected distributions over classes from {what}, found none in row {int(np.argmin(fine))}")
+    return np.asarray(rows / total)
+
+
+def _numbers(rows: object, count: int) -> Int[np.ndarray, "m"]:
+    """Row numbers; all of them by default."""
+    every = np.arange(count)
+    if rows is None or isinstance(rows, slice):
+        return every if rows is None else every[rows]
+    try:
+        return np.asarray(every[np.asarray(rows)])
+    except IndexError:
+        raise RowsError(f"expected rows between 0 and {count - 1}, found others") from None
+
+
+def _rests_on(sources: Sequence[Release | Answer]) -> tuple[str, ...]:
+    """For a certificate: what a prior was computed from, and that its cost adds up."""
+    certificates = [source.certificate for source in sources if source.certificate is not None]
+    return tuple(
+        f"the prior was computed from {each.release}, whose epsilon {shown_above(each.guarantee.epsilon, 7)} adds up "
+        "with this one where they share rows"
+        for each in certificates
+    )

@@ -1,0 +1,22 @@
+"""From the folder of a release to a model in a file, and its evaluation."""
+
+import lazy_loader
+
+from labeldp._extras import require_extra
+
+require_extra("learn", "sklearn", "pandas", "skops")
+__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+
+__all__ = [
+    "Images",
+    "Learned",
+    "Scores",
+    "TableModel",
+    "cluster_table",
+    "evaluate",
+    "learn",
+    "learn_in_stages",
+    "open_model",
+    "points_of",
+    "read_images",
+]

@@ -1,0 +1,10 @@
+from ._clusters import cluster_table as cluster_table
+from ._evaluate import evaluate as evaluate
+from ._files import TableModel as TableModel
+from ._files import open_model as open_model
+from ._learn import Learned as Learned
+from ._learn import learn as learn
+from ._network import learn_network as learn_network
+from ._regressors import NumberScores as NumberScores
+from ._stages import Staged as Staged
+from ._stages import learn_in_stages as learn_in_stages

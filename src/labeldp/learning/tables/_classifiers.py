@@ -1,0 +1,103 @@
+"""Classifiers of the rows of a table: which there are, how they learn, and what is chosen among."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+
+from labeldp.errors import InputError
+from labeldp.learning.convex import ConvexClassifier
+from labeldp.learning.features import for_trees, scaled
+from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftLabelClassifier, SoftmaxRegression
+from labeldp.privacy.channels import ClusterChannel
+from labeldp.release import Release
+
+#: The methods of each model; the first is the default.
+METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "softmax": ("likelihood", "unbiased", "plain", "clusters"),
+        "boosting": ("em", "plain", "clusters"),
+        "convex": ("unbiased",),
+    }
+)
+
+#: How models learn from what peers exchanged, where there is nothing to choose.
+EXCHANGED = "exchanged"
+#: How they learn from labels that lean towards their clusters, if nothing else is asked for.
+CLUSTERS = "clusters"
+
+#: The model of classes that is learned if none is asked for.
+OF_CLASSES = "softmax"
+
+_TREES = 50
+_LEAVES = (8, 31)
+#: How often descent sees each row: tables in memory gain by it.
+_PASSES = 5
+
+
+def estimators_of(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
+    """What is to be chosen among, by released labels."""
+    encoded, learners = _LEARNERS[model](columns, method)
+    return [Pipeline([("columns", clone(encoded)), ("model", learner)]) for learner in learners]
+
+
+def _linear(columns: Mapping[str, str], method: str) -> tuple[Any, list[Any]]:
+    linear: Any = SoftmaxRegression(method=method)  # type: ignore[arg-type]
+    softly = method in (CLUSTERS, EXCHANGED)
+    return scaled(columns), [_softly(LogisticRegression(max_iter=1000), method) if softly else linear]
+
+
+def _boosting(columns: Mapping[str, str], method: str) -> tuple[Any, list[Any]]:
+    encoded, places = for_trees(columns)
+    fixed = {"max_iter": _TREES, "early_stopping": False, "random_state": 0, "categorical_features": places}
+    return encoded, [_softly(HistGradientBoostingClassifier(max_leaf_nodes=n, **fixed), method) for n in _LEAVES]
+
+
+def _convex(columns: Mapping[str, str], _: str) -> tuple[Any, list[Any]]:
+    return scaled(columns), [ConvexClassifier(passes=_PASSES)]
+
+
+#: What numbers each model takes of columns, and what learns from them.
+_LEARNERS: Mapping[str, Callable[[Mapping[str, str], str], tuple[Any, list[Any]]]] = MappingProxyType(
+    {"softmax": _linear, "boosting": _boosting, "convex": _convex}
+)
+
+
+def _softly(estimator: Any, method: str) -> Any:
+    """A learner that fits a classifier on soft labels."""
+    if method == EXCHANGED:
+        return SoftLabelClassifier(estimator)
+    return ReleasedLabelClassifier(estimator, method=method)  # type: ignore[arg-type]
+
+
+def class_method(release: Release, model: str, method: str | None) -> str:
+    """The method of a model, where none was asked for: clusters, if labels lean towards theirs, else the first."""
+    leaning = isinstance(release.channel, ClusterChannel) and CLUSTERS in METHODS[model]
+    return method or (CLUSTERS if leaning else METHODS[model][0])
+
+
+def check_class_model(model: str, method: str | None) -> tuple[str, str | None]:
+    """A model of classes and a method that it has."""
+    if model not in METHODS:
+        raise InputError(f"expected a model of classes among {', '.join(METHODS)}, found {model!r}")
+    if method is not None and method not in METHODS[model]:
+        raise InputError(f"expected a method of {model} among {', '.join(METHODS[model])}, found {method!r}")
+    return model, method
+
+
+def class_setting(fitted: Pipeline, model: str, best: int) -> str:
+    """What was chosen, in words."""
+    exchanged = isinstance(fitted.steps[-1][1], SoftLabelClassifier)
+    chosen = ", chosen on released labels"
+    if model == "boosting":
+        return f"{_TREES} trees of {_LEAVES[best]} leaves" + ("" if exchanged else chosen)
+    last = fitted.steps[-1][1]
+    if isinstance(last, ConvexClassifier):
+        return f"coefficients within {last.region_.reach(last.coef_.shape):.3g} of zero{chosen}"
+    return f"l2 {last.l2_:.3g}{chosen}" if hasattr(last, "l2_") else "scikit-learn's usual penalty"

@@ -1,0 +1,109 @@
+"""Judging a model on another table: one whose labels are public, or a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from labeldp.errors import InputError, LabelError
+from labeldp.learning.features import KINDS
+from labeldp.learning.metrics import Scores, scores
+from labeldp.learning.tables._files import TableModel
+from labeldp.learning.tables._regressors import NumberScores, number_scores
+from labeldp.privacy import Interval
+from labeldp.release import Release, public_columns, public_table
+from labeldp.release.folder import Certificate
+
+if TYPE_CHECKING:  # PyTorch is an extra of its own
+    from labeldp.learning.features import Images
+    from labeldp.learning.torch import NetworkModel
+
+_SHOWN_CLASSES = 12
+
+
+def evaluate(
+    model: TableModel | NetworkModel,
+    source: str | Path,
+    label: str,
+    *,
+    public: bool,
+    images: Images | None = None,
+    image_column: str | None = None,
+) -> Scores | NumberScores:
+    """Judge a model on a table.
+
+    Args:
+        model: The model.
+        source: With ``public`` a CSV or Parquet file or a folder of either, else the folder of a release.
+        label: The label column.
+        public: Whether you declare the labels of this table public. Otherwise they are the labels of a release.
+        images: For a model of images: those of the rows.
+        image_column: The column that names the image of each row; by default they are in the order of the rows.
+
+    Guarantee:
+        On a release it costs nothing. On labels that were declared public nothing is promised of them.
+
+    Raises:
+        InputError: The table lacks a column, or has another label space.
+        VerificationError: The folder of the release and its certificate do not agree.
+    """
+    if label in model.columns:
+        raise InputError(f"expected a label column, found {label!r}, which the model predicts from")
+    if public:
+        if (Path(source) / "certificate.json").exists():
+            raise InputError(
+                f"expected a table with public labels in {source}, found the folder of a release; use --released"
+            )
+        named = {image_column: pa.string()} if image_column else {}
+        types = named | {name: KINDS[kind] for name, kind in model.columns.items()}
+        try:
+            table, labels = public_table(source, label, model.space, types)
+        except LabelError:
+            shown = ", ".join(map(str, model.space.points[:_SHOWN_CLASSES]))
+            wanted = "a number" if isinstance(model.space, Interval) else f"a class of the model ({shown})"
+            raise InputError(
+                f"expected {wanted} in every row of {label!r}, found another value or none; leave such rows out"
+            ) from None
+    else:
+        labels, table = Release.load(source), public_columns(source)
+        _check_other(model.certificate, labels.certificate, label)
+    if images is None:
+        if image_column is not None:
+            raise InputError(f"expected images that the column {image_column!r} names, found none (--images)")
+        if isinstance(model, TableModel) and model.of_numbers:
+            return number_scores(labels, model.predict(table))
+        return scores(labels, model.predict_proba(table))
+    if isinstance(model, TableModel):
+        raise InputError("expected no images for a model of columns, found some; leave them out")
+    pixels = images.of_rows(len(labels), image_names(table, image_column))
+    return scores(labels, model.predict_proba(table, pixels))
+
+
+def image_names(table: pa.Table, column: str | None) -> list[object] | None:
+    """The names of the rows' images, if a column holds them.
+
+    Raises:
+        InputError: There is no such column.
+    """
+    if column is None:
+        return None
+    if column not in table.column_names:
+        found = ", ".join(table.column_names) or "none"
+        raise InputError(f"expected the names of images in a public column {column!r}, found {found}")
+    return list(table[column].to_pylist())
+
+
+def _check_other(learned_from: Certificate, certificate: Certificate | None, label: str) -> None:
+    """Refuse a release of something else than a model knows, and the release that it was fitted on."""
+    if certificate is None or certificate.label != label:
+        found = certificate.label if certificate else "public labels"
+        raise InputError(f"expected a release of the label {label!r}, found {found!r}")
+    if certificate.space != learned_from.space:
+        raise InputError("expected a release of the label space that the model knows, found another")
+    if certificate.files == learned_from.files:
+        raise InputError(
+            "expected rows that the model was not fitted on, found the release that it was learned from; "
+            "'labeldp learn' printed how good it is on rows that it did not see"
+        )

@@ -1,0 +1,204 @@
+"""A model of a table in a file of skops, from which nothing foreign is run."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import skops.io
+from jaxtyping import Float
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+from skops.io.exceptions import UntrustedTypesFoundException
+
+from labeldp.errors import InputError, MissingExtraError, VerificationError
+from labeldp.learning.features import frame_of, is_network, written
+from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
+from labeldp.learning.tables._regressors import number_estimators
+from labeldp.privacy import Interval, LabelSpace
+from labeldp.release.folder import Certificate
+
+if TYPE_CHECKING:  # PyTorch is an extra of its own
+    from labeldp.learning.torch import NetworkModel
+
+SCHEMA = "labeldp/model/1"
+
+#: What a file of a model may hold besides what skops trusts by itself.
+_TRUSTED = [
+    "functools.partial",
+    "labeldp.learning.sklearn._answers.SoftLabelClassifier",
+    "labeldp.learning.convex._learners.ConvexClassifier",
+    "labeldp.learning.convex._learners.ConvexRegressor",
+    "labeldp.learning.convex._losses.SoftmaxLoss",
+    "labeldp.learning.convex._losses.SquaredLoss",
+    "labeldp.learning.convex._descent.Descent",
+    "labeldp.learning.convex._descent.Steps",
+    "labeldp.learning.sklearn._neighbors.NeighborsRegressor",
+    "labeldp.learning.sklearn._regressor.ReleasedLabelRegressor",
+    "labeldp.learning.convex._regions.Ball",
+    "labeldp.learning.sklearn.ReleasedLabelClassifier",
+    "labeldp.learning.sklearn.SoftmaxRegression",
+    "numpy.dtype",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.utils.validation.check_array",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """A classifier of the rows of a table, or a regressor of its real label, and what it was learned from.
+
+    Attributes:
+        estimator: A fitted scikit-learn pipeline; its classes are the declared ones.
+        columns: The columns that it takes, each with its kind: number, flag, date, time or category.
+        model: ``"softmax"``, ``"boosting"`` or ``"convex"``; of real labels ``"ridge"``, ``"boosting"``,
+            ``"neighbours"`` or ``"convex"``.
+        method: How it was learned.
+        certificate: That of the release it was learned from, whose guarantee covers the model.
+        corrected: Whether it is one of true features though those of the release were redrawn, as their generator was
+            used; else it is one of features as they were released.
+    """
+
+    estimator: Any
+    columns: Mapping[str, str]
+    model: str
+    method: str
+    certificate: Certificate
+    corrected: bool = False
+
+    @property
+    def space(self) -> LabelSpace:
+        """The declared label space."""
+        return self.certificate.space
+
+    @property
+    def of_numbers(self) -> bool:
+        """Whether it predicts numbers: labels of an interval, unless they were learned as classes by softmax."""
+        return isinstance(self.space, Interval) and self.model != OF_CLASSES
+
+    @property
+    def inputs(self) -> list[str]:
+        """What it takes, in words."""
+        return list(self.columns)
+
+    def predict_proba(self, table: object) -> Float[np.ndarray, "n k"]:
+        """Probabilities of the true classes, shape (n, k), for an Arrow table or a pandas or polars frame.
+
+        Raises:
+            InputError: A column is missing, or is not of its kind; or the model predicts numbers.
+        """
+        if self.of_numbers:
+            raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
+        return np.asarray(self.estimator.predict_proba(frame_of(pa.table(table), self.columns)))
+
+    def predict(self, table: object) -> np.ndarray:
+        """The most likely true class of each row of an Arrow table or a frame, or the mean of its real label."""
+        if self.of_numbers:
+            return np.asarray(self.estimator.predict(frame_of(pa.table(table), self.columns)))
+        return np.asarray(np.asarray(self.space.points)[np.argmax(self.predict_proba(table), axis=1)])
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model to a file that does not exist yet, with skops: opening it loads only the types it needs.
+
+        Raises:
+            OutputError: The file exists, or there is no folder to put it in.
+        """
+        about = {
+            "schema": SCHEMA,
+            "made_with": {name: version(name) for name in ("labeldp", "scikit-learn")},
+            "model": self.model,
+            "method": self.method,
+            "columns": [{"name": name, "kind": kind} for name, kind in self.columns.items()],
+            "certificate": json.loads(self.certificate.to_json()),
+            "corrected": self.corrected,
+        }
+        held = {"about": json.dumps(about), "estimator": self.estimator}
+        return written(Path(path), lambda file: skops.io.dump(held, file))
+
+    @classmethod
+    def load(cls, path: str | Path) -> TableModel:
+        """A model that was saved.
+
+        Args:
+            path: A file that ``save`` wrote. Only types that such a file needs are loaded, and only in the pipeline
+                that ``learn`` makes, so opening it runs no foreign code. A forged tree can still crash the process:
+                take models of boosting from people you trust.
+
+        Raises:
+            InputError: There is no such file, or it holds something else.
+        """
+        file = Path(path)
+        if not file.is_file():
+            raise InputError(f"expected a model, found no file {file}; make one with 'labeldp learn'")
+        try:
+            held = skops.io.load(file, trusted=_TRUSTED)
+            about = json.loads(held["about"])
+            if about["schema"] != SCHEMA:
+                raise InputError(f"expected a model of schema {SCHEMA}, found {about['schema']!r}; learn it anew")
+            _check_version(about["made_with"]["scikit-learn"])
+            columns = {column["name"]: column["kind"] for column in about["columns"]}
+            certificate = Certificate.from_json(json.dumps(about["certificate"]))
+            kept = (about["model"], about["method"], certificate, about.get("corrected", False) is True)
+            found = cls(held["estimator"], MappingProxyType(columns), *kept)
+            make = _numbers_of if found.of_numbers else estimators_of
+            if _types(found.estimator) != _types(make(columns, found.model, found.method)[0]):
+                raise KeyError("estimator")  # such a pipeline was never written here
+            return found
+        except UntrustedTypesFoundException:
+            raise InputError(f"expected a model made by 'labeldp learn' in {file}, found other types in it") from None
+        except (zipfile.BadZipFile, LookupError, TypeError, ValueError, AttributeError, RecursionError) as problem:
+            if isinstance(problem, InputError):
+                raise
+            why = str(problem) if isinstance(problem, VerificationError) else "something else"
+            raise InputError(f"expected a model made by 'labeldp learn' in {file}, found {why}") from None
+
+
+def open_model(path: str | Path) -> TableModel | NetworkModel:
+    """A model that ``labeldp learn`` kept, whichever it is.
+
+    Raises:
+        InputError: There is no such file, or it holds something else.
+        MissingExtraError: It is a network, and PyTorch is not installed.
+    """
+    file = Path(path)
+    if not file.is_file() or not is_network(file):
+        return TableModel.load(file)
+    try:
+        from labeldp.learning.torch import NetworkModel  # noqa: PLC0415 (PyTorch is an extra of its own)
+    except ModuleNotFoundError as missing:
+        raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[torch]'") from None
+
+    return NetworkModel.load(file)
+
+
+def _numbers_of(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
+    """As ``estimators_of``, for real labels."""
+    return list(number_estimators(columns, model, method).values())
+
+
+def _types(estimator: Any) -> tuple[Any, ...]:
+    """The types of an estimator and of all that it was made of, in order."""
+    match estimator:
+        case Pipeline(steps=parts) | ColumnTransformer(transformers=parts):
+            inner = [part[1] for part in parts]
+        case _:
+            inner = [getattr(estimator, "estimator", None)]
+    return type(estimator), *(_types(each) for each in inner if hasattr(each, "get_params"))
+
+
+def _check_version(kept_with: str) -> None:
+    """Refuse a model of another scikit-learn, which may read its parts differently without a word."""
+    installed = version("scikit-learn")
+    if kept_with.split(".")[:2] != installed.split(".")[:2]:
+        raise InputError(
+            f"expected a model kept with scikit-learn {installed}, found {kept_with}; install that version, or learn "
+            "the model anew, which costs nothing"
+        )

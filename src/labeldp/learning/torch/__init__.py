@@ -1,0 +1,22 @@
+"""Networks that learn from released labels, and image generators (PyTorch)."""
+
+import lazy_loader
+
+from labeldp._extras import require_extra
+
+require_extra("torch", "torch", "accelerate", "kornia", "safetensors", "PIL")
+__getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
+
+__all__ = [
+    "ConditionalGenerator",
+    "ImageGenerator",
+    "ImageMixture",
+    "ReleasedRows",
+    "TorchClassifier",
+    "augmentation",
+    "convolutional",
+    "inception",
+    "mlp",
+    "ratings",
+    "resnet18",
+]

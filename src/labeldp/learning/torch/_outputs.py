@@ -1,0 +1,44 @@
+"""What a network says of a batch of features: logits and probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from labeldp.errors import InputError
+from labeldp.learning.torch._rows import shape_of
+
+
+def moved(features: Any, device: torch.device, *, channels_last: bool = False) -> Any:
+    """Features on a device."""
+    if isinstance(features, tuple):
+        return tuple(moved(part, device, channels_last=channels_last) for part in features)
+    there = features.to(device, non_blocking=True)
+    return there.contiguous(memory_format=torch.channels_last) if channels_last and there.ndim == 4 else there
+
+
+def outputs(model: nn.Module, features: Any) -> Float[Tensor, "m k"]:
+    """Logits of a batch."""
+    try:
+        logits = model(*features) if isinstance(features, tuple) else model(features)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise InputError(
+            f"expected a network that takes a batch of shape {shape_of(features)}, found one that does not: {error}"
+        ) from error
+    if not isinstance(logits, Tensor) or logits.ndim != 2:
+        found = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise InputError(f"expected a network whose outputs are rows by declared classes, found {found}")
+    return logits
+
+
+def probabilities(model: nn.Module, features: Any) -> Float[np.ndarray, "m k"]:
+    """Probabilities of the classes, in double precision."""
+    model.eval()
+    with torch.inference_mode():
+        return torch.softmax(outputs(model, features).double(), dim=1).cpu().numpy()  # type: ignore[no-any-return]

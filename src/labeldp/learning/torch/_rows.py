@@ -1,0 +1,177 @@
+"""Features and released labels joined by row, and fetched in batches."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from scipy.sparse import issparse
+from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
+
+from labeldp.errors import InputError, RowsError
+from labeldp.learning.features import row_count, row_weights
+from labeldp.learning.losses import OwnFeatures, released
+from labeldp.learning.torch._losses import BatchLoss, LabelLoss, NetworkMethod
+from labeldp.release import Release
+
+#: Gray levels of an image in bytes.
+_WHITE = 255
+
+
+class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
+    """A PyTorch data set of rows: features, and what the released label of each asks of a network.
+
+    It is fetched by whole batches: ``rows[[3, 1, 4]]``, or ``rows.loader(batch_size)`` for all, gives features as
+    tensors and a ``BatchLoss``, which is called with logits. Labels stay as compact as they were released until then.
+    It can be sent to worker processes; a memory-mapped array is opened anew there.
+
+    Args:
+        features: Rows along the first axis: a tensor, an array (memory-mapped or not), a sparse matrix, a frame of
+            numbers, or a tuple of these, such as users and items. Bytes are taken for images and divided by 255, real
+            numbers become ``dtype``, whole numbers become indices.
+        release: A released label for each row.
+        method: ``"likelihood"``, ``"unbiased"``, ``"posterior"`` or ``"plain"``.
+        correction: With ``"unbiased"``: how much of the correction is made.
+        sample_weight: Weights of rows, which are scaled to a mean of one.
+        prior: P(true = j | what else is known of a row), shape (n, k), as for ``TorchClassifier.fit``.
+        own: What is known of whether features are the row's own, where some were redrawn.
+        dtype: The type of real features.
+
+    Guarantee:
+        It holds no label but released ones, and never draws: what is learned over any number of epochs is covered by
+        the release's guarantee.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Classes, Curator, RandomizedResponse
+        >>> from labeldp.learning.torch import ReleasedRows
+        >>> space = Classes(["no", "yes"])
+        >>> release = Curator(["no", "yes", "yes"], space).randomize(RandomizedResponse(space, epsilon=1.0))
+        >>> rows = ReleasedRows(np.zeros((3, 4)), release)
+        >>> features, loss = rows[[0, 2]]
+        >>> tuple(features.shape), tuple(loss(features[:, :2]).shape)
+        ((2, 4), (2,))
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        release: Release,
+        method: NetworkMethod = "likelihood",
+        *,
+        correction: float = 1.0,
+        sample_weight: Any = None,
+        prior: Any = None,
+        own: OwnFeatures | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.features = as_rows(features)
+        count = row_count(self.features)
+        if count != len(released(release)):
+            raise RowsError(f"expected a released label for each of {count} rows of features, found {len(release)}")
+        if count == 0:
+            raise RowsError("expected at least one row, found none")
+        weights = row_weights(sample_weight, count)
+        self.loss = LabelLoss.of(release, method, correction, weights / weights.mean(), prior, own)
+        self.dtype = dtype
+
+    def __len__(self) -> int:
+        return len(self.loss)
+
+    def __getitem__(self, rows: Any) -> tuple[Any, BatchLoss]:
+        """Features and losses of some rows, given by number; of one row as a batch of one."""
+        chosen = np.atleast_1d(np.asarray(rows, dtype=np.int64))
+        return taken(self.features, chosen, self.dtype), self.loss.take(chosen)
+
+    def loader(
+        self, batch_size: int, *, seed: int | None = None, workers: int = 0
+    ) -> DataLoader[tuple[Any, BatchLoss]]:
+        """PyTorch's loader of whole batches, for a training loop of one's own.
+
+        Args:
+            batch_size: Most rows of a batch.
+            seed: A public number from which the order follows, another one in each epoch; None for that of the rows.
+            workers: Processes that fetch batches.
+        """
+        own = torch.Generator()  # so that the caller's random numbers stay what they are
+        own.manual_seed(seed or 0)
+        order = SequentialSampler(self) if seed is None else RandomSampler(self, generator=own)
+        batches = BatchSampler(order, batch_size, drop_last=False)
+        return DataLoader(self, sampler=batches, batch_size=None, num_workers=workers, generator=own)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: memory-mapped features by the place of their file."""
+        return {**vars(self), "features": _mapped(self.features)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, features=_opened(state["features"]))
+
+
+def as_rows(features: Any) -> Any:
+    """Features whose rows can be taken by number."""
+    if isinstance(features, tuple):
+        return tuple(as_rows(part) for part in features)
+    if isinstance(features, Tensor | np.ndarray) and features.ndim:
+        return features
+    found = features.tocsr() if issparse(features) else np.asarray(features)
+    if not found.ndim:
+        raise InputError(f"expected features with rows, found {type(features).__name__}")
+    return found
+
+
+def shape_of(features: Any) -> str:
+    """The shape of features, for messages."""
+    if isinstance(features, tuple):
+        return " and ".join(shape_of(part) for part in features)
+    return str(tuple(features.shape))
+
+
+def taken(features: Any, rows: Int[np.ndarray, "m"], dtype: torch.dtype) -> Any:
+    """Some rows as tensors, in the form that a network takes."""
+    if isinstance(features, tuple):
+        return tuple(taken(part, rows, dtype) for part in features)
+    if isinstance(features, Tensor):
+        return _numbers(features[torch.from_numpy(rows).to(features.device)], dtype)
+    part = features[rows]
+    return _numbers(_tensor(part.toarray() if issparse(part) else part), dtype)
+
+
+def _tensor(part: np.ndarray) -> Tensor:
+    """A tensor that shares the memory of an array which nobody else holds."""
+    if part.dtype.kind not in "biuf":
+        raise InputError(f"expected features that are numbers, found an array of {part.dtype}; encode them first")
+    wide = part.dtype.kind == "u" and part.dtype.itemsize > 1  # PyTorch computes with no such
+    return torch.from_numpy(np.asarray(part, dtype=np.int64 if wide else part.dtype.newbyteorder("=")))
+
+
+def _numbers(part: Tensor, dtype: torch.dtype) -> Tensor:
+    if part.dtype == torch.uint8:
+        return part.to(dtype) / _WHITE
+    return part.to(dtype if part.is_floating_point() or part.dtype == torch.bool else torch.int64)
+
+
+class _File:
+    """A memory-mapped array by the place of its file."""
+
+    def __init__(self, array: np.memmap[Any, Any], offset: int) -> None:
+        self.place = (array.filename, array.dtype, "r", offset, array.shape, "F" if np.isfortran(array) else "C")
+
+    def opened(self) -> np.memmap[Any, Any]:
+        return np.memmap(*self.place)  # type: ignore[call-overload, no-any-return]
+
+
+def _mapped(features: Any) -> Any:
+    if isinstance(features, tuple):
+        return tuple(_mapped(part) for part in features)
+    whole = isinstance(features, np.memmap) and isinstance(features.base, mmap.mmap) and features.filename is not None
+    return _File(features, features.offset) if whole else features
+
+
+def _opened(features: Any) -> Any:
+    if isinstance(features, tuple):
+        return tuple(_opened(part) for part in features)
+    return features.opened() if isinstance(features, _File) else features

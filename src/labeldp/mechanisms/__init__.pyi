@@ -1,0 +1,1 @@
+from ._draw import draw as draw

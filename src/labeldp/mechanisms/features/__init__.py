@@ -1,0 +1,5 @@
+"""Features that are released with a label: forms of tables, generators, and double response."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,489 @@
+"""Rows as Arrow tables, read and made to fit a form, column by column; and the form of public rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Bool, Float, UInt64
+
+from labeldp.errors import InputError
+from labeldp.mechanisms.features._form import (
+    DATE,
+    FLAG,
+    MOST_DIGITS,
+    MOST_TEXTS,
+    REAL,
+    TEXT,
+    TIME,
+    WHOLE,
+    ColumnForm,
+    Form,
+)
+
+FEATURES = "features"
+_FEW, _OFTEN = 20, 20
+_MICROSECONDS = 6
+_NUMBERS_AT_ONCE = 1 << 22
+_MISSING = np.uint64(0x9E3779B97F4A7C15)
+#: Where so many significant digits do not do, floats are taken for full precision.
+_MOST_DIGITS = {"float": 7, "double": MOST_DIGITS}
+_TYPES = {
+    **{name: pa.type_for_alias(name) for name in (*WHOLE, *REAL) if "[" not in name},
+    DATE: pa.date32(),
+    TIME: pa.timestamp("us"),
+    TEXT: pa.string(),
+    FLAG: pa.bool_(),
+}
+
+
+def type_of(column: ColumnForm) -> pa.DataType:
+    """The Arrow type of a shaped column."""
+    element = _TYPES[column.element]
+    return pa.list_(element, column.width) if column.width else element
+
+
+def schema_of(form: Form) -> pa.Schema:
+    """The schema of shaped rows."""
+    return pa.schema([pa.field(column.name, type_of(column)) for column in form.columns])
+
+
+def table_of(form: Form, rows: object) -> pa.Table:
+    """See ``Form.table``."""
+    table = _table(rows, form.names[0] if form.of_array else None)
+    if sorted(table.column_names) != sorted(form.names):
+        raise InputError(
+            f"expected exactly the columns {', '.join(map(repr, form.names))}, found "
+            f"{', '.join(map(repr, table.column_names)) or 'none'}; select them"
+        )
+    for column in form.columns:
+        found = _values_type(table.schema.field(column.name).type)
+        if not _fits(found, column):
+            raise InputError(
+                f"expected values of type {column.type} in the column {column.name!r}, found {_family(found)}; "
+                "give them in the type of the public rows"
+            )
+    return table.select(form.names)
+
+
+def shaped(form: Form, rows: pa.Table) -> tuple[pa.Table, Bool[np.ndarray, "n"]]:
+    """See ``Form.shaped``."""
+    schema = schema_of(form)
+    tables, changed = [schema.empty_table()], [np.zeros(0, dtype=np.bool_)]
+    for piece in _pieces(form, rows):
+        parts = [_shaped(column, piece[column.name]) for column in form.columns]
+        tables.append(pa.Table.from_arrays([made for made, _ in parts], schema=schema))
+        changed.append(np.logical_or.reduce([other for _, other in parts]))
+    return pa.concat_tables(tables).combine_chunks(), np.concatenate(changed)
+
+
+def _pieces(form: Form, rows: pa.Table) -> Iterator[pa.Table]:
+    """The same rows, so many at a time that copies of their numbers stay small."""
+    step = max(1, _NUMBERS_AT_ONCE // max(column.width or 1 for column in form.columns))
+    return (rows.slice(low, step) for low in range(0, rows.num_rows, step))
+
+
+def array_of(form: Form, rows: pa.Table) -> np.ndarray:
+    """See ``Form.array``."""
+    (column, *_) = form.columns
+    if not form.of_array or column.shape is None:
+        raise InputError("expected the form of an array, found that of a table; use the table")
+    numbers, missing = _numbers(column, rows[column.name])
+    dtype = _TYPES[column.element].to_pandas_dtype()
+    found = np.where(missing, np.nan, numbers) if missing.any() else numbers
+    return np.asarray(found.astype(dtype).reshape(rows.num_rows, *column.shape))
+
+
+def missing_or_endless(form: Form, rows: pa.Table) -> tuple[list[str], list[str]]:
+    """The columns of rows, as ``Form.table`` gives them, that lack a value; and those with an infinite number."""
+    lacking, endless = [], []
+    for piece in _pieces(form, rows):
+        for column in form.columns:
+            if column.of_numbers:
+                numbers, missing = _numbers(column, piece[column.name])
+                endless += [column.name] if np.isinf(numbers).any() else []
+            else:
+                missing = _codes(column, piece[column.name]) == -1
+            lacking += [column.name] if missing.any() else []
+    return lacking, endless
+
+
+def digests(form: Form, rows: pa.Table) -> UInt64[np.ndarray, "n"]:
+    """A number of 64 bits for each shaped row, equal for equal rows: to notice rows again, not to hide them."""
+    found = [np.zeros(0, dtype=np.uint64)]
+    for piece in _pieces(form, rows):
+        words = np.zeros(piece.num_rows, dtype=np.uint64)
+        for column in form.columns:
+            for part in _words(column, piece[column.name]).T:
+                words = _mixed(words ^ part)
+        found.append(words)
+    return np.concatenate(found)
+
+
+def _mixed(words: UInt64[np.ndarray, "n"]) -> UInt64[np.ndarray, "n"]:
+    """The finalizer of splitmix64 (Steele, Lea and Flood 2014): a permutation of the 64-bit words."""
+    words = words + _MISSING
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(words ^ (words >> np.uint64(31)))
+
+
+def _words(column: ColumnForm, values: pa.ChunkedArray) -> UInt64[np.ndarray, "n m"]:
+    """The values of a shaped column as words, one or more for each row."""
+    if not column.of_numbers:
+        codes = _codes(column, values)
+        return np.where(codes < 0, _MISSING, codes.astype(np.uint64))[:, None]
+    numbers, missing = _numbers(column, values)
+    if column.width is None:
+        return np.where(missing, _MISSING, numbers.view(np.uint64))[:, None]
+    stored = np.where(missing, np.nan, numbers) if missing.any() else numbers
+    wide = stored.astype(np.float64 if missing.any() else _TYPES[column.element].to_pandas_dtype())
+    bytes_of = np.ascontiguousarray(wide.reshape(len(values), column.width)).view(np.uint8)
+    return np.ascontiguousarray(np.pad(bytes_of, ((0, 0), (0, -bytes_of.shape[1] % 8)))).view(np.uint64)
+
+
+def _table(rows: object, array_name: str | None) -> pa.Table:
+    """Rows in any container as a table, with nothing but columns."""
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    if array_name is not None and not isinstance(rows, pa.Table | Mapping) and hasattr(rows, "__array__"):
+        return pa.table({array_name: _lists(np.asarray(rows))})
+    found = _quietly(rows)
+    if found is None:
+        raise InputError(
+            "expected rows as a pandas or polars frame, an Arrow table or a mapping of columns, each of one type, "
+            f"found {type(rows).__name__}, or values of several types in one column"
+        )
+    return found.replace_schema_metadata(None)
+
+
+def container(form: Form, rows: object) -> pa.Table:
+    """Rows in any container as a table; a column of Python objects of several types as their texts."""
+    found: Any = rows
+    named = hasattr(found, "columns") if _is_pandas(found) else isinstance(found, Mapping)
+    if not named or _quietly(found) is not None:
+        return _table(rows, form.names[0] if form.of_array else None)
+    return pa.table({str(name): _texts_of(found[name]) for name in found})
+
+
+def _texts_of(values: Any) -> pa.Array:
+    """The texts of Python objects; None and NaN are missing."""
+    absent = [value is None or (isinstance(value, float) and np.isnan(value)) for value in values]
+    return pa.array([None if none else str(value) for value, none in zip(values, absent, strict=True)], pa.string())
+
+
+def _is_pandas(rows: Any) -> bool:
+    return type(rows).__module__.partition(".")[0] == "pandas"
+
+
+def _quietly(rows: Any) -> pa.Table | None:
+    """Rows as a table, or None where Arrow refuses: its message may quote a value."""
+    try:
+        if _is_pandas(rows):
+            return pa.Table.from_pandas(rows, preserve_index=False)
+        return pa.table(rows)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, LookupError, AttributeError):
+        return None
+
+
+def _lists(numbers: np.ndarray) -> pa.Array:
+    """The rows of an array of numbers as lists of one length."""
+    if numbers.ndim < 2 or numbers.dtype.kind not in "iuf" or not numbers[:1].size * len(numbers) == numbers.size:
+        raise InputError(
+            f"expected numbers of shape (n, ...), found {numbers.dtype} of shape {numbers.shape}; one row for each "
+            "label, as whole numbers or floats"
+        )
+    width = int(np.prod(numbers.shape[1:]))
+    if width == 0:
+        raise InputError(f"expected numbers of shape (n, ...), found none in shape {numbers.shape}")
+    flat = np.ascontiguousarray(numbers, dtype=numbers.dtype.newbyteorder("=")).reshape(-1)
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat), width)
+
+
+def _values_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _family(kind: pa.DataType) -> str:
+    """A type as a message may show it: the digits of a decimal, or the lengths of lists, may come from values."""
+    if pa.types.is_nested(kind):
+        return "nested values"
+    return "decimal" if pa.types.is_decimal(kind) else str(kind)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
+
+
+def _fits(kind: pa.DataType, column: ColumnForm) -> bool:
+    """Whether values of a type can be read as those of a column."""
+    if column.width is not None:
+        return bool(
+            pa.types.is_fixed_size_list(kind) and kind.list_size == column.width and _is_number(kind.value_type)
+        )
+    return bool(pa.types.is_null(kind) or _READ_AS.get(column.type, _is_number)(kind))
+
+
+#: What values a column of a type is read from; of other types, numbers.
+_READ_AS: Mapping[str, Callable[[pa.DataType], bool]] = {
+    TEXT: _is_text,
+    FLAG: pa.types.is_boolean,
+    DATE: pa.types.is_date,
+    TIME: lambda kind: pa.types.is_timestamp(kind) and kind.tz is None,
+}
+
+
+def _codes(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
+    """The place of each text or flag among the column's values; -1 for what is missing, -2 for another."""
+    if pa.types.is_null(values.type):
+        return np.full(len(values), -1)
+    plain = values.cast(_values_type(values.type))
+    if plain.type == pa.string_view():
+        plain = plain.cast(pa.large_string())
+    found = pc.index_in(plain, value_set=pa.array(column.values, plain.type)).fill_null(-2).to_numpy()
+    return np.where(values.is_null().to_numpy() | plain.is_null().to_numpy(), -1, found)
+
+
+def _numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.ndarray, Bool[np.ndarray, "m"]]:
+    """The numbers of a column, of lists one after the other: 64-bit whole ones or doubles; and which are missing.
+
+    A number that is missing has the fallback in its place. A whole column may hold doubles still.
+    """
+    if column.width is not None:
+        return _listed_numbers(column, values)
+    kind = _values_type(values.type)
+    missing = values.is_null().to_numpy()
+    if pa.types.is_null(kind):
+        return np.full(len(values), column.fallback, dtype=np.int64 if column.element in WHOLE else float), missing
+    plain = values.cast(kind)
+    missing = missing | plain.is_null().to_numpy()
+    found = _plain_numbers(plain)
+    if found.dtype.kind == "f":
+        missing |= np.isnan(found)
+    real = column.element in REAL
+    found = found.astype(np.float64) if real or found.dtype.kind == "f" else _signed(found)
+    return np.where(missing, np.array(column.fallback, dtype=found.dtype), found), missing
+
+
+def _plain_numbers(values: pa.ChunkedArray) -> np.ndarray:
+    """Numbers, dates and times as NumPy has them; whole ones with 0 where they are missing."""
+    kind = values.type
+    if pa.types.is_decimal(kind):
+        values = values.cast(pa.string()).cast(pa.float64())  # to the nearest double, as a text is read
+    elif pa.types.is_date(kind):
+        values = values.cast(pa.date32(), safe=False).cast(pa.int32())
+    elif pa.types.is_timestamp(kind):
+        values = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    if not pa.types.is_floating(values.type):
+        values = values.fill_null(0)
+    return np.asarray(values.to_numpy())
+
+
+def _signed(numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers of 64 bits, those beyond the range of a form at its ends."""
+    low, high = WHOLE["int64"]
+    if numbers.dtype == np.uint64:
+        numbers = np.minimum(numbers, np.uint64(high))
+    return np.asarray(np.clip(numbers.astype(np.int64), low, high))
+
+
+def _listed_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.ndarray, Bool[np.ndarray, "m"]]:
+    """As ``_numbers``, for lists: a row without a list lacks all its numbers."""
+    whole = values.combine_chunks()
+    rows = whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
+    there = rows.is_valid().to_numpy(zero_copy_only=False)
+    one = dataclasses.replace(column, type=column.element, shape=None)
+    numbers, missing = _numbers(one, pa.chunked_array([rows.flatten()]))
+    if there.all():
+        return numbers, missing
+    shape = (len(rows), column.width or 1)
+    all_numbers, all_missing = np.full(shape, column.fallback, dtype=numbers.dtype), np.ones(shape, dtype=np.bool_)
+    all_numbers[there], all_missing[there] = numbers.reshape(-1, shape[1]), missing.reshape(-1, shape[1])
+    return all_numbers.reshape(-1), all_missing.reshape(-1)
+
+
+def _shaped(column: ColumnForm, values: pa.ChunkedArray) -> tuple[pa.Array, Bool[np.ndarray, "n"]]:
+    """One column made to fit, and the rows in which it holds another value than before."""
+    if not column.of_numbers:
+        return _shaped_codes(column, values)
+    numbers, missing = _numbers(column, values)
+    made = column.nearest(_rounded(numbers) if column.element in WHOLE else numbers)
+    changed = (made != numbers) | (missing & (not column.missing))
+    kept_out = missing if column.missing and missing.any() else None
+    stored = made.astype(_STORED.get(column.element) or _TYPES[column.element].to_pandas_dtype())
+    element = pa.array(stored, mask=kept_out).cast(_TYPES[column.element])
+    if column.width is None:
+        return element, changed
+    lists = pa.FixedSizeListArray.from_arrays(element, type=type_of(column))
+    return lists, changed.reshape(len(values), -1).any(axis=1)
+
+
+#: What dates and times are before Arrow calls them so.
+_STORED: dict[str, type[np.generic]] = {DATE: np.int32, TIME: np.int64}
+
+
+def _rounded(numbers: np.ndarray) -> np.ndarray:
+    """Numbers as whole ones."""
+    if numbers.dtype.kind != "f":
+        return numbers
+    low, high = WHOLE["int64"]
+    return np.asarray(np.rint(np.clip(numbers, low, high)).astype(np.int64))
+
+
+def _shaped_codes(column: ColumnForm, values: pa.ChunkedArray) -> tuple[pa.Array, Bool[np.ndarray, "n"]]:
+    codes = _codes(column, values)
+    assert column.values is not None  # noqa: S101 (its form says so)
+    fallback = column.values.index(column.fallback)
+    keeps = (codes == -1) & column.missing
+    changed = (codes < 0) & ~keeps
+    places = pa.array(np.where(codes < 0, fallback, codes), mask=keeps if keeps.any() else None)
+    return pa.array(column.values, _TYPES[column.type]).take(places), changed
+
+
+def form_of(public: object) -> Form:
+    """See ``Form.of``."""
+    given: Any = public
+    array = not isinstance(given, pa.Table | pa.RecordBatch | Mapping) and not hasattr(given, "__dataframe__")
+    if array and hasattr(given, "__array__"):
+        numbers = np.asarray(given)
+        return Form((_list_form(FEATURES, _lists(numbers), numbers.shape[1:]),), of_array=True)
+    table = _table(public, None)
+    if table.num_rows == 0:
+        raise InputError("expected public rows to read the form off, found none")
+    return Form(tuple(_form_of_column(name, table[name]) for name in table.column_names))
+
+
+def _form_of_column(name: str, values: pa.ChunkedArray) -> ColumnForm:
+    """The form of one column of public rows."""
+    kind = _values_type(values.type)
+    if pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type):
+        return _list_form(name, values.combine_chunks(), None)
+    plain = values.cast(pa.large_string() if kind == pa.string_view() else kind)
+    missing = plain.null_count > 0
+    if plain.null_count == len(plain):
+        raise InputError(f"expected a value in the public column {name!r}, found none; leave it out")
+    if _is_text(kind) or pa.types.is_boolean(kind):
+        return _category_form(name, plain, missing)
+    return _number_form(name, _element_of(name, kind), plain, None)
+
+
+def _element_of(name: str, kind: pa.DataType) -> str:
+    """The type that numbers of a type have in a form."""
+    if pa.types.is_date(kind):
+        return DATE
+    if pa.types.is_timestamp(kind) and kind.tz is None:
+        return TIME
+    found = "double" if pa.types.is_decimal(kind) else str(kind)
+    if found not in WHOLE and found not in REAL:
+        raise InputError(
+            f"expected texts, flags, numbers of at most 63 bits, dates or times without a zone in the public column "
+            f"{name!r}, found {_family(kind)}; leave it out, or give it in another type"
+        )
+    return found
+
+
+def _category_form(name: str, values: pa.ChunkedArray, missing: bool) -> ColumnForm:
+    kind = FLAG if pa.types.is_boolean(values.type) else TEXT
+    counts = {each["values"]: each["counts"] for each in values.drop_null().value_counts().to_pylist()}
+    if len(counts) > MOST_TEXTS:
+        raise InputError(
+            f"expected at most {MOST_TEXTS} different texts in the public column {name!r}, found {len(counts)}; leave "
+            "it out, or group its texts"
+        )
+    common = min(counts, key=lambda text: (-counts[text], str(text)))
+    return ColumnForm(name, kind, values=tuple(counts), missing=missing, fallback=common)
+
+
+def _list_form(name: str, lists: Any, shape: tuple[int, ...] | None) -> ColumnForm:
+    kind = lists.type
+    element = _element_of(name, kind.value_type)
+    return _number_form(
+        name, element, pa.chunked_array([lists.flatten()]), (kind.list_size, shape or (kind.list_size,))
+    )
+
+
+def _number_form(
+    name: str, element: str, values: pa.ChunkedArray, row: tuple[int, tuple[int, ...]] | None
+) -> ColumnForm:
+    """The form of numbers: their range and digits, or their few values."""
+    found = _plain_numbers(values)
+    absent = values.is_null().to_numpy()
+    if found.dtype.kind == "f":
+        absent = absent | np.isnan(found)
+    found = found[~absent]
+    if not found.size or not np.isfinite(found.astype(np.float64)).all():
+        raise InputError(f"expected finite numbers in the public column {name!r}, found none, or infinity")
+    different, counts = np.unique(found + 0 if element in WHOLE else found + 0.0, return_counts=True)
+    most = different[counts == counts.max()]
+    texts = list(map(str, different)) if element in REAL else []  # the shortest that stand for them
+    about = {
+        "name": name,
+        "type": element if row is None else f"list<{element}>[{row[0]}]",
+        "missing": bool(absent.any()),
+        "fallback": most[(len(most) - 1) // 2].item(),
+        "shape": None if row is None else tuple(int(size) for size in row[1]),
+    }
+    listed = _some_of(different)
+    nearest = min(listed, key=lambda value: abs(value - about["fallback"]))
+    listed_form = ColumnForm(**{**about, "values": listed, "fallback": nearest})
+    if len(different) <= _FEW and len(different) * _OFTEN <= found.size:
+        return listed_form
+    ranged = {"low": different[0].item(), "high": different[-1].item()}
+    if element == TIME:
+        return ColumnForm(**about, **ranged, decimals=_second_digits(different))
+    repeated = len(different) <= MOST_TEXTS and 2 * len(different) <= found.size
+    if element in WHOLE:
+        wide = int(different[-1]) - int(different[0]) > 2 * len(different)
+        return listed_form if repeated and wide else ColumnForm(**about, **ranged)
+    for digits in _digits_of(texts, different.astype(np.float64), _MOST_DIGITS.get(element, 0)):
+        form = _tried({**about, **ranged, **digits})
+        if form is not None and np.array_equal(form.nearest(different.astype(np.float64)), different):
+            steps = np.inf if form.decimals is None else float(different[-1] - different[0]) * 10.0**form.decimals
+            return listed_form if repeated and steps > 2 * len(different) else form
+    return listed_form
+
+
+def _some_of(different: np.ndarray) -> tuple[Any, ...]:
+    """Sorted numbers, or so many of them as a form may list, evenly by their ranks, with both ends."""
+    places = np.linspace(0, len(different) - 1, min(len(different), MOST_TEXTS)).round().astype(np.int64)
+    return tuple(different[places].tolist())
+
+
+def _tried(fields: Mapping[str, Any]) -> ColumnForm | None:
+    try:
+        return ColumnForm(**fields)
+    except InputError:
+        return None
+
+
+def _second_digits(times: np.ndarray) -> int:
+    """The digits behind the point of a second that times need."""
+    return next(digits for digits in range(_MICROSECONDS + 1) if not (times % 10 ** (_MICROSECONDS - digits)).any())
+
+
+def _digits_of(texts: list[str], numbers: Float[np.ndarray, "m"], most: int) -> list[dict[str, int]]:
+    """Decimals and significant digits that shortest texts of numbers need, if these are few; the best try first."""
+    decimals = significant = 0
+    for text in texts:
+        mantissa, _, exponent = text.lower().lstrip("-").partition("e")
+        before, _, behind = mantissa.partition(".")
+        behind = behind.rstrip("0")
+        decimals = max(decimals, len(behind) - int(exponent or 0))
+        significant = max(significant, len((before + behind).strip("0")))
+    tries = []
+    large = len(str(int(np.abs(numbers).max())))
+    if texts and decimals + large <= MOST_DIGITS and significant <= most:
+        few = {"digits": significant} if 0 < significant < decimals + large - 1 else {}
+        tries.append({"decimals": decimals, **few})
+        tries.append({"decimals": decimals})
+    if 0 < significant <= most:
+        tries.append({"digits": significant})
+    return tries

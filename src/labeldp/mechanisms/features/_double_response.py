@@ -1,0 +1,218 @@
+"""Double randomized response, on the label and on the features, which are redrawn with some chance; dummy features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from labeldp import _checks
+from labeldp._words import Words
+from labeldp.errors import InputError, LabelError
+from labeldp.mechanisms.features._feature_law import WORDS, FeatureLaw
+from labeldp.mechanisms.features._generator import Generator
+from labeldp.mechanisms.randomizers import RandomizedResponse
+from labeldp.privacy import LabelSpace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: One word decides whether features are redrawn, the other for which class.
+_WORDS_PER_ROW = 2
+_ROWS_PER_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class DoubleResponse:
+    """Randomized response on the label, and on the features: they stay, or are drawn anew for a class at random.
+
+    The two draws are independent. What is released tells of the label by its own noise, and by features that may be
+    another's.
+
+    Args:
+        space: The declared label space.
+        epsilon: Of the released label with static features; it sets the chance lambda to redraw the label,
+            ``k / (exp(epsilon) - 1 + k)``.
+        generator: Draws features for a class; it must not have seen the rows that are released.
+        replaced: The chance that a row's features are redrawn, above 0 and at most 1; by default lambda, as in the
+            paper.
+
+    Guarantee:
+        * epsilon-label-DP with static features.
+        * With conditional features: what ``law(...).conditional`` says, for the orders whose divergence is known.
+
+    References:
+        Busa-Fekete et al. 2023, mechanism 2 and theorem 7.1 (mended, see ``labeldp.RenyiGuarantee``).
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp import DoubleResponse, Form, Generator, Source
+        >>> space = Classes(["no", "yes"])
+        >>> public = np.linspace(0, 1, 101)[:, None].round(2)  # what is known of such features
+        >>> def sampler(codes):
+        ...     return np.random.default_rng().beta(1 + codes, 2 - codes)[:, None]
+        >>> generator = Generator(space, Form.of(public), Source("public", "a published table"), sampler)
+        >>> double = DoubleResponse(space, 1.0, generator)
+        >>> round(double.noise, 3)
+        0.538
+        >>> labels, features = ["no", "yes"] * 50, np.random.default_rng().random((100, 1))
+        >>> released = Curator(labels, space).randomize_rows(double, features, divergences={2.0: 0.4})
+        >>> len(released), released.guarantee.epsilon, released.conditional[0].epsilon > 1
+        (100, 1.0, True)
+
+    Raises:
+        EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        InputError: The generator is for another label space, or ``replaced`` is no such chance.
+    """
+
+    space: LabelSpace
+    epsilon: float
+    generator: Generator
+    replaced: float | None = None
+
+    name: ClassVar[str] = "double"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.generator, Generator):
+            raise InputError(
+                f"expected a Generator of features, found {type(self.generator).__name__}; fit one with "
+                "labeldp.learning.generators, or wrap a function: Generator(space, Form.of(rows), Source(...), sample)"
+            )
+        if isinstance(self.space, LabelSpace) and self.generator.space != self.space:
+            raise LabelError("expected a generator for the label space of the mechanism, found one for another")
+        _ = self.labels  # refuses what no word expresses
+        if self.replaced is not None and not 0 < _checks.number(self.replaced, "replaced") <= 1:
+            raise InputError(
+                f"expected a chance above 0 and at most 1 that features are redrawn, found {self.replaced!r}"
+            )
+
+    @cached_property
+    def labels(self) -> RandomizedResponse:
+        """The mechanism of the label."""
+        return RandomizedResponse(self.space, self.epsilon)
+
+    @property
+    def noise(self) -> float:
+        """Lambda: the chance that the label is drawn anew, evenly."""
+        return float(self.labels.channel().membership.other) * self.space.size
+
+    @cached_property
+    def threshold(self) -> int:
+        """Words below it redraw the features: the chance asked for, rounded up."""
+        if self.replaced is not None:
+            return min(WORDS, max(1, math.ceil(self.replaced * WORDS)))
+        return min(WORDS, self.labels.channel().other * self.space.size)
+
+    def law(self, population: str, divergences: Mapping[float, float] | None = None) -> FeatureLaw:
+        """The law of the features, for a certificate.
+
+        Args:
+            population: Whose features these are, in words.
+            divergences: For each order, the most by which the true features of any label diverge from the generator's
+                of all labels mixed, which you declare; by default what the generator's density proves, if it does.
+        """
+        return FeatureLaw.of(
+            self.threshold,
+            self.space.size,
+            self.generator.describe(),
+            population,
+            divergences,
+            self.generator.log_floor,
+        )
+
+    def own_features(self, features: object, count: int) -> pa.Table:
+        """The features of so many rows in the generator's form; for the curator.
+
+        Raises:
+            InputError: There are not as many rows, they lack a column, or the generator was fitted on these rows.
+        """
+        if features is None:
+            raise InputError("expected the features of the rows, found none; DummyResponse releases labels alone")
+        table = self.generator.form.table(self.generator.form.read(features))
+        if table.num_rows != count:
+            raise InputError(f"expected features of {count} rows, found {table.num_rows}")
+        self.generator.check_private(table)
+        return self.generator.form.shaped(table)[0]
+
+    def misfits(self, features: object) -> Bool[np.ndarray, "n"]:
+        """Which rows have features that are not of the generator's form, and are moved into it; for the curator."""
+        form = self.generator.form
+        return form.shaped(form.table(form.read(features)))[1]
+
+    def draw(self, rows: pa.Table, words: Words, first: int = 0) -> pa.Table:
+        """Released features of rows that are in the generator's form; for the curator.
+
+        Args:
+            rows: Features in their form.
+            words: A stream of random words; the row i uses the words ``2 (first + i)`` and the one after it.
+            first: The place of the first row in the stream.
+
+        Raises:
+            InputError: The generator failed, or gave what it should not.
+        """
+        import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+
+        starts = range(0, max(rows.num_rows, 1), _ROWS_PER_CHUNK)
+        parts = [self._chunk(rows.slice(low, _ROWS_PER_CHUNK), words, first + low) for low in starts]
+        return pa.concat_tables(parts)
+
+    def _chunk(self, rows: pa.Table, words: Words, first: int) -> pa.Table:
+        """``draw`` for so few rows that they may be copied."""
+        import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
+
+        count = rows.num_rows
+        block = words.block(first * _WORDS_PER_ROW, count * _WORDS_PER_ROW).reshape(count, _WORDS_PER_ROW)
+        redrawn = _below(block[:, 0], self.threshold)
+        codes: Int[np.ndarray, "m"] = (block[redrawn, 1] % np.uint64(self.space.size)).astype(np.int32)
+        drawn = self.generator.sample(codes)
+        places = np.arange(count)
+        places[redrawn] = count + np.arange(codes.size)
+        return pa.concat_tables([rows, drawn]).combine_chunks().take(pa.array(places))
+
+
+@dataclass(frozen=True, eq=False)
+class DummyResponse:
+    """Randomized response on the label, and no features at all: what features tell is then nothing.
+
+    Args:
+        space: The declared label space.
+        epsilon: Of the released label.
+
+    Guarantee:
+        epsilon-label-DP, with static and with conditional features of any law.
+
+    References:
+        Busa-Fekete et al. 2023, mechanism 3.
+
+    Example:
+        >>> from labeldp import Classes, Curator
+        >>> from labeldp import DummyResponse
+        >>> space = Classes(["no", "yes"])
+        >>> released = Curator(["no", "yes"] * 50, space).randomize_rows(DummyResponse(space, 1.0))
+        >>> released.features.num_columns, released.conditional[-1].alpha, released.conditional[-1].epsilon <= 1.0
+        (0, inf, True)
+    """
+
+    space: LabelSpace
+    epsilon: float
+
+    name: ClassVar[str] = "dummy"
+
+    def __post_init__(self) -> None:
+        _ = self.labels
+
+    @cached_property
+    def labels(self) -> RandomizedResponse:
+        """The mechanism of the label."""
+        return RandomizedResponse(self.space, self.epsilon)
+
+
+def _below(words: np.ndarray, threshold: int) -> Bool[np.ndarray, "n"]:
+    """Words below a threshold of at most ``2**64``."""
+    return np.ones(len(words), dtype=np.bool_) if threshold >= WORDS else words < np.uint64(threshold)

@@ -1,0 +1,84 @@
+"""Texts of a file as values of a form: whatever a text says, it is read, or it is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from labeldp.mechanisms.features._coerce import container
+from labeldp.mechanisms.features._form import DATE, FLAG, REAL, TEXT, TIME, WHOLE, ColumnForm, Form
+
+_NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?$"
+_INTEGER = r"^-?\d{1,18}$"
+_DAY = r"^\d{4}-\d\d-\d\d$"
+_TIME = r"^\d{4}-\d\d-\d\d([ T]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?)?$"
+_FLAGS = MappingProxyType({"true": True, "1": True, "false": False, "0": False})
+_NOTHING = pa.scalar(None, pa.string())
+
+
+def read(form: Form, rows: object) -> pa.Table:
+    """See ``Form.read``."""
+    table, columns = container(form, rows), {column.name: column for column in form.columns}
+    read_columns = [
+        _read(columns[name], table[name]) if name in columns else table[name] for name in table.column_names
+    ]
+    return pa.table(read_columns, names=table.column_names)
+
+
+def _read(column: ColumnForm, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column as it is, unless it holds texts that should be something else."""
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()
+    if column.element == TEXT or column.width is not None or not text:
+        return values
+    return _READERS[column.element](pc.utf8_trim_whitespace(values.cast(pa.string())))
+
+
+def _only(texts: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray:
+    """The texts of a pattern; others are missing."""
+    return pc.if_else(pc.match_substring_regex(texts, pattern), texts, _NOTHING)
+
+
+def _numbers(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    return _only(pc.replace_substring_regex(texts, r"^\+", ""), _NUMBER).cast(pa.float64())
+
+
+def _wholes(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whole numbers exactly; of other numbers the nearest one, moved into the range that forms have."""
+    low, high = WHOLE["int64"]
+    exact = _only(pc.replace_substring_regex(texts, r"^\+", ""), _INTEGER).cast(pa.int64())
+    inside = pc.min_element_wise(
+        pc.max_element_wise(_numbers(texts), float(low), skip_nulls=False), float(high), skip_nulls=False
+    )
+    return pc.coalesce(exact, pc.round(inside, round_mode="half_to_even").cast(pa.int64()))
+
+
+def _days(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Days that there are: the 30th of February is read as another day, which prints as another text."""
+    found = pc.strptime(_only(texts, _DAY), format="%Y-%m-%d", unit="s", error_is_null=True).cast(pa.date32())
+    return pc.if_else(pc.equal(found.cast(pa.string()), texts), found, pa.scalar(None, pa.date32()))
+
+
+def _times(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times whose day there is."""
+    days = _days(pc.utf8_slice_codeunits(texts, 0, 10))
+    return pc.if_else(pc.is_valid(days), _only(texts, _TIME), _NOTHING).cast(pa.timestamp("us"))
+
+
+def _flags(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    places = pc.index_in(pc.utf8_lower(texts), value_set=pa.array(list(_FLAGS)))
+    return pa.chunked_array([pa.array(list(_FLAGS.values())).take(places.combine_chunks())])
+
+
+_READERS: Mapping[str, Callable[[pa.ChunkedArray], pa.ChunkedArray]] = MappingProxyType(
+    {
+        **dict.fromkeys(WHOLE, _wholes),
+        **dict.fromkeys(REAL, _numbers),
+        DATE: _days,
+        TIME: _times,
+        FLAG: _flags,
+    }
+)

@@ -1,0 +1,253 @@
+"""Label moments: sums of public features by class, with Gaussian noise, for heads that are linear in the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import InitVar, dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from labeldp import _checks
+from labeldp._words import Words
+from labeldp.errors import EpsilonError, InputError, LabelError
+from labeldp.mechanisms.queries._delta import warn_of_large
+from labeldp.mechanisms.queries._grids import FeatureGrid
+from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, rounded_normal
+from labeldp.mechanisms.queries._query import Query
+from labeldp.privacy import Guarantee, Interval, LabelSpace
+from labeldp.privacy.accounting import GaussianNoise, least_deviation
+
+_PUBLIC = "the features are public and were not computed from these labels"
+
+
+@dataclass(frozen=True, eq=False)
+class LabelMoments(Query):
+    """The sum of the features of the rows of each class, with Gaussian noise: ``S = sum_i f(x_i) one_hot(y_i)^T``.
+
+    Its shape is (p, k). It is all that a ridge or softmax head needs of the labels, since their losses are linear in
+    them: such a head can be fitted to optimality, with any regularizer, at no further cost.
+
+    Args:
+        space: The declared label space.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        delta: Failure probability, above 0; well below one over the number of rows.
+        features: Public numbers, finite, of shape (n, p), or a SciPy sparse matrix of them. Each entry is cut off to
+            about nine digits of ``norm``.
+        norm: Longer rows are cut to this length; by default that of the longest row. Noise is proportional to it, so
+            where a few rows are much longer than others it pays to cut them: to the length that nine rows in ten have.
+
+    Attributes:
+        grid: The features in whole steps of a grid, which is what is summed.
+
+    Guarantee:
+        * (epsilon, delta)-label-DP, and rho-zCDP with the ``rho`` of the guarantee: those of continuous Gaussian noise
+          (``GaussianNoise``). A replaced label y' for y of row i moves S by ``f_i (e_y' - e_y)^T``, which is
+          ``sqrt(2) |f_i|`` long; m labels of one unit move it by at most m times the longest such move, by the
+          triangle inequality. So the square of the sensitivity is ``2 m^2 max |f_i|^2``, exactly, in whole steps.
+        * Noise is rounded to whole steps, and S is in whole steps too. So the sum is what rounding gives of S plus
+          continuous noise: a function of what has that guarantee, drawn exactly (``rounded_normal``).
+        * Features, their number and ``norm`` are public and do not depend on labels; that is assumed.
+
+    References:
+        Dwork et al. 2006 for the noise; Balle and Wang 2018, theorem 8, for its account.
+
+    Raises:
+        EpsilonError: A delta that is not above 0 and below 1.
+        InputError: Features that are no finite numbers of shape (n, p), or all zero.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Classes, Curator, LabelMoments
+        >>> space = Classes(["no", "yes"])
+        >>> features = np.ones((1000, 3))
+        >>> curator = Curator(["no"] * 900 + ["yes"] * 100, space)
+        >>> answer = curator.answer(LabelMoments(space, 1.0, 1e-6, features))
+        >>> answer.value.shape, round(answer.noise_deviation, 2)
+        ((3, 2), 10.35)
+    """
+
+    epsilon: float
+    delta: float
+    features: InitVar[object]
+    norm: float | None = None
+    grid: FeatureGrid = field(init=False, repr=False)
+
+    name: ClassVar[str] = "label-moments"
+
+    def __post_init__(self, features: object) -> None:
+        if not isinstance(self.space, LabelSpace):
+            found = type(self.space).__name__
+            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {found}")
+        object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
+        object.__setattr__(self, "delta", _delta(self.delta))
+        object.__setattr__(self, "grid", self._gridded(features))
+        warn_of_large(self.delta, self.grid.shape[0], "the number of rows", stacklevel=4)
+
+    @property
+    def parts(self) -> int:
+        """How many parts the weight of a label has, each of which moves a sum by a row of the grid."""
+        return 1
+
+    def _gridded(self, features: object) -> FeatureGrid:
+        return FeatureGrid.of(features, self.norm)
+
+    def _sums(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "p k"]:
+        """The true sums, in parts of steps."""
+        return self.grid.sums(codes, self.space.size)
+
+    def noise(self, labels_of_a_unit: int) -> GaussianNoise:
+        """The least noise that keeps epsilon and delta, where a unit has at most so many labels.
+
+        Raises:
+            EpsilonError: There is none that fits into 64 bits.
+        """
+        moved = _moved(2 * self.grid.longest_squared * self.parts**2, labels_of_a_unit)
+        deviation = least_deviation(moved, self.epsilon, self.delta, LARGEST_DEVIATION)
+        if deviation is None:
+            raise EpsilonError(
+                f"expected an epsilon that Gaussian noise can keep for units of {labels_of_a_unit} labels, found "
+                f"{self.epsilon!r} at delta {self.delta!r}; ask for more, or declare smaller units"
+            )
+        return GaussianNoise(deviation, moved)
+
+    def promise(self, labels_of_a_unit: int) -> Guarantee:
+        """A trusted curator's guarantee."""
+        return _promise(self.noise(labels_of_a_unit), self.delta)
+
+    def law(self, labels_of_a_unit: int) -> dict[str, Any]:
+        """The integers of the noise and of the sensitivity to one label, in steps; and what a step is."""
+        return {
+            "kind": self.name,
+            "deviation": str(self.noise(labels_of_a_unit).deviation),
+            "sensitivity_squared": str(2 * self.grid.longest_squared * self.parts**2),
+            "labels_of_a_unit": str(labels_of_a_unit),
+            "bits": str(self.grid.bits),
+            "columns": str(self.grid.shape[1]),
+            "delta": repr(self.delta),
+        }
+
+    def asked(self, labels_of_a_unit: int) -> float:
+        """The epsilon that was asked for."""
+        del labels_of_a_unit
+        return self.epsilon
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse another number of rows than there are features for."""
+        if self.grid.shape[0] != rows:
+            raise InputError(f"expected features for each of the {rows} rows, found {self.grid.shape[0]} rows of them")
+
+    def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> Float[np.ndarray, "p k"]:
+        """The noisy sums, in the units of the features."""
+        self.check_rows(len(codes))
+        sums = self._sums(codes)
+        noise = rounded_normal(sums.size, self.noise(labels_of_a_unit).deviation, words)
+        return np.asarray(np.ldexp((sums + noise.reshape(sums.shape)).astype(np.float64), -self.grid.bits) / self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberMoments(LabelMoments):
+    """The sums of features times labels on an interval, with Gaussian noise: all that least squares needs of labels.
+
+    With c_i the place of a label between the ends of the interval, from 0 to 1, it is ``sum_i f(x_i) (1 - c_i, c_i)``,
+    shape (p, 2): label moments of the two ends, in shares. A ridge regression can be fitted to optimality with it.
+
+    Args:
+        space: A declared ``Interval``; labels beyond it are clipped to it.
+        epsilon: As for ``LabelMoments``.
+        delta: Likewise.
+        features: Likewise.
+        norm: Likewise.
+
+    Guarantee:
+        That of ``LabelMoments``, with labels counted in steps of the grid: with T the number of steps from end to end,
+        T times the sums is whole in the features' steps, and a replaced label moves it by ``d f_i (-1, 1)`` with
+        ``|d| <= T``, at most ``sqrt(2) T |f_i|``. So the square of the sensitivity is ``2 T^2 m^2 max |f_i|^2``,
+        exactly, for units of m labels.
+
+    References:
+        As for ``LabelMoments``.
+
+    Raises:
+        EpsilonError: As for ``LabelMoments``.
+        InputError: Likewise.
+        LabelError: The space is no interval.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Curator, Interval, NumberMoments
+        >>> space = Interval(0.0, 10.0, 0.5)
+        >>> answer = Curator([2.0, 3.0] * 500, space).answer(NumberMoments(space, 1.0, 1e-6, np.ones((1000, 1))))
+        >>> answer.value.shape, round(answer.noise_deviation, 2)
+        ((1, 2), 5.97)
+    """
+
+    name: ClassVar[str] = "number-moments"
+
+    def __post_init__(self, features: object) -> None:
+        if isinstance(self.space, LabelSpace) and not isinstance(self.space, Interval):
+            raise LabelError(
+                "expected a declared range with a grid, such as Interval(0, 10, 0.5), found classes; use LabelMoments"
+            )
+        super().__post_init__(features)
+
+    @property
+    def parts(self) -> int:
+        """The number of steps from end to end."""
+        return self.space.size - 1
+
+    def _gridded(self, features: object) -> FeatureGrid:
+        return FeatureGrid.of(features, self.norm, self.parts)
+
+    def _sums(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "p 2"]:
+        return self.grid.sums_between(codes, self.parts)
+
+    def law(self, labels_of_a_unit: int) -> dict[str, Any]:
+        """As of ``LabelMoments``, and how many steps there are from end to end."""
+        return super().law(labels_of_a_unit) | {"parts": str(self.parts)}
+
+
+def promise_of_moments(law: Mapping[str, Any]) -> Guarantee:
+    """What label moments promise, from the integers of their law.
+
+    Raises:
+        ValueError: They are not those of label moments.
+    """
+    names = ("deviation", "sensitivity_squared", "labels_of_a_unit", "columns", "bits")
+    deviation, moved, labels, columns, _ = (int(law[name]) for name in names)
+    if moved % 2 or labels < 1 or columns < 1:
+        raise ValueError("expected an even sensitivity, units with labels, and features, found other integers")
+    return _promise(GaussianNoise(deviation, _moved(moved, labels)), _delta(float(law["delta"])))
+
+
+def promise_of_number_moments(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
+    """What number moments promise, from the integers of their law.
+
+    Raises:
+        ValueError: They are not those of number moments of labels on such an interval.
+    """
+    parts = int(law["parts"])
+    if not isinstance(space, Interval) or parts != space.size - 1 or int(law["sensitivity_squared"]) % (2 * parts**2):
+        raise ValueError("expected the parts of an interval, and a sensitivity in them, found other integers")
+    return promise_of_moments(law)
+
+
+def _moved(squared: int, labels_of_a_unit: int) -> int:
+    """The square of how far the labels of a unit move what one label moves by so much."""
+    return squared * labels_of_a_unit**2
+
+
+def _promise(noise: GaussianNoise, delta: float) -> Guarantee:
+    return Guarantee(noise.epsilon(delta), delta, "central", assumptions=(_PUBLIC,), rho=noise.rho)
+
+
+def _delta(value: object) -> float:
+    """A failure probability above zero."""
+    found = _checks.delta(value)
+    if found == 0.0:
+        raise EpsilonError(
+            "expected delta above 0, found 0.0: Gaussian noise keeps no epsilon without one; take one well below one "
+            "over the number of rows, or ask for a NoisyHistogram"
+        )
+    return found

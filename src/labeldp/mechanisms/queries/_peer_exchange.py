@@ -1,0 +1,451 @@
+"""Peers exchange flipped labels inside public clusters before anything is released."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from jaxtyping import Bool, Int, Int8, Integer, UInt64
+
+from labeldp import _checks
+from labeldp._words import Words
+from labeldp.errors import EpsilonError, InputError, LabelError
+from labeldp.mechanisms.queries._delta import warn_of_large
+from labeldp.mechanisms.queries._query import Query
+from labeldp.privacy import Guarantee, LabelSpace, shown_above
+from labeldp.privacy.accounting import LARGEST_CLUSTER, PeerLaw
+
+_WORD = 1 << 64
+#: Words of a row: one flips its label, one picks its peer, one samples it.
+_WORDS_PER_ROW = 3
+#: The value of a row that is not released.
+_NOTHING = np.int8(-1)
+#: Flips that ``calibrate`` finds are within this share of the least one.
+_TIGHT = 1e-4
+
+
+@dataclass(frozen=True)
+class PeerExchange:
+    """Each user flips its label by chance, and releases the flipped label of a random member of its cluster.
+
+    Two classes only: the paper and the proof are binary.
+
+    Args:
+        flip: Probability of flipping a label, above 0 and at most 1/2. Rounded up to a multiple of ``2**-64``.
+        subsample: Probability of releasing a row, above 0 and at most 1. Rounded down to a multiple of ``2**-64``.
+        sampling: ``"random"``: each row is released by a chance of its own. ``"fixed"``: each cluster of n rows
+            releases ``subsample * n`` of them, rounded to the nearest number and at least one, which are uniformly
+            chosen. The number of released rows is then public, and the account is faster.
+
+    Guarantee:
+        * (epsilon, delta)-label-DP of what the learner gets, with the pair that ``guarantee`` gives. It is computed
+          from the integers that ``exchange`` draws with, out of ``2**64``; every float error, and every mass cut off,
+          is added to what is claimed.
+        * Neighbours differ in the label of one row; features, clusters and the set of released rows are public.
+        * Assumed: no peer colludes with the learner, and nobody sees who asked whom. ``collusion`` is the epsilon
+          against the learner together with one peer. Whoever sees all routing is held off by flipping alone, which is
+          also the view of one peer.
+        * Assumed too: each user draws with words of its own, and asks once. What is exchanged again costs again.
+
+    References:
+        Esfandiari et al. 2022, algorithm 2; its theorem 3 is replaced by an exact account (``PeerLaw``).
+
+    Raises:
+        EpsilonError: A flip or subsample out of range.
+        InputError: A kind of sampling that does not exist.
+
+    Example:
+        >>> from labeldp import PeerExchange
+        >>> peers = PeerExchange(flip=0.05)
+        >>> round(peers.guarantee([500, 700], delta=1e-6).epsilon, 3)
+        0.654
+        >>> round(peers.collusion([500, 700], delta=1e-6), 3), round(peers.view_of_one_peer, 3)
+        (2.944, 2.944)
+    """
+
+    flip: float
+    subsample: float = 1.0
+    sampling: Literal["random", "fixed"] = "random"
+
+    name: ClassVar[str] = "peer-exchange"
+
+    def __post_init__(self) -> None:
+        flip, subsample = _checks.number(self.flip, "flip"), _checks.number(self.subsample, "subsample")
+        if not 0.0 < flip <= 0.5:
+            raise EpsilonError(
+                f"expected flip to be above 0 and at most 0.5, found {flip!r}; 0.5 releases noise alone, and "
+                "a flip above it is one minus it with 0 and 1 exchanged; use calibrate to get one from an epsilon"
+            )
+        if not 2.0**-64 <= subsample <= 1.0:
+            raise EpsilonError(
+                f"expected subsample to be above 0 and at most 1, found {subsample!r}; give the share of rows to "
+                "release, 1 for all"
+            )
+        if self.sampling not in ("random", "fixed"):
+            raise InputError(f"expected sampling to be 'random' or 'fixed', found {self.sampling!r}; choose one")
+        object.__setattr__(self, "flip", flip)
+        object.__setattr__(self, "subsample", subsample)
+
+    @cached_property
+    def law(self) -> PeerLaw:
+        """The integers that are drawn with and accounted for, out of ``2**64``."""
+        return PeerLaw(math.ceil(self.flip * _WORD), math.floor(self.subsample * _WORD), self.sampling == "fixed")
+
+    @property
+    def view_of_one_peer(self) -> float:
+        """The epsilon of what one peer sees, log((1 - flip) / flip), rounded up; delta is 0."""
+        return self.law.alone
+
+    def guarantee(self, cluster_sizes: Iterable[Any], delta: float) -> Guarantee:
+        """What the learner's view promises: the epsilon at a delta, the largest over clusters, rounded up.
+
+        The epsilon against the learner together with one peer is in the assumptions.
+
+        Args:
+            cluster_sizes: The number of rows of each cluster; they may repeat, and each is computed once.
+            delta: Failure probability, above 0. At ``1 / n`` and above it allows too much, and a ``DeltaWarning``
+                says so; take one well below, such as ``1 / n**2``.
+
+        Raises:
+            EpsilonError: A delta that is not above 0 and below 1.
+            InputError: No cluster, or one of no rows or of more than ``2**24``.
+        """
+        sizes, delta = _sizes(cluster_sizes), _delta(delta)
+        smallest = min(sizes)
+        warn_of_large(delta, smallest, "the size of the smallest cluster", stacklevel=3)
+        return _guarantee(self.law, sizes, delta)
+
+    def delta_at(self, epsilon: float, cluster_sizes: Iterable[Any]) -> float:
+        """The delta of the learner's view at an epsilon, the largest over clusters, rounded up.
+
+        Args:
+            epsilon: Natural logarithm of the allowed ratio, at least 0.
+            cluster_sizes: The number of rows of each cluster.
+
+        Raises:
+            EpsilonError: An epsilon that is not a finite number of at least 0.
+            InputError: No cluster, or one of no rows or of more than ``2**24``.
+        """
+        found = _checks.number(epsilon, "epsilon")
+        if found != 0.0:
+            found = _checks.epsilon(found)
+        return self.law.delta(found, _sizes(cluster_sizes))
+
+    def collusion(self, cluster_sizes: Iterable[Any], delta: float) -> float:
+        """The epsilon at a delta against the learner together with one peer, rounded up.
+
+        That peer asked the changed row with probability 1/n and then holds its flipped label, so delta at epsilon is
+        at least ``((1 - flip) - exp(epsilon) flip) / n``: the clusters help little. In clusters of one or two rows it
+        is that of flipping alone.
+
+        Args:
+            cluster_sizes: The number of rows of each cluster.
+            delta: Failure probability, above 0.
+
+        Raises:
+            EpsilonError: A delta that is not above 0 and below 1.
+            InputError: No cluster, or one of no rows or of more than ``2**24``.
+        """
+        return self.law.collusion(_below(_delta(delta)), _sizes(cluster_sizes))
+
+    @classmethod
+    def calibrate(
+        cls,
+        epsilon: float,
+        delta: float,
+        cluster_sizes: Iterable[Any],
+        subsample: float = 1.0,
+        sampling: Literal["random", "fixed"] = "random",
+    ) -> Self:
+        """The exchange with the least flip, to a part in ten thousand, that keeps an epsilon and a delta.
+
+        Delta at each epsilon does not grow with the flip up to 1/2: to flip more is to flip each true label first,
+        and an exchange of labels that are random in the same way for both neighbours is a mixture of exchanges, whose
+        divergence is at most the largest of theirs. So the search halves intervals. What it returns was accounted for
+        itself, and does not rest on that.
+
+        Args:
+            epsilon: The epsilon to keep; that of ``guarantee`` is at most this.
+            delta: Failure probability, above 0.
+            cluster_sizes: The number of rows of each cluster.
+            subsample: As for the class.
+            sampling: As for the class.
+
+        Raises:
+            EpsilonError: An epsilon or delta that cannot be kept.
+            InputError: No cluster, or one of no rows or of more than ``2**24``.
+
+        Example:
+            >>> peers = PeerExchange.calibrate(epsilon=0.6, delta=1e-6, cluster_sizes=[500, 700])
+            >>> 0.0 < peers.flip < 0.06
+            True
+        """
+        target, sizes, allowed = _checks.epsilon(epsilon), _sizes(cluster_sizes), _below(_delta(delta))
+
+        def keeps(flip: float) -> bool:
+            return cls(flip, subsample, sampling).law.keeps(target * (1.0 - 1e-9), allowed, sizes)
+
+        # flipping alone keeps the epsilon here, whatever the clusters
+        high = min(0.5, math.exp(-target) / (1.0 + math.exp(-target)) * (1.0 + 1e-9))
+        low = high / 2.0
+        while low > 2.0**-60 and keeps(low):
+            low, high = low / 2.0, low
+        while high - low > _TIGHT * high:
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if keeps(middle) else (middle, high)
+        return cls(high, subsample, sampling)
+
+    @staticmethod
+    def check(space: LabelSpace) -> None:
+        """Refuse a label space that is not of two classes.
+
+        Raises:
+            LabelError: There are more than two classes.
+        """
+        if space.size != 2:
+            raise LabelError(
+                f"expected a label space of two classes, found {space.size}: the exchange between peers and its proof "
+                "are for two classes; use a randomizer, such as SubsetResponse"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ExchangedLabels(Query):
+    """What peers release of their labels, each row that of a random member of its cluster; a simulation of them all.
+
+    The answer has a class code for each row, shape (n,), and -1 where a row is not released.
+
+    Args:
+        space: A declared label space of two classes.
+        peers: The exchange.
+        clusters: The public cluster of each row, any integers, shape (n,).
+        delta: Failure probability, above 0.
+
+    Guarantee:
+        That of ``peers`` for the sizes of these clusters, at this delta. Units of several rows are refused, since
+        there is no account for them.
+
+    References:
+        Esfandiari et al. 2022, algorithm 2.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp import Classes, Curator, PeerExchange
+        >>> from labeldp.mechanisms.queries import ExchangedLabels
+        >>> space = Classes(["no", "yes"])
+        >>> curator = Curator(["no"] * 300 + ["yes"] * 300, space)
+        >>> asked = ExchangedLabels(space, PeerExchange(flip=0.1), np.repeat([0, 1], 300), delta=1e-6)
+        >>> answer = curator.answer(asked)
+        >>> answer.value.shape, answer.guarantee.trust, answer.guarantee.epsilon < 1
+        ((600,), 'peer', True)
+
+    Raises:
+        LabelError: There are more than two classes.
+        InputError: Clusters that are no whole numbers, one for each row.
+    """
+
+    peers: PeerExchange
+    clusters: Integer[np.ndarray, "n"]
+    delta: float
+
+    name: ClassVar[str] = "peer-exchange"
+
+    def __post_init__(self) -> None:
+        PeerExchange.check(self.space)
+        clusters = _rows(self.clusters, "clusters").copy()
+        clusters.flags.writeable = False
+        object.__setattr__(self, "clusters", clusters)
+        object.__setattr__(self, "delta", _delta(self.delta))
+
+    @cached_property
+    def _promise(self) -> Guarantee:
+        return self.peers.guarantee(self._sizes, self.delta)
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """The sizes that clusters have, each once."""
+        return sorted({*np.unique(self.clusters, return_counts=True)[1].tolist()})
+
+    def promise(self, labels_of_a_unit: int) -> Guarantee:
+        """The learner's view."""
+        if labels_of_a_unit > 1:
+            raise InputError(
+                f"expected units of one row for an exchange between peers, found one of {labels_of_a_unit} rows; "
+                "keep one row of each, or use a randomizer"
+            )
+        return self._promise
+
+    def law(self, labels_of_a_unit: int) -> dict[str, Any]:
+        """The integers that users draw with, out of ``2**64``."""
+        del labels_of_a_unit
+        law = self.peers.law
+        return {
+            "kind": self.name,
+            "flip": str(law.flip),
+            "sample": str(law.sample),
+            "fixed": law.fixed,
+            "delta": repr(self.delta),
+            "cluster_sizes": [str(size) for size in self._sizes],
+        }
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse another number of rows than there are clusters for."""
+        if len(self.clusters) != rows:
+            raise InputError(f"expected a cluster for each of the {rows} rows, found {len(self.clusters)}")
+
+    def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> np.ndarray:
+        """What is released of each row, -1 where nothing is."""
+        del labels_of_a_unit
+        return exchange(codes, self.clusters, self.peers, words)[0]
+
+
+def promise_of_exchange(law: Mapping[str, Any]) -> Guarantee:
+    """What an exchange promises, from the integers of its law and the sizes of its clusters.
+
+    Raises:
+        ValueError: They are not those of an exchange.
+    """
+    integers = PeerLaw(int(law["flip"]), int(law["sample"]), law["fixed"] is True)
+    return _guarantee(integers, _sizes(int(size) for size in law["cluster_sizes"]), _delta(float(law["delta"])))
+
+
+def _guarantee(law: PeerLaw, sizes: list[int], delta: float) -> Guarantee:
+    """What the learner's view promises, and beside it what holds without its assumptions."""
+    together = shown_above(law.collusion(_below(delta), sizes), 7)
+    return Guarantee(
+        law.epsilon(_below(delta), sizes),
+        delta,
+        "peer",
+        assumptions=(
+            f"no peer colludes with the learner: against the learner with one peer, epsilon is {together}",
+            "nobody sees who asked whom: against whoever does, and against each peer alone, epsilon is "
+            f"{shown_above(law.alone, 7)} and delta 0",
+            "clusters are public and were not made from these labels",
+        ),
+    )
+
+
+def exchange(
+    codes: Integer[np.ndarray, "n"], clusters: Integer[np.ndarray, "m"], peers: PeerExchange, words: Words
+) -> tuple[Int8[np.ndarray, "n"], Bool[np.ndarray, "n"]]:
+    """Draw what all peers release: a simulation of the whole exchange in one place.
+
+    Row i uses the words 3 i, 3 i + 1 and 3 i + 2: the first flips its label if it is below ``peers.law.flip``, the
+    second picks its peer, the third releases it if it is below ``peers.law.sample`` (or ranks it in its cluster, where
+    sampling is fixed). A peer is the remainder of a word by the size of the cluster; words of the last, incomplete,
+    round are replaced by spare words behind those of all rows, so peers are exactly uniform. All this depends on
+    words and clusters alone, never on a label.
+
+    Args:
+        codes: Codes of the true labels, 0 or 1, shape (n,).
+        clusters: The public cluster of each row, any integers, shape (n,).
+        peers: The exchange.
+        words: A stream of random words.
+
+    Returns:
+        The released labels, -1 in rows that are not released, and the mask of released rows.
+
+    Guarantee:
+        That of ``peers`` with the sizes of these clusters, for what is returned, if the words are secure.
+
+    References:
+        Esfandiari et al. 2022, algorithm 2.
+
+    Raises:
+        InputError: Arrays that do not belong together, or codes other than 0 and 1.
+
+    Example:
+        >>> import numpy as np
+        >>> from labeldp._words import SecureWords
+        >>> from labeldp import PeerExchange
+        >>> from labeldp.mechanisms.queries import exchange
+        >>> codes, clusters = np.array([0, 1, 1, 0]), np.array([7, 7, 9, 9])
+        >>> released, sampled = exchange(codes, clusters, PeerExchange(flip=0.1), SecureWords())
+        >>> released.shape, bool(sampled.all())
+        ((4,), True)
+    """
+    codes, clusters = _rows(codes, "codes"), _rows(clusters, "clusters")
+    if codes.shape != clusters.shape:
+        raise InputError(
+            f"expected a cluster for each of {codes.size} codes, found {clusters.size}; give one public number for "
+            "each row"
+        )
+    if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) <= 1:
+        raise InputError(
+            "expected codes 0 and 1, found another: the exchange between peers and its proof are for two classes; "
+            "use a randomizer, such as SubsetResponse"
+        )
+    drawn = words.block(0, _WORDS_PER_ROW * codes.size).reshape(codes.size, _WORDS_PER_ROW)
+    groups, sizes = np.unique(clusters, return_inverse=True, return_counts=True)[1:]
+    order, starts = np.argsort(groups, kind="stable"), np.cumsum(sizes) - sizes
+    flipped = codes.astype(np.int8) ^ (drawn[:, 0] < np.uint64(peers.law.flip))
+    peer = order[starts[groups] + _uniform(drawn[:, 1], sizes[groups], words)]
+    sampled = _sampled(drawn[:, 2], groups, sizes, peers.law)
+    return np.where(sampled, flipped[peer], _NOTHING), sampled
+
+
+def _uniform(drawn: UInt64[np.ndarray, "n"], sizes: Int[np.ndarray, "n"], words: Words) -> Int[np.ndarray, "n"]:
+    """A uniform number below each size: the remainder of the first word below the largest multiple of the size."""
+    count, found = drawn.size, drawn.copy()
+    modulus = sizes.astype(np.uint64)
+    last = np.uint64(_WORD - 1) - ((np.uint64(_WORD - 1) % modulus) + np.uint64(1)) % modulus
+    again, spare = np.flatnonzero(found > last), _WORDS_PER_ROW * count
+    while again.size:
+        found[again] = [words.block(spare + int(row), 1)[0] for row in again]
+        again, spare = again[found[again] > last[again]], spare + count
+    return (found % modulus).astype(np.int64)
+
+
+def _sampled(
+    drawn: UInt64[np.ndarray, "n"], groups: Int[np.ndarray, "n"], sizes: Int[np.ndarray, "c"], law: PeerLaw
+) -> Bool[np.ndarray, "n"]:
+    """The rows that are released; ties of words, where the number is fixed, go to the earlier row."""
+    if law.sample == _WORD:
+        return np.ones(drawn.size, dtype=np.bool_)
+    if not law.fixed:
+        return drawn < np.uint64(law.sample)
+    order = np.lexsort((drawn, groups))
+    released = np.array([law.released(int(size)) for size in sizes], dtype=np.int64)
+    rank = np.arange(drawn.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    sampled = np.empty(drawn.size, dtype=np.bool_)
+    sampled[order] = rank < np.repeat(released, sizes)
+    return sampled
+
+
+def _rows(values: object, name: str) -> Integer[np.ndarray, "n"]:
+    """One whole number for each row."""
+    found = np.asarray(values)
+    if found.ndim != 1 or (found.dtype.kind not in "iu" and found.size):
+        raise InputError(
+            f"expected {name} to be whole numbers, one for each row, found {found.dtype} in {found.ndim} "
+            "dimensions; give an array of one dimension"
+        )
+    return found if found.size else found.astype(np.int64)
+
+
+def _sizes(cluster_sizes: Iterable[Any]) -> list[int]:
+    """The sizes of clusters, at least one."""
+    found = list(cluster_sizes)
+    if not found:
+        raise InputError("expected the number of rows of at least one cluster, found none; give cluster_sizes")
+    return sorted({_checks.whole(size, "a cluster's size", 1, LARGEST_CLUSTER) for size in found})
+
+
+def _delta(value: object) -> float:
+    """A failure probability above zero."""
+    found = _checks.delta(value)
+    if found == 0.0:
+        raise EpsilonError(
+            "expected delta above 0, found 0.0; the exchange amplifies at a delta above 0 only, such as one over the "
+            "square of the cluster's size; without one there is flipping alone (view_of_one_peer)"
+        )
+    return found
+
+
+def _below(delta: float) -> float:
+    """At most a delta, both its binary value and the decimal that it prints."""
+    return delta * (1.0 - 2.0**-50)

@@ -1,0 +1,140 @@
+"""Randomized response over bins of a range: the least squared error of a released number, under a prior."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from labeldp.mechanisms.randomizers._optimal import PRIOR_DECLARED, checked_distribution
+from labeldp.mechanisms.randomizers._randomizer import NumberRandomizer
+from labeldp.privacy import Interval
+from labeldp.privacy.channels import PARTS, BinChannel, bin_channel
+
+#: Blocks of grid points that bins are made of, where there are more points than that.
+_BLOCKS = 1024
+#: Rounds of Dinkelbach's method; it ends by itself, in practice after fewer than ten.
+_ROUNDS = 100
+#: A smaller improvement than this share is one of rounding.
+_GAIN = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class BinResponse(NumberRandomizer):
+    """Randomized response over bins of neighbouring grid points: the least squared error, at the price of a bias.
+
+    Of all epsilon-DP randomizers it has the least expected squared distance of the released number and the label, for
+    labels that follow the prior. What is released is drawn towards the prior's mean: where means matter, as in training
+    by squared error, use ``OptimalResponse``, or the likelihood of released labels.
+
+    Args:
+        space: The declared range and its grid.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        prior: Public probabilities of the k grid points, shape (k,).
+
+    Guarantee:
+        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``.
+        * Neighbours differ in the label of one row; features and the prior are public, and the prior was not
+          computed from these labels.
+
+    References:
+        Ghazi et al. 2023, Algorithm 2 and Theorem 2.
+
+    Example:
+        >>> from labeldp import Interval
+        >>> from labeldp import BinResponse
+        >>> channel = BinResponse(Interval(0, 4, 1), 2.0, [0.2, 0.2, 0.2, 0.2, 0.2]).channel()
+        >>> channel.starts, channel.steps[0].round(3).tolist()
+        ((0, 2, 3), [0.922, 2.0, 3.078])
+
+    Raises:
+        EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        LabelError: The space is not an interval.
+        PriorError: The prior is not a distribution of the grid points.
+    """
+
+    prior: Float[np.ndarray, "k"] = field(repr=False)
+
+    name: ClassVar[str] = "bins"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.space, Interval):
+            object.__setattr__(self, "prior", checked_distribution(self.prior, self.space.size))
+        super().__post_init__()
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The prior."""
+        return (PRIOR_DECLARED,)
+
+    @cached_property
+    def _channel(self) -> BinChannel:
+        starts, numbers = best_bins(self.prior, self.epsilon)
+        values: list[int] = []
+        for number in numbers.tolist():
+            values.append(max(round(number * PARTS), values[-1] + 1 if values else 0))
+        return bin_channel(self.space.size, starts.tolist(), values, self.epsilon)
+
+    def channel(self) -> BinChannel:
+        """The law of the released number given the true label."""
+        return self._channel
+
+
+def best_bins(
+    prior: Float[np.ndarray, "k"], epsilon: float
+) -> tuple[Int[np.ndarray, "bins"], Float[np.ndarray, "bins"]]:
+    """The first grid point and the number, in grid steps, of each bin of the least expected squared error.
+
+    With ``r = exp(-epsilon)``, a bin B with the number o has the expected error ``sum_j w_j (j - o)**2`` up to a
+    factor, where ``w_j = p_j`` in B and ``r p_j`` elsewhere; the best o is the mean under w, and the error L(B) is then
+    the variance. Over m bins the error is ``sum L(B) / (1 + (m - 1) r)``. The least ratio is found by Dinkelbach's
+    method: at a ratio x that some bins have, take the bins of the least ``sum (L(B) - x r)``; their ratio is at most x,
+    and where it is x, no other bins have less. The best bins at x are found by dynamic programming over their ends.
+    """
+    moments, edges = _moments(prior)
+    rest = math.exp(-epsilon)
+    first, ratio = np.zeros(1, dtype=np.int64), math.inf
+    for _ in range(_ROUNDS):
+        errors = _errors(moments, first, np.append(first[1:], len(edges) - 1), rest)[0]
+        found = float(errors.sum()) / (1 + (len(first) - 1) * rest)
+        if not found < ratio * (1 - _GAIN):
+            break
+        best, ratio = first, found
+        first = _least_sum(moments, ratio * rest, rest)
+    numbers = _errors(moments, best, np.append(best[1:], len(edges) - 1), rest)[1]
+    return edges[best], numbers * max(1, len(prior) - 1)
+
+
+def _moments(prior: Float[np.ndarray, "k"]) -> tuple[Float[np.ndarray, "3 edges"], Int[np.ndarray, "edges"]]:
+    """Sums of p, of p x and of p x**2 below each edge of blocks of grid points, x from 0 to 1; and the edges."""
+    points = np.linspace(0.0, 1.0, len(prior))
+    edges = np.unique(np.linspace(0, len(prior), min(len(prior), _BLOCKS) + 1).round().astype(np.int64))
+    sums = np.cumsum([prior, prior * points, prior * points**2], axis=1)
+    return np.concatenate([np.zeros((3, 1)), sums], axis=1)[:, edges], edges
+
+
+def _errors(
+    moments: Float[np.ndarray, "3 edges"], first: Int[np.ndarray, "b"], last: Int[np.ndarray, "b"], rest: float
+) -> tuple[Float[np.ndarray, "b"], Float[np.ndarray, "b"]]:
+    """The error of bins between two edges each, and their numbers."""
+    mass, line, square = rest * moments[:, -1:] + (1 - rest) * (moments[:, last] - moments[:, first])
+    numbers = line / mass
+    return np.maximum(square - line * numbers, 0.0), numbers
+
+
+def _least_sum(moments: Float[np.ndarray, "3 edges"], credit: float, rest: float) -> Int[np.ndarray, "bins"]:
+    """The first edges of the bins of the least sum of errors, where every bin takes a credit off it."""
+    ends = moments.shape[1]
+    least, come_from = np.zeros(ends), np.zeros(ends, dtype=np.int64)
+    for end in range(1, ends):
+        sums = least[:end] + _errors(moments, np.arange(end), np.full(end, end), rest)[0]
+        come_from[end] = np.argmin(sums)
+        least[end] = sums[come_from[end]] - credit
+    starts = [ends - 1]
+    while starts[-1]:
+        starts.append(int(come_from[starts[-1]]))
+    return np.array(starts[:0:-1], dtype=np.int64)

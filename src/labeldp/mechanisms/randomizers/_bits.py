@@ -1,0 +1,66 @@
+"""Independent bits, one for each class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from labeldp.errors import InputError
+from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
+from labeldp.privacy.channels import BitChannel
+
+_FORMS = {"independent": BitChannel.independent, "symmetric": BitChannel.symmetric}
+
+
+@dataclass(frozen=True, eq=False)
+class BitResponse(ClassRandomizer):
+    """A set of classes in which each class is in or out by its own coin.
+
+    Args:
+        space: The declared label space.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        form: ``"independent"``: the true class with probability 1/2, each other with ``1 / (exp(epsilon) + 1)``.
+            ``"symmetric"``: each bit of the one-hot label flipped with ``1 / (exp(epsilon / 2) + 1)``.
+
+    Guarantee:
+        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``: another true class changes
+          the law of two bits.
+        * Neighbours differ in the label of one row; features are public.
+
+    References:
+        Chua et al. 2025, equation (1); Zhao et al. 2025, equation (11).
+
+    Example:
+        >>> from labeldp import BitResponse, Classes
+        >>> BitResponse(Classes("abc"[i] for i in range(3)), 1.0, form="symmetric").channel().matrix().shape
+        (3, 8)
+
+    Raises:
+        EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        InputError: The form is unknown.
+    """
+
+    form: Literal["independent", "symmetric"] = "independent"
+
+    name: ClassVar[str] = "bits"
+
+    def __post_init__(self) -> None:
+        if self.form not in _FORMS:
+            raise InputError(f"expected form to be one of {', '.join(_FORMS)}, found {self.form!r}")
+        super().__post_init__()
+
+    @cached_property
+    def _channel(self) -> BitChannel:
+        return _FORMS[self.form](self.space.size, self.epsilon)
+
+    def channel(self) -> BitChannel:
+        """The law of the released set given the true class."""
+        return self._channel
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Every class can be in a set."""
+        return np.ones(())

@@ -1,0 +1,254 @@
+"""Cluster response: each label kept, or replaced by one from its cluster's distribution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from labeldp import _checks
+from labeldp.errors import EpsilonError, InputError, LabelError, PriorError
+from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
+from labeldp.mechanisms.randomizers._prior import checked_prior
+from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
+from labeldp.privacy import Guarantee, LabelSpace, exp_below, rest_of
+from labeldp.privacy.accounting import Charge, Rows, compose
+from labeldp.privacy.channels import ClusterChannel
+
+#: The least probability of a class in a cluster's distribution, times the number of classes, by default.
+_SHARE_OF_EVEN = 0.5
+
+_NO_ROWS = np.empty(0, dtype=np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterResponse(ClassRandomizer):
+    """The response of Esfandiari et al.: the true class, or one drawn from the distribution of the row's cluster.
+
+    The distributions are public: a noisy histogram that was paid for (``cluster_response`` does both), or released
+    labels of other rows. The probability to draw is set for each cluster so that all of epsilon is used.
+
+    Args:
+        space: The declared label space.
+        epsilon: Natural logarithm of the allowed ratio, above 0: of the response alone.
+        distributions: Public probabilities of the classes in each cluster, shape (clusters, k).
+        clusters: The number of each row's cluster, from 0, public.
+        floor: The least probability that a class has in a cluster; the distributions are raised to it. By default half
+            of ``1 / k``. With ``1 / k`` it is randomized response. With less, more released labels are right where
+            clusters are good, and each says less about its row than its cluster does.
+        redrawn: One probability to draw for all clusters, the paper's lambda; it must cost no more than epsilon at the
+            floor. By default each cluster draws as seldom as epsilon allows it, which is never more often.
+
+    Guarantee:
+        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``: in a cluster whose least
+          probability is q, a label is redrawn with probability ``1 / (1 + (exp(epsilon) - 1) q)``. With ``redrawn``
+          epsilon is that of the floor, whatever the distributions are.
+        * Neighbours differ in the label of one row; features, clusters and distributions are public, and were not
+          computed from these labels but through answers and releases that were charged for.
+
+    References:
+        Esfandiari et al. 2022, Algorithm 1, lines 16-28, Corollary 1 (``floor=1/k``) and Corollary 2.
+
+    Example:
+        >>> from labeldp import Classes, ClusterResponse
+        >>> randomizer = ClusterResponse(Classes(["a", "b", "c"]), 1.0, [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]], [0, 0, 1])
+        >>> randomizer.channel().epsilon <= 1.0
+        True
+
+    Raises:
+        EpsilonError: The epsilon is not a number above 0 that the integers of a word can express, or is less than what
+            ``redrawn`` costs.
+        PriorError: The distributions have another shape, or a row that is not a distribution.
+        InputError: Clusters are not numbered by the rows of the distributions, or the floor is above ``1 / k``.
+    """
+
+    distributions: Float[np.ndarray, "clusters k"] = field(repr=False)
+    clusters: Int[np.ndarray, "n"] = field(repr=False)
+    floor: float | None = None
+    redrawn: float | None = None
+
+    name: ClassVar[str] = "cluster"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.space, LabelSpace):
+            k = self.space.size
+            floor = _SHARE_OF_EVEN / k if self.floor is None else self.floor
+            if isinstance(floor, bool) or not isinstance(floor, int | float) or not 0 < floor <= _most(k):
+                raise InputError(f"expected a floor above 0 and at most 1/k = {1 / k:g}, found {floor!r}")
+            if self.redrawn is not None and not 0 < _checks.number(self.redrawn, "redrawn") < 1:
+                raise InputError(f"expected a probability to redraw between 0 and 1, found {self.redrawn!r}")
+            checked = checked_prior(self.distributions, k)
+            clusters = cell_numbers(self.clusters).astype(np.int32)
+            if len(checked) == 0 or clusters.max() >= len(checked):
+                raise PriorError(
+                    f"expected a distribution for each cluster, found {len(checked)} and a cluster {clusters.max()}"
+                )
+            clusters.flags.writeable = False
+            object.__setattr__(self, "floor", floor)
+            object.__setattr__(self, "distributions", checked)
+            object.__setattr__(self, "clusters", clusters)
+        super().__post_init__()
+
+    @classmethod
+    def uniform(cls, space: LabelSpace, epsilon: float, clusters: object) -> Self:
+        """UniformRR (Corollary 1): randomized response, whatever the clusters."""
+        numbers = cell_numbers(clusters)
+        return cls(
+            space, epsilon, np.full((int(numbers.max()) + 1, space.size), 1 / space.size), numbers, 1 / space.size
+        )
+
+    @cached_property
+    def _channel(self) -> ClusterChannel:
+        floor = float(self.floor or 0.0)
+        raised = truncated(self.distributions, floor)
+        if self.redrawn is None:
+            return ClusterChannel.at(raised, self.epsilon, self.clusters)
+        channel = ClusterChannel.redrawing(raised, floor, self.redrawn, self.clusters)
+        if channel.epsilon > self.epsilon:
+            raise EpsilonError(
+                f"expected an epsilon of at least {channel.epsilon!r}, which redrawing costs, found less"
+            )
+        return channel
+
+    def channel(self) -> ClusterChannel:
+        """The law of each row's released class given the true one."""
+        return self._channel
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Every class can be released."""
+        return np.ones(())
+
+
+@dataclass(frozen=True)
+class ClusterParameters:
+    """The parameters of the paper's Algorithm 1 as it prints them, and what they truly cost.
+
+    Theorem 1 promises ``1 / sigma + log(1 + (1 - lam) / (lam tau))``. That is not so: a replaced label moves two
+    entries of the distribution of its cluster, so the noise costs ``2 / sigma``. For two classes, ten rows, tau = 0.1,
+    sigma = 1 and lam = 0.999, counts of 2 and 8 and counts of 3 and 7 differ by the factor exp(2) in how likely the
+    first class is to be at tau, and the theorem allows exp(1.01).
+
+    Args:
+        space: The declared label space.
+        tau: Truncation: the least probability of a class in a cluster, at most 1/k. It may be 0 where lam is 1.
+        sigma: Noise on the label distribution of a cluster of n rows is ``Laplace(sigma / n)``: of scale sigma on its
+            counts, where it is drawn as discrete Laplace noise.
+        lam: The probability to replace a label by one drawn from its cluster's distribution. With 1 no label responds,
+            and all that is said are the distributions.
+
+    Guarantee:
+        ``epsilon``-label-DP, the sum of ``histogram_epsilon`` and ``response_epsilon``, which are computed from
+        integers and rounded up. The response in a cluster whose least probability is q costs
+        ``log(1 + (1 - lam) / (lam q))``, and q is known only when the histogram was paid for: what is promised and
+        charged is its worst case, tau.
+
+    References:
+        Esfandiari et al. 2022, Algorithm 1, Theorem 1 and Corollary 2.
+
+    Example:
+        >>> from labeldp import Classes
+        >>> from labeldp import ClusterParameters
+        >>> parameters = ClusterParameters(Classes(["no", "yes"]), tau=0.1, sigma=1.0, lam=0.999)
+        >>> parameters.histogram_epsilon, round(parameters.epsilon, 3)
+        (2.0, 2.01)
+
+    Raises:
+        EpsilonError: A parameter is no number, or the integers of a word cannot express what it costs.
+        InputError: A parameter is out of its range.
+    """
+
+    space: LabelSpace
+    tau: float
+    sigma: float
+    lam: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.space, LabelSpace):
+            raise LabelError(f"expected a declared label space first, found {type(self.space).__name__}")
+        tau, sigma, lam = (_checks.number(getattr(self, name), name) for name in ("tau", "sigma", "lam"))
+        if not 0 < lam <= 1:
+            raise InputError(f"expected lam above 0 and at most 1, found {lam!r}")
+        if not (0 < tau <= _most(self.space.size) or (tau == 0 and lam == 1)):
+            raise InputError(f"expected tau above 0 and at most 1/k = {1 / self.space.size:g}, found {tau!r}")
+        if not 0 < sigma < math.inf:
+            raise InputError(
+                f"expected a finite sigma above 0, found {sigma!r}; ClusterResponse.uniform needs no noise"
+            )
+        _checks.epsilon(2 / sigma, "2 / sigma")
+        self.epsilon  # noqa: B018 (what cannot be expressed is refused here)
+
+    @classmethod
+    def cluster_rr(cls, space: LabelSpace, epsilon: float, tau: float) -> Self:
+        """ClusterRR (Corollary 2) at the epsilon that is asked for.
+
+        With ``sigma = 1 / e`` and ``lam = 1 / (1 + (exp(e) - 1) tau)`` it costs ``2 e`` for the noise and ``e`` for the
+        response, so ``e`` is a third of epsilon.
+
+        Args:
+            space: The declared label space.
+            epsilon: What all of it costs.
+            tau: The paper's is the heterogeneity of the clusters, which depends on labels: give a public guess of it.
+        """
+        sigma = 3 / _checks.epsilon(epsilon)
+        rest = rest_of(epsilon, cls(space, tau, sigma, 1.0).histogram_epsilon)
+        exact = 1 / (1 + (exp_below(rest) - 1) * Fraction(tau))
+        lam = float(exact)
+        while lam < exact:  # redrawn more often, it costs less
+            lam = math.nextafter(lam, 1.0)
+        return cls(space, tau, sigma, lam)
+
+    @cached_property
+    def histogram_epsilon(self) -> float:
+        """What the noisy histogram costs: ``2 / sigma``."""
+        return self.query(None).promise(1).epsilon
+
+    @cached_property
+    def response_epsilon(self) -> float:
+        """What the response costs in the worst case: ``log(1 + (1 - lam) / (lam tau))``."""
+        even = np.full((1, self.space.size), 1 / self.space.size)
+        return 0.0 if self.lam == 1 else ClusterChannel.redrawing(even, self.tau, self.lam, _NO_ROWS).epsilon
+
+    @property
+    def epsilon(self) -> float:
+        """What both cost together on the same rows."""
+        costs = (self.histogram_epsilon, self.response_epsilon)
+        return compose(Charge(Guarantee(cost), Rows.all(1)) for cost in costs)[0]
+
+    def query(self, clusters: object, count: int = 0) -> NoisyHistogram:
+        """The noisy histogram of the classes in each cluster."""
+        return NoisyHistogram(self.space, 2 / self.sigma, clusters, count)  # type: ignore[arg-type]
+
+    def response(self, distributions: object, clusters: object) -> ClusterResponse:
+        """The response of each label towards the distribution of its cluster."""
+        if self.lam == 1:
+            raise InputError("expected lam below 1 where labels respond, found 1: then no label is used")
+        return ClusterResponse(self.space, self.response_epsilon, distributions, clusters, self.tau, self.lam)  # type: ignore[arg-type]
+
+
+def truncated(frequencies: Float[np.ndarray, "clusters k"], floor: float) -> Float[np.ndarray, "clusters k"]:
+    """Distributions whose every entry is at least the floor, from noisy frequencies.
+
+    They are cut to [floor, 1], and what their sum lacks of one, or has beyond it, is shared out in proportion to how
+    far each is from the bound that it moves towards. A distribution keeps its shape above the floor.
+
+    References:
+        Esfandiari et al. 2022, Algorithm 1, lines 5-19, and Theorem 6: the result is a distribution within [floor, 1].
+    """
+    cut = np.clip(frequencies, floor, 1.0)
+    missing = 1.0 - cut.sum(axis=1, keepdims=True)
+    room = np.where(missing < 0, cut - floor, 1.0 - cut)
+    total = room.sum(axis=1, keepdims=True)
+    found = cut + missing * np.divide(room, total, out=np.zeros(cut.shape), where=total > 0)
+    found.flags.writeable = False
+    return np.asarray(found)
+
+
+def _most(classes: int) -> float:
+    """The largest floor: 1/k, however it was rounded."""
+    return (1 + 1e-9) / classes

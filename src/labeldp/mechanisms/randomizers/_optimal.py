@@ -1,0 +1,226 @@
+"""The unbiased randomizer of numbers with the least variance, and the best of all randomizers of numbers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from labeldp.errors import EpsilonError, InputError, PriorError
+from labeldp.mechanisms.randomizers._column_generation import Columns, even, least_variance, projected
+from labeldp.mechanisms.randomizers._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse
+from labeldp.mechanisms.randomizers._randomizer import NumberRandomizer
+from labeldp.privacy import Interval
+from labeldp.privacy.channels import GridChannel, column_channel, laplace_channel, one_bit_channel, piecewise_channel
+
+#: Parts of a fine grid between knots: more of them hardly lower the variance, and the search takes longer.
+_PIECES = 32
+#: Below, one bit is within 1/1000 of the least mean variance, and above, windows are near it: nothing is searched for.
+_SMALL, _LARGE = 0.1, 10.0
+#: How far a released number's mean may be from the label, as a share of the range, and the sum of a prior from one.
+_BIAS, _TOLERANCE = 1e-9, 1e-3
+
+_CLOSED: Mapping[str, tuple[type[NumberRandomizer], Callable[[int, float], GridChannel]]] = MappingProxyType(
+    {
+        "one-bit": (OneBitResponse, one_bit_channel),
+        "piecewise": (PiecewiseResponse, piecewise_channel),
+        "laplace": (LaplaceResponse, laplace_channel),
+    }
+)
+
+
+#: What is declared of a prior over grid points.
+PRIOR_DECLARED = (
+    "the prior over grid points is public and was not computed from these labels, but through answers and releases "
+    "that cost extra"
+)
+
+
+class SolverWarning(UserWarning):
+    """A linear programme that was not solved, so that a law in closed form is used in its place."""
+
+
+@dataclass(frozen=True, eq=False)
+class OptimalResponse(NumberRandomizer):
+    """The unbiased randomizer of numbers with the least variance, found by a linear programme.
+
+    Least is the mean variance over labels that follow the prior, or the largest variance of all labels. It is at most
+    1/1000 above the least that is possible on 33 knots. Where a law in closed form is as good, that one is used, such
+    as ``OneBitResponse`` below epsilon 0.1 and ``PiecewiseResponse`` above 10; ``used`` says which.
+
+    Args:
+        space: The declared range and its grid.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        prior: Public probabilities of the k grid points; by default labels are spread evenly.
+        worst: Whether the largest variance of all labels is to be least, which asks for no prior.
+
+    Guarantee:
+        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``: the integers that are drawn with
+          decide it, whatever the solver found.
+        * Neighbours differ in the label of one row; features and the prior are public, and the prior was not
+          computed from these labels.
+
+    References:
+        Badanidiyuru et al. 2023, section 3.
+
+    Example:
+        >>> from labeldp import Interval
+        >>> from labeldp import OptimalResponse
+        >>> randomizer = OptimalResponse(Interval(-1, 1, 0.25), epsilon=1.0)
+        >>> channel = randomizer.channel()
+        >>> randomizer.used, channel.epsilon <= 1.0, channel.bias < 1e-9
+        ('optimal', True, True)
+
+    Raises:
+        EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        InputError: A prior and ``worst=True`` were given.
+        LabelError: The space is not an interval.
+        PriorError: The prior is not a distribution of the grid points.
+    """
+
+    prior: Float[np.ndarray, "k"] | None = field(default=None, repr=False)
+    worst: bool = False
+
+    name: ClassVar[str] = "optimal"
+
+    def __post_init__(self) -> None:
+        if self.prior is not None and isinstance(self.space, Interval):
+            if self.worst:
+                raise InputError("expected a prior or worst=True, found both; the worst label asks for no prior")
+            object.__setattr__(self, "prior", checked_distribution(self.prior, self.space.size))
+        super().__post_init__()
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The prior, if there is one."""
+        return () if self.prior is None else (PRIOR_DECLARED,)
+
+    @cached_property
+    def _chosen(self) -> tuple[str, GridChannel]:
+        return _least(self.space.size, self.epsilon, self.prior, self.worst)
+
+    def channel(self) -> GridChannel:
+        """The law of the released number given the true label."""
+        return self._chosen[1]
+
+    @property
+    def used(self) -> str:
+        """The name of the mechanism whose law this is."""
+        return self._chosen[0]
+
+
+def best_number_response(
+    space: Interval, epsilon: float, prior: Float[np.ndarray, "k"] | None = None
+) -> NumberRandomizer:
+    """The unbiased randomizer of numbers that is best where no other is asked for.
+
+    With a prior it is the one of the least mean variance over labels that follow it. Without one it is the one whose
+    largest variance, over all labels, is least: what real labels are like is not known, and often most of them are near
+    one end of the range, such as amounts that are mostly small. A law that is best for labels spread evenly has its
+    largest variance there; this one has about the same for every label, and its mean over evenly spread labels is a few
+    hundredths larger at epsilon 1, and a fifth at epsilon 4.
+
+    Args:
+        space: The declared range and its grid.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        prior: Public probabilities of the k grid points.
+
+    Example:
+        >>> from labeldp import Interval
+        >>> from labeldp import best_number_response
+        >>> [best_number_response(Interval(0, 10, 1), epsilon).name for epsilon in (0.01, 1.0, 12.0)]
+        ['one-bit', 'optimal', 'piecewise']
+    """
+    best = OptimalResponse(space, epsilon, prior, worst=prior is None)
+    return _CLOSED[best.used][0](space, epsilon) if best.used in _CLOSED else best
+
+
+def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
+    """A prior over grid points as a read-only copy in floats that sums to one."""
+    try:
+        array = np.array(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise PriorError(f"expected a prior of {points} numbers, one for each grid point") from None
+    if array.shape != (points,):
+        raise PriorError(
+            f"expected a prior of {points} numbers, one for each grid point, found shape {array.shape}; give "
+            "probabilities on the declared grid"
+        )
+    total = float(array.sum())
+    if not (np.isfinite(array).all() and (array >= 0).all() and abs(total - 1) <= _TOLERANCE):
+        raise PriorError("expected probabilities of the grid points that sum to 1, found other numbers; normalise them")
+    array /= total
+    array.flags.writeable = False
+    return array
+
+
+def _least(classes: int, epsilon: float, prior: Float[np.ndarray, "k"] | None, worst: bool) -> tuple[str, GridChannel]:
+    """The name and the channel of the least variance."""
+    wanted = _Wanted(classes, prior, worst)
+    laws = {name: make(classes, epsilon) for name, (_, make) in _CLOSED.items()}
+    name = min(laws, key=lambda name: wanted.variance(laws[name]))
+    if classes == 2 or not _SMALL <= epsilon <= _LARGE:
+        return name, laws[name]
+    found = _searched(wanted, epsilon)
+    if found is not None:
+        return ("optimal", found) if wanted.variance(found) < wanted.variance(laws[name]) else (name, laws[name])
+    warnings.warn(
+        f"expected a solution of the linear programme for the least variance, found none; the law of {name!r} is used "
+        "in its place, which keeps the same epsilon",
+        SolverWarning,
+        stacklevel=2,
+    )
+    return name, laws[name]
+
+
+def _searched(wanted: _Wanted, epsilon: float) -> GridChannel | None:
+    """The law that the linear programme finds, in integers; None where it finds none that will do."""
+    found = _columns(wanted.knots(min(wanted.classes - 1, _PIECES)).tobytes(), epsilon, wanted.worst)
+    if found is None:
+        return None
+    try:
+        channel = column_channel(wanted.classes, found.masses, found.inside, (found.numbers + 1) / 2, epsilon)
+    except (EpsilonError, ValueError, ArithmeticError):
+        return None
+    return channel if channel.bias <= _BIAS * (wanted.classes - 1) else None
+
+
+@lru_cache(maxsize=64)
+def _columns(prior: bytes, epsilon: float, worst: bool) -> Columns | None:
+    """The columns of least variance for a prior over knots."""
+    return least_variance(np.frombuffer(prior), epsilon, worst)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What is to be small: the mean variance under a prior over grid points, or the largest."""
+
+    classes: int
+    prior: Float[np.ndarray, "k"] | None
+    worst: bool
+
+    def knots(self, pieces: int) -> Float[np.ndarray, "knots"]:
+        """The prior over knots."""
+        return even(pieces) if self.prior is None else projected(self.prior, pieces)
+
+    def variance(self, channel: GridChannel) -> float:
+        """The mean or the largest variance of a channel, in squared ranges.
+
+        A label between two knots gives one of them at random: what that adds to the mean variance is the difference of
+        the means of squares, and to the largest at most a quarter of a squared distance of knots.
+        """
+        pieces, last = len(channel.weights) - 1, self.classes - 1
+        places = np.linspace(0.0, 1.0, pieces + 1)
+        away = channel.steps[0] / last - places[:, None]
+        variances = np.einsum("km,km->k", channel.chances, away**2)
+        if self.worst:
+            return float(variances.max()) + (0.25 / pieces**2 if pieces < last else 0.0)
+        points = even(last) if self.prior is None else self.prior
+        knots = self.knots(pieces)
+        return float(knots @ variances + knots @ places**2 - points @ np.linspace(0.0, 1.0, self.classes) ** 2)

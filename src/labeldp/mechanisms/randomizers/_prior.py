@@ -1,0 +1,204 @@
+"""Randomized response on candidates that a public prior gives each row."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from labeldp import _checks
+from labeldp.errors import PriorError
+from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
+from labeldp.privacy import LabelSpace
+from labeldp.privacy.channels import (
+    CandidateChannel,
+    CandidateSubsetChannel,
+    ClassChannel,
+    bad_prior_row,
+    prior_candidates,
+    prior_subset_candidates,
+    top_candidates,
+)
+
+_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateRandomizer(ClassRandomizer):
+    """A randomizer on candidates that a public prior gives each row."""
+
+    prior: Float[np.ndarray, "n k"] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.space, LabelSpace):
+            object.__setattr__(self, "prior", checked_prior(self.prior, self.space.size))
+        super().__post_init__()
+
+    @abstractmethod
+    def chosen(self) -> tuple[ClassChannel, np.ndarray]:
+        """The law on the candidates of each row, and their prior probability."""
+
+    @cached_property
+    def _chosen(self) -> tuple[ClassChannel, np.ndarray]:
+        return self.chosen()
+
+    def channel(self) -> ClassChannel:
+        """The law of each row's released class or set given the true class."""
+        return self._chosen[0]
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Prior probability of each row's candidates."""
+        return self._chosen[1]
+
+
+@dataclass(frozen=True, eq=False)
+class TopKResponse(CandidateRandomizer):
+    """RRTop-k: randomized response on the k most likely classes of each row.
+
+    A label outside them gives one of them uniformly, so the released label says little about unlikely classes.
+
+    Args:
+        space: The declared label space.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        prior: Public probabilities of the classes, one row for each label, shape (n, k).
+        k: Number of candidates; ties go to the class that was declared first.
+
+    Guarantee:
+        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``.
+        * Neighbours differ in the label of one row; features and the prior are public, and the prior was not
+          computed from these labels. Released labels of other rows may have gone into it.
+
+    References:
+        Ghazi et al. 2021, Algorithm 1 and Lemma 1.
+
+    Example:
+        >>> from labeldp import Classes, TopKResponse
+        >>> prior = [[0.6, 0.3, 0.1], [0.1, 0.1, 0.8]]
+        >>> TopKResponse(Classes(["a", "b", "c"]), 1.0, prior, k=2).channel().epsilon <= 1.0
+        True
+
+    Raises:
+        EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        PriorError: The prior has another shape, or a row that is not a distribution.
+    """
+
+    k: int
+
+    name: ClassVar[str] = "top-k"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.space, LabelSpace):
+            object.__setattr__(self, "k", _checks.whole(self.k, "k", 1, self.space.size))
+        super().__post_init__()
+
+    def chosen(self) -> tuple[CandidateChannel, np.ndarray]:
+        """The k most likely classes of each row."""
+        candidates, mass = top_candidates(self.prior, self.k)
+        return CandidateChannel.at(self.space.size, self.epsilon, candidates), mass
+
+
+@dataclass(frozen=True, eq=False)
+class PriorResponse(CandidateRandomizer):
+    """RRWithPrior: RRTop-k with the number of candidates that is best for each row.
+
+    Best means the largest probability that the released class is the true one, among all epsilon-DP randomizers,
+    if labels follow the prior. A uniform prior gives randomized response at every epsilon.
+
+    Args:
+        space: The declared label space.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        prior: Public probabilities of the classes, one row for each label, shape (n, k).
+
+    Guarantee:
+        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``.
+        * Neighbours differ in the label of one row; features and the prior are public, and the prior was not
+          computed from these labels. Released labels of other rows may have gone into it.
+
+    References:
+        Ghazi et al. 2021, Algorithm 2, Corollary 2 and Theorem 3.
+
+    Example:
+        >>> from labeldp import Classes, PriorResponse
+        >>> prior = [[0.98, 0.01, 0.01], [0.4, 0.35, 0.25]]
+        >>> PriorResponse(Classes(["a", "b", "c"]), 1.0, prior).channel().sizes.tolist()
+        [1, 3]
+
+    Raises:
+        EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        PriorError: The prior has another shape, or a row that is not a distribution.
+    """
+
+    name: ClassVar[str] = "prior"
+
+    def chosen(self) -> tuple[CandidateChannel, np.ndarray]:
+        """As many classes as are best for each row."""
+        candidates, mass = prior_candidates(self.prior, self.epsilon)
+        return CandidateChannel.at(self.space.size, self.epsilon, candidates), mass
+
+
+@dataclass(frozen=True, eq=False)
+class PriorSubsetResponse(CandidateRandomizer):
+    """Subsets of the candidates that a prior gives each row: what tells classes apart best, where a prior is known.
+
+    Each row has the number of candidates at which its released subset tells the pairs of classes best apart that its
+    prior holds for likely, ``privacy.prior_subset_candidates``, and a subset of the size that is best for so many. A
+    uniform prior gives ``SubsetResponse``. Where ``PriorResponse`` releases the truth most often, this says most of it:
+    from a prior that is nearly sure of a class ``PriorResponse`` releases that class, whatever the label is.
+
+    Args:
+        space: The declared label space.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        prior: Public probabilities of the classes, one row for each label, shape (n, k).
+
+    Guarantee:
+        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``.
+        * Neighbours differ in the label of one row; features and the prior are public, and the prior was not
+          computed from these labels. Released labels of other rows may have gone into it.
+
+    References:
+        Ye and Barg 2018 for subsets; Ghazi et al. 2021, Algorithm 1, for candidates.
+
+    Example:
+        >>> from labeldp import Classes, PriorSubsetResponse
+        >>> prior = [[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]]
+        >>> channel = PriorSubsetResponse(Classes(["a", "b", "c", "d"]), 0.5, prior).channel()
+        >>> channel.sizes.tolist(), channel.size, channel.epsilon <= 0.5
+        ([1, 2, 4], (1, 1, 1, 1, 2), True)
+
+    Raises:
+        EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        PriorError: The prior has another shape, or a row that is not a distribution.
+    """
+
+    name: ClassVar[str] = "prior-subset"
+
+    def chosen(self) -> tuple[CandidateSubsetChannel, np.ndarray]:
+        """As many classes as its subset tells best apart in each row."""
+        candidates, mass = prior_subset_candidates(self.prior, self.epsilon)
+        return CandidateSubsetChannel.at(self.space.size, self.epsilon, candidates), mass
+
+
+def checked_prior(prior: object, classes: int, first_row: int = 0) -> np.ndarray:
+    """A prior as a read-only copy in floats, of shape (n, classes), whose rows are distributions."""
+    try:
+        array = np.array(prior, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise PriorError(f"expected a prior of numbers with shape (rows, {classes})") from None
+    if array.ndim != 2 or array.shape[1] != classes:
+        raise PriorError(
+            f"expected a prior with one row for each label and one column for each of the {classes} classes, "
+            f"found shape {array.shape}"
+        )
+    row = bad_prior_row(array, _TOLERANCE)
+    if row >= 0:
+        raise PriorError(
+            "expected non-negative probabilities that sum to 1 in every row of the prior, found other numbers in row "
+            f"{first_row + row}; normalise it"
+        )
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,55 @@
+"""Randomized response over all classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
+from labeldp.privacy.channels import ResponseChannel
+
+
+@dataclass(frozen=True, eq=False)
+class RandomizedResponse(ClassRandomizer):
+    """k-ary randomized response: the true class, or a uniform other class.
+
+    Args:
+        space: The declared label space.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+
+    Guarantee:
+        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``.
+        * Neighbours differ in the label of one row; features are public.
+
+    References:
+        Warner 1965; Ghazi et al. 2021, section 2.
+
+    Example:
+        >>> from labeldp import Classes, RandomizedResponse
+        >>> channel = RandomizedResponse(Classes(["no", "yes"]), epsilon=1.0).channel()
+        >>> channel.epsilon <= 1.0
+        True
+        >>> channel.matrix().round(3).tolist()
+        [[0.731, 0.269], [0.269, 0.731]]
+
+    Raises:
+        EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+    """
+
+    name: ClassVar[str] = "randomized-response"
+
+    @cached_property
+    def _channel(self) -> ResponseChannel:
+        return ResponseChannel.at(self.space.size, self.epsilon)
+
+    def channel(self) -> ResponseChannel:
+        """The law of the released class given the true one."""
+        return self._channel
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Every class can be released."""
+        return np.ones(())

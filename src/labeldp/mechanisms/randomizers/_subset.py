@@ -1,0 +1,100 @@
+"""Subsets of a fixed size, at the size that trains best by default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from labeldp import _checks
+from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
+from labeldp.mechanisms.randomizers._response import RandomizedResponse
+from labeldp.privacy import LabelSpace
+from labeldp.privacy.channels import SubsetChannel, estimation_size, training_size
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetResponse(ClassRandomizer):
+    """The d-subset randomizer: a set of ``size`` classes that favours the true one.
+
+    Args:
+        space: The declared label space.
+        epsilon: Natural logarithm of the allowed ratio, above 0.
+        size: Number of classes in a released set, from 1 to k - 1; by default the one that tells two likely
+            classes apart best, ``privacy.training_size``. ``privacy.estimation_size`` is best for estimating how
+            often each class occurs.
+
+    Guarantee:
+        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``.
+        * Neighbours differ in the label of one row; features are public.
+
+    References:
+        Ye and Barg 2018; Wang et al. 2016; Chua et al. 2025, Appendix A.
+
+    Example:
+        >>> from labeldp import Classes, SubsetResponse
+        >>> randomizer = SubsetResponse(Classes(range(10)), epsilon=1.0)
+        >>> randomizer.channel().size, randomizer.channel().epsilon <= 1.0
+        (4, True)
+
+    Raises:
+        EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        InputError: The size is not between 1 and k - 1.
+    """
+
+    size: int | None = None
+
+    name: ClassVar[str] = "subset"
+
+    def __post_init__(self) -> None:
+        if self.size is not None and isinstance(self.space, LabelSpace):
+            object.__setattr__(self, "size", _checks.whole(self.size, "size", 1, self.space.size - 1))
+        super().__post_init__()
+
+    @cached_property
+    def _channel(self) -> SubsetChannel:
+        size = self.size or training_size(self.space.size, self.epsilon)
+        return SubsetChannel.at(self.space.size, size, self.epsilon)
+
+    def channel(self) -> SubsetChannel:
+        """The law of the released set given the true class."""
+        return self._channel
+
+    @property
+    def mass(self) -> np.ndarray:
+        """Every class can be in a set."""
+        return np.ones(())
+
+
+def best_response(space: LabelSpace, epsilon: float) -> ClassRandomizer:
+    """The local randomizer without a prior that trains best: subsets, which are randomized response at size 1."""
+    return _of_size(space, epsilon, None)
+
+
+def gradient_response(space: LabelSpace, epsilon: float) -> ClassRandomizer:
+    """The local randomizer without a prior that puts the least noise on unbiased gradients, for steps of descent.
+
+    Its subsets have the size of the least total variance, about ``k / (exp(epsilon) + 1)``
+    (``privacy.estimation_size``): that is ``privacy.gradient_noise(channel).right_angled``, the noise on gradients of
+    softmax. The size with the least noise on gradients in any directions is at times one more, with up to a sixth less.
+
+    Example:
+        >>> from labeldp import Classes
+        >>> from labeldp import gradient_response
+        >>> gradient_response(Classes(range(1000)), epsilon=1.0).channel().size
+        269
+
+    References:
+        Chua et al. 2025, theorem 1 and Appendix A, whose size is ``ceil(k / (2 exp(epsilon)))``. Bits are mixtures of
+        subsets over their sizes, which are public: so the best size has no more noise than bits.
+    """
+    size = estimation_size(space.size, _checks.epsilon(epsilon)) if isinstance(space, LabelSpace) else None
+    return _of_size(space, epsilon, size)
+
+
+def _of_size(space: LabelSpace, epsilon: float, size: int | None) -> ClassRandomizer:
+    """Subsets of a size, or randomized response where it is 1."""
+    subset = SubsetResponse(space, epsilon, size)
+    return RandomizedResponse(space, epsilon) if subset.channel().size == 1 else subset

@@ -1,0 +1,11 @@
+from ._guarantee import Guarantee as Guarantee
+from ._rounding import exp_below as exp_below
+from ._rounding import log_above as log_above
+from ._rounding import printed_above as printed_above
+from ._rounding import rest_of as rest_of
+from ._rounding import shown_above as shown_above
+from ._spaces import Classes as Classes
+from ._spaces import Interval as Interval
+from ._spaces import LabelSpace as LabelSpace
+from ._spaces import REFUSE as REFUSE
+from ._spaces import space_from as space_from

@@ -1,0 +1,5 @@
+"""Charges and their composition: pure, approximate, concentrated and Renyi."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,342 @@
+"""The account: arithmetic of charges, and nothing else. Storage is the ledger's."""
+
+from __future__ import annotations
+
+import dataclasses
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Self
+
+import numpy as np
+
+from labeldp import _checks
+from labeldp.errors import BudgetError, EpsilonError, RowsError
+from labeldp.privacy._guarantee import Guarantee
+from labeldp.privacy._rounding import exact_sum, printed_above, shown_above
+from labeldp.privacy.accounting._concentrated import concentrated_epsilon, pure_rho, sum_of
+
+#: More ranges than this are charged as one that covers them: more rows charged is less privacy claimed.
+_MOST_RANGES = 1 << 18
+#: The difference of the decimals that two floats print as fits in it.
+_EXACT = Context(prec=3000)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows as sorted, disjoint, non-empty ranges ``[start, stop)``."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        flat = [edge for pair in self.ranges for edge in pair]
+        if flat and (flat[0] < 0 or any(a >= b for a, b in self.ranges) or flat != sorted(flat)):
+            raise RowsError("expected sorted, disjoint, non-empty row ranges")
+
+    @classmethod
+    def all(cls, count: int) -> Rows:
+        """The rows ``0 .. count - 1``."""
+        return cls.between(0, count)
+
+    @classmethod
+    def between(cls, start: int, stop: int) -> Rows:
+        """The rows ``start .. stop - 1``."""
+        return cls(((start, stop),)) if start < stop else cls(())
+
+    @property
+    def stop(self) -> int:
+        """One more than the last row."""
+        return self.ranges[-1][1] if self.ranges else 0
+
+    def holds(self, count: int) -> bool:
+        """Whether these are so many rows exactly, and not a range that covers very scattered ones."""
+        return sum(stop - start for start, stop in self.ranges) == count
+
+    def meet(self, others: Rows) -> bool:
+        """Whether a row is among both."""
+        stops = [stop for _, stop in others.ranges]
+        after = (bisect_right(stops, start) for start, _ in self.ranges)  # the first range that ends behind a start
+        return any(
+            i < len(stops) and others.ranges[i][0] < stop for (_, stop), i in zip(self.ranges, after, strict=True)
+        )
+
+    def may_be(self, count: int) -> bool:
+        """Whether these are the ranges of so many rows: exactly, or one range that covers very scattered ones."""
+        single = len(self.ranges) == 1 and self.ranges[0][1] - self.ranges[0][0] > count > _MOST_RANGES
+        return single or self.holds(count)
+
+    @classmethod
+    def of(cls, indices: np.ndarray) -> Rows:
+        """The rows of an integer array without repeats; covered by one range where they are too scattered."""
+        if indices.dtype.kind not in "iu":
+            raise RowsError(f"expected row numbers, found {indices.dtype}")
+        if indices.size == 0:
+            return cls(())
+        first, last = int(indices[0]), int(indices[-1])
+        if first >= 0 and last - first + 1 == indices.size and bool((indices[1:] > indices[:-1]).all()):
+            return cls(((first, last + 1),))  # rows that follow one another need no sorting
+        rows = indices.astype(np.int64)
+        rows.sort()
+        gaps = np.diff(rows)
+        if rows[0] < 0 or (gaps == 0).any():
+            raise RowsError("expected each row at most once in a request; a repeated row would be drawn twice")
+        breaks = np.flatnonzero(gaps > 1)
+        if breaks.size >= _MOST_RANGES:
+            return cls(((int(rows[0]), int(rows[-1]) + 1),))
+        starts, stops = rows[np.r_[0, breaks + 1]], rows[np.r_[breaks, rows.size - 1]] + 1
+        return cls(tuple((int(a), int(b)) for a, b in zip(starts, stops, strict=True)))
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One request: what it promised, and of which rows."""
+
+    guarantee: Guarantee
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that may be charged to any unit.
+
+    Attributes:
+        epsilon: The most that the charges may cost together.
+        delta: The failure probability that goes with it.
+        concentrated: Whether charges count by zero-concentrated privacy, which allows more requests where they are
+            many and small; it needs a delta. By default they are summed.
+        apart: The part of delta that is set apart for charges that fail with a delta of their own and have no rho.
+
+    Example:
+        >>> from labeldp import Account, Budget, Charge, Guarantee
+        >>> from labeldp.privacy.accounting import Rows
+        >>> small = Charge(Guarantee(0.02), Rows.all(50))
+        >>> [Account(Budget(2.0, 1e-6), (small,) * spent).allows(small) for spent in (99, 100)]
+        [True, False]
+        >>> concentrated = Budget(2.0, 1e-6, concentrated=True)
+        >>> [Account(concentrated, (small,) * spent).allows(small) for spent in (439, 440)]
+        [True, False]
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    concentrated: bool = False
+    apart: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon, "budget"))
+        object.__setattr__(self, "delta", _checks.delta(self.delta))
+        object.__setattr__(self, "apart", _checks.delta(self.apart, "apart"))
+        if not isinstance(self.concentrated, bool):
+            raise EpsilonError(f"expected concentrated to be True or False, found {type(self.concentrated).__name__}")
+        if self.concentrated and not self.apart < self.delta:
+            raise EpsilonError(
+                f"expected a concentrated budget to have a delta above what is apart, found delta {self.delta:g} and "
+                f"{self.apart:g} apart; state a delta, such as 1e-6"
+            )
+        if self.apart and not self.concentrated:
+            raise EpsilonError("expected a delta apart in a concentrated budget alone, found it in one by sums")
+
+    def may_follow(self, earlier: Budget) -> bool:
+        """Whether charges that an earlier budget let pass may be judged under this one.
+
+        Sums may be judged under any sums. A filter by zero-concentrated privacy holds for its own delta: where it
+        depends on results which of two deltas is used, they may add up. So there epsilon alone may change, and
+        everything together has the largest epsilon that was ever stated.
+        """
+        return dataclasses.replace(self, epsilon=earlier.epsilon) == earlier or not (
+            self.concentrated or earlier.concentrated
+        )
+
+    def __str__(self) -> str:
+        how = f", of which {self.apart:g} apart, concentrated" if self.concentrated else ""
+        return f"epsilon {self.epsilon:g}, delta {self.delta:g}{how}"
+
+
+def compose(charges: Iterable[Charge]) -> tuple[float, float]:
+    """The (epsilon, delta) of several charges: the largest, over rows, of the sums.
+
+    Disjoint rows cost the maximum and a repeated request costs again, adaptively chosen or not. Where charges
+    protect a unit of several rows, rows do not tell units apart and all charges are summed. Sums are exact, of
+    the decimals that epsilons print as.
+
+    Raises:
+        BudgetError: The charges protect different units, whose epsilons cannot be added.
+
+    References:
+        Dwork and Roth 2014, theorem 3.16, for sums; McSherry 2009, theorem 4, for disjoint rows.
+    """
+    epsilon, delta = _largest(list(charges), _Total.by_sums)
+    return printed_above(epsilon), printed_above(delta)
+
+
+@dataclass(frozen=True)
+class Account:
+    """Charges against a budget.
+
+    Guarantee:
+        A filter: a request that would bring any row above the budget is refused before anything is drawn. However
+        requests were chosen, all that was drawn under a budget is (epsilon, delta)-label-DP of a unit.
+
+        **By sums.** On every path of results the privacy loss is at most the sum of epsilons, but for the deltas.
+
+        **Concentrated.** A request passes where the deltas apart of all charges of a row are at most ``apart``, and
+
+        1. the sum R of their rhos costs at most epsilon at ``delta - apart``: a charge counts with its rho if it has
+           one, else with half the square of its epsilon and, if it has a delta, with that delta apart; or
+        2. no charge rests on a rho and a delta, and the epsilons add up to at most epsilon.
+
+        Why that holds, for two neighbours that differ in one unit, P and Q the laws of all results under each:
+
+        * *Deltas apart.* Two laws that are (epsilon, delta)-close are a mixture each: with probability delta anything,
+          else two laws that are epsilon-close (Kairouz, Oh and Viswanath 2015, theorem 3.3). So each such charge
+          tosses a coin that is the same for both neighbours. On every path the probabilities of failing coins add
+          up to at most ``apart``, hence some coin fails with at most that probability. Where none fails, P and Q
+          have densities ``w P'`` and ``w Q'``, with the same w <= 1 on both sides and P', Q' the laws of requests
+          that are pure. So the hockey-stick divergence of P and Q at epsilon is at most ``apart`` more than that of
+          P' and Q'.
+        * *Paths that end with more than the largest R that passes* were let through by the second rule to their
+          end, since R only grows. There the loss of P' against Q' is at most the sum of epsilons, which is at most
+          epsilon, and such a path adds nothing to the divergence.
+        * *All other paths* are paths of an analyst who stops before R would exceed that largest R, with the same
+          densities. For each order alpha, ``exp((alpha - 1)(L - alpha R))`` of the loss L and the sum R so far has a
+          conditional mean of at most one at each step, also where requests are chosen by results. So at the end
+          ``E[exp((alpha - 1) L)] <= exp((alpha - 1) alpha R)`` with the largest R, and the conversion of
+          ``_concentrated`` bounds what these paths add by ``delta - apart``.
+
+        ``apart`` is stated with the budget. If it could be traded for R while results come in, an analyst could
+        spend the one where the other was spent in vain, and fail with nearly twice the delta.
+
+    References:
+        Feldman and Zrnic 2021 and Whitehouse, Ramdas, Rogers and Wu 2023, for filters by Rényi divergences and with
+        deltas apart; Bun and Steinke 2016, section 8, for approximate zero-concentrated privacy.
+    """
+
+    budget: Budget
+    charges: tuple[Charge, ...] = ()
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """The (epsilon, delta) of all charges so far; for a concentrated budget, the least that lets them pass.
+
+        That is the smallest epsilon of a budget with the same delta that admits these charges; its delta is 0 as long
+        as they cost no more by sums of pure requests. What requests that were chosen by results promise is the
+        budget, whatever of it is spent.
+        """
+        epsilon, delta = self._needed(self.charges)
+        return printed_above(epsilon), printed_above(delta)
+
+    def allows(self, charge: Charge) -> bool:
+        """Whether one more charge is within the budget."""
+        return self._covers(*self._after(charge))
+
+    def admit(self, charge: Charge) -> Account:
+        """The account with one more charge.
+
+        Raises:
+            BudgetError: The charge would exceed the budget.
+        """
+        epsilon, delta = self._after(charge)
+        if self._covers(epsilon, delta):
+            return Account(self.budget, (*self.charges, charge))
+        told, asked = charge.guarantee, shown_above(charge.guarantee.epsilon, 7)
+        alone = self.budget.concentrated and told.delta and told.rho is None
+        why = "a delta without a rho is only taken from what is apart (Budget(..., apart=)); " if alone else ""
+        raise BudgetError(
+            f"expected a total within the budget ({self.budget}), found epsilon "
+            f"{shown_above(epsilon, 7)} and delta {shown_above(delta, 3)}: epsilon {shown_above(self.spent[0], 7)} is "
+            f"spent and {asked} was asked for; {why}use the release that exists, or "
+            "decide on a larger budget and state it (budget=, --budget)"
+        )
+
+    def _after(self, charge: Charge) -> tuple[Decimal, Decimal]:
+        """What is needed with one more charge."""
+        return self._needed([*self.charges, charge])
+
+    def _covers(self, epsilon: Decimal, delta: Decimal) -> bool:
+        return epsilon <= Decimal(repr(self.budget.epsilon)) and delta <= Decimal(repr(self.budget.delta))
+
+    def _needed(self, charges: Sequence[Charge]) -> tuple[Decimal, Decimal]:
+        """The (epsilon, delta) of the smallest budget of this kind that allows charges."""
+        return _largest(charges, self._concentrated if self.budget.concentrated else _Total.by_sums)
+
+    def _concentrated(self, total: _Total) -> tuple[Decimal, Decimal]:
+        """By rhos or by sums, whichever needs less; deltas apart are within ``apart`` if this is within delta."""
+        apart = Decimal(repr(self.budget.apart))
+        converted = _EXACT.subtract(Decimal(repr(self.budget.delta)), apart)
+        epsilon, delta = concentrated_epsilon(total.rho, converted), _EXACT.add(total.apart, converted)
+        if total.leans_on_rho or epsilon < total.epsilon:
+            return epsilon, delta
+        return total.epsilon, delta if total.apart else total.apart
+
+
+def together(charges: Sequence[Charge]) -> list[tuple[int, ...]]:
+    """Which charges meet in one unit, by their places; each such set once.
+
+    Where charges protect a unit of several rows, rows do not tell units apart and all charges meet.
+
+    Raises:
+        BudgetError: The charges protect different units.
+    """
+    units = {charge.guarantee.unit for charge in charges}
+    if len(units) > 1:
+        raise BudgetError(
+            f"expected one unit of protection for all releases of these labels, found {', '.join(sorted(units))}; "
+            "use the unit of the earlier release"
+        )
+    if units - {"row"}:
+        return [tuple(range(len(charges)))]
+    if not charges:
+        return []
+    bounds = [np.array(charge.rows.ranges, dtype=np.int64).reshape(-1, 2) for charge in charges]
+    edges = np.unique(np.concatenate(bounds))
+    inside = np.stack([_covers(ranges, edges[:-1]) for ranges in bounds])
+    return [tuple(np.flatnonzero(meeting).tolist()) for meeting in np.unique(inside, axis=1).T]
+
+
+@dataclass(frozen=True)
+class _Total:
+    """What charges that meet in a unit add up to, exactly.
+
+    Attributes:
+        epsilon: The sum of epsilons.
+        delta: The sum of deltas.
+        rho: The sum of rhos, of what they are or what their epsilons bound them by.
+        apart: The sum of deltas of charges that have no rho.
+        leans_on_rho: Whether a charge with a delta counts by its rho.
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+    rho: Decimal
+    apart: Decimal
+    leans_on_rho: bool
+
+    @classmethod
+    def of(cls, charges: Sequence[Charge]) -> Self:
+        told = [charge.guarantee for charge in charges]
+        return cls(
+            epsilon=exact_sum(charge.guarantee.epsilon for charge in charges),
+            delta=exact_sum(charge.guarantee.delta for charge in charges),
+            rho=sum_of([pure_rho(each.epsilon) if each.rho is None else Decimal(repr(each.rho)) for each in told]),
+            apart=exact_sum(each.delta for each in told if each.rho is None),
+            leans_on_rho=any(each.delta and each.rho is not None for each in told),
+        )
+
+    def by_sums(self) -> tuple[Decimal, Decimal]:
+        return self.epsilon, self.delta
+
+
+def _largest(charges: Sequence[Charge], cost: Callable[[_Total], tuple[Decimal, Decimal]]) -> tuple[Decimal, Decimal]:
+    """The largest cost, over units, of the charges that meet in one."""
+    costs = [cost(_Total.of([charges[i] for i in places])) for places in together(charges)]
+    zero = Decimal(0)
+    return max((e for e, _ in costs), default=zero), max((d for _, d in costs), default=zero)
+
+
+def _covers(ranges: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Whether each row lies in one of sorted ranges."""
+    if not len(ranges):
+        return np.zeros(len(rows), dtype=np.bool_)
+    place = np.searchsorted(ranges[:, 0], rows, side="right") - 1
+    return np.asarray((place >= 0) & (rows < ranges[place, 1]))

@@ -1,0 +1,311 @@
+"""Tight composition of requests that were fixed beforehand, by privacy-loss distributions.
+
+A loss of several draws is the sum of their losses. Every number here is on the safe side: losses are rounded up, a
+probability is only ever moved to a larger loss, and the error of floating point is added to delta.
+
+**With zero-concentrated mechanisms.** Let L be the sum of the losses of those with a law, R the sum of the rhos of the
+others, and D_R(x) the largest hockey-stick divergence at exp(x) of all pairs of laws that are R-zCDP in both orders.
+Then the divergence of everything together at epsilon is at most ``E[D_R(epsilon - L)]``, in whatever order and however
+mechanisms were chosen by earlier results, as long as their losses and rhos are fixed. By induction over the first
+mechanism with laws P and Q, whose outcome z leaves the rest with the threshold ``x - log(P(z) / Q(z))``:
+
+* It is rho-zCDP: for each z take a pair that is (R - rho)-zCDP and nearly worst at that threshold. Both together are
+  R-zCDP, so ``E[D_(R - rho)(x - log(P/Q))] <= D_R(x)``.
+* It has a loss L': as a function of Q/P the bound for the rest is convex, since ``D_R(log s)`` is convex in s as a
+  supremum of convex functions. So its mean over P is largest for the pair of L', whose hockey-stick divergences are
+  the largest at every order (Zhu, Dong and Wang 2022, theorem 10).
+
+What is computed is ``concentrated_delta``, which is at least D_R. The grid may be used as well, since D_R is convex in
+exp(-loss) and does not grow with x.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cached_property, reduce
+from typing import Self
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from labeldp import _checks
+from labeldp.errors import EpsilonError, InputError
+from labeldp.privacy._rounding import float_above, log_above
+from labeldp.privacy.accounting._account import Charge, compose, together
+from labeldp.privacy.accounting._concentrated import ConcentratedLoss, concentrated_delta, sum_of, times_of
+from labeldp.privacy.accounting._privacy_loss import PrivacyLoss
+from labeldp.privacy.channels import Channel
+
+#: Laws with more values than this are put on a grid.
+_MOST_VALUES = 1 << 16
+#: At most so many points has that grid.
+_POINTS = 1 << 15
+_MOST_DRAWS = 1 << 14
+#: More sets of charges that meet in a row than this count as one set that holds them all.
+_MOST_SETS = 64
+#: Twice the relative error of one rounding of a float.
+_ROUNDING = 2.0**-52
+#: More than all products that were too small for a float can add up to.
+_UNDERFLOW = 2.0**-900
+#: No search for an epsilon goes further.
+_FARTHEST = 1e9
+
+#: What is known of the loss of one request.
+Loss = PrivacyLoss | ConcentratedLoss
+
+
+@dataclass(frozen=True)
+class Composition:
+    """What requests promise together, if it was fixed beforehand which requests would be made.
+
+    Attributes:
+        charges: The requests: guarantees and rows.
+        losses: The privacy loss of each for one unit.
+
+    Guarantee:
+        * (epsilon, ``delta_at(epsilon)``)-label-DP of one unit, for every epsilon of at least 0: the unit and the
+          neighbours are those of the charges. It holds also where a mechanism was chosen by earlier results, as
+          long as the number of requests, their rows and their losses were not.
+        * Where they were, only ``epsilon`` and ``delta`` hold, which are the sums of ``compose``.
+        * A charge with a delta and a rho counts by its rho: many queries with Gaussian noise cost what their sum of
+          rhos does. One without a delta that has a rho counts as whichever is less, for all of those together.
+        * Requests meet in a unit as they do in ``compose``: on the same rows; all of them where a unit has several
+          rows. Which pair of labels is replaced is the same for all requests; each loss bounds every pair, so
+          their sum does.
+
+    References:
+        Koskela, Jälkö and Honkela 2020 and Gopi, Lee and Wutschitz 2021, for delta from sums of losses (there by FFT,
+        here by direct sums, whose error is relative); Doroshenko et al. 2022 for the grid; Kairouz, Oh and
+        Viswanath 2015, theorem 3.3, for charges without a channel; Bun and Steinke 2016 for rhos.
+
+    Example:
+        >>> from labeldp import Charge, Guarantee
+        >>> from labeldp.privacy.accounting import Composition, Rows
+        >>> from labeldp.privacy.channels import ResponseChannel
+        >>> channel = ResponseChannel.at(10, 1.0)
+        >>> charge = Charge(Guarantee(channel.epsilon), Rows.all(1000))
+        >>> hundred = Composition.of([(charge, channel)] * 100)
+        >>> hundred.epsilon, round(hundred.epsilon_at(1e-6), 1)
+        (100.0, 39.9)
+        >>> noisy = Charge(Guarantee(1.0, 1e-6, rho=0.02), Rows.all(1000))
+        >>> hundred = Composition.of([(noisy, None)] * 100)
+        >>> hundred.epsilon, round(hundred.epsilon_at(1e-6), 1)
+        (100.0, 11.7)
+    """
+
+    charges: tuple[Charge, ...]
+    losses: tuple[Loss, ...]
+
+    @classmethod
+    def of(cls, draws: Iterable[tuple[Charge, Channel | None]]) -> Self:
+        """The composition of charges with the channels that were drawn from.
+
+        A charge without a channel, or that is not for single rows, or not pure, counts as the worst mechanism that
+        keeps its guarantee, or that has its rho.
+
+        Raises:
+            InputError: A charge promises less than its channel costs.
+        """
+        pairs = list(draws)
+        return cls(tuple(charge for charge, _ in pairs), tuple(_loss(charge, channel) for charge, channel in pairs))
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon by sums, which holds however requests were chosen."""
+        return self._sums[0]
+
+    @property
+    def delta(self) -> float:
+        """The delta by sums; 0 where every request is pure."""
+        return self._sums[1]
+
+    def delta_at(self, epsilon: float) -> float:
+        """The smallest delta that is known to go with an epsilon; 0 from the sum of pure requests on.
+
+        Raises:
+            EpsilonError: The epsilon is no number of at least 0.
+        """
+        asked = _checks.number(epsilon, "epsilon")
+        if asked < 0:
+            raise EpsilonError(f"expected an epsilon of at least 0, found {asked!r}")
+        found = self._delta_at(asked)
+        return min(found, self.delta) if asked >= self.epsilon else found
+
+    def epsilon_at(self, delta: float) -> float:
+        """The smallest epsilon that is known to go with a delta; without failures, the sum at delta 0.
+
+        It is infinite where requests that have no rho fail themselves with a larger probability.
+
+        Raises:
+            EpsilonError: The delta is not in [0, 1).
+        """
+        asked = _checks.delta(delta)
+        if asked == 0.0 == self.delta:
+            return self.epsilon
+        low, high = 0.0, self.epsilon
+        if self._delta_at(low) <= asked:
+            return low
+        while self.delta_at(high) > asked:
+            low, high = high, max(2 * high, 1.0)
+            if high > _FARTHEST or self._failure > asked:
+                return math.inf
+        while (middle := (low + high) / 2) not in (low, high):
+            low, high = (low, middle) if self._delta_at(middle) <= asked else (middle, high)
+        return high
+
+    @cached_property
+    def _sums(self) -> tuple[float, float]:
+        return compose(self.charges)
+
+    @cached_property
+    def _readings(self) -> tuple[tuple[_Law, ...], ...]:
+        """The laws of the losses, and those where every charge that has a rho counts by it: both bound the truth."""
+        rhos = (charge.guarantee.rho for charge in self.charges)
+        by_rho = (_concentrated(rho) if rho is not None else loss for rho, loss in zip(rhos, self.losses, strict=True))
+        return tuple(self._laws(losses) for losses in dict.fromkeys((self.losses, tuple(by_rho))))
+
+    def _laws(self, losses: Sequence[Loss]) -> tuple[_Law, ...]:
+        """The law of the sum of losses, for each set of charges that meet in a unit."""
+        kinds = {loss: number for number, loss in enumerate(dict.fromkeys(losses))}
+        numbers = np.array([kinds[loss] for loss in losses], dtype=np.int64)
+        sets = [np.bincount(numbers[list(places)], minlength=len(kinds)) for places in together(self.charges)]
+        return tuple(_law(dict(zip(kinds, times.tolist(), strict=True))) for times in _largest(sets))
+
+    def _delta_at(self, epsilon: float) -> float:
+        # a float stands for the decimal that it prints as well, which may be a little less
+        smaller = math.nextafter(epsilon, 0.0)
+        found = min(max((law.delta_at(smaller) for law in laws), default=0.0) for laws in self._readings)
+        return float_above(Decimal(found))  # a bound as the decimal that it prints as, too
+
+    @property
+    def _failure(self) -> float:
+        """The delta that no epsilon goes below."""
+        return min(max((law.failure for law in laws), default=0.0) for laws in self._readings)
+
+
+@dataclass(frozen=True)
+class _Law:
+    """A law of a sum of losses that lies above the true one.
+
+    The masses were computed by additions and products of numbers that are not negative. Each rounding is a factor
+    of at least 1 - 2**-53, so after n of them a mass is at least the true one times ``1 - n 2**-53``, and n times
+    ``_ROUNDING`` makes up for it (Higham 2002, lemma 3.1). Beside the losses there may be mechanisms with a rho.
+    """
+
+    losses: Float[np.ndarray, "n"]
+    masses: Float[np.ndarray, "n"]
+    failure: float
+    roundings: int
+    rho: float = 0.0
+
+    def delta_at(self, epsilon: float) -> float:
+        """``E[(1 - exp(epsilon - loss))+]``, rounded up; with a rho, the mean of its delta at epsilon - loss."""
+        above = self.losses > (-math.inf if self.rho else epsilon)
+        left = epsilon - self.losses[above]
+        shares = concentrated_delta(self.rho, np.nextafter(left, -np.inf)) if self.rho else -np.expm1(left)
+        found = self.failure + float(self.masses[above] @ shares)
+        error = (self.roundings + shares.size + 16) * _ROUNDING
+        return min(1.0, found * (1 + error) + _UNDERFLOW) if shares.size or self.failure else 0.0
+
+
+def _concentrated(rho: float) -> ConcentratedLoss:
+    return ConcentratedLoss(Decimal(repr(rho)))
+
+
+def _loss(charge: Charge, channel: Channel | None) -> Loss:
+    guarantee = charge.guarantee
+    if channel is not None and channel.epsilon > guarantee.epsilon:
+        raise InputError(f"expected a charge of at least epsilon {channel.epsilon}, found {guarantee.epsilon}")
+    if guarantee.delta and guarantee.rho is not None:
+        return _concentrated(guarantee.rho)
+    if channel is None or guarantee.delta or (guarantee.unit, guarantee.trust) != ("row", "local"):
+        return PrivacyLoss.promised(guarantee)
+    return PrivacyLoss.of(channel)
+
+
+def _largest(sets: Sequence[Int[np.ndarray, "kinds"]]) -> Int[np.ndarray, "sets kinds"]:
+    """The counts of draws that no other holds: more draws never cost less. Very many count as one that holds all."""
+    if not sets:
+        return np.empty((0, 0), dtype=np.int64)
+    unlike = np.unique(np.stack(sets), axis=0)
+    if len(unlike) > _MOST_SETS:
+        return np.asarray(unlike.max(axis=0, keepdims=True))
+    held = (unlike[:, None, :] <= unlike[None, :, :]).all(axis=2).sum(axis=1)
+    return np.asarray(unlike[held == 1])  # each holds itself
+
+
+def _law(times: Mapping[Loss, int]) -> _Law:
+    """The law of the sum of independent losses, each so many times, and the sum of rhos."""
+    rho = sum_of([times_of(loss.rho, count) for loss, count in times.items() if isinstance(loss, ConcentratedLoss)])
+    known = {loss: count for loss, count in times.items() if isinstance(loss, PrivacyLoss)}
+    return replace(_law_of_sum(known), rho=float_above(rho))
+
+
+def _law_of_sum(times: Mapping[PrivacyLoss, int]) -> _Law:
+    """The law of the sum of independent losses, each so many times."""
+    if (draws := sum(times.values())) > _MOST_DRAWS:
+        raise InputError(f"expected at most {_MOST_DRAWS} releases of one row, found {draws}; use sums")
+    says = {loss: count for loss, count in times.items() if count and (loss.odds > 1 or loss.failure)}
+    parts = sorted((_repeated(loss, count) for loss, count in says.items()), key=lambda part: part.losses.size)
+    width = sum(float(part.losses[-1] - part.losses[0]) for part in parts)
+    # a power of two, so that places on the grid are exact
+    step = 2.0 ** math.ceil(math.log2(width / _POINTS)) if width else 1.0
+    nothing = _Law(np.zeros(1), np.ones(1), 0.0, 0)
+    return reduce(lambda one, other: _sum(one, other, step), parts, nothing)
+
+
+def _repeated(loss: PrivacyLoss, times: int) -> _Law:
+    """The sum of so many losses of one kind: multiples of one number, so nothing is rounded but floats."""
+    stays = 1 - loss.failure
+    values = (loss.least, 1 - (1 + loss.odds) * loss.least, loss.odds * loss.least)
+    masses, roundings = _power(np.array([float(stays * value) for value in values]), times)
+    size = log_above(loss.odds)
+    counts = np.arange(-times, times + 1)
+    # the smallest float above a logarithm, less four units in its last place, is below it
+    products = counts * np.where(counts > 0, size, size * (1 - 2.0**-50))
+    failure = -math.expm1(times * math.log1p(-float(loss.failure))) if loss.failure < 1 else 1.0
+    return _Law(np.nextafter(products, np.inf), masses, failure, roundings + 16)
+
+
+def _power(masses: Float[np.ndarray, "m"], times: int) -> tuple[Float[np.ndarray, "n"], int]:
+    """A law added to itself, by halves, and how many roundings each of its masses went through."""
+    if times == 1:
+        return masses, 1
+    half, roundings = _power(masses, times // 2)
+    found, roundings = np.convolve(half, half), 2 * roundings + half.size
+    if times % 2:
+        found, roundings = np.convolve(found, masses), roundings + masses.size + 1
+    return found, roundings
+
+
+def _sum(one: _Law, other: _Law, step: float) -> _Law:
+    """The law of a sum of two losses: every pair of values where they are few, else on a grid."""
+    failure = one.failure + other.failure * (1 - one.failure)
+    roundings = one.roundings + other.roundings + 4
+    if one.losses.size * other.losses.size <= _MOST_VALUES:
+        losses = np.nextafter(np.add.outer(one.losses, other.losses), np.inf).ravel()
+        return _Law(losses, np.multiply.outer(one.masses, other.masses).ravel(), failure, roundings)
+    (low, a, more), (lowest, b, most) = _on_grid(one, step), _on_grid(other, step)
+    masses = np.convolve(a, b)
+    losses = (low + lowest + np.arange(masses.size)) * step
+    return _Law(losses, masses, failure, roundings + more + most + min(a.size, b.size))
+
+
+def _on_grid(law: _Law, step: float) -> tuple[int, Float[np.ndarray, "n"], int]:
+    """The masses of a law at whole multiples of a step, from the lowest on, and the roundings that were added.
+
+    A mass between two points goes to both, in the shares that keep the mean of exp(-loss). Delta is the mean of
+    ``(1 - exp(epsilon) exp(-loss))+``, which is convex in exp(-loss), so by Jensen's inequality it can only grow,
+    whatever independent losses are added. The upper share is rounded up, which moves mass to a larger loss.
+    """
+    places = np.floor(law.losses / step).astype(np.int64)
+    upper = np.minimum(1.0, np.expm1(places * step - law.losses) / np.expm1(-step) * (1 + 2.0**-48))
+    low = int(places.min())
+    places -= low
+    size = int(places.max()) + 2
+    masses = np.bincount(places, law.masses * (1 - upper), size)
+    masses += np.bincount(places + 1, law.masses * upper, size)
+    return low, masses, 2 * int(np.bincount(places).max()) + 4

@@ -1,0 +1,293 @@
+"""Rényi guarantees: of what is released of a label alone, and of what features released with it tell too.
+
+Two definitions share a formula and differ in their neighbours. With *static* features a neighbour has another label and
+the same features, which are public: all other guarantees of this package are of this kind. With *conditional* features
+(Busa-Fekete et al. 2023, definition 4.3) nobody knows the features beforehand: a neighbour has another label y', and
+features drawn anew from ``P(X | y')``, the law of the features of that label. It counts what the features tell, and it
+rests on what is declared about that law.
+
+An order is the decimal that its float prints as. All numbers are rounded up, in decimals of 80 digits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import Literal, Self
+
+from labeldp import _checks
+from labeldp.errors import EpsilonError, InputError
+from labeldp.privacy._guarantee import Guarantee
+from labeldp.privacy._rounding import exp_above, float_above, shown_above
+from labeldp.privacy.accounting._concentrated import order_cost
+from labeldp.privacy.channels import ClassChannel, ResponseChannel
+
+Features = Literal["static", "conditional"]
+
+#: Orders and divergences beyond these are refused: they say nothing that smaller ones do not.
+LARGEST_ORDER, LARGEST_DIVERGENCE = 1e6, 700.0
+
+_DOWN = Context(prec=80, rounding=ROUND_FLOOR, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_UP = Context(prec=80, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_ONE = Decimal(1)
+
+
+@dataclass(frozen=True)
+class RenyiGuarantee:
+    """A bound of the Rényi divergence between what any two labels of one row release.
+
+    Attributes:
+        alpha: The order, above 1; infinity is the pure guarantee.
+        epsilon: The divergence in nats, rounded up.
+        features: ``"static"``: features are public and stay when the label changes. ``"conditional"``: they are not
+            known beforehand, and change with the label.
+        population: With conditional features: the law P that the features of a label are drawn from, in words.
+        assumptions: What was declared and not checked.
+        unit: What one unit of protection is.
+
+    Guarantee:
+        For every two labels y and y': ``D_alpha(M(y) || M(y')) <= epsilon``, where ``M(y)`` is all that is released of
+        a row with the label y, and ``D_alpha(P || Q) = log E_Q[(P / Q)^alpha] / (alpha - 1)``.
+
+    References:
+        Mironov 2017, definition 4; Busa-Fekete et al. 2023, definitions 4.2 (static) and 4.3 (conditional).
+
+    Example:
+        >>> from labeldp import Guarantee, RenyiGuarantee
+        >>> found = RenyiGuarantee.of(Guarantee(epsilon=1.0), alpha=2.0)
+        >>> found.epsilon < 1.0, found.features
+        (True, 'static')
+
+    Raises:
+        InputError: The order is not above 1, or a population is named with static features, or none with conditional.
+    """
+
+    alpha: float
+    epsilon: float
+    features: Features = "static"
+    population: str | None = None
+    assumptions: tuple[str, ...] = ()
+    unit: str = "row"
+
+    def __post_init__(self) -> None:
+        order(self.alpha)
+        if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
+            raise EpsilonError(f"expected a finite divergence of at least 0, found {self.epsilon!r}")
+        if self.features not in ("static", "conditional"):
+            raise InputError("expected features that are 'static' or 'conditional', found something else")
+        if (self.features == "conditional") != bool(self.population):
+            found = "none" if not self.population else "one"
+            raise InputError(
+                f"expected the population that features are drawn from with conditional features alone, found {found} "
+                f"with {self.features!r}; say in words whose features they are"
+            )
+
+    @classmethod
+    def of(cls, guarantee: Guarantee, alpha: float) -> Self:
+        """What a guarantee with static features says of an order.
+
+        A pure guarantee is a post-processing of binary randomized response (Kairouz et al. 2015), whose divergence is
+        exact; zero-concentrated privacy has ``alpha rho`` (Bun and Steinke 2016). The smaller of the two counts.
+
+        Raises:
+            InputError: It has a delta and no rho: then nothing is known of any order.
+        """
+        if guarantee.delta and guarantee.rho is None:
+            raise InputError(
+                f"expected a pure guarantee, or one with a rho, found delta {guarantee.delta!r}: what may fail has no "
+                "Rényi divergence"
+            )
+        found = [] if guarantee.delta else [_pure(guarantee.epsilon, order(alpha))]
+        if guarantee.rho is not None and not math.isinf(alpha):
+            found.append(_UP.multiply(order(alpha), Decimal(repr(guarantee.rho))))
+        if not found:
+            raise InputError("expected a finite order for a guarantee with a delta, found infinity")
+        return cls(alpha, float_above(min(found)), "static", None, guarantee.assumptions, guarantee.unit)
+
+    @classmethod
+    def of_channel(cls, channel: ClassChannel, alpha: float) -> Self:
+        """What the law of a released label says of an order; features are static."""
+        return cls(alpha, label_divergence(channel, alpha))
+
+    def at_delta(self, delta: float) -> float:
+        """The epsilon that goes with a failure probability, rounded up; of the pure guarantee its own.
+
+        The features stay what they are: of conditional features it is no usual guarantee of label privacy.
+
+        Args:
+            delta: Above 0 and below 1; with an infinite order 0 is allowed.
+
+        References:
+            Canonne, Kamath and Steinke 2020, proposition 12, which is never above Mironov's 2017, proposition 3.
+        """
+        chance = _checks.delta(delta)
+        if math.isinf(self.alpha):
+            return self.epsilon
+        if not chance:
+            raise EpsilonError("expected a delta above 0 for a finite order, found 0; ask for the order infinity")
+        cost = order_cost(_DOWN.subtract(order(self.alpha), _ONE), Decimal(repr(chance)))
+        return float_above(max(Decimal(0), _UP.add(Decimal(repr(self.epsilon)), cost)))
+
+    def sentence(self) -> str:
+        """The guarantee in one plain sentence, its numbers rounded up; then what it rests on, line by line."""
+        whose = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
+        shown = shown_above(self.epsilon, 7)
+        if math.isinf(self.alpha):
+            factor = shown_above(exp_above(self.epsilon), 5)
+            told = f"the probability of anything in this release by a factor of at most {factor} (epsilon {shown})"
+        else:
+            told = f"the law of this release by a Rényi divergence of order {self.alpha:g} of at most {shown}"
+        if self.features == "static":
+            return (
+                f"Static features: to someone who knows all features, replacing {whose} changes {told}; what features "
+                "tell of labels is not counted."
+            )
+        on = "".join(f"\n- {each}" for each in self.assumptions)
+        return (
+            f"Conditional features: to someone who knew none of these features beforehand, replacing {whose}, and with "
+            f"it the features of the row by others drawn from {self.population}, changes {told}; what released "
+            f"features tell of labels is counted.{' This rests on:' * bool(on)}{on}"
+        )
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+
+def order(alpha: object) -> Decimal:
+    """An order as the decimal that its float prints as.
+
+    Raises:
+        InputError: It is not a number above 1, or above a million and not infinite.
+    """
+    found = _checks.number(alpha, "alpha")
+    if not (1 < found <= LARGEST_ORDER or math.isinf(found)):
+        raise InputError(
+            f"expected an order alpha above 1 and at most {LARGEST_ORDER:g}, found {found:g}; give infinity for a pure "
+            "guarantee"
+        )
+    return Decimal(repr(found))
+
+
+def checked_divergence(divergence: object) -> Decimal:
+    """A divergence as the decimal that its float prints as.
+
+    Raises:
+        InputError: It is below 0, or so large that nothing follows from it.
+    """
+    found = _checks.number(divergence, "divergence")
+    if not 0 <= found <= LARGEST_DIVERGENCE:
+        raise InputError(f"expected a divergence from 0 to {LARGEST_DIVERGENCE:g}, in nats, found {found!r}")
+    return Decimal(repr(found))
+
+
+def label_divergence(channel: ClassChannel, alpha: float) -> float:
+    """The largest Rényi divergence between the released labels of two true labels, rounded up.
+
+    Let e be the largest ratio of an outcome's two probabilities. Where all classes are alike, a released class or set
+    tells two labels apart only if it holds exactly one of them, and then at the ratio e: outcomes that hold the first
+    alone have together the chance ``u e / (e + 1)`` given the first and ``u / (e + 1)`` given the second, u being the
+    chance to hold one of them alone. So the divergence is
+
+        log(1 - u + u (e^alpha + e^(1 - alpha)) / (e + 1)) / (alpha - 1).
+
+    It grows with u, and u = 1, binary randomized response, bounds every law with the ratio e (Kairouz et al. 2015,
+    theorem 2.5 for two inputs: whatever has the ratio e is a post-processing of it).
+
+    Args:
+        channel: A law of released classes. Of randomized response u is exact; for any other law it is taken as 1.
+        alpha: The order, above 1; infinity gives the certified epsilon.
+
+    References:
+        Mironov 2017, proposition 5, for two classes.
+    """
+    apart = Fraction(1)
+    if isinstance(channel, ResponseChannel):
+        apart = Fraction(channel.keep + channel.other, 1 << channel.bits)
+    return float_above(_apart(channel.odds, apart, order(alpha)))
+
+
+def replaced_divergence(alpha: float, replaced: Fraction, divergence: float) -> float:
+    """A bound of the Rényi divergence between two labels' features, if a row's features are redrawn with some chance.
+
+    Features leave as they are with chance ``1 - r`` and else are drawn from a generator's law Q, whatever the label:
+    their law is ``(1 - r) P_y + r Q``. With D at least the divergence of order a of ``P_y`` from Q for every label y,
+
+        a / (a - 1) * log(r^(1/a) + (1 - r) r^(-(a-1)/a) exp(D (a-1)/a)).
+
+    Proof. The law of the other label is at least the measure ``rQ``, so ``log E[...]`` is at most the logarithm of the
+    a-th power of the norm of ``1 + (1 - r) P_y / (r Q)`` in ``L^a(rQ)``, over ``a - 1``. By Minkowski's inequality that
+    norm is at most the sum of the norms, ``r^(1/a)`` and ``(1 - r) / r * (r E_Q[(P_y / Q)^a])^(1/a)``, which is at most
+    ``(1 - r) r^(-(a-1)/a) exp(D (a-1)/a)``. For a to infinity it is ``log(1 + (1 - r)/r exp(D))``.
+
+    Args:
+        alpha: The order a, above 1.
+        replaced: r, above 0 and at most 1, exactly.
+        divergence: D, in nats, at least 0.
+
+    References:
+        Busa-Fekete et al. 2023, theorem 7.1, whose bound is looser and whose proof takes the logarithm of a sum apart.
+    """
+    if not 0 < replaced <= 1:
+        raise InputError("expected a chance above 0 and at most 1 that features are redrawn, found another")
+    apart = Decimal(repr(_checks.number(divergence, "divergence")))
+    if not 0 <= apart < Decimal("Infinity"):
+        raise InputError(f"expected a finite divergence of at least 0, found {divergence!r}")
+    if replaced == 1:
+        return 0.0
+    a = order(alpha)
+    root = Decimal(0) if a.is_infinite() else _DOWN.divide(_ONE, a)  # 1/a, of a logarithm below zero
+    rest = _ONE if a.is_infinite() else _UP.divide(_UP.subtract(a, _ONE), a)  # (a-1)/a
+    one = _exp(_UP.multiply(root, _log(replaced, _UP)))
+    tilt = _UP.multiply(rest, _UP.add(_UP.minus(_log(replaced, _DOWN)), apart))
+    other = _UP.multiply(_ratio(1 - replaced, _UP), _exp(tilt))
+    whole = _UP.next_plus(_UP.ln(_UP.add(one, other)))
+    scale = _ONE if a.is_infinite() else _UP.divide(a, _DOWN.subtract(a, _ONE))
+    return float_above(max(Decimal(0), _UP.multiply(scale, whole)))
+
+
+def divergence_sum(*parts: float) -> float:
+    """The sum of divergences of independent parts, rounded up."""
+    total = Decimal(0)
+    for part in parts:
+        total = _UP.add(total, Decimal(repr(part)))
+    return float_above(total)
+
+
+def _pure(epsilon: float, alpha: Decimal) -> Decimal:
+    """The largest divergence of any mechanism with a pure epsilon: that of binary randomized response."""
+    if not epsilon:
+        return Decimal(0)
+    return min(Decimal(repr(epsilon)), _apart(Fraction(exp_above(epsilon)), Fraction(1), alpha))
+
+
+def _apart(odds: Fraction, apart: Fraction, alpha: Decimal) -> Decimal:
+    """The divergence of outcomes that tell two labels apart, at most, with some chance; rounded up."""
+    if odds == 1:
+        return Decimal(0)
+    logarithm = _log(odds, _UP)
+    if alpha.is_infinite():
+        return logarithm
+    excess = _UP.subtract(alpha, _ONE)
+    high = _exp(_UP.multiply(alpha, logarithm))
+    low = _exp(_UP.minus(_DOWN.multiply(excess, _log(odds, _DOWN))))
+    told = _UP.multiply(_ratio(apart / (odds + 1), _UP), _UP.add(high, low))
+    # told is at least u, since e^a + e^(1-a) >= e + 1, so the sum is at least one
+    total = _UP.add(_ratio(1 - apart, _UP), told)
+    found = _UP.divide(_UP.next_plus(_UP.ln(total)), _DOWN.subtract(alpha, _ONE))
+    return max(Decimal(0), min(logarithm, found))
+
+
+def _ratio(value: Fraction, context: Context) -> Decimal:
+    return context.divide(Decimal(value.numerator), Decimal(value.denominator))
+
+
+def _log(value: Fraction, context: Context) -> Decimal:
+    """A logarithm, rounded as the context does; ``ln`` itself rounds to nearest."""
+    found = context.ln(_ratio(value, context))
+    return context.next_plus(found) if context is _UP else context.next_minus(found)
+
+
+def _exp(value: Decimal) -> Decimal:
+    return _UP.next_plus(_UP.exp(value))

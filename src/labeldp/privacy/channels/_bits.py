@@ -1,0 +1,112 @@
+"""Independent bits: each class is in or out by its own coin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from jaxtyping import Bool, Int, UInt8, UInt64
+
+from labeldp.privacy.channels._bitsets import pack
+from labeldp.privacy.channels._calibration import accept, bit_weight
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._subset import set_mask
+
+_LARGEST_TABLE = 16  # classes
+
+
+@dataclass(frozen=True, eq=False)
+class BitChannel(ClassChannel):
+    """A set of classes: the true class in with weight ``true``, every other with ``false``, out of ``2**bits``.
+
+    Another true class changes the law of two bits, so the worst ratio is that of a set with the one and without
+    the other: ``true (W - false) / ((W - true) false)``. With ``true = W/2`` that is ``(W - false) / false``, and
+    with ``true = W - false`` its square.
+
+    References:
+        Chua et al. 2025, equation (1), for ``true = W/2`` (Wang et al. 2017, optimized unary encoding); Zhao et
+        al. 2025, equation (11), for ``true = W - false`` (Erlingsson et al. 2014, RAPPOR).
+    """
+
+    true: int
+    false: int
+
+    kind: ClassVar[str] = "bits"
+    form: ClassVar[Literal["class", "set"]] = "set"
+    fixed_size: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not (self.classes >= 2 and 0 < self.false <= self.true < 1 << self.bits):
+            raise ValueError("expected 0 < false <= true below the number of words")
+
+    @classmethod
+    def independent(cls, classes: int, epsilon: float, bits: int = 64) -> Self:
+        """The true bit a fair coin, each other bit one with probability ``1 / (exp(epsilon) + 1)``."""
+        return cls._accepted(classes, 1 << (bits - 1), bit_weight(epsilon, 1, bits), epsilon, bits)
+
+    @classmethod
+    def symmetric(cls, classes: int, epsilon: float, bits: int = 64) -> Self:
+        """Every bit of the one-hot label flipped with probability ``1 / (exp(epsilon / 2) + 1)``."""
+        false = bit_weight(epsilon, 2, bits)
+        return cls._accepted(classes, (1 << bits) - false, false, epsilon, bits)
+
+    @classmethod
+    def _accepted(cls, classes: int, true: int, false: int, epsilon: float, bits: int) -> Self:
+        accept(_odds(true, false, 1 << bits), epsilon, bits)
+        return cls(classes, true, false, bits=bits)
+
+    @property
+    def odds(self) -> Fraction:
+        """``true (W - false) / ((W - true) false)``."""
+        return _odds(self.true, self.false, 1 << self.bits)
+
+    @property
+    def words_per_row(self) -> int:
+        """One word for each class."""
+        return self.classes
+
+    @cached_property
+    def membership(self) -> Membership:
+        """The two weights; the bits are independent."""
+        p, q = (Fraction(weight, 1 << self.bits) for weight in (self.true, self.false))
+        return Membership.of(p, q, p * (1 - q) + (1 - p) * q)
+
+    @property
+    def pair_of_others(self) -> float:
+        """Bits are independent."""
+        return float(self.membership.other) ** 2
+
+    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
+        """Released sets as packed bits."""
+        from labeldp.privacy.channels._kernels import draw_bits  # noqa: PLC0415 (the compiler loads at the first draw)
+
+        released = np.zeros((codes.size, (self.classes + 7) // 8), dtype=np.uint8)
+        draw_bits(codes, words, np.uint64(self.true), np.uint64(self.false), released)
+        return released
+
+    def levels(self, released: np.ndarray) -> Levels:
+        """The classes in the set at ``odds``: the factors of all other bits are common to every true class."""
+        return Levels(set_mask(released, self.classes), np.array(float(self.odds)))
+
+    def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
+        """Every set."""
+        return np.ones(len(released), dtype=np.bool_)
+
+    def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
+        """Every set of classes, where there are few."""
+        if self.classes > _LARGEST_TABLE:
+            raise ValueError(f"expected at most {_LARGEST_TABLE} classes, found {self.classes}; use levels")
+        mask = (np.arange(1 << self.classes)[:, None] >> np.arange(self.classes)) & 1 == 1
+        p, q = float(self.membership.true), float(self.membership.other)
+        chance = np.where(np.eye(self.classes, dtype=np.bool_), p, q)
+        each = np.where(mask[None, :, :], chance[:, None, :], 1 - chance[:, None, :])
+        return Table(pack(mask), each.prod(axis=2))
+
+
+def _odds(true: int, false: int, word: int) -> Fraction:
+    if not 0 < false <= true < word:
+        return Fraction(0)
+    return Fraction(true * (word - false), (word - true) * false)

@@ -1,0 +1,234 @@
+"""Subsets of a row's public candidates: the true class is in with a chosen probability, where it is a candidate."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt8, UInt64
+
+from labeldp._threads import over_chunks
+from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
+from labeldp.privacy.channels._calibration import accept, subset_weight
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._subset import LARGEST_TABLE, set_mask, words_for_picks
+from labeldp.privacy.channels._utility import training_sizes
+
+_ENTRIES_PER_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateSubsetChannel(ClassChannel):
+    """A subset of ``size[m]`` of a row's m candidates, which holds a true candidate with weight ``member[m]``.
+
+    A label outside the candidates is replaced by one of them, uniformly, and then treated like it; so its subset is
+    uniform. Every row draws such a stand-in, and leaves it unused where the label is a candidate: how many words are
+    used, and whether they suffice, depends on the words and on m alone.
+
+    With d = size[m], A = member[m] and C = binomial(m, d), a subset of the candidates has
+
+    * ``a = (A / W) (m / d) / C`` if it holds the true class,
+    * ``b = ((W - A) / W) (m / (m - d)) / C`` if the true class is another candidate,
+    * ``1 / C`` if the true class is outside: d stand-ins of m are in the subset, and ``(d a + (m - d) b) / m = 1 / C``.
+
+    The last is a mean of the others, so it lies between them, and the worst ratio is ``a / b``: that of subsets among
+    m classes. With m = 1 the only candidate is released whatever the label is. With d = 1 it is randomized response on
+    the candidates, as ``CandidateChannel`` is.
+
+    Attributes:
+        size: How many of m candidates are released, at ``m = 0 .. classes``; 1 at 0 and 1.
+        member: The weight of "the true class is in" for a true class among m candidates; W at 0 and 1.
+        candidates: The candidate set of each row, as packed bits in class order.
+
+    References:
+        Ye and Barg 2018 for subsets; Ghazi et al. 2021, Algorithm 1, for candidates.
+    """
+
+    size: tuple[int, ...]
+    member: tuple[int, ...]
+    candidates: UInt8[np.ndarray, "n b"]
+
+    kind: ClassVar[str] = "candidate-subset"
+    form: ClassVar[Literal["class", "set"]] = "set"
+
+    def __post_init__(self) -> None:
+        word = 1 << self.bits
+        if not len(self.size) == len(self.member) == self.classes + 1:
+            raise ValueError("expected one size and one weight for each number of candidates")
+        _worst(self.size, self.member, word)
+        if self.candidates.shape[1] != (self.classes + 7) // 8 or (self.candidates.size and not self.sizes.all()):
+            raise ValueError("expected at least one candidate in each row")
+        if beyond(self.candidates, self.classes):
+            raise ValueError(f"expected candidates among {self.classes} classes, found others")
+
+    @classmethod
+    def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:
+        """The channel of given candidates with an epsilon at most the one asked for, of the sizes that train best."""
+        return cls(classes, *_weights(classes, epsilon, bits), candidates, bits=bits)
+
+    @cached_property
+    def sizes(self) -> Int[np.ndarray, "n"]:
+        """The number of candidates of each row."""
+        return sizes(self.candidates)
+
+    @cached_property
+    def odds(self) -> Fraction:
+        """The largest ratio over all numbers of candidates that a row may have, labels outside included."""
+        return _worst(self.size, self.member, 1 << self.bits)
+
+    @cached_property
+    def words_per_row(self) -> int:
+        """One word for membership; halves of words for the stand-in and the rest, with enough to spare."""
+        return words_for_picks(1 + max(self.size), self.classes)
+
+    @cached_property
+    def membership(self) -> Membership:
+        """For true classes among the candidates of each row; a row with one candidate says nothing."""
+        chances = np.array([self._membership(m) for m in range(self.classes + 1)])
+        return Membership(*chances[self.sizes].T)
+
+    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
+        """Released subsets as packed bits."""
+        from labeldp.privacy.channels._kernels import draw_candidate_subset  # noqa: PLC0415 (the compiler loads at a draw)
+
+        if not codes.size == len(words) == len(self.candidates):
+            raise ValueError("expected candidates and words for each label")
+        member = np.array([weight % (1 << self.bits) for weight in self.member], dtype=np.uint64)  # 0 is not used
+        released = np.zeros((codes.size, (self.classes + 7) // 8), dtype=np.uint8)
+        if not draw_candidate_subset(codes, words, self.candidates, np.array(self.size), member, released):
+            raise RuntimeError("a row ran out of random words; draw again")
+        return released
+
+    def levels(self, released: np.ndarray) -> Levels:
+        """The classes in the subset at the odds of m, other candidates at one, classes outside at ``1 / (b C)``."""
+        levels = np.array([self._levels(m) for m in range(self.classes + 1)])
+        high, outside = levels[self.sizes].T
+        return Levels(set_mask(released, self.classes), high, unpack(self.candidates, self.classes), outside)
+
+    def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
+        """Every subset of the candidates of that size."""
+        mask, inside = set_mask(released, self.classes), unpack(self.candidates, self.classes)
+        right = np.count_nonzero(mask, axis=1) == np.array(self.size)[self.sizes]
+        return np.asarray(right & ~(mask & ~inside).any(axis=1))
+
+    def table(self, row: int = 0) -> Table:
+        """Every subset of the candidates of one row, where there are few."""
+        support = unpack(self.candidates[row : row + 1], self.classes)[0]
+        members = np.flatnonzero(support)
+        m, d = members.size, self.size[members.size]
+        count = math.comb(m, d)
+        if count * self.classes > LARGEST_TABLE:
+            raise ValueError(f"expected a small law, found {count} outcomes for {m} candidates; use levels")
+        mask = np.zeros((count, self.classes), dtype=np.bool_)
+        for outcome, subset in zip(mask, itertools.combinations(members.tolist(), d), strict=True):
+            outcome[list(subset)] = True
+        if m == 1:
+            return Table(pack(mask), np.ones((self.classes, 1)))
+        true = Fraction(self.member[m], 1 << self.bits)
+        inside, other = float(true / math.comb(m - 1, d - 1)), float((1 - true) / math.comb(m - 1, d))
+        law = np.where(mask.T, inside, np.where(support[:, None], other, 1 / count))
+        return Table(pack(mask), law)
+
+    def _odds(self, m: int) -> Fraction:
+        return _odds(m, self.size[m], self.member[m], 1 << self.bits)
+
+    def _membership(self, m: int) -> tuple[float, float, float]:
+        """P(true class in), P(another candidate in), P(exactly one of both) with m candidates."""
+        if m < 2:
+            return 1.0, 0.0, math.inf  # no two classes to tell apart, and so such a row is worth nothing
+        true, size = Fraction(self.member[m], 1 << self.bits), self.size[m]
+        apart = true * (1 - Fraction(size - 1, m - 1)) + (1 - true) * Fraction(size, m - 1)
+        return float(true), float((size - true) / (m - 1)), float(apart)
+
+    def _levels(self, m: int) -> tuple[float, float]:
+        """The likelihoods of a class in the subset and of one outside the candidates, where another candidate has 1."""
+        if m < 2:
+            return 1.0, 1.0
+        word, size = 1 << self.bits, self.size[m]
+        return float(self._odds(m)), float(Fraction(word * (m - size), (word - self.member[m]) * m))
+
+
+def prior_subset_candidates(
+    prior: Float[np.ndarray, "n k"], epsilon: float
+) -> tuple[UInt8[np.ndarray, "n b"], Float[np.ndarray, "n"]]:
+    """The candidates whose released subset tells most pairs of classes apart, and their prior mass.
+
+    They are the m most likely classes, m maximising ``pair_share(m) sum p_i p_j`` over the ordered pairs i, j of
+    different candidates: how many clean rows a released subset is worth for a pair of classes, times how likely that
+    pair is the true class and another draw of it. For a set of m classes the sum, ``(sum p)**2 - sum p**2``, is largest
+    for the most likely ones. Where the prior leaves no doubt, one candidate.
+    """
+    value = _pair_values(prior.shape[1], epsilon)
+    packed = np.zeros((len(prior), (prior.shape[1] + 7) // 8), dtype=np.uint8)
+    mass = np.empty(len(prior))
+
+    def choose(part: slice) -> None:
+        order = np.argsort(-prior[part], axis=1, kind="stable")
+        ranked = np.take_along_axis(prior[part], order, axis=1)
+        total = np.cumsum(ranked, axis=1)
+        best = (value * (total**2 - np.cumsum(ranked**2, axis=1))).argmax(axis=1)
+        mask = np.zeros(ranked.shape, dtype=np.bool_)
+        np.put_along_axis(mask, order, np.arange(ranked.shape[1]) <= best[:, None], axis=1)
+        packed[part] = pack(mask)
+        mass[part] = total[np.arange(len(best)), best]
+
+    over_chunks(choose, len(prior), max(1, _ENTRIES_PER_CHUNK // prior.shape[1]))
+    return packed, mass
+
+
+@lru_cache
+def _pair_values(classes: int, epsilon: float) -> Float[np.ndarray, "k"]:
+    """What a subset is worth for a pair of classes at every number of candidates from 1 on, up to a factor.
+
+    ``pair_share`` of subsets of size d of m classes is ``(e - 1)**2 / (e + 1)`` times
+    ``d (m - d) / ((m - 1) (m + (e - 1) d))``.
+    """
+    m, d = np.arange(2, classes + 1), training_sizes(classes, epsilon)[2:]
+    with np.errstate(over="ignore"):
+        return np.concatenate([[0.0], d * (m - d) / ((m - 1) * (m + np.expm1(epsilon) * d))])
+
+
+@lru_cache
+def _weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The sizes and weights at every number of candidates; with one candidate nothing depends on the label."""
+    word = 1 << bits
+    size = [int(d) for d in training_sizes(classes, epsilon)]
+    member = [word, word, *(subset_weight(m, size[m], epsilon, bits) for m in range(2, classes + 1))]
+    for m in range(2, classes + 1):
+        accept(_odds(m, size[m], member[m], word), epsilon, bits)
+    return tuple(size), tuple(member)
+
+
+@lru_cache
+def _worst(size: tuple[int, ...], member: tuple[int, ...], word: int) -> Fraction:
+    """The largest odds of a law; kept, since each part of a release is a channel of that law.
+
+    Weights are the largest whose odds are at most an epsilon, so one more at any number of candidates would be more
+    than the worst. A law with a smaller one has the same epsilon, and is none that was drawn with.
+
+    Raises:
+        ValueError: The integers form no law.
+    """
+    if (size[:2], member[:2]) != ((1, 1), (word, word)):
+        raise ValueError("expected the only candidate of a row in every subset")
+    found = []
+    for m in range(2, len(size)):
+        if not (1 <= size[m] < m and 0 < member[m] < word and _odds(m, size[m], member[m], word) >= 1):
+            raise ValueError("expected subsets of some but not all candidates that favour the true class")
+        found.append(_odds(m, size[m], member[m], word))
+    worst = max(found, default=Fraction(1))
+    if any(member[m] + 1 < word and _odds(m, size[m], member[m] + 1, word) <= worst for m in range(2, len(size))):
+        raise ValueError("expected each weight as large as the worst odds allow, so that a law has one form")
+    return worst
+
+
+def _odds(m: int, size: int, member: int, word: int) -> Fraction:
+    """A subset with the true class against one without it, which no label outside the candidates passes."""
+    if not 0 < member < word:
+        return Fraction(0)
+    return Fraction(member * (m - size), (word - member) * size)

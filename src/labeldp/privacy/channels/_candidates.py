@@ -1,0 +1,192 @@
+"""RRTop-k: randomized response on a public candidate set of each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt8, UInt64
+
+from labeldp._threads import over_chunks
+from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
+from labeldp.privacy.channels._calibration import accept, response_weights
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+
+_ENTRIES_PER_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateChannel(ClassChannel):
+    """Randomized response on a row's candidates; a label outside them gives one of them uniformly.
+
+    With ``m`` candidates the weights out of ``W = 2**bits`` are ``keep[m]`` for the true class, ``other[m]`` for
+    each other candidate, and for a label outside ``ceil(W / m)`` for each candidate but the last, which takes
+    what is left. So one word decides each row, without rejection.
+
+    Attributes:
+        keep: The weights of the true class, at ``m = 0 .. classes`` (those at 0 are not used).
+        other: The weights of another candidate.
+        candidates: The candidate set of each row, as packed bits in class order.
+
+    References:
+        Ghazi et al. 2021, Algorithm 1 and Lemma 1.
+    """
+
+    keep: tuple[int, ...]
+    other: tuple[int, ...]
+    candidates: UInt8[np.ndarray, "n b"]
+
+    kind: ClassVar[str] = "candidates"
+    form: ClassVar[Literal["class", "set"]] = "class"
+
+    def __post_init__(self) -> None:
+        word = 1 << self.bits
+        if not len(self.keep) == len(self.other) == self.classes + 1:
+            raise ValueError("expected one pair of weights for each number of candidates")
+        for m in range(1, self.classes + 1):
+            if not (self.keep[m] >= self.other[m] >= 1 and self.keep[m] + (m - 1) * self.other[m] == word):
+                raise ValueError("expected keep >= other >= 1 that use every word once")
+        if self.candidates.shape[1] != (self.classes + 7) // 8 or (self.candidates.size and not self.sizes.all()):
+            raise ValueError("expected at least one candidate in each row")
+        if beyond(self.candidates, self.classes):
+            raise ValueError(f"expected candidates among {self.classes} classes, found others")
+
+    @classmethod
+    def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:
+        """The channel of given candidates with an epsilon at most the one asked for."""
+        keep, other = _weights(classes, epsilon, bits)
+        return cls(classes, keep, other, candidates, bits=bits)
+
+    @cached_property
+    def sizes(self) -> Int[np.ndarray, "n"]:
+        """The number of candidates of each row."""
+        return sizes(self.candidates)
+
+    @cached_property
+    def odds(self) -> Fraction:
+        """The largest ratio over all numbers of candidates that a row may have, labels outside included."""
+        pairs = enumerate(zip(self.keep, self.other, strict=True))
+        return max(_odds(keep, other, m, 1 << self.bits) for m, (keep, other) in pairs)
+
+    @property
+    def words_per_row(self) -> int:
+        """One word decides everything."""
+        return 1
+
+    @cached_property
+    def membership(self) -> Membership:
+        """For true classes among the candidates of each row; a row with one candidate says nothing."""
+        word = 1 << self.bits
+        true = np.array([float(Fraction(weight, word)) for weight in self.keep])[self.sizes]
+        other = np.array([float(Fraction(weight, word)) for weight in self.other])[self.sizes]
+        other = np.where(self.sizes == 1, 0.0, other)
+        # one candidate leaves no two classes to tell apart, and an infinite `apart` makes such a row worth nothing
+        return Membership(true, other, np.where(self.sizes == 1, np.inf, true + other))
+
+    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
+        """Released class codes."""
+        from labeldp.privacy.channels._kernels import draw_candidates  # noqa: PLC0415 (the compiler loads at the first draw)
+
+        if not codes.size == len(words) == len(self.candidates):
+            raise ValueError("expected candidates and words for each label")
+        word = 1 << self.bits
+        weights = [  # those of 0 and 1 candidates are not used: one candidate needs no word
+            (keep % word, other, -(-word // max(m, 2)))
+            for m, (keep, other) in enumerate(zip(self.keep, self.other, strict=True))
+        ]
+        keep, other, uniform = np.array(weights, dtype=np.uint64).T
+        released = np.empty(codes.size, dtype=np.int32)
+        draw_candidates(codes, words, self.candidates, self.sizes, keep, other, uniform, released)
+        return released
+
+    def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
+        """The released class at ``keep / other``, other candidates at one, classes outside at ``W / (m other)``."""
+        word = 1 << self.bits
+        pairs = list(zip(self.keep, self.other, strict=True))
+        high = np.array([keep / other for keep, other in pairs])[self.sizes]
+        outside = np.array([word / (max(m, 1) * other) for m, (_, other) in enumerate(pairs)])[self.sizes]
+        mask = released[:, None] == np.arange(self.classes)
+        return Levels(mask, high, unpack(self.candidates, self.classes), outside)
+
+    def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+        """The candidates of each row."""
+        place = np.clip(released, 0, self.classes - 1)
+        inside = self.candidates[np.arange(released.size), place >> 3] >> (place & 7).astype(np.uint8) & 1
+        return np.asarray((released == place) & (inside == 1))
+
+    def table(self, row: int = 0) -> Table:
+        """The candidates of one row as outcomes."""
+        support = unpack(self.candidates[row : row + 1], self.classes)[0]
+        outcomes = np.flatnonzero(support)
+        m, word = outcomes.size, 1 << self.bits
+        matrix = np.full((self.classes, m), float(Fraction(-(-word // m), word)))
+        matrix[:, -1] = float(1 - (m - 1) * Fraction(-(-word // m), word))
+        matrix[outcomes] = float(Fraction(self.other[m], word))
+        matrix[outcomes, np.arange(m)] = float(Fraction(self.keep[m], word))
+        return Table(outcomes.astype(np.int32), matrix)
+
+
+def prior_candidates(
+    prior: Float[np.ndarray, "n k"], epsilon: float
+) -> tuple[UInt8[np.ndarray, "n b"], Float[np.ndarray, "n"]]:
+    """The candidates of RRWithPrior, and their prior mass: the set that most likely releases the true class.
+
+    That set is the ``k*`` most likely classes, ``k*`` maximising ``e / (e + k - 1) * sum of the k largest``.
+
+    References:
+        Ghazi et al. 2021, Algorithm 2 and Theorem 3.
+    """
+    from labeldp.privacy.channels._kernels import best_candidates  # noqa: PLC0415 (the compiler loads at the first draw)
+
+    packed = np.zeros((len(prior), (prior.shape[1] + 7) // 8), dtype=np.uint8)
+    mass, gain = np.empty(len(prior)), np.expm1(epsilon)
+    rows = max(1, _ENTRIES_PER_CHUNK // prior.shape[1])
+    over_chunks(lambda part: best_candidates(prior[part], gain, packed[part], mass[part]), len(prior), rows)
+    return packed, mass
+
+
+def bad_prior_row(prior: Float[np.ndarray, "n k"], tolerance: float) -> int:
+    """The first row of a prior that is no distribution, or -1."""
+    from labeldp.privacy.channels._kernels import first_bad_row  # noqa: PLC0415 (the compiler loads at the first draw)
+
+    found: dict[int, int] = {}
+
+    def look(part: slice) -> None:
+        if (row := first_bad_row(prior[part], tolerance)) >= 0:
+            found[part.start] = part.start + row
+
+    over_chunks(look, len(prior), max(1, _ENTRIES_PER_CHUNK // prior.shape[1]))
+    return min(found.values(), default=-1)
+
+
+def top_candidates(
+    prior: Float[np.ndarray, "n k"], size: int
+) -> tuple[UInt8[np.ndarray, "n b"], Float[np.ndarray, "n"]]:
+    """The ``size`` most likely classes of each row, and their mass; ties go to the class that was declared first."""
+    order = np.argsort(-prior, axis=1, kind="stable")[:, :size]
+    mask = np.zeros(prior.shape, dtype=np.bool_)
+    np.put_along_axis(mask, order, True, axis=1)
+    return pack(mask), np.take_along_axis(prior, order, axis=1).sum(axis=1)
+
+
+@lru_cache
+def _weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The weights at every number of candidates; with one candidate nothing depends on the label."""
+    pairs = [(1 << bits, 1), (1 << bits, 1), *(response_weights(m, epsilon, bits) for m in range(2, classes + 1))]
+    for m, (keep, other) in enumerate(pairs[2:], start=2):
+        accept(_odds(keep, other, m, 1 << bits) if other else Fraction(1), epsilon, bits)
+    return tuple(keep for keep, _ in pairs), tuple(other for _, other in pairs)
+
+
+def _odds(keep: int, other: int, m: int, word: int) -> Fraction:
+    """The worst ratio with ``m`` candidates: between two candidates, and between a candidate and a class outside."""
+    if m < 2:
+        return Fraction(1)
+    usual = -(-word // m)
+    last = word - (m - 1) * usual
+    if last < 1:
+        return Fraction(word)
+    return max(Fraction(keep, other), Fraction(keep, last), Fraction(usual, other))

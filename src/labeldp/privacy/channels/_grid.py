@@ -1,0 +1,329 @@
+"""Channels that release numbers for labels on a grid: matrices of integers on a few knots, and bins."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt64
+
+from labeldp.errors import InputError
+from labeldp.privacy.channels._channel import Channel, NumberLaw, Table, released_labels
+
+#: Numbers that outcomes stand for are whole parts of a grid step.
+PARTS = 1 << 32
+MOST_KNOTS, MOST_OUTCOMES = 257, 1024
+#: Larger tables are not written out.
+LARGEST_TABLE = 1 << 26
+#: What the mean of squares may be off by, beside the square of the range.
+_TOLERANCE = 1e-6
+#: Between fewer knots a straight line is too far from a square: here by at most a 6000th of the squared range.
+_PIECES_FOR_SQUARES = 32
+
+
+@dataclass(frozen=True, eq=False)
+class NumberChannel(Channel):
+    """A channel whose released label is one of a few numbers, for labels on a grid."""
+
+    form: ClassVar[Literal["number"]] = "number"
+
+    @property
+    @abstractmethod
+    def steps(self) -> tuple[Float[np.ndarray, "m"], ...]:
+        """The numbers that outcomes stand for, in grid steps above the first point: of each law that rows have."""
+
+    def numbers(self, released: object) -> Float[np.ndarray, "n"]:
+        """The number of each outcome, in grid steps above the first point."""
+        labels = released_labels(released)
+        if len(self.steps) == 1:
+            return np.asarray(self.steps[0][labels])
+        laws, found = self.law_numbers(len(labels)), np.empty(len(labels))
+        for law, steps in enumerate(self.steps):
+            rows = laws == law
+            found[rows] = steps[labels[rows]]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class SingleNumberChannel(NumberChannel):
+    """A channel of numbers that is the same for all rows.
+
+    Attributes:
+        values: The numbers of the outcomes in ``PARTS`` of a grid step above the first point, increasing.
+    """
+
+    values: tuple[int, ...]
+
+    @cached_property
+    def steps(self) -> tuple[Float[np.ndarray, "m"], ...]:
+        """The numbers that outcomes stand for, in grid steps above the first point."""
+        return (np.array([float(Fraction(value, PARTS)) for value in self.values]),)
+
+    @abstractmethod
+    def rows_of(self, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n m"]:
+        """P(outcome | true label) for grid points."""
+
+    @property
+    @abstractmethod
+    def bias(self) -> float:
+        """The largest distance, in steps, of the mean of a released number from the true label, rounded up."""
+
+    @cached_property
+    def law(self) -> NumberLaw:
+        """Mean and variance of a released number given each grid point."""
+        steps, parts = self.steps[0], []
+        block = max(1, LARGEST_TABLE // 8 // len(steps))
+        for low in range(0, self.classes, block):
+            chance = self.rows_of(np.arange(low, min(low + block, self.classes)))
+            mean = chance @ steps
+            parts.append((mean, np.einsum("km,km->k", chance, (steps[None, :] - mean[:, None]) ** 2)))
+        return NumberLaw(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    @property
+    def means(self) -> Float[np.ndarray, "k"]:
+        """The mean of a released number given each grid point, in steps."""
+        return self.law.mean
+
+    @property
+    def variances(self) -> Float[np.ndarray, "k"]:
+        """The variance of a released number given each grid point, in squared steps."""
+        return self.law.variance
+
+    def number_laws(self) -> tuple[NumberLaw, ...]:
+        """One for all rows."""
+        return (self.law,)
+
+    def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
+        """Every outcome."""
+        return np.asarray((released >= 0) & (released < len(self.values)))
+
+    def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
+        """Every outcome, where there are few."""
+        if self.classes * len(self.values) > LARGEST_TABLE:
+            raise InputError(
+                f"expected a grid of few points for a law written out, found {self.classes} points and "
+                f"{len(self.values)} outcomes; declare a larger step"
+            )
+        return Table(np.arange(len(self.values), dtype=np.int16), self.rows_of(np.arange(self.classes)))
+
+    def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
+        """P(released | true = j) for each row and grid point."""
+        return np.asarray(self.table().matrix.T[released_labels(released)])
+
+
+@dataclass(frozen=True, eq=False)
+class GridChannel(SingleNumberChannel):
+    """A matrix of integers: the law of the outcome for labels at a few knots, and a random knot between two.
+
+    Knots are evenly spaced from the first grid point to the last. A label between two of them is put on one of the two
+    by chance, in proportion to how near it is, and then drawn as a label there: so its law is a mixture of theirs. A
+    mixture of rows has no larger ratio than the rows, and it leaves the mean of a released number a straight line
+    between knots: where numbers are unbiased at knots they are unbiased everywhere. It adds at most a quarter of the
+    squared distance of two knots to the variance. So the law is small however fine the grid is.
+
+    Attributes:
+        weights: For each knot, how many of ``2**bits`` words give each outcome.
+
+    References:
+        Duchi et al. 2018, section 4.2, for two knots and two outcomes.
+    """
+
+    weights: tuple[tuple[int, ...], ...]
+
+    kind: ClassVar[str] = "grid"
+
+    def __post_init__(self) -> None:
+        knots, outcomes, word = len(self.weights), len(self.values), 1 << self.bits
+        if not (2 <= knots <= min(self.classes, MOST_KNOTS) and 1 <= outcomes <= MOST_OUTCOMES):
+            raise ValueError(f"expected 2 to {MOST_KNOTS} knots, and 1 to {MOST_OUTCOMES} outcomes")
+        if any(len(row) != outcomes or min(row) < 1 or sum(row) != word for row in self.weights):
+            raise ValueError("expected for each knot weights of at least 1 that use every word once")
+        if not _increasing(self.values):
+            raise ValueError("expected outcomes whose numbers increase")
+
+    @cached_property
+    def odds(self) -> Fraction:
+        """The largest ratio of two weights of one outcome; what is between knots is a mixture of them."""
+        return max(Fraction(max(column), min(column)) for column in zip(*self.weights, strict=True))
+
+    @property
+    def pieces(self) -> int:
+        """How many parts knots divide the range into."""
+        return len(self.weights) - 1
+
+    @property
+    def words_per_row(self) -> int:
+        """One word decides the outcome, and one the knot where not every point is one."""
+        return 1 if self.pieces == self.classes - 1 else 2
+
+    @cached_property
+    def chances(self) -> Float[np.ndarray, "knots m"]:
+        """P(outcome | knot)."""
+        return np.array([[weight / (1 << self.bits) for weight in row] for row in self.weights])
+
+    @cached_property
+    def bias(self) -> float:
+        """At knots, exactly; between them a knot is chosen with a chance that is off by less than one word."""
+        word, gap = 1 << self.bits, Fraction(self.classes - 1, self.pieces)
+        means = [
+            Fraction(sum(w * v for w, v in zip(row, self.values, strict=True)), word * PARTS) for row in self.weights
+        ]
+        off = max(abs(mean - i * gap) for i, mean in enumerate(means))
+        between = Fraction(0) if self.words_per_row == 1 else (gap + 2 * off) / word
+        return _float_above(off + between)
+
+    def rows_of(self, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n m"]:
+        """The mixture of the two knots beside each grid point."""
+        lower, rest = np.divmod(np.asarray(codes, dtype=np.int64) * self.pieces, self.classes - 1)
+        share = self._limits_of_knots(rest) / float(1 << self.bits)
+        upper = np.minimum(lower + 1, self.pieces)
+        return np.asarray((1.0 - share)[:, None] * self.chances[lower] + share[:, None] * self.chances[upper])
+
+    def _limits_of_knots(self, rest: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+        """How many words put a label on the upper knot: ``rest * 2**bits / (k - 1)``, rounded up."""
+        whole, over = divmod(1 << self.bits, self.classes - 1)
+        return rest * float(whole) + np.ceil(rest * over / (self.classes - 1))
+
+    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
+        """Numbers of outcomes."""
+        from labeldp.privacy.channels._kernels import draw_grid  # noqa: PLC0415 (the compiler loads at the first draw)
+
+        released = np.empty(codes.size, dtype=np.int16)
+        whole, over = divmod(1 << self.bits, self.classes - 1) if self.words_per_row == 2 else (0, 0)
+        draw_grid(codes, words, self._limits, self.classes - 1, np.uint64(whole), np.uint64(over), released)
+        return released
+
+    @cached_property
+    def _limits(self) -> UInt64[np.ndarray, "knots m"]:
+        """The words below which each outcome, or one before it, is drawn; of the last one, all words are."""
+        sums = [list(itertools.accumulate(row[:-1])) for row in self.weights]  # as whole numbers: arrays may round them
+        return np.array(sums, dtype=np.uint64).reshape(len(self.weights), -1)
+
+    def squares(self, released: object) -> Float[np.ndarray, "n"]:
+        """Numbers whose mean is the square of the true label at knots, and near it between them.
+
+        Of all that are right at the knots it takes those of the least mean square. Between knots a mean is a straight
+        line, which lies above a square by up to a quarter of the squared distance g of two knots, and by g^2 / 6 on
+        average: that is taken off, and what remains is at most g^2 / 6.
+
+        Raises:
+            InputError: The law does not tell squares, as with two outcomes, or knots are far apart.
+        """
+        return np.asarray(self._squares[released_labels(released)])
+
+    @cached_property
+    def _squares(self) -> Float[np.ndarray, "m"]:
+        gap, close = (self.classes - 1) / self.pieces, self.words_per_row == 1 or self.pieces >= _PIECES_FOR_SQUARES
+        wanted = (np.arange(self.pieces + 1) * gap) ** 2 - (gap**2 / 6 if self.words_per_row == 2 else 0.0)
+        root = np.sqrt(self.chances.mean(axis=0))
+        found = np.linalg.pinv(self.chances / root) @ wanted / root
+        if not close or np.abs(self.chances @ found - wanted).max() > _TOLERANCE * (self.classes - 1) ** 2:
+            raise InputError(
+                f"expected a law that tells the squares of labels, found one with {len(self.values)} outcomes for "
+                f"{self.pieces + 1} knots, which tells their means alone; compare models by their gain, or evaluate "
+                "on public labels"
+            )
+        return np.asarray(found)
+
+
+@dataclass(frozen=True, eq=False)
+class BinChannel(SingleNumberChannel):
+    """Randomized response over bins of neighbouring grid points, each of which stands for a number.
+
+    The mean of a released number is constant in a bin, and drawn towards the middle: numbers are biased, by ``bias``.
+
+    Attributes:
+        keep: Weight of the label's own bin, out of ``2**bits``.
+        other: Weight of each other bin.
+        starts: The first grid point of each bin, increasing from 0.
+
+    References:
+        Ghazi et al. 2023, definition 1.
+    """
+
+    keep: int
+    other: int
+    starts: tuple[int, ...]
+
+    kind: ClassVar[str] = "bins"
+
+    def __post_init__(self) -> None:
+        bins = len(self.starts)
+        if not 1 <= bins <= min(self.classes, MOST_OUTCOMES) or len(self.values) != bins:
+            raise ValueError(f"expected 1 to {MOST_OUTCOMES} bins and a number for each")
+        if self.keep + (bins - 1) * self.other != 1 << self.bits or (bins > 1 and not self.keep >= self.other >= 1):
+            raise ValueError("expected keep >= other >= 1 that use every word once")
+        if bins == 1 and self.other:
+            raise ValueError("expected no weight for other bins, where there is one")
+        if not _increasing(self.starts) or self.starts[0] or self.starts[-1] >= self.classes:
+            raise ValueError("expected bins that start at 0 and at increasing grid points")
+        if not _increasing(self.values):
+            raise ValueError("expected bins whose numbers increase")
+
+    @property
+    def odds(self) -> Fraction:
+        """``keep / other``."""
+        return Fraction(self.keep, self.other) if self.other else Fraction(1)
+
+    @property
+    def words_per_row(self) -> int:
+        """One word decides everything."""
+        return 1
+
+    def bins_of(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+        """The bin of each grid point."""
+        return np.asarray(np.searchsorted(np.array(self.starts), codes, side="right") - 1).astype(np.int32)
+
+    def rows_of(self, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n m"]:
+        """The own bin at ``keep``, others at ``other``."""
+        word, bins = 1 << self.bits, np.arange(len(self.starts))
+        return np.where(self.bins_of(codes)[:, None] == bins, self.keep / word, self.other / word)
+
+    @cached_property
+    def bias(self) -> float:
+        """The largest distance of a bin's mean from the points in the bin, exactly."""
+        word, total = 1 << self.bits, sum(self.values)
+        ends = zip(self.starts, (*(start - 1 for start in self.starts[1:]), self.classes - 1), strict=True)
+        off = [
+            abs(Fraction(self.other * total + (self.keep - self.other) * value, word * PARTS) - end)
+            for value, pair in zip(self.values, ends, strict=True)
+            for end in pair
+        ]
+        return _float_above(max(off))
+
+    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
+        """Numbers of bins."""
+        from labeldp.privacy.channels._kernels import draw_response  # noqa: PLC0415 (the compiler loads at the first draw)
+
+        released = np.zeros(codes.size, dtype=np.int16)
+        if self.other:
+            draw_response(self.bins_of(codes), words, np.uint64(self.keep), np.uint64(self.other), released)
+        return released
+
+    def squares(self, released: object) -> Float[np.ndarray, "n"]:
+        """Bins do not tell where in a bin a label is.
+
+        Raises:
+            InputError: Always.
+        """
+        del released
+        raise InputError(
+            "expected a law that tells the squares of labels, found bins of labels; compare models by their "
+            "likelihood, or evaluate on public labels"
+        )
+
+
+def _increasing(values: tuple[int, ...]) -> bool:
+    return all(low < high for low, high in itertools.pairwise(values))
+
+
+def _float_above(value: Fraction) -> float:
+    """A float that is at least an exact number."""
+    found = float(value)
+    return found if Fraction(found) >= value else math.nextafter(found, math.inf)

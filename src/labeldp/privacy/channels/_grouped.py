@@ -1,0 +1,169 @@
+"""Rows that differ in their law by group, and units of several rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt64
+
+from labeldp.privacy._rounding import power_above
+from labeldp.privacy.channels._channel import (
+    Channel,
+    ClassChannel,
+    Levels,
+    Membership,
+    NumberLaw,
+    Table,
+    released_labels,
+    row_arrays,
+)
+from labeldp.privacy.channels._grid import NumberChannel
+
+
+@dataclass(frozen=True, eq=False)
+class _Grouped(Channel):
+    """One law for each group of rows; all laws share the classes and the form.
+
+    A group holds the rows of units with equally many rows, ``repeats`` of them. Replacing all labels of such a
+    unit changes the probability of what is released by at most the product of its rows' odds.
+
+    Attributes:
+        channels: The law of each group.
+        repeats: How many rows a unit in each group has.
+        groups: The group of each row, a public number.
+    """
+
+    channels: tuple[Channel, ...]
+    repeats: tuple[int, ...]
+    groups: Int[np.ndarray, "n"]
+
+    def __post_init__(self) -> None:
+        if any(row_arrays(channel) for channel in self.channels):
+            raise ValueError("expected groups whose laws are the same for all their rows")
+        if {(channel.classes, channel.bits) for channel in self.channels} != {(self.classes, self.bits)} or len(
+            {c.form for c in self.channels}
+        ) != 1:
+            raise ValueError("expected groups of the same classes whose released labels have one form")
+        if (self.channels[0].form == "number") != isinstance(self, GroupedNumberChannel):
+            raise ValueError("expected groups of classes or of numbers, each in a channel of its kind")
+        if len(self.repeats) != len(self.channels) or min(self.repeats) < 1:
+            raise ValueError("expected the number of rows of a unit in each group")
+        if self.groups.size and not (self.groups.min() >= 0 and self.groups.max() < len(self.channels)):
+            raise ValueError("expected group numbers that count the channels from 0")
+
+    @cached_property
+    def odds(self) -> Fraction:
+        """The largest product over a unit, over all groups that were declared; rounded up beyond 1024 bits."""
+        return max(power_above(channel.odds, m) for channel, m in zip(self.channels, self.repeats, strict=True))
+
+    @cached_property
+    def words_per_row(self) -> int:
+        """The most that any group needs."""
+        return max(channel.words_per_row for channel in self.channels)
+
+    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> np.ndarray:
+        """Each group drawn by its own law, each row from its own words."""
+        members = self._members(len(codes))
+        parts = [
+            channel.draw(codes[rows], np.ascontiguousarray(words[rows, : channel.words_per_row]))
+            for channel, rows in zip(self.channels, members, strict=True)
+        ]
+        return _scattered(members, parts)
+
+    def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
+        """What the law of the row's group can give."""
+        members = self._members(len(released))
+        parts = [channel.possible(released[rows]) for channel, rows in zip(self.channels, members, strict=True)]
+        return _scattered(members, parts)
+
+    def number_laws(self) -> tuple[NumberLaw, ...]:
+        """One of each group."""
+        return tuple(channel.number_laws()[0] for channel in self.channels)
+
+    def law_numbers(self, rows: int) -> Int[np.ndarray, "n"]:
+        """Groups."""
+        del rows
+        return self.groups
+
+    def table(self, row: int = 0) -> Table:
+        """The law of the row's group."""
+        return self.channels[int(self.groups[row])].table()
+
+    def _members(self, rows: int) -> list[Int[np.ndarray, "m"]]:
+        """The rows of each group."""
+        if rows != len(self.groups):
+            raise ValueError("expected a channel of as many rows as there are labels")
+        return [np.flatnonzero(self.groups == group) for group in range(len(self.channels))]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedChannel(_Grouped, ClassChannel):
+    """One law of released classes for each group of rows, as the rows of units of several rows have."""
+
+    channels: tuple[ClassChannel, ...]
+
+    kind: ClassVar[str] = "grouped"
+
+    @property
+    def form(self) -> str:  # type: ignore[override]
+        """The form that all groups share."""
+        return self.channels[0].form
+
+    @property
+    def fixed_size(self) -> bool:  # type: ignore[override]
+        """As of each group."""
+        return all(channel.fixed_size for channel in self.channels)
+
+    @cached_property
+    def membership(self) -> Membership:
+        """Of each row, by its group."""
+        parts = [channel.membership for channel in self.channels]
+        true, other, apart = (
+            np.array([float(getattr(part, name)) for part in parts])[self.groups] for name in ("true", "other", "apart")
+        )
+        return Membership(true, other, apart)
+
+    def levels(self, released: np.ndarray) -> Levels:
+        """By row, at the odds of its group's law."""
+        high = np.array([float(channel.odds) for channel in self.channels])[self.groups]
+        return Levels(self.channels[0].levels(released).mask, high)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedNumberChannel(_Grouped, NumberChannel):
+    """One law of released numbers for each group of rows, as the rows of units of several rows have."""
+
+    channels: tuple[NumberChannel, ...]
+
+    kind: ClassVar[str] = "grouped-numbers"
+
+    @property
+    def steps(self) -> tuple[Float[np.ndarray, "m"], ...]:
+        """The numbers that outcomes stand for, of each group."""
+        return tuple(channel.steps[0] for channel in self.channels)
+
+    def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
+        """By row, by its group's law."""
+        return self._by_group(released, lambda channel, labels: channel.likelihood(labels))
+
+    def squares(self, released: object) -> Float[np.ndarray, "n"]:
+        """By row, by its group's law."""
+        return self._by_group(released, lambda channel, labels: channel.squares(labels))
+
+    def _by_group(self, released: object, ask: Callable[[NumberChannel, np.ndarray], np.ndarray]) -> np.ndarray:
+        labels = released_labels(released)
+        members = self._members(len(labels))
+        return _scattered(members, [ask(c, labels[rows]) for c, rows in zip(self.channels, members, strict=True)])
+
+
+def _scattered(members: list[np.ndarray], parts: list[np.ndarray]) -> np.ndarray:
+    """Parts of rows, put in the places of these rows."""
+    whole = np.empty((sum(map(len, members)), *parts[0].shape[1:]), dtype=parts[0].dtype)
+    for rows, part in zip(members, parts, strict=True):
+        whole[rows] = part
+    return whole

@@ -1,0 +1,85 @@
+"""Randomized response: the true class, or any other class, at two integer weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from jaxtyping import Bool, Int, UInt64
+
+from labeldp.privacy.channels._calibration import accept, response_weights
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+
+
+@dataclass(frozen=True, eq=False)
+class ResponseChannel(ClassChannel):
+    """The true class with weight ``keep``, each other class with weight ``other``, out of ``2**bits``.
+
+    References:
+        Warner 1965; Kairouz et al. 2014 for k classes.
+    """
+
+    keep: int
+    other: int
+
+    kind: ClassVar[str] = "response"
+    form: ClassVar[Literal["class", "set"]] = "class"
+
+    def __post_init__(self) -> None:
+        total = self.keep + (self.classes - 1) * self.other
+        if not (self.classes >= 2 and self.keep >= self.other >= 1 and total == 1 << self.bits):
+            raise ValueError("expected keep >= other >= 1 that use every word once")
+
+    @classmethod
+    def at(cls, classes: int, epsilon: float, bits: int = 64) -> Self:
+        """The channel with the largest integers' epsilon that is at most the one asked for."""
+        keep, other = response_weights(classes, epsilon, bits)
+        accept(Fraction(keep, other) if other else Fraction(1), epsilon, bits)
+        return cls(classes, keep, other, bits=bits)
+
+    @classmethod
+    def nearly_certain(cls, classes: int) -> Self:
+        """The channel that changes a label in ``classes - 1`` of ``2**64`` words: for labels that are public."""
+        return cls(classes, (1 << 64) - (classes - 1), 1)
+
+    @property
+    def odds(self) -> Fraction:
+        """``keep / other``."""
+        return Fraction(self.keep, self.other)
+
+    @property
+    def words_per_row(self) -> int:
+        """One word decides everything."""
+        return 1
+
+    @cached_property
+    def membership(self) -> Membership:
+        """``keep / W`` and ``other / W``; only one class is released, so the two events exclude each other."""
+        true, other = (Fraction(weight, 1 << self.bits) for weight in (self.keep, self.other))
+        return Membership.of(true, other, true + other)
+
+    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
+        """Released class codes."""
+        from labeldp.privacy.channels._kernels import draw_response  # noqa: PLC0415 (the compiler loads at the first draw)
+
+        released = np.empty(codes.size, dtype=np.int32)
+        draw_response(codes, words, np.uint64(self.keep), np.uint64(self.other), released)
+        return released
+
+    def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
+        """The released class at ``keep / other``."""
+        return Levels(released[:, None] == np.arange(self.classes), np.array(float(self.odds)))
+
+    def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+        """Every class."""
+        return (released >= 0) & (released < self.classes)
+
+    def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
+        """Every class as an outcome."""
+        chance = self.membership
+        matrix = np.full((self.classes, self.classes), float(chance.other))
+        np.fill_diagonal(matrix, float(chance.true))
+        return Table(np.arange(self.classes, dtype=np.int32), matrix)

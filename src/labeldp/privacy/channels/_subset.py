@@ -1,0 +1,125 @@
+"""Subsets of a fixed size: the true class is in with a chosen probability, the others are uniform."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from jaxtyping import Bool, Int, UInt8, UInt64
+
+from labeldp.privacy.channels._bitsets import pack, unpack
+from labeldp.privacy.channels._calibration import accept, subset_weight
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+
+#: A row runs out of words with a probability below 2**-LOST; the draw then stops and nothing is released.
+_LOST = 128
+#: Larger tables are not written out.
+LARGEST_TABLE = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetChannel(ClassChannel):
+    """A subset of ``size`` classes that holds the true class with weight ``member`` out of ``2**bits``.
+
+    References:
+        Ye and Barg 2018; Wang et al. 2016; Chua et al. 2025, Appendix A.
+    """
+
+    size: int
+    member: int
+
+    kind: ClassVar[str] = "subset"
+    form: ClassVar[Literal["class", "set"]] = "set"
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.size < self.classes and 0 < self.member < 1 << self.bits and self.odds >= 1):
+            raise ValueError("expected a subset of some but not all classes that favours the true one")
+
+    @classmethod
+    def at(cls, classes: int, size: int, epsilon: float, bits: int = 64) -> Self:
+        """The channel with the largest weight whose epsilon is at most the one asked for."""
+        member = subset_weight(classes, size, epsilon, bits)
+        accept(_odds(classes, size, member, 1 << bits), epsilon, bits)
+        return cls(classes, size, member, bits=bits)
+
+    @property
+    def odds(self) -> Fraction:
+        """``A (classes - size) / ((W - A) size)``: a subset with the true class against one without it."""
+        return _odds(self.classes, self.size, self.member, 1 << self.bits)
+
+    @cached_property
+    def words_per_row(self) -> int:
+        """One word for membership; halves of words for the rest, with enough to spare for rejections."""
+        return words_for_picks(self.size, self.classes)
+
+    @cached_property
+    def membership(self) -> Membership:
+        """``A / W`` for the true class; the other places are shared by the other classes."""
+        true = Fraction(self.member, 1 << self.bits)
+        others = self.classes - 1
+        other = (self.size - true) / others
+        apart = true * (1 - Fraction(self.size - 1, others)) + (1 - true) * Fraction(self.size, others)
+        return Membership.of(true, other, apart)
+
+    @property
+    def pair_of_others(self) -> float:
+        """Of the places that the true class leaves, each pair is as likely as any."""
+        true, d, pairs = float(self.membership.true), self.size, max(1, (self.classes - 1) * (self.classes - 2))
+        return (true * (d - 1) * (d - 2) + (1 - true) * d * (d - 1)) / pairs
+
+    def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
+        """Released subsets as packed bits."""
+        from labeldp.privacy.channels._kernels import draw_subset  # noqa: PLC0415 (the compiler loads at the first draw)
+
+        released = np.zeros((codes.size, (self.classes + 7) // 8), dtype=np.uint8)
+        if not draw_subset(codes, words, self.classes, self.size, np.uint64(self.member), released):
+            raise RuntimeError("a row ran out of random words; draw again")
+        return released
+
+    def levels(self, released: np.ndarray) -> Levels:
+        """The classes in the subset at ``odds``."""
+        return Levels(set_mask(released, self.classes), np.array(float(self.odds)))
+
+    def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
+        """Every set of that size."""
+        return np.asarray(np.count_nonzero(set_mask(released, self.classes), axis=1) == self.size)
+
+    def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
+        """Every subset of that size, where there are few."""
+        count = math.comb(self.classes, self.size)
+        if count * self.classes > LARGEST_TABLE:
+            raise ValueError(f"expected a small law, found {count} outcomes for {self.classes} classes; use levels")
+        mask = np.zeros((count, self.classes), dtype=np.bool_)
+        for outcome, subset in zip(mask, itertools.combinations(range(self.classes), self.size), strict=True):
+            outcome[list(subset)] = True
+        true = Fraction(self.member, 1 << self.bits)
+        inside = float(true / math.comb(self.classes - 1, self.size - 1))
+        outside = float((1 - true) / math.comb(self.classes - 1, self.size))
+        return Table(pack(mask), np.where(mask.T, inside, outside))
+
+
+def words_for_picks(picks: int, classes: int) -> int:
+    """One word, and as many more as have halves for picks below ``classes``, with enough to spare for rejections.
+
+    A half is rejected with probability below ``classes / 2**32``, so ``r`` or more of the picks are with probability
+    below ``(picks * classes / 2**32)**r``.
+    """
+    doubt = 32 - math.log2(picks * classes + 1)
+    spare = math.ceil(_LOST / doubt) if doubt > 1 else _LOST + picks
+    return 1 + math.ceil((picks + spare) / 2)
+
+
+def set_mask(released: np.ndarray, classes: int) -> np.ndarray:
+    """Sets as a boolean mask, from packed bits or from a mask."""
+    return released if released.dtype == np.bool_ else unpack(released, classes)
+
+
+def _odds(classes: int, size: int, member: int, word: int) -> Fraction:
+    if not 0 < member < word:
+        return Fraction(0)
+    return Fraction(member * (classes - size), (word - member) * size)

@@ -1,0 +1,5 @@
+"""Release folders: certificate, stored columns, atomic writing and verification."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

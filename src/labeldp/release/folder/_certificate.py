@@ -1,0 +1,307 @@
+"""The certificate: what was released, under which law and guarantee, in JSON that anyone can recompute."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from labeldp.errors import BudgetError, VerificationError
+from labeldp.mechanisms.features import FeatureLaw
+from labeldp.mechanisms.randomizers import Expectation, NumberExpectation
+from labeldp.privacy import Guarantee, LabelSpace, shown_above, space_from
+from labeldp.privacy.accounting import Charge, RenyiGuarantee, Rows, compose
+from labeldp.privacy.channels import CHANNELS, Channel, ResponseChannel, channel_of, law_of
+
+SCHEMA = "labeldp/certificate/1"
+
+#: What is declared where labels were drawn in stages.
+IN_STAGES = "which rows are of which stage does not depend on labels, but through answers and releases that are charged"
+
+#: How it is declared that a prior was computed from another release of these rows.
+RESTS_ON = "the prior was computed from"
+
+_ADDS_UP = (
+    " This is what it adds to an earlier release, which its prior was computed from: in rows that they share, what "
+    "both cost adds up."
+)
+
+#: How it is said that true features must not stand beside released labels.
+FEATURES_REDRAWN = "features of these rows left redrawn in another release, and are not kept beside these labels"
+
+_NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
+
+#: What no certificate can show.
+UNKNOWN = (
+    "that the labels were drawn honestly, with this law and with secure random words",
+    "that the kept columns, the row order, the row set and the split into files do not give the label away",
+    "that these labels were not released elsewhere or at another time: releases add up, as the ledger knows",
+    "who made it: a certificate is no signature",
+    "that the declared unit is the right one",
+)
+
+
+_UNKNOWN_OF_FEATURES = (
+    "that features were redrawn as often as stated, and by a generator that is what its source says",
+    "that true features are as near to the generator's as was declared",
+)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One charge: a mechanism, its law, the rows, and what was promised."""
+
+    mechanism: str
+    law: Mapping[str, Any]
+    rows: Rows
+    guarantee: Guarantee
+
+    @classmethod
+    def of(cls, mechanism: str, channel: Channel, rows: Rows, guarantee: Guarantee) -> Draw:
+        """The charge for a draw from a channel."""
+        return cls(mechanism, law_of(channel), rows, guarantee)
+
+
+@dataclass(frozen=True)
+class File:
+    """A released file: its name, rows and hash."""
+
+    name: str
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was released and what is promised.
+
+    Nothing in it depends on a true label other than through what was drawn and charged for.
+
+    Attributes:
+        release: A random name.
+        label: The label column.
+        space: The declared label space.
+        rows: Number of rows.
+        draws: The charges, in order.
+        expects: What the released rows keep of their labels, from parameters alone; None for an answer.
+        columns: Names and Arrow types of the released columns, in order.
+        files: The released files.
+        assumptions: What was declared and not checked.
+        private: False if the words came from a test source; then nothing is promised.
+        parent: The hash of the release that this one is part of.
+        features: The law by which features left, where they were not public.
+    """
+
+    release: str
+    label: str
+    space: LabelSpace
+    rows: int
+    draws: tuple[Draw, ...]
+    expects: Expectation | NumberExpectation | None
+    columns: tuple[tuple[str, str], ...] = ()
+    files: tuple[File, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    private: bool = True
+    parent: str | None = None
+    features: FeatureLaw | None = None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The composition of all charges."""
+        first = self.draws[0].guarantee
+        epsilon, delta = compose(Charge(draw.guarantee, draw.rows) for draw in self.draws)
+        return dataclasses.replace(first, epsilon=epsilon, delta=delta, rho=first.rho if len(self.draws) == 1 else None)
+
+    @property
+    def labels(self) -> tuple[Draw, ...]:
+        """The charges for released labels: one, or one for each stage, whose rows are different."""
+        return tuple(draw for draw in self.draws if draw.law.get("kind") in CHANNELS)
+
+    @property
+    def answers(self) -> tuple[Draw, ...]:
+        """The charges for answers."""
+        return tuple(draw for draw in self.draws if draw.law.get("kind") not in CHANNELS)
+
+    @property
+    def law(self) -> Mapping[str, Any]:
+        """The law that what was released was drawn with: that of the last charge."""
+        return self.draws[-1].law
+
+    @property
+    def of_answer(self) -> bool:
+        """Whether it is of the answer to a query, and not of released labels, which have a channel."""
+        return self.law.get("kind") not in CHANNELS
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What it cannot show."""
+        return UNKNOWN if self.features is None else (*UNKNOWN, *_UNKNOWN_OF_FEATURES)
+
+    @property
+    def sentence(self) -> str:
+        """The guarantee in plain words; where the words were a test's, that nothing is promised."""
+        if not self.private:
+            return _NOT_PRIVATE
+        if self.features is not None:
+            static = RenyiGuarantee(math.inf, self.guarantee.epsilon)
+            return f"{static.sentence()}\n\n{conditional_sentence(self.conditional)}"
+        return f"{self.guarantee.sentence()}{_ADDS_UP if self.rests_on_another else ''}"
+
+    @property
+    def conditional(self) -> tuple[RenyiGuarantee, ...]:
+        """What is promised with conditional features, for each order; nothing where features are public."""
+        if self.features is None:
+            return ()
+        channel = channel_of(self.law)
+        if not isinstance(channel, ResponseChannel):
+            raise ValueError("expected randomized response beside features that were redrawn, found another law")
+        return self.features.conditional(channel)
+
+    @property
+    def rests_on_another(self) -> bool:
+        """Whether its prior was computed from another release, whose charge is not among these."""
+        return any(each.startswith(RESTS_ON) for each in self.assumptions)
+
+    def of_rows(self, rows: int, parent: str) -> Certificate:
+        """That of some of the rows, before they are written to files; ``parent`` is the hash of what they are from."""
+        return dataclasses.replace(self, rows=rows, files=(), columns=(), parent=parent)
+
+    def to_json(self) -> str:
+        """The certificate as text, with sorted keys."""
+        guarantee = self.guarantee
+        body = {
+            "schema": SCHEMA,
+            "release": self.release,
+            "made_with": {"labeldp": version("labeldp"), "pyarrow": version("pyarrow")},
+            "private": self.private,
+            "label": {"column": self.label, "space": self.space.describe()},
+            "table": {
+                "rows": self.rows,
+                "columns": [{"name": name, "type": kind} for name, kind in self.columns],
+                "files": [dataclasses.asdict(file) for file in self.files],
+            },
+            "charges": [_draw_to_plain(draw) for draw in self.draws],
+            "guarantee": {**_guarantee_to_plain(guarantee), "sentence": self.sentence},
+            "expects": dataclasses.asdict(self.expects) if self.expects else None,
+            "assumptions": list(self.assumptions),
+            "cannot_know": list(self.unknown),
+            "parent": self.parent,
+            **_features_to_plain(self),
+        }
+        return json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """The certificate that a text holds.
+
+        Raises:
+            VerificationError: The text is no certificate of this schema, or its parts contradict each other.
+        """
+        try:
+            body = json.loads(text, object_pairs_hook=_once)
+            schema = body.get("schema")
+        except (ValueError, AttributeError, RecursionError):
+            raise VerificationError("expected a certificate in JSON, found something else") from None
+        if schema != SCHEMA:
+            raise VerificationError(f"expected a certificate of schema {SCHEMA!r}, found {schema!r}; upgrade labeldp")
+        try:
+            certificate = _from_plain(cls, body)
+            claimed = dict(body["guarantee"])
+            sentence = claimed.pop("sentence")
+            found = _guarantee_to_plain(certificate.guarantee)
+            same = {**json.loads(certificate.to_json()), "made_with": body.get("made_with")}
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, BudgetError) as problem:
+            raise VerificationError(f"expected a complete certificate, found {type(problem).__name__}") from None
+        if claimed != found or sentence != certificate.sentence:
+            raise VerificationError("expected a guarantee that follows from the charges, found another")
+        if same != body:
+            raise VerificationError("expected the parts of a certificate and no others, found more, or another form")
+        return certificate
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose keys occur once: of two, readers would not agree which counts."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def digest(text: bytes) -> str:
+    """SHA-256 in hexadecimal; taken of released things only."""
+    return hashlib.sha256(text).hexdigest()
+
+
+def _from_plain(cls: type[Certificate], body: Mapping[str, Any]) -> Certificate:
+    table = body["table"]
+    return cls(
+        release=str(body["release"]),
+        label=str(body["label"]["column"]),
+        space=space_from(body["label"]["space"]),
+        rows=int(table["rows"]),
+        draws=tuple(_draw_from_plain(draw) for draw in body["charges"]),
+        columns=tuple((column["name"], column["type"]) for column in table["columns"]),
+        files=tuple(File(**file) for file in table["files"]),
+        expects=_expects_from_plain(body["expects"]),
+        assumptions=tuple(body["assumptions"]),
+        private=body["private"] is True,
+        parent=body["parent"],
+        features=FeatureLaw.from_plain(body["features"]["law"]) if "features" in body else None,
+    )
+
+
+def conditional_sentence(found: tuple[RenyiGuarantee, ...]) -> str:
+    """What is promised with conditional features: the largest order in words, the others as numbers."""
+    if not found:
+        return (
+            "Conditional features: nothing is promised of what the released features tell of labels, since it is not "
+            "known how far the generator's features are from true ones."
+        )
+    others = "; ".join(f"{each.alpha:g}: {shown_above(each.epsilon, 7)}" for each in found[:-1])
+    return found[-1].sentence() + (f"\nRényi divergences of other orders are at most: {others}." if others else "")
+
+
+def _features_to_plain(certificate: Certificate) -> dict[str, Any]:
+    """The law of features and what follows from it, where they were not public."""
+    if certificate.features is None:
+        return {}
+    promised = [
+        {"order": repr(each.alpha), "epsilon": repr(each.epsilon), "sentence": each.sentence()}
+        for each in certificate.conditional
+    ]
+    return {"features": {"law": certificate.features.plain(), "conditional": promised}}
+
+
+def _expects_from_plain(body: Mapping[str, Any] | None) -> Expectation | NumberExpectation | None:
+    """What released rows keep: of classes, or of numbers."""
+    if body is None:
+        return None
+    return NumberExpectation(**body) if "squared_error" in body else Expectation(**body)
+
+
+def _draw_to_plain(draw: Draw) -> dict[str, Any]:
+    return {
+        "mechanism": draw.mechanism,
+        "law": dict(draw.law),
+        "rows": [list(pair) for pair in draw.rows.ranges],
+        "guarantee": _guarantee_to_plain(draw.guarantee),
+    }
+
+
+def _draw_from_plain(body: Mapping[str, Any]) -> Draw:
+    rows = Rows(tuple((int(a), int(b)) for a, b in body["rows"]))
+    return Draw(str(body["mechanism"]), body["law"], rows, _guarantee_from_plain(body["guarantee"]))
+
+
+def _guarantee_to_plain(guarantee: Guarantee) -> dict[str, Any]:
+    plain = {**dataclasses.asdict(guarantee), "assumptions": list(guarantee.assumptions)}
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _guarantee_from_plain(body: Mapping[str, Any]) -> Guarantee:
+    return Guarantee(**{**body, "assumptions": tuple(body["assumptions"])})

@@ -1,0 +1,160 @@
+"""Released labels as Arrow columns, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float, Int, UInt8
+
+from labeldp.errors import InputError, VerificationError
+from labeldp.privacy import Interval, LabelSpace
+from labeldp.privacy.channels import Channel, NumberChannel, channel_of, pack, row_arrays, unpack
+
+#: The field that holds the released labels themselves; the other fields are what the channel needs for each row.
+CODES = "codes"
+
+
+def column_name(label: str, field: str) -> str:
+    """The column of a field: ``LABEL_released`` for the released label, ``LABEL_candidates`` and the like."""
+    return f"{label}_released" if field == CODES else f"{label}_{field}"
+
+
+def to_columns(label: str, space: LabelSpace, channel: Channel, codes: np.ndarray) -> dict[str, pa.Array]:
+    """Released labels and what differs by row, as columns by name; sets are lists in declared order."""
+    points = points_of(space)
+    columns = {CODES: _FROM_CODES[channel.form](codes, space, channel)}
+    for field, values in row_arrays(channel).items():
+        columns[field] = _from_sets(values, points) if values.ndim == 2 else pa.array(values)
+    return {column_name(label, field): column for field, column in columns.items()}
+
+
+def column_types(label: str, space: LabelSpace, channel: Channel) -> dict[str, pa.DataType]:
+    """The types of the columns that a release adds."""
+    sets = channel.form == "set"
+    empty = np.empty((0, (channel.classes + 7) // 8) if sets else 0, dtype=np.uint8 if sets else np.int32)
+    columns = to_columns(label, space, channel.take(slice(0, 0)), empty)
+    return {name: column.type for name, column in columns.items()}
+
+
+def from_columns(columns: Mapping[str, pa.Array], space: LabelSpace, law: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Released codes and what differs by row, by field, of columns by field.
+
+    Raises:
+        VerificationError: A value is missing or not one that the law can give, or a set repeats or is out of order.
+    """
+    found = {name: from_column(column, space) for name, column in columns.items() if name != CODES}
+    channel = channel_of(law, found)
+    if isinstance(channel, NumberChannel):
+        return {CODES: _outcomes(columns[CODES], space, channel), **found}
+    return {CODES: from_column(columns[CODES], space), **found}
+
+
+def from_column(column: pa.Array, space: LabelSpace) -> np.ndarray:
+    """Codes of a column of points, packed sets of a column of lists, numbers of a column of group numbers.
+
+    Raises:
+        VerificationError: A value is missing or not in the space, or a set repeats or is out of order.
+    """
+    _complete(column)
+    points = points_of(space)
+    if pa.types.is_list(column.type):
+        return _to_sets(column, points)
+    if column.type == pa.int32():
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    return _to_codes(column, points)
+
+
+def points_of(space: LabelSpace) -> pa.Array:
+    """The points of a space as an Arrow array."""
+    return pa.array(space.points, space.arrow_type())
+
+
+def outcome_numbers(space: LabelSpace, channel: NumberChannel) -> tuple[np.ndarray, ...]:
+    """The numbers of the outcomes of each of a channel's laws, in the label's unit, increasing.
+
+    Far from zero floats may be too coarse to tell two of them apart: the second is then the next float, so that no law
+    is refused. Laws that are made from noisy counts must not fail after the counts.
+    """
+    if not isinstance(space, Interval):
+        raise InputError(f"expected labels on an Interval for numbers, found {type(space).__name__}")
+    return tuple(_increasing(space.low + space.step * steps) for steps in channel.steps)
+
+
+def _increasing(numbers: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
+    """Numbers of which none is as large as the one after it."""
+    for i in range(1, len(numbers)):
+        if numbers[i] <= numbers[i - 1]:
+            numbers[i] = np.nextafter(numbers[i - 1], np.inf)
+    return numbers
+
+
+def _complete(column: pa.Array) -> None:
+    if column.null_count:
+        raise VerificationError(f"expected a value in every row of a released column, found {column.null_count} nulls")
+
+
+def _from_outcomes(codes: Int[np.ndarray, "n"], space: LabelSpace, channel: Channel) -> pa.Array:
+    """The numbers that outcomes stand for."""
+    assert isinstance(channel, NumberChannel)  # noqa: S101 (the form says so)
+    numbers, which = outcome_numbers(space, channel), channel.law_numbers(len(codes))
+    found = np.empty(len(codes))
+    for law, values in enumerate(numbers):
+        rows = which == law
+        found[rows] = values[codes[rows]]
+    return pa.array(found)
+
+
+def _outcomes(column: pa.Array, space: LabelSpace, channel: NumberChannel) -> Int[np.ndarray, "n"]:
+    """The outcomes that numbers stand for, by the law of each row."""
+    _complete(column)
+    found = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+    which, codes = channel.law_numbers(len(found)), np.empty(len(found), dtype=np.int16)
+    for law, values in enumerate(outcome_numbers(space, channel)):
+        rows = which == law
+        places = np.searchsorted(values, found[rows]).clip(0, len(values) - 1)
+        if not (values[places] == found[rows]).all():
+            raise VerificationError("expected only numbers that the law can give in a released column, found others")
+        codes[rows] = places
+    return codes
+
+
+_FROM_CODES: Mapping[str, Callable[[np.ndarray, LabelSpace, Channel], pa.Array]] = MappingProxyType(
+    {
+        "class": lambda codes, space, _: points_of(space).take(pa.array(codes)),
+        "set": lambda codes, space, _: _from_sets(codes, points_of(space)),
+        "number": _from_outcomes,
+    }
+)
+
+
+def _from_sets(packed: UInt8[np.ndarray, "n b"], points: pa.Array) -> pa.Array:
+    mask = unpack(packed, len(points))
+    offsets = np.zeros(len(mask) + 1, dtype=np.int32)
+    np.cumsum(np.count_nonzero(mask, axis=1), out=offsets[1:])
+    members = np.nonzero(mask)[1].astype(np.int32)
+    kind = pa.list_(pa.field("element", points.type, nullable=False))
+    return pa.ListArray.from_arrays(pa.array(offsets), points.take(pa.array(members)), type=kind)
+
+
+def _to_sets(column: pa.ListArray, points: pa.Array) -> UInt8[np.ndarray, "n b"]:
+    lengths = np.asarray(pc.list_value_length(column).to_numpy(zero_copy_only=False), dtype=np.int64)
+    rows = np.repeat(np.arange(len(column)), lengths)
+    members = _to_codes(column.flatten(), points)
+    same_row = rows[1:] == rows[:-1]
+    if (same_row & (np.diff(members) <= 0)).any():
+        raise VerificationError("expected released sets in declared order without repeats, found another order")
+    mask = np.zeros((len(column), len(points)), dtype=np.bool_)
+    mask[rows, members] = True
+    return pack(mask)
+
+
+def _to_codes(column: pa.Array, points: pa.Array) -> Int[np.ndarray, "n"]:
+    codes = pc.index_in(column, value_set=points)
+    if codes.null_count:
+        raise VerificationError(f"expected only declared labels in a released column, found {codes.null_count} others")
+    return np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.int32)

@@ -1,0 +1,139 @@
+"""Released files: Parquet written from scratch, with nothing but the released columns."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from labeldp.errors import InputError
+from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
+from labeldp.release.folder._staging import CERTIFICATE, publish, staged
+from labeldp.release.tables import plain_column, plain_schema
+
+
+class FileWriter:
+    """One Parquet file of a release, written in pieces; plain types, no metadata but the schema.
+
+    Args:
+        folder: The staging folder.
+        name: The file's name.
+        schema: The released columns.
+    """
+
+    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
+        self._path = folder / name
+        self._rows = 0
+        texts = [field.name for field in schema if not pa.types.is_floating(field.type)]
+        self._writer = pq.ParquetWriter(self._path, schema, use_dictionary=texts, compression="snappy")
+        self._thread = ThreadPoolExecutor(1)
+        self._last: Future[None] | None = None
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows, in a thread; it waits for the rows before, so that at most two pieces are held."""
+        self._wait()
+        self._last = self._thread.submit(self._writer.write_table, table, row_group_size=max(table.num_rows, 1))
+        self._rows += table.num_rows
+
+    def close(self) -> File:
+        """Finish the file and describe it."""
+        self._wait()
+        self._writer.close()
+        return File(self._path.name, self._rows, file_digest(self._path))
+
+    def _wait(self) -> None:
+        """Wait for the rows before, and raise what befell them."""
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown(wait=True)
+        self._writer.close()
+
+
+def declared_public(given: object, keep: Sequence[str] | str | None) -> pa.Table:
+    """The columns of a table that were declared public; none where there is no table.
+
+    Raises:
+        InputError: None were declared, one does not exist, or there is no table to keep any of.
+    """
+    if isinstance(keep, str) and keep != "all":
+        raise InputError(f"expected keep as a list of columns or 'all', found {keep!r}; write keep=[{keep!r}]")
+    if given is None:
+        if keep is not None:
+            raise InputError("expected the table whose columns to keep, found none; give it, or leave keep out")
+        return pa.table({})
+    table = without_index(pa.table(given))
+    names = table.column_names
+    if keep is None:
+        raise InputError(
+            f"expected the public columns of the table, found no declaration; write keep=[...] or keep='all' for "
+            f"{', '.join(map(str, names[:20]))}, without the true label"
+        )
+    chosen = names if isinstance(keep, str) else list(keep)
+    if missing := [name for name in chosen if name not in names]:
+        raise InputError(f"expected public columns of the table, found {missing[0]!r}, which is none")
+    return table if chosen is names else table.select(chosen)
+
+
+def check_beside(certificate: Certificate, table: object) -> None:
+    """Refuse a table beside labels of rows whose features left redrawn in another release.
+
+    Raises:
+        InputError: There is one.
+    """
+    if table is not None and FEATURES_REDRAWN in certificate.assumptions:
+        raise InputError(
+            "expected no table beside these labels, found one: features of these rows left redrawn in another release, "
+            "and who sees features twice knows which are true; save the labels alone"
+        )
+
+
+def without_index(table: pa.Table) -> pa.Table:
+    """A table without the columns that a pandas index became: an index is public only as a column."""
+    try:
+        index = (table.schema.pandas_metadata or {}).get("index_columns", [])
+    except ValueError:
+        index = []
+    return table.drop_columns([name for name in index if isinstance(name, str) and name in table.column_names])
+
+
+def columns_of(file: Path) -> tuple[tuple[str, str], ...]:
+    """Names and types of a file's columns, as a certificate lists them."""
+    return tuple((field.name, str(field.type)) for field in pq.read_schema(file))
+
+
+def write_release(target: Path, table: pa.Table, certificate: Certificate) -> Path:
+    """Write one file and its certificate into a new folder, all at once."""
+    schema = plain_schema(table.schema)
+    plain = pa.table([plain_column(column) for column in table.columns], schema=schema)
+    with staged(target, certificate.release) as staging:
+        with FileWriter(staging, "data.parquet", schema) as writer:
+            writer.write(plain)
+            file = writer.close()
+        finish(
+            staging, target, dataclasses.replace(certificate, columns=columns_of(staging / file.name), files=(file,))
+        )
+    return target
+
+
+def finish(staging: Path, target: Path, certificate: Certificate) -> None:
+    """Put the certificate beside the files and move them to their target."""
+    (staging / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
+    publish(staging, target)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a released file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,17 @@
+from ._arrow_storage import plain_column as plain_column
+from ._arrow_storage import plain_schema as plain_schema
+from ._clusters import clusters_of as clusters_of
+from ._declared_classes import declared_classes as declared_classes
+from ._first_pass import Survey as Survey
+from ._first_pass import heads as heads
+from ._first_pass import label_codes as label_codes
+from ._first_pass import prior_of as prior_of
+from ._first_pass import survey as survey
+from ._idx import read_idx as read_idx
+from ._random_split import public_split as public_split
+from ._tables import Table as Table
+from ._tables import ahead as ahead
+from ._tables import even as even
+from ._tables import open_table as open_table
+from ._tables import typed as typed
+from ._units import unit_keys as unit_keys

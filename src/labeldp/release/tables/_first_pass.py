@@ -1,0 +1,168 @@
+"""The first pass over a table: everything is checked before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Int
+
+from labeldp.errors import LabelError, TableError
+from labeldp.mechanisms.randomizers import checked_prior
+from labeldp.privacy import LabelSpace
+from labeldp.release.tables._tables import Table, ahead
+from labeldp.release.tables._units import Units
+
+_HEAD = 1 << 16
+#: Rows of a fingerprint: few, so that a table is known again after rows were appended.
+_FINGERPRINT_ROWS = 32
+_FEW_VALUES = 0.5
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the first pass found; of the labels only that all of them are in the space.
+
+    Attributes:
+        rows: The number of rows.
+        units: The rows of each unit, where a unit was declared.
+        notes: For the curator alone: what kept columns or the order of rows say about labels.
+    """
+
+    rows: int
+    units: Units | None
+    notes: tuple[str, ...]
+
+
+def survey(
+    table: Table,
+    space: LabelSpace,
+    kept: list[str],
+    unit: str | None,
+    prior: list[str],
+    rows_per_batch: int,
+    report: Callable[[str, int, int], None],
+    take_up: Callable[[np.ndarray, int], None] = lambda *_: None,
+) -> Survey:
+    """Read the label, the unit and the prior of every row; ``take_up`` gets the codes of each batch and its first row.
+
+    Raises:
+        LabelError: A label is missing or not in the space.
+        PriorError: A prior is no distribution.
+        TableError: The table is empty, or a unit is missing.
+    """
+    units = Units() if unit else None
+    rows = changes = 0
+    last = -1
+    seen = np.zeros(space.size, dtype=np.bool_)
+    for batch in ahead(table.batches([table.label, *([unit] if unit else []), *prior], rows_per_batch)):
+        codes = label_codes(table, batch, space, rows)
+        take_up(codes, rows)
+        if units is not None and unit is not None:
+            units.add(batch[unit])
+        if prior:
+            prior_of(batch, prior, rows)
+        if codes.size:
+            changes += int(np.count_nonzero(np.diff(codes))) + int(last not in (-1, int(codes[0])))
+            last = int(codes[-1])
+            seen[codes] = True
+        rows += batch.num_rows
+        report("check", rows, 0)
+    if units is not None:
+        units.settle()
+    if rows == 0:
+        raise TableError(f"expected at least one row in {table.path}, found none")
+    notes = list(_column_notes(table, space, kept))
+    if changes + 1 == np.count_nonzero(seen) and rows > 2 * space.size:
+        notes.append("the rows are grouped by label, so their order gives labels away: shuffle the table first")
+    return Survey(rows, units, tuple(notes))
+
+
+def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_row: int) -> Int[np.ndarray, "n"]:
+    """Codes of a batch's labels. In CSV a label is text, read as the declared space has it; empty is missing."""
+    column = batch[table.label]
+    if table.kind != "csv":
+        return space.encode(column, first_row)
+    empty = pc.equal(column, "")
+    column = pc.if_else(empty, pa.scalar(None, pa.string()), column)
+    if pa.types.is_string(space.arrow_type()):
+        return space.encode(column, first_row)
+    if pa.types.is_floating(space.arrow_type()):
+        numbers = _numbers(column)
+        if numbers is None:
+            raise LabelError("expected numbers in the label column, found other text; declare classes instead")
+        return space.encode(numbers, first_row)
+    if pa.types.is_boolean(space.arrow_type()):
+        column = pc.utf8_lower(column)
+    texts = pa.array([str(value).lower() if isinstance(value, bool) else str(value) for value in space.points])
+    places = pc.index_in(column, value_set=texts).cast(pa.int64())
+    known = pa.array(space.points, space.arrow_type()).take(places)
+    strange = pc.and_(known.is_null(), column.is_valid())
+    if pc.any(strange).as_py():
+        row = first_row + pc.index(strange, True).as_py()
+        raise LabelError(
+            f"expected one of the {space.size} declared classes in every row, found something else in row {row}; "
+            "declare all classes that can occur"
+        )
+    return space.encode(known, first_row)
+
+
+def prior_of(batch: pa.RecordBatch, columns: list[str], first_row: int) -> np.ndarray:
+    """The prior in a batch's columns, checked."""
+    numbers = [_numbers(batch[name]) for name in columns]
+    if any(column is None for column in numbers):
+        raise TableError(f"expected numbers in the prior columns {columns[0]!r} ..., found something else")
+    return checked_prior(np.stack([np.asarray(column) for column in numbers], axis=1), len(columns), first_row)
+
+
+def _texts(column: pa.Array) -> list[str]:
+    """Values as text, by Arrow where it can: Python cannot hold every date and time."""
+    try:
+        return [str(text) for text in column.cast(pa.string()).to_pylist()]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return [str(value) for value in column.to_pylist()]
+
+
+def _numbers(column: pa.Array) -> pa.Array | None:
+    """A column as numbers, or None; Arrow's complaint may quote a label and ends here."""
+    try:
+        return column.cast(pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def heads(table: Table) -> dict[str, str]:
+    """The first values of each column but the label, as text, where they tell data sets apart."""
+    others = [name for name in table.schema.names if name != table.label]
+    for batch in table.batches(others, _FINGERPRINT_ROWS) if others else ():
+        texts = {name: list(map(_one_form, _texts(column))) for name, column in zip(others, batch.columns, strict=True)}
+        return {name: "\n".join(found) for name, found in texts.items() if len(set(found)) > 1}
+    return {}
+
+
+def _one_form(text: str) -> str:
+    """A number as Python writes it, whatever file it was in; other text as it is."""
+    try:
+        return repr(float(text))
+    except ValueError:
+        return text
+
+
+def _column_notes(table: Table, space: LabelSpace, kept: list[str]) -> Iterator[str]:
+    """Which kept columns equal or determine the label in the head of the table."""
+    for batch in table.batches([table.label, *kept], _HEAD):
+        codes = label_codes(table, batch, space, 0).astype(np.int64)
+        for name in kept:
+            try:
+                values = batch[name].dictionary_encode().indices
+            except pa.ArrowNotImplementedError:  # lists and the like
+                continue
+            groups = np.asarray(values.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64) + 1
+            different = np.unique(groups).size
+            pairs = np.unique(groups * space.size + codes).size
+            if pairs == different and 1 < different <= _FEW_VALUES * codes.size:
+                yield f"the kept column {name!r} equals or determines the label: drop it, or it gives labels away"
+        return
