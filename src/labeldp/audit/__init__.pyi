@@ -1,1 +1,17 @@
 from ._audit import Audit as Audit
+from .attacks._inference import infer_labels as infer_labels
+from .attacks._profile import loss_profile as loss_profile
+from .attacks._repeats import infer_from_repeats as infer_from_repeats
+from .attacks._repeats import repeated_success as repeated_success
+from .attacks._utility import attack_folder as attack_folder
+from .attacks._utility import attack_release as attack_release
+from .mechanisms._exact import audit_channel as audit_channel
+from .mechanisms._exact import audit_drawing as audit_drawing
+from .mechanisms._exact import audit_matrix as audit_matrix
+from .mechanisms._folder import audit_folder as audit_folder
+from .mechanisms._sampled import audit_mechanism as audit_mechanism
+from .pipelines._canaries import canary_memorisation as canary_memorisation
+from .pipelines._canaries import plant_canaries as plant_canaries
+from .pipelines._discriminator import Discriminator as Discriminator
+from .pipelines._discriminator import estimate_divergence as estimate_divergence
+from .pipelines._one_run import audit_pipeline as audit_pipeline

@@ -7,7 +7,6 @@ from ._answers import CellClassifier as CellClassifier
 from ._answers import SoftLabelClassifier as SoftLabelClassifier
 from ._cells import CellRegressor as CellRegressor
 from ._cells import mean_in_cells as mean_in_cells
-from ._cluster_names import ClusterNames as ClusterNames
 from ._lbfgs import softmax as softmax
 from ._lbfgs import softmax_objective as softmax_objective
 from ._moments import MomentClassifier as MomentClassifier
@@ -20,8 +19,10 @@ from ._regressor import clearly_best as clearly_best
 from ._regressor import noise_ratio as noise_ratio
 from ._regressor import usual_boosting as usual_boosting
 from ._regressor import usual_ridge as usual_ridge
+from ._resampled import OwnFeatures as OwnFeatures
 from ._resampled import RedrawnClassifier as RedrawnClassifier
 from ._resampled import RowMethod as RowMethod
+from ._resampled import class_shares as class_shares
 from ._resampled import own_share as own_share
 from ._resampled import synthetic_rows as synthetic_rows
 from ._resampled import true_accuracy as true_accuracy

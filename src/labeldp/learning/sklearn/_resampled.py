@@ -43,6 +43,8 @@ from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier, classes_o
 from labeldp.mechanisms.features import Generator
 from labeldp.release import Release, RowRelease
 
+__all__ = ["OwnFeatures", "class_shares"]  # documented here, defined elsewhere
+
 RowMethod: TypeAlias = Literal["likelihood", "weighted", "unbiased", "first"]
 
 #: What a learner of released labels is told for each method; the first of these, unless it is another one already.

@@ -2,8 +2,12 @@ from ._clusters import cluster_table as cluster_table
 from ._evaluate import evaluate as evaluate
 from ._files import TableModel as TableModel
 from ._files import open_model as open_model
+from ._learn import Images as Images
 from ._learn import Learned as Learned
+from ._learn import Scores as Scores
 from ._learn import learn as learn
+from ._learn import points_of as points_of
+from ._learn import read_images as read_images
 from ._network import learn_network as learn_network
 from ._regressors import NumberScores as NumberScores
 from ._stages import Staged as Staged

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from labeldp.errors import InputError
-from labeldp.learning.features import columns_of, frame_of
+from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images
 from labeldp.learning.losses import decoded_numbers, tells_numbers
 from labeldp.learning.metrics import Estimate, Scores, scores
 from labeldp.learning.sklearn import noise_ratio
@@ -43,6 +43,8 @@ from labeldp.mechanisms.features import Generator
 from labeldp.mechanisms.queries import ExchangedLabels
 from labeldp.privacy import Interval
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
+
+__all__ = ["Images", "Scores", "points_of", "read_images"]  # documented here, defined elsewhere
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.torch import NetworkModel
