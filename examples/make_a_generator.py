@@ -30,9 +30,9 @@ print(released.features.slice(0, 3).to_pylist())
 print(released.labels.guarantee)
 
 # A generator that was fitted on the rows themselves would give labels away through what it draws.
-own = fit_copula(features, Release.public(labels, space), "this year's, by mistake").generator()
+original = fit_copula(features, Release.public(labels, space), "this year's, by mistake").generator()
 try:
-    Curator(labels, space).randomize_rows(DoubleResponse(space, 1.0, own), features)
+    Curator(labels, space).randomize_rows(DoubleResponse(space, 1.0, original), features)
     raise AssertionError("private rows were taken")
 except InputError as problem:
     print(f"refused: {problem}")

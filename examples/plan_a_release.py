@@ -10,7 +10,7 @@ for trust in ("local", "central"):
     found = forecast(ages, rows=50_000, epsilon=1.0, dimension=3, trust=trust, epsilons=())
     best = found.best
     print(f"{trust:8} {best.mechanism}: {best.error:.1f} years off, {found.clean_error:.1f} without privacy")
-    print(f"{'':8} worth {best.clean_rows:,} clean rows; twice the rows: {found.doubled:.1f} years")
+    print(f"{'':8} worth {best.effective_rows:,} clean rows; twice the rows: {found.doubled:.1f} years")
 
 # A target in place of an epsilon: the smallest that reaches it, or how many rows it would take.
 for target in (5.0, 1.0):

@@ -64,7 +64,7 @@ class Side:
     """
 
     features: np.ndarray
-    own: np.ndarray
+    original: np.ndarray
     values: np.ndarray
     coefficients: np.ndarray
 
@@ -77,9 +77,9 @@ class Side:
         aim, design[0] = latent - design[0], 1.0
         products, sums = np.empty((count, d, d)), mean @ precision
         for one in range(d):
-            sums[:, one] += np.bincount(self.own, design[one] * aim, count)
+            sums[:, one] += np.bincount(self.original, design[one] * aim, count)
             for other in range(one, d):
-                products[:, one, other] = np.bincount(self.own, design[one] * design[other], count)
+                products[:, one, other] = np.bincount(self.original, design[one] * design[other], count)
                 products[:, other, one] = products[:, one, other]
         root = np.linalg.cholesky(products + precision)
         half = np.linalg.solve(root, sums[:, :, None]) + chance.normal(size=(count, d, 1))
@@ -161,7 +161,7 @@ def factorize(
         return users_of[:, 0] + items_of[:, 0] + np.einsum("nd,nd->n", users_of[:, 1:], items_of[:, 1:])
 
     for number in range(rounds):
-        score = said(users.values[users.own], items.values[items.own])
+        score = said(users.values[users.original], items.values[items.original])
         present = class_probabilities(score, cuts) * likelihood
         moved = cuts + step * chance.normal(size=len(cuts))
         if (np.diff(moved) > 0).all():
@@ -173,8 +173,8 @@ def factorize(
             if accepted:
                 cuts, present = moved, proposed
         latent = drawn_latent(score, cuts, present, chance)
-        users.sample(latent, items.values[items.own], chance)
-        items.sample(latent, users.values[users.own], chance)
+        users.sample(latent, items.values[items.original], chance)
+        items.sample(latent, users.values[users.original], chance)
         if number >= unused:
             mean = said(users.values[others[:, 0]], items.values[others[:, 1]])
             found += class_probabilities(mean, cuts)

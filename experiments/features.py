@@ -331,8 +331,8 @@ def report(results: Path) -> None:
     for column, title in wanted.items():
         head = ["setting", "method", *(f"lambda {noise:g}" for noise in noises)]
         text += ["", f"## {title}", "", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-        for (setting, method), own in rows.groupby(["setting", "method"], sort=False):
-            cells = [cell(own.loc[own["noise"] == noise, column]) for noise in noises]
+        for (setting, method), original in rows.groupby(["setting", "method"], sort=False):
+            cells = [cell(original.loc[original["noise"] == noise, column]) for noise in noises]
             text.append(f"| {' | '.join([shown(setting), method, *cells])} |")
     drawing = results / "features_divergence.csv"
     if drawing.exists():
@@ -383,8 +383,8 @@ def figure_of_attacks(rows: pd.DataFrame, path: Path) -> None:
     ):
         for number, setting in enumerate(SETTINGS):
             for method, style in zip(METHODS, ("-", "--"), strict=True):
-                own = rows[(rows["setting"] == setting) & (rows["method"] == method)]
-                means = 100 * own.groupby("noise")[column].mean()
+                original = rows[(rows["setting"] == setting) & (rows["method"] == method)]
+                means = 100 * original.groupby("noise")[column].mean()
                 label = f"{shown(setting)}, {method}" if place is places[0] else None
                 place.plot(means, style, color=f"C{number}", marker=".", linewidth=1.2, label=label)
         place.axvline(0.4, color="0.6", linewidth=0.8, linestyle=":")

@@ -112,8 +112,8 @@ def staged(name: str, stages: int, *, theirs: bool) -> Way:
     """LP-MST: as the paper does, or with subsets and the likelihood of the channel."""
 
     def run(data: Data, job: Job) -> Iterator[dict[str, object]]:
-        own = {"method": "plain", "mixup": MIXUP} if theirs else {"method": "likelihood"}
-        learner = network(data, job.draw, EPOCHS, warm_start=True, **own)
+        original = {"method": "plain", "mixup": MIXUP} if theirs else {"method": "likelihood"}
+        learner = network(data, job.draw, EPOCHS, warm_start=True, **original)
         model = MultiStage(
             learner,
             job.epsilon,
@@ -142,7 +142,7 @@ def grown(data: Data, job: Job) -> Iterator[dict[str, object]]:
     first, before, epochs = model.predict_proba(data.test_images), model.predict_proba(data.images[held]), model.epochs
     told = log_likelihood(release[held], before)
     yield result("tree, network", first, data, epsilon, epochs, told)
-    if clean_rows(release) < CLEAN_ROWS * SPACE.size:
+    if effective_rows(release) < CLEAN_ROWS * SPACE.size:
         yield result("tree, network, likelihood if better", first, data, epsilon, epochs, told)
         return
     later = network(data, job.draw, LIKELIHOOD_EPOCHS).epochs
@@ -167,7 +167,7 @@ def longer(data: Data, job: Job) -> Iterator[dict[str, object]]:
     yield result(LONGER, model.predict_proba(data.test_images), data, release.guarantee.epsilon, epochs)
 
 
-def clean_rows(release: Release) -> float:
+def effective_rows(release: Release) -> float:
     """How many rows without noise a release is worth, from its channel alone."""
     return len(release) * float(np.mean(pair_share(release.channel.membership)))
 
@@ -261,10 +261,13 @@ def report(results: pd.DataFrame, folder: Path) -> None:
         head = ["method", "draws", "epochs", *(f"epsilon {epsilon:g}" for epsilon in epsilons), "no privacy"]
         text += [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
         for method in (method for way in WAYS.values() for method in way.methods):
-            own = part[part["method"] == method]
-            if len(own):
-                cells = [shown_cell(own.loc[own["epsilon"] == epsilon, "accuracy"]) for epsilon in (*epsilons, np.inf)]
-                least, most = own["epochs"].min(), own["epochs"].max()
+            original = part[part["method"] == method]
+            if len(original):
+                cells = [
+                    shown_cell(original.loc[original["epsilon"] == epsilon, "accuracy"])
+                    for epsilon in (*epsilons, np.inf)
+                ]
+                least, most = original["epochs"].min(), original["epochs"].max()
                 count = str(least) if least == most else f"{least} to {most}"
                 text.append(f"| {' | '.join([method, drawn(own), count, *cells])} |")
         for (table, method), printed in PRINTED.items():
@@ -275,9 +278,9 @@ def report(results: pd.DataFrame, folder: Path) -> None:
     figure(results, folder / "images.png")
 
 
-def drawn(own: pd.DataFrame) -> str:
+def drawn(original: pd.DataFrame) -> str:
     """How many draws there are at each epsilon."""
-    counts = own.groupby("epsilon").size()
+    counts = original.groupby("epsilon").size()
     return str(counts.min()) if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
 
 

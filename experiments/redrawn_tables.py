@@ -26,7 +26,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 from labeldp import Classes, Curator, DoubleResponse, Generator, RandomizedResponse, Release
 from labeldp.learning.generators import fit_copula
-from labeldp.learning.sklearn import RedrawnClassifier, SoftmaxRegression
+from labeldp.learning.sklearn import ResampledClassifier, SoftmaxRegression
 
 COLUMNS = ("generator", "noise", "draw", "method", "accuracy", "log_loss", "auc", "seconds")
 NOISES = (0.25, 0.5, 0.75)
@@ -154,8 +154,8 @@ class Table:
 
         for method, (way, loss, share) in METHODS.items():
             began = time.monotonic()
-            learner = RedrawnClassifier(
-                SoftmaxRegression(method=loss, folds=FOLDS), method=way, generator=drawn, own_share=share
+            learner = ResampledClassifier(
+                SoftmaxRegression(method=loss, folds=FOLDS), method=way, generator=drawn, original_share=share
             )
             model = learner.fit(features, released)
             yield self.row(model, began, generator=name, noise=noise, draw=draw, method=method)

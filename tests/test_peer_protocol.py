@@ -365,8 +365,8 @@ def test_those_who_stayed_are_promised_the_same_whoever_a_vanished_peer_told_tha
         if rows:
             assert delta <= PeerExchange(flip, len(rows) / 2, sampling="fixed").delta_at(epsilon, [2])
     alone = math.nextafter(PeerExchange(flip).view_of_one_peer, math.inf)
-    own = divergences(3, Fraction(flip), alone, answered, present, changed=2)
-    assert max(own.values()) == 0
+    original = divergences(3, Fraction(flip), alone, answered, present, changed=2)
+    assert max(original.values()) == 0
 
 
 def report(label=None, in_vain=None):

@@ -48,7 +48,7 @@ from .release._answer import Answer as Answer
 from .release._batches import release_batches as release_batches
 from .release._cluster_response import cluster_prior_response as cluster_prior_response
 from .release._cluster_response import cluster_response as cluster_response
-from .release._concat import joined as joined
+from .release._concat import concatenate as concatenate
 from .release._counted_response import counted_response as counted_response
 from .release._curator import Curator as Curator
 from .release._public import public_columns as public_columns
@@ -57,7 +57,7 @@ from .release._row_release import RowRelease as RowRelease
 from .release._table_curator import release_with as release_with
 from .release._table_release import TableRelease as TableRelease
 from .release._table_release import release_table as release_table
-from .release._total import accounted as accounted
+from .release._total import combined_guarantee as combined_guarantee
 from .release.folder._certificate import Certificate as Certificate
 from .release.folder._verify import verify as verify
 from .release.ledger._ledger import Ledger as Ledger

@@ -22,7 +22,7 @@ from labeldp import (
     Source,
 )
 from labeldp.audit import attack_folder, attack_release, infer_labels
-from labeldp.audit.attacks._inference import attacker_of, label_posterior, own_share
+from labeldp.audit.attacks._inference import attacker_of, label_posterior, original_share
 from labeldp.audit.attacks._utility import attack_utility, bounded_mean, most_with, unbiased_gains
 from labeldp.bounds import attack_limit, features_divergence
 from labeldp.errors import InputError, LabelError, PriorError
@@ -94,11 +94,11 @@ def test_the_posterior_of_redrawn_features():
     density = prior @ true
     told = (prior[:, None] * true / density).T
     release, beliefs = every_pair(channel, told)
-    share = np.repeat(own_share(r, np.log(density / generated)), k)
+    share = np.repeat(original_share(r, np.log(density / generated)), k)
     assert np.allclose(label_posterior(release, beliefs, prior, mixing=share), exact, atol=1e-12)
     assert not np.allclose(label_posterior(release, beliefs, prior), exact, atol=1e-2)
-    assert own_share(0.0, [0.0]) == own_share(0.5, [800.0]) == 1
-    assert own_share(1.0, [0.0]) == own_share(0.5, [-800.0]) == 0
+    assert original_share(0.0, [0.0]) == original_share(0.5, [800.0]) == 1
+    assert original_share(1.0, [0.0]) == original_share(0.5, [-800.0]) == 0
 
 
 def conditional_limit(true, mixed, noise, prior):
@@ -154,7 +154,7 @@ def test_a_double_release_is_attacked_as_well_as_can_be():
     double = DoubleResponse(space, 1.0, Generator(space, form, Source("public", "three towns"), even), replaced)
     released = Curator(labels, space).randomize_rows(double, table)
     report = attack_release(
-        released, Towns(), [0.5, 0.5], mixing=own_share(replaced, 0.0), truth=Release.public(labels, space)
+        released, Towns(), [0.5, 0.5], mixing=original_share(replaced, 0.0), truth=Release.public(labels, space)
     )
     belief = (1 - replaced) * Towns.chances + replaced / 2
     exact = np.mean([(row[:, None] * released.labels.channel.table().matrix).max(axis=0).sum() for row in belief])
@@ -325,7 +325,7 @@ def test_a_folder_is_attacked(tmp_path):
         lambda release: infer_labels(release, loss=2 * np.ones((3, 3))),
         lambda release: infer_labels(release, mixing=0.5),
         lambda release: infer_labels(release, np.ones((2, 3)) / 3, mixing=1.5),
-        lambda release: own_share(1.5, 0.0 * release.codes),
+        lambda release: original_share(1.5, 0.0 * release.codes),
         lambda release: attack_release(release[:0]),
         lambda release: attack_release(
             release, truth=Curator(["c0", "c1"], space_of(3)).randomize(RandomizedResponse(space_of(3), 1.0))

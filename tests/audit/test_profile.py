@@ -234,8 +234,8 @@ def test_released_labels_give_the_curve_of_public_ones_in_the_limit():
     assert noisy.curves[0].rows[0].mean() < public.curves[0].rows[0].mean()
     assert np.abs(noisy.of(0.2).estimate - public.of(0.2).estimate).max() < 0.5
     assert (public.public, noisy.public) == (True, False)
-    own = loss_profile(features, curator.randomize(RandomizedResponse(SPACE, 2.0)), neighbours=400, rows=rows)
-    assert own.curves[0].epsilon == pytest.approx(2.0, abs=1e-9)
+    original = loss_profile(features, curator.randomize(RandomizedResponse(SPACE, 2.0)), neighbours=400, rows=rows)
+    assert original.curves[0].epsilon == pytest.approx(2.0, abs=1e-9)
 
 
 def test_rates_are_turned_back_by_the_law_of_released_labels():

@@ -223,7 +223,7 @@ def test_directions_have_the_mean_and_length_that_corollary_1_needs(epsilon):
 
 @pytest.mark.parametrize("classes", [2, 3, 4])
 def test_directions_between_gradients_at_right_angles_are_shorter(classes):
-    """Told from the mean of the gradients on, the second moment is at most what the bound says, and met by some."""
+    """Measured from the mean of the gradients, the second moment is at most what the bound says, and met by some."""
     epsilon, rng, s = 1.0, np.random.default_rng(2), 0.5
     coth = (math.e + 1) / (math.e - 1)
     inverse = {1: 1.0, 2: np.pi / 2, 3: 2.0}[classes - 1]  # one over E|U_1|

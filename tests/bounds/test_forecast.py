@@ -36,10 +36,10 @@ def test_a_curve_is_the_best_of_all_cells(total):
     m = np.arange(1, n + 1)
     squares = 9 * 2**0.7 * (m / n) ** (1.4 / 2) + (4 + each) / m + total / m**2
     assert curve.error(n, each, total) == pytest.approx(math.sqrt(squares.min()), rel=1e-3)
-    clean = curve.clean_rows(n, each, total)
+    clean = curve.effective_rows(n, each, total)
     assert 1 < clean < n
     assert curve.error(clean) == pytest.approx(curve.error(n, each, total), rel=1e-5)
-    assert curve.clean_rows(n, each) == pytest.approx(n * 4 / 9)
+    assert curve.effective_rows(n, each) == pytest.approx(n * 4 / 9)
     mean = dataclasses.replace(curve, dimension=0.0)
     assert mean.error(n, each, total) == pytest.approx(math.sqrt(9 / n + total / n**2))
     assert dataclasses.replace(curve, most=0.01).error(1) == 0.01
@@ -116,7 +116,7 @@ def test_a_forecast_fits_together(space, trust):
         assert found.best.mechanism == "optimal"
         auto = next(option for option in found.options if option.mechanism == "auto")
         assert found.best.noise <= auto.noise <= 1.03 * found.best.noise
-    assert all(option.clean_rows <= 5000 and option.certified <= option.epsilon for option in found.options)
+    assert all(option.effective_rows <= 5000 and option.certified <= option.epsilon for option in found.options)
     nearly = forecast(space, 5000, found.free_epsilon, dimension=2, trust=trust)
     assert nearly.best.clean_share == pytest.approx(0.9, abs=3e-3)
     assert trust == "local" or found.free_epsilon > free_epsilon(5000, 2)  # which is without constants

@@ -50,7 +50,7 @@ def test_numbers_are_those_of_the_law_written_out(classes, epsilon):
         assert option.truth_probability == pytest.approx(p, rel=1e-9)
         one = matrix[0] @ (mask[:, 0] != mask[:, 1])
         assert option.clean_share == pytest.approx((p - q) ** 2 / one, rel=1e-7)
-        assert option.clean_rows == math.floor(12_345 * option.clean_share)
+        assert option.effective_rows == math.floor(12_345 * option.clean_share)
         vectors = (mask - q) / (p - q)
         spread = matrix[0] @ ((vectors - np.eye(classes)[0]) ** 2).sum(axis=1)
         np.testing.assert_allclose(matrix[0] @ vectors, np.eye(classes)[0], atol=1e-7)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from labeldp import Budget, Classes, Curator, PeerExchange, accounted, cluster_response
+from labeldp import Budget, Classes, Curator, PeerExchange, cluster_response, combined_guarantee
 from labeldp.mechanisms.queries import ExchangedLabels
 
 
@@ -26,7 +26,7 @@ def test_what_is_printed_is_the_account(run, three):
     """Sums first, then every delta and epsilon that goes with it, never below what was found; one plain sentence."""
     ran = run("account", *three, "--delta", 0.01, "--delta", 0.1, "--epsilon", 1, "--epsilon", 1.25)
     assert (ran.code, ran.err) == (0, "")
-    (found,) = accounted(three, deltas=[0.01, 0.1], epsilons=[1.0, 1.25])
+    (found,) = combined_guarantee(three, deltas=[0.01, 0.1], epsilons=[1.0, 1.25])
     first, *rows = cells(ran.out)
     assert first == ["0", "1.5", "however they were chosen (by sums)"]
     assert len(rows) == len(found.at_deltas) + 2 == 7
@@ -53,7 +53,7 @@ def test_a_ledger_is_said_to_keep_no_law(run, three, table):
     assert ledger.read_bytes() == before
     assert cells(ran.out)[0] == ["0", "1.5", "however they were chosen (by sums)"]
     assert "A ledger keeps no law" in ran.out
-    laws, worst = (dict(accounted(paths, deltas=[0.1])[0].at_deltas)[0.1] for paths in (three, [ledger]))
+    laws, worst = (dict(combined_guarantee(paths, deltas=[0.1])[0].at_deltas)[0.1] for paths in (three, [ledger]))
     assert laws < worst < 1.5
     both = run("account", *three, ledger)
     assert "y: 3 requests in 3 folders" in both.out

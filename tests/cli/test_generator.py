@@ -98,8 +98,8 @@ def test_the_divergence_to_declare_is_estimated_from_held_out_rows(run, tmp_path
     assert "hardly: good" in ran.out
     assert "up to 0.69 here" in ran.out
     assert "declare more" in ran.out
-    mean, own = (norm.pdf(ends, 1) + norm.pdf(ends, -1)) / 2, norm.pdf(ends, 1)
-    right = np.log(np.trapezoid(own**2 / mean, ends))
+    mean, original = (norm.pdf(ends, 1) + norm.pdf(ends, -1)) / 2, norm.pdf(ends, 1)
+    right = np.log(np.trapezoid(original**2 / mean, ends))
     largest, of_no, of_yes = map(
         float, re.search(r"order 2  largest (\S+) .*by label no (\S+) .*yes (\S+)", ran.out).groups()
     )

@@ -24,7 +24,7 @@ def test_what_is_printed_is_the_plan(run):
             option.mechanism,
             option.detail,
             f"{option.truth_probability:.1%}",
-            f"{option.clean_rows:,}",
+            f"{option.effective_rows:,}",
             f"{option.clean_share:.2%}",
             f"{option.total_variance:.4g}",
             "auto" if option.best else "",
@@ -91,7 +91,12 @@ def test_what_is_printed_of_an_interval_is_the_forecast(run):
     found = forecast(Interval(0, 10, 1), 5000, 0.8, dimension=2, target=1.2)
     lines = cells(ran)
     for line, option in zip(lines, found.options, strict=False):
-        numbers = [f"{option.noise:.4g}", f"{option.clean_rows:,}", f"{option.clean_share:.2%}", f"{option.error:.4g}"]
+        numbers = [
+            f"{option.noise:.4g}",
+            f"{option.effective_rows:,}",
+            f"{option.clean_share:.2%}",
+            f"{option.error:.4g}",
+        ]
         assert line == [option.mechanism, *numbers, "best" if option.best else ""]
     over = lines[len(found.options) :]
     assert [line[0] for line in over] == [option.mechanism for option in found.options]

@@ -18,8 +18,8 @@ def table(rows, clusters, classes, purity, seed):
     """Cluster numbers, and class codes of which a share is the cluster's own class."""
     rng = np.random.default_rng(seed)
     numbers = rng.integers(0, clusters, rows)
-    own = np.arange(clusters) % classes
-    return numbers, np.where(rng.random(rows) < purity, own[numbers], rng.integers(0, classes, rows)), own
+    original = np.arange(clusters) % classes
+    return numbers, np.where(rng.random(rows) < purity, original[numbers], rng.integers(0, classes, rows)), original
 
 
 @pytest.mark.parametrize("kind", [RandomizedResponse, SubsetResponse, BitResponse])
@@ -29,11 +29,11 @@ def test_names_are_found_from_labels_of_any_form(kind):
     With the worst of the three mechanisms the first class of a cluster leads the next by more than 8 standard
     deviations, so that one of ten is named wrongly in fewer than one run in 10^9.
     """
-    numbers, codes, own = table(20_000, 10, 4, 0.9, 0)
+    numbers, codes, original = table(20_000, 10, 4, 0.9, 0)
     space = Classes(["a", "b", "c", "d"])
     release = Curator(np.array(space.points)[codes], space).randomize(kind(space, 0.5))
     names = ClusterNames().fit(numbers, release)
-    assert names.predict(np.arange(10)).tolist() == np.array(space.points)[own].tolist()
+    assert names.predict(np.arange(10)).tolist() == np.array(space.points)[original].tolist()
     np.testing.assert_allclose(names.distributions_.sum(axis=1), 1.0)
     assert (names.distributions_ >= 0).all()
 
@@ -80,8 +80,8 @@ def test_it_names_more_rightly_than_a_sum_of_votes(randomized):
     for seed in range(12):
         rng = np.random.default_rng(seed)
         numbers = rng.choice(30, 1500, p=np.arange(1, 31) / 465)
-        own = rng.choice(6, 30, p=[0.5, 0.2, 0.1, 0.1, 0.05, 0.05])
-        codes = np.where(rng.random(1500) < 0.9, own[numbers], rng.integers(0, 6, 1500))
+        original = rng.choice(6, 30, p=[0.5, 0.2, 0.1, 0.1, 0.05, 0.05])
+        codes = np.where(rng.random(1500) < 0.9, original[numbers], rng.integers(0, 6, 1500))
         release = randomized(codes, SubsetChannel.at(6, 3, 0.3), 100 + seed)
         sums = np.stack([release.unbiased()[numbers == i].sum(axis=0) for i in range(30)])
         named = ClusterNames(steps=0).fit(numbers, release).distributions_.argmax(axis=1)
@@ -121,11 +121,11 @@ def test_names_of_the_first_stage_are_the_prior_of_the_second():
 
 def test_candidates_count_by_their_own_law():
     """Of rows with candidates the likelihood is that of their channel, labels outside them included."""
-    numbers, codes, own = table(6000, 6, 3, 0.9, 8)
+    numbers, codes, original = table(6000, 6, 3, 0.9, 8)
     space = Classes(range(3))
     prior = np.where(np.arange(6000)[:, None] % 2, [0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3])
     release = Curator(codes, space).randomize(PriorResponse(space, 1.5, prior))
-    assert ClusterNames().fit(numbers, release).predict(np.arange(6)).tolist() == own.tolist()
+    assert ClusterNames().fit(numbers, release).predict(np.arange(6)).tolist() == original.tolist()
 
 
 @pytest.mark.parametrize("numbers", [[-1, 0], [0.5, 1.0], ["a", "b"], [[0, 1], [1, 0]], [0, 1, 2]])

@@ -34,10 +34,10 @@ from labeldp.learning.convex import (
     ConvexClassifier,
     ConvexRegressor,
     CustomLoss,
-    Everywhere,
     FewRowsWarning,
     HuberLoss,
     Simplex,
+    Unconstrained,
 )
 from labeldp.learning.convex._base import _SHARES
 from labeldp.learning.sklearn import SoftmaxRegression
@@ -182,7 +182,7 @@ def test_many_passes_lead_to_softmax_regression(randomized):
     """With a penalty, descent over one release comes to the minimum of the unbiased loss that another learner finds."""
     features, codes = problem(300)
     release = randomized(codes, ResponseChannel.at(3, 3.0), 3)
-    model = ConvexClassifier(region=Everywhere(0.1), passes=400, fit_intercept=False).fit(features, release)
+    model = ConvexClassifier(region=Unconstrained(0.1), passes=400, fit_intercept=False).fit(features, release)
     expected = SoftmaxRegression(method="unbiased", l2=0.1, fit_intercept=False, tol=1e-9).fit(features, release)
     np.testing.assert_allclose(model.coef_, expected.coef_, atol=0.01)
     np.testing.assert_allclose(model.predict_proba(features), expected.predict_proba(features), atol=0.01)
@@ -221,7 +221,7 @@ def test_a_stream_in_parts_is_the_stream_at_once(randomized):
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     release = randomized(codes, SubsetChannel.at(3, 1, 2.0), 6)
     for loss in ("softmax", "hinge", "linear"):
-        for region in (Ball(3.0), Box(1.0), Simplex(), Everywhere(0.1)):
+        for region in (Ball(3.0), Box(1.0), Simplex(), Unconstrained(0.1)):
             whole, parts = (learner(loss, region=region, shuffle=False) for _ in range(2))
             whole.partial_fit(features, release)
             for rows in np.split(np.arange(300), [1, 100, 250]):
@@ -394,7 +394,7 @@ def test_steps_that_lead_out_of_all_bounds_are_refused():
     """Parameters that are no numbers are no model, and nor are rows whose squared length is none."""
     features, codes = problem(500)
     with pytest.raises(InputError, match="steps that stay finite"):
-        ConvexClassifier(region=Everywhere(10.0), steps=1.0).fit(features, public(codes))
+        ConvexClassifier(region=Unconstrained(10.0), steps=1.0).fit(features, public(codes))
     with pytest.raises(InputError, match="lengths are finite"):
         ConvexClassifier().fit(1e160 * features, public(codes))
 
@@ -416,7 +416,7 @@ BAD = {
     "unknown steps": (lambda m: m(steps="fast").fit(FEATURES, public(CODES)), "steps among bound"),
     "an unknown region": (
         lambda m: m(region="ball").fit(FEATURES, public(CODES)),
-        "a Ball, Box, Simplex or Everywhere",
+        "a Ball, Box, Simplex or Unconstrained",
     ),
     "long rows": (lambda m: m(norm=0.5).fit(FEATURES, public(CODES)), "no longer than the declared norm"),
     "no norm": (lambda m: m(norm=-1.0).fit(FEATURES, public(CODES)), "norm to be a length above 0"),
@@ -438,7 +438,10 @@ BAD = {
         "classes that the model was fitted on",
     ),
     "real labels as such": (lambda m: ConvexRegressor().fit(FEATURES, public(CODES)), "declared as an Interval"),  # noqa: ARG005
-    "squares everywhere": (lambda m: ConvexRegressor(region=Everywhere(1.0)).fit(FEATURES, NUMBERS), "Lipschitz bound"),  # noqa: ARG005
+    "squares everywhere": (
+        lambda m: ConvexRegressor(region=Unconstrained(1.0)).fit(FEATURES, NUMBERS),  # noqa: ARG005
+        "Lipschitz bound",
+    ),
     "another range": (
         lambda m: (  # noqa: ARG005
             ConvexRegressor().fit(FEATURES, NUMBERS).partial_fit(FEATURES, Release.public(CODES, Interval(0, 2, 1)))

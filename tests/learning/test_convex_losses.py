@@ -63,15 +63,15 @@ def test_no_gradient_is_longer_than_said_and_some_are_as_long(name):
 def test_right_angles_are_where_a_loss_says_so(name):
     """Differences of gradients have the lengths and angles of unit vectors, times what it says; the hinge has not."""
     loss, rng = LOSSES[name], np.random.default_rng(3)
-    own = loss.right_angled(CLASSES)
+    original = loss.right_angled(CLASSES)
     gram = np.eye(CLASSES - 1) + 1.0
     for size in (0.0, 1.0, 9.0):
         found = loss.gradients(drawn_scores(loss, rng, size), POINTS)
         apart = found[1:] - found[0]
-        if own is None:
+        if original is None:
             assert name == "hinge"
             continue
-        np.testing.assert_allclose(apart @ apart.T, own**2 * gram, atol=1e-12)
+        np.testing.assert_allclose(apart @ apart.T, original**2 * gram, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", LOSSES)

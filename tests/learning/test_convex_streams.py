@@ -15,7 +15,7 @@ from labeldp import (
     release_batches,
 )
 from labeldp.errors import InputError
-from labeldp.learning.convex import Ball, ConvexClassifier, ConvexRegressor, Everywhere
+from labeldp.learning.convex import Ball, ConvexClassifier, ConvexRegressor, Unconstrained
 
 ROWS, BATCH = 700, 300
 FEATURES = np.random.default_rng(5).normal(size=(ROWS, 2))
@@ -90,7 +90,7 @@ def test_steps_are_made_for_the_worst_batch_so_far():
 def test_a_fit_that_fails_leaves_no_descent_to_go_on_from():
     """After parameters that are no numbers, the next batch goes on from what was fitted before."""
     release = Curator(CODES, CLASSES).randomize(RandomizedResponse(CLASSES, 3.0))
-    model, alone = (ConvexClassifier(region=Everywhere(10.0)).fit(FEATURES, release) for _ in range(2))
+    model, alone = (ConvexClassifier(region=Unconstrained(10.0)).fit(FEATURES, release) for _ in range(2))
     with pytest.raises(InputError, match="expected steps that stay finite"):
         model.set_params(steps=1.0).fit(FEATURES, release)
     for each in (model.set_params(steps="bound"), alone):

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from labeldp.errors import InputError
-from labeldp.learning.convex import Ball, Box, CustomLoss, Everywhere, Simplex
+from labeldp.learning.convex import Ball, Box, CustomLoss, Simplex, Unconstrained
 from labeldp.learning.convex._descent import Descent, Rows, Setting, Steps, steps_of
 from labeldp.learning.convex._losses import LOSSES
 
@@ -19,8 +19,8 @@ REGIONS = {
     "tiny ball": Ball(1e-5),
     "box": Box(0.2),
     "simplex": Simplex(2.0),
-    "penalty": Everywhere(0.05),
-    "light penalty": Everywhere(1e-6),
+    "penalty": Unconstrained(0.05),
+    "light penalty": Unconstrained(1e-6),
 }
 STEPS = {
     "constant": Steps(0.05),
@@ -46,7 +46,7 @@ def written_out(loss, region, rows, weights, steps):
         move = np.outer(x, w @ loss.gradients(x @ point, POINTS))
         squares += (move**2).sum()
         rate = steps.pace / math.sqrt(squares) if steps.pace else steps.length / (t + steps.shift) ** steps.decay
-        penalty = region.l2 * point if isinstance(region, Everywhere) else 0.0
+        penalty = region.l2 * point if isinstance(region, Unconstrained) else 0.0
         point = region.project(point - rate * (move + penalty))
     return total / shares, point
 
@@ -86,7 +86,7 @@ def test_all_loops_are_the_one_written_out(where, name):
 
 def test_a_descent_goes_on_without_the_compiler():
     """Steps of both kinds may follow each other: the parameters are kept in one form."""
-    loss, region, rng = LOSSES["softmax"], Everywhere(0.05), np.random.default_rng(2)
+    loss, region, rng = LOSSES["softmax"], Unconstrained(0.05), np.random.default_rng(2)
     features, weights = rng.normal(size=(90, 3)), rng.normal(size=(90, CLASSES))
     steps, order = STEPS["growing weights"], np.arange(90)
     descent = Descent(loss, region, 3, POINTS, steps)
@@ -219,7 +219,9 @@ def test_a_penalty_leads_to_ridge_regression_within_its_bound():
     features = rng.uniform(-1, 1, size=(50, 3))
     labels = np.sign(features @ [0.5, -0.3, 0.1] + 0.3 * rng.normal(size=50))
     part, points = rng.integers(0, 50, n), np.array([-1.0, 1.0])
-    descent = Descent(LOSSES["absolute"], Everywhere(l2), 3, points, steps_of("bound", setting(l2=l2, reach=math.inf)))
+    descent = Descent(
+        LOSSES["absolute"], Unconstrained(l2), 3, points, steps_of("bound", setting(l2=l2, reach=math.inf))
+    )
     descent.run(Rows.of(features, 0.0), part, (points == labels[:, None]).astype(float)[part])
 
     def objective(point):

@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from labeldp import Classes, Curator, Form, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError, OutputError, RowsError
-from labeldp.learning.generators import fit_cells, fit_copula, fit_mixture, load, open_generator, told_apart
+from labeldp.learning.generators import fit_cells, fit_copula, fit_mixture, load, open_generator, two_sample_accuracy
 from labeldp.mechanisms.features import ColumnForm
 
 SPACE = Classes(["no", "yes"])
@@ -245,10 +245,10 @@ def test_what_is_drawn_from_the_same_law_is_not_told_apart():
     codes = rng.integers(0, 2, 4000)
     rows = pd.DataFrame({"x": rng.normal(2 * codes, 1), "y": rng.normal(size=4000)})
     fitted = fit_copula(rows[:2000], public(codes[:2000]), "made up")
-    assert abs(told_apart(fitted, rows[2000:], public(codes[2000:])) - 0.5) < 0.06
-    assert told_apart(fitted, rows[2000:], public(1 - codes[2000:])) > 0.75
+    assert abs(two_sample_accuracy(fitted, rows[2000:], public(codes[2000:])) - 0.5) < 0.06
+    assert two_sample_accuracy(fitted, rows[2000:], public(1 - codes[2000:])) > 0.75
     with pytest.raises(InputError, match="public"):
-        told_apart(fitted, rows, paid(codes))
+        two_sample_accuracy(fitted, rows, paid(codes))
 
 
 @pytest.mark.parametrize("kind", FITS)
@@ -408,17 +408,19 @@ def test_what_is_no_generator_is_refused(tmp_path):
 def test_a_form_of_own_rows_shows_no_value_of_a_single_row():
     """Of rows that are not public the form has rounded ends, few digits and common texts."""
     random, rows = np.random.default_rng(3), 300
-    own = pd.DataFrame({"lactate": random.normal(2, 0.5, rows), "age": random.integers(17, 91, rows), "town": "Ulm"})
-    own.loc[:99, "town"] = "Bonn"
-    own.loc[7, "town"] = "Rome"
+    original = pd.DataFrame(
+        {"lactate": random.normal(2, 0.5, rows), "age": random.integers(17, 91, rows), "town": "Ulm"}
+    )
+    original.loc[:99, "town"] = "Bonn"
+    original.loc[7, "town"] = "Rome"
     labels = Release.public((["no", "yes"] * rows)[:rows], Classes(["no", "yes"]))
-    shown = json.dumps(fit_copula(own, labels, "own patients").form.describe())
+    shown = json.dumps(fit_copula(original, labels, "own patients").form.describe())
     assert "Rome" not in shown
-    assert not any(repr(value) in shown for value in own["lactate"])
-    public = json.dumps(fit_copula(own, labels, "published", "public").form.describe())
+    assert not any(repr(value) in shown for value in original["lactate"])
+    public = json.dumps(fit_copula(original, labels, "published", "public").form.describe())
     assert "Rome" in public
-    drawn = fit_copula(own, labels, "own patients").generator().sample(np.arange(200) % 2).to_pandas()
-    assert drawn["lactate"].between(own["lactate"].min() - 0.2, own["lactate"].max() + 0.2).all()
+    drawn = fit_copula(original, labels, "own patients").generator().sample(np.arange(200) % 2).to_pandas()
+    assert drawn["lactate"].between(original["lactate"].min() - 0.2, original["lactate"].max() + 0.2).all()
 
 
 def test_listed_numbers_are_cells():

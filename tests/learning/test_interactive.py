@@ -14,8 +14,8 @@ from labeldp.learning.convex import (
     ConvexClassifier,
     ConvexRegressor,
     CustomLoss,
-    Everywhere,
     FewRowsWarning,
+    Unconstrained,
     fit_interactively,
 )
 from labeldp.learning.convex._descent import Descent, Rows, Steps
@@ -53,7 +53,7 @@ def posed(asker, row):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_what_is_told_without_noise_is_the_gradient(name):
-    """Told the true class's own vector, each step is one of descent on true labels."""
+    """Given the true class's own vector, each step is one of descent on true labels."""
     asker, features, order, codes = begun(EVERY[name], np.random.default_rng(1))
     for row in range(ROWS):
         asker.tell(row, posed(asker, row)[codes[order[row]]])
@@ -247,7 +247,7 @@ def test_what_cannot_be_fitted_interactively_is_refused_before_anything_is_asked
         (ConvexRegressor("huber"), features, 1.0, "curator of real labels"),
         (ConvexClassifier(), features * math.nan, 1.0, "NaN"),
         (ConvexClassifier(), features, 1e-5, "steps this small lead nowhere"),
-        (ConvexClassifier(steps="chua", region=Everywhere(1.0)), features, 2.0, "bounded region"),
+        (ConvexClassifier(steps="chua", region=Unconstrained(1.0)), features, 2.0, "bounded region"),
         (ConvexClassifier(norm=0.1), features, 2.0, "declared norm"),
     ]
     for model, given, epsilon, words in cases:

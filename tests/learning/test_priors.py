@@ -9,8 +9,8 @@ from sklearn.linear_model import LogisticRegression
 from labeldp import Classes, Curator, RandomizedResponse, SubsetResponse
 from labeldp.errors import BudgetError, InputError, PriorError, RowsError
 from labeldp.learning.cells import cluster
-from labeldp.learning.stages import ClusterPrior, GivenPrior, ModelPrior, ReleasePrior, UniformPrior, tempered
-from labeldp.learning.stages._priors import Told
+from labeldp.learning.stages import ClusterPrior, FixedPrior, ModelPrior, ReleasePrior, UniformPrior, tempered
+from labeldp.learning.stages._priors import PriorResult
 
 SPACE = Classes(["a", "b", "c"])
 ROWS = 600
@@ -43,8 +43,8 @@ def priors(curator):
     clusters = cluster(FEATURES, 3)
     return {
         "uniform": (UniformPrior(), 0.0),
-        "one": (GivenPrior([0.2, 0.3, 0.5]), 0.0),
-        "each": (GivenPrior(np.tile([0.2, 0.3, 0.5], (len(curator), 1))), 0.0),
+        "one": (FixedPrior([0.2, 0.3, 0.5]), 0.0),
+        "each": (FixedPrior(np.tile([0.2, 0.3, 0.5], (len(curator), 1))), 0.0),
         "counted": (ClusterPrior(CODES, epsilon=0.25), 0.25),
         "found clusters": (ClusterPrior(clusters, epsilon=0.25), 0.25),
         "released": (ReleasePrior(release), 0.0),
@@ -64,7 +64,7 @@ def test_every_prior_says_a_distribution_and_its_cost(curator, kind, rows):
     prior, cost = priors(curator)[kind]
     told = prior.ask(curator, FEATURES, rows, 1.0)
     index = np.arange(ROWS) if rows is None else np.arange(ROWS)[rows]
-    assert isinstance(told, Told)
+    assert isinstance(told, PriorResult)
     assert told.probabilities.shape == (len(index), 3)
     np.testing.assert_allclose(told.probabilities.sum(axis=1), 1.0, rtol=1e-12)
     assert (told.probabilities >= 0).all()
@@ -108,7 +108,7 @@ def test_an_earlier_release_is_combined_by_bayes_rule(curator):
     """The posterior is prior times likelihood; rows that it is not about keep the prior; it is named and adds up."""
     rows = np.random.default_rng(3).permutation(ROWS)[:60]
     release = curator.randomize(SubsetResponse(SPACE, 1.0, 2), rows)
-    told = ReleasePrior(release, rows, base=GivenPrior([0.5, 0.3, 0.2])).ask(curator)
+    told = ReleasePrior(release, rows, base=FixedPrior([0.5, 0.3, 0.2])).ask(curator)
     joint = release.likelihood() * [0.5, 0.3, 0.2]
     np.testing.assert_allclose(told.probabilities[rows], joint / joint.sum(axis=1, keepdims=True))
     np.testing.assert_allclose(np.delete(told.probabilities, rows, axis=0), np.tile([0.5, 0.3, 0.2], (ROWS - 60, 1)))
@@ -179,11 +179,11 @@ def refused():
     release = Curator(["a", "b"], SPACE).randomize(RandomizedResponse(SPACE, 1.0))
     other = Curator([1, 2] * 300, Classes([1, 2])).randomize(RandomizedResponse(Classes([1, 2]), 1.0))
     return {
-        "shape": (GivenPrior([0.5, 0.5]), "expected 3 probabilities"),
-        "rows": (GivenPrior(np.full((5, 3), 1 / 3)), "600 rows"),
-        "sum": (GivenPrior([0.5, 0.5, 0.5]), "distributions over classes"),
-        "negative": (GivenPrior([-0.5, 1.0, 0.5]), "distributions over classes"),
-        "nan": (GivenPrior([np.nan, 1.0, 0.5]), "distributions over classes"),
+        "shape": (FixedPrior([0.5, 0.5]), "expected 3 probabilities"),
+        "rows": (FixedPrior(np.full((5, 3), 1 / 3)), "600 rows"),
+        "sum": (FixedPrior([0.5, 0.5, 0.5]), "distributions over classes"),
+        "negative": (FixedPrior([-0.5, 1.0, 0.5]), "distributions over classes"),
+        "nan": (FixedPrior([np.nan, 1.0, 0.5]), "distributions over classes"),
         "clusters": (ClusterPrior([0, 1, 2]), "a cluster for each"),
         "few released": (ReleasePrior(release), "name its rows"),
         "other space": (ReleasePrior(other), "another space"),

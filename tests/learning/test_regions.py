@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from labeldp.errors import InputError
-from labeldp.learning.convex import Ball, Box, Everywhere, Simplex
+from labeldp.learning.convex import Ball, Box, Simplex, Unconstrained
 
 BOUNDED = {"ball": Ball(1.5), "box": Box(0.7), "simplex": Simplex(2.0), "shares": Simplex()}
 SHAPES = [(1, 1), (4,), (3, 2)]
@@ -77,14 +77,14 @@ def test_the_reach_is_that_of_the_farthest_point(name, shape):
 
 def test_parameters_may_be_everywhere():
     """Nothing is moved, the start is zero, and the reach has no limit."""
-    region, point = Everywhere(0.1), np.array([1e9, -2.0])
+    region, point = Unconstrained(0.1), np.array([1e9, -2.0])
     assert region.project(point).tolist() == point.tolist()
     assert region.project(point) is not point
     assert (region.start((2, 1)) == 0).all()
     assert region.reach((2, 1)) == math.inf
 
 
-@pytest.mark.parametrize("make", [Ball, Box, Simplex, Everywhere])
+@pytest.mark.parametrize("make", [Ball, Box, Simplex, Unconstrained])
 @pytest.mark.parametrize("length", [0, -1.0, math.inf, math.nan, "5", True])
 def test_lengths_that_are_none_are_refused(make, length):
     """A radius, width, total or penalty is a finite number above 0."""

@@ -15,12 +15,12 @@ from labeldp import Classes, Curator, DoubleResponse, Form, Generator, Release, 
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
 from labeldp.learning.losses import SyntheticRows, gain, posterior, row_loss
 from labeldp.learning.sklearn import (
-    OwnFeatures,
-    RedrawnClassifier,
+    OriginalFeatures,
     ReleasedLabelClassifier,
+    ResampledClassifier,
     SoftmaxRegression,
     class_shares,
-    own_share,
+    original_share,
     synthetic_rows,
     true_accuracy,
 )
@@ -93,13 +93,13 @@ def everything(make_release, channel):
         (1 - redrawn) * joint @ channel.matrix(),
         redrawn * np.outer(even, joint.sum(axis=0)) @ channel.matrix(),
     )
-    own = (1 - redrawn) * joint.sum(axis=1) / ((1 - redrawn) * joint.sum(axis=1) + redrawn * even)
+    original = (1 - redrawn) * joint.sum(axis=1) / ((1 - redrawn) * joint.sum(axis=1) + redrawn * even)
     release = make_release(codes.astype(np.int32), channel)
     return (
         release,
         cells,
         (kept + drawn)[cells, codes],
-        OwnFeatures(own[cells], joint.sum(axis=0)),
+        OriginalFeatures(original[cells], joint.sum(axis=0)),
         kept / (kept + drawn),
     )
 
@@ -128,47 +128,47 @@ def logits():
 
 def test_what_is_taken_off_leaves_the_loss_of_true_rows(rows, logits):
     """The mean over all released rows and synthetic ones is the cross entropy of true rows to 1e-12."""
-    release, cells, chance, own, _ = rows
+    release, cells, chance, original, _ = rows
     joint, generator = (np.asarray(each, dtype=np.float64) for each in law())
     fresh = np.repeat(np.arange(CELLS), np.round(8 * generator.sum(axis=1)).astype(int))  # each class eight times
-    taken = SyntheticRows(fresh[:, None], own.prior, float(REDRAWN))
+    taken = SyntheticRows(fresh[:, None], original.prior, float(REDRAWN))
     places, loss, weights = taken.taken_off(cells[:, None], row_loss(release, "unbiased"), chance)
     assert loss(logits[places[:, 0]], weights) == pytest.approx(cross_entropy(joint, logits), rel=1e-12)
 
 
 def test_rows_that_stand_for_a_share_give_the_loss_of_true_rows(rows, logits):
     """With the true chances that features are own, the loss has ``1 - r`` times the mean of that of true rows."""
-    release, cells, chance, own, _ = rows
-    found = row_loss(release, "unbiased", own=own)(logits[cells], chance)
+    release, cells, chance, original, _ = rows
+    found = row_loss(release, "unbiased", original=original)(logits[cells], chance)
     joint = np.asarray(law()[0], dtype=np.float64)
     assert found == pytest.approx((1 - float(REDRAWN)) * cross_entropy(joint, logits), rel=1e-12)
 
 
 def test_the_likelihood_is_that_of_the_mixture(rows):
     """``P(z | x~)`` by enumeration is what the mixed levels give at the true law, up to a factor of the row."""
-    release, cells, chance, own, _ = rows
+    release, cells, chance, original, _ = rows
     joint = np.asarray(law()[0], dtype=np.float64)
     true = joint / joint.sum(axis=1, keepdims=True)
     expected = chance / np.bincount(cells, weights=chance)[cells]
     factor = release.likelihood()[:, 0] / release.channel.matrix()[0, release.codes]  # what a likelihood leaves open
     for row in range(len(release)):
-        found = row_loss(release, "likelihood", own=own).take(slice(row, row + 1))(
+        found = row_loss(release, "likelihood", original=original).take(slice(row, row + 1))(
             np.log(true[cells[[row]]]), np.ones(1)
         )
         assert np.exp(-found) == pytest.approx(expected[row] * factor[row], rel=1e-12)
     np.testing.assert_allclose(
-        np.exp(gain(release, true[cells], own)),
-        len(own.prior) * expected * factor / own.mixed(release.likelihood()).sum(axis=1),
+        np.exp(gain(release, true[cells], original)),
+        len(original.prior) * expected * factor / original.mixed(release.likelihood()).sum(axis=1),
         rtol=1e-12,
     )
 
 
 def test_the_posterior_is_that_of_whole_rows(rows):
     """The shares of a row are P(true = j and own features | x~, z), by enumeration; they sum to P(own | x~, z)."""
-    release, cells, _, own, kept = rows
+    release, cells, _, original, kept = rows
     joint = np.asarray(law()[0], dtype=np.float64)
     true = joint / joint.sum(axis=1, keepdims=True)
-    found = posterior(release, true[cells], own)
+    found = posterior(release, true[cells], original)
     whole = (1 - float(REDRAWN)) * joint[cells] * release.channel.matrix()[:, release.codes].T
     np.testing.assert_allclose(found.sum(axis=1), kept[cells, release.codes], rtol=1e-12)
     np.testing.assert_allclose(
@@ -181,24 +181,26 @@ def test_a_mixed_loss_is_what_its_formula_says(kind, make_channel, randomized):
     count = 24
     codes = np.random.default_rng(0).integers(0, CLASSES, count)
     release = randomized(codes, make_channel(kind, CLASSES, count), 1)
-    own = OwnFeatures(np.random.default_rng(1).random(count), [0.2, 0.3, 0.5])
+    original = OriginalFeatures(np.random.default_rng(1).random(count), [0.2, 0.3, 0.5])
     logits, weights = np.random.default_rng(2).normal(size=(count, CLASSES)), np.random.default_rng(3).random(count)
     for method in ("likelihood", "unbiased"):
         if method == "likelihood":
 
             def naive(values):
-                return weights @ -np.log((own.mixed(release.likelihood()) * softmax(values)).sum(axis=1))
+                return weights @ -np.log((original.mixed(release.likelihood()) * softmax(values)).sum(axis=1))
         else:
             targets = release.unbiased()
             if kind != "candidates":
                 targets = targets + (1 - targets.sum(axis=1, keepdims=True)) / CLASSES
-            targets = targets - (1 - own.shares)[:, None] * own.prior
+            targets = targets - (1 - original.shares)[:, None] * original.prior
 
             def naive(values, targets=targets):
                 return weights @ -(targets * np.log(softmax(values))).sum(axis=1)
 
         gradient = logits.copy()
-        assert row_loss(release, method, own=own)(gradient, weights) == pytest.approx(naive(logits), rel=1e-11)
+        assert row_loss(release, method, original=original)(gradient, weights) == pytest.approx(
+            naive(logits), rel=1e-11
+        )
         for place in np.ndindex(4, CLASSES):
             step = np.zeros_like(logits)
             step[place] = 1e-5
@@ -207,22 +209,26 @@ def test_a_mixed_loss_is_what_its_formula_says(kind, make_channel, randomized):
 
 def test_the_true_law_is_found_where_the_first_term_misses_it(rows):
     """On all rows by their chances, softmax regression over cells finds the true law, and from the first term not."""
-    release, cells, chance, own, _ = rows
+    release, cells, chance, original, _ = rows
     joint, generator = (np.asarray(each, dtype=np.float64) for each in law())
     true, table = joint / joint.sum(axis=1, keepdims=True), np.eye(CELLS)
     fresh = np.repeat(np.arange(CELLS), np.round(8 * generator.sum(axis=1)).astype(int))
-    taken = SyntheticRows(table[fresh], own.prior, float(REDRAWN))
+    taken = SyntheticRows(table[fresh], original.prior, float(REDRAWN))
 
     def fitted(method, **known):
         model = SoftmaxRegression(method=method, l2=1e-9, tol=1e-8)
         return model.fit(table[cells], release, sample_weight=chance, **known).predict_proba(table)
 
-    for method, known in (("likelihood", {"own": own}), ("unbiased", {"own": own}), ("unbiased", {"synthetic": taken})):
+    for method, known in (
+        ("likelihood", {"original": original}),
+        ("unbiased", {"original": original}),
+        ("unbiased", {"synthetic": taken}),
+    ):
         np.testing.assert_allclose(fitted(method, **known), true, atol=1e-3)
     assert np.abs(fitted("unbiased") - true).max() > 0.05
     assert np.abs(fitted("likelihood") - true).max() > 0.05
     trees = ReleasedLabelClassifier(LogisticRegression(C=1e6), folds=1, max_iter=60)
-    found = trees.fit(table[cells], release, sample_weight=chance, own=own).predict_proba(table)
+    found = trees.fit(table[cells], release, sample_weight=chance, original=original).predict_proba(table)
     np.testing.assert_allclose(found, true, atol=0.02)
 
 
@@ -261,9 +267,9 @@ def test_redrawn_features_are_corrected_for(estimator, method, randomized):
     """
     true, codes, features, release, generator = world(10_000, 1, randomized)
     target = LogisticRegression().fit(true, codes).predict_proba(true)
-    learner = RedrawnClassifier(estimator, method=method, generator=generator, own_share="estimated")
+    learner = ResampledClassifier(estimator, method=method, generator=generator, original_share="estimated")
     near = np.abs(learner.fit(features, release, replaced=0.4).predict_proba(true) - target).mean()
-    first = RedrawnClassifier(estimator, method="first").fit(features, release, replaced=0.4)
+    first = ResampledClassifier(estimator, method="first").fit(features, release, replaced=0.4)
     assert 3 * near < np.abs(first.predict_proba(true) - target).mean()
     assert learner.own_.shares.shape == (10_000,)
     assert learner.own_.prior == pytest.approx([0.5, 0.3, 0.2], abs=0.03)
@@ -273,11 +279,13 @@ def test_a_pipeline_prepares_synthetic_rows_too(randomized):
     """Steps before the learner are fitted on released features and change synthetic ones alike, dense or sparse."""
     _, _, features, release, generator = world(600, 2, randomized)
     scaled = make_pipeline(StandardScaler(with_mean=False), SoftmaxRegression(l2=0.01))
-    learner = RedrawnClassifier(scaled, method="unbiased", generator=lambda codes: 10 * generator(codes), synthetic=600)
+    learner = ResampledClassifier(
+        scaled, method="unbiased", generator=lambda codes: 10 * generator(codes), synthetic=600
+    )
     found = clone(learner).fit(10 * features, release, replaced=0.4)
     assert found.predict_proba(10 * features[:5]).shape == (5, 3)
-    sparse = RedrawnClassifier(
-        SoftmaxRegression(l2=0.01), generator=lambda codes: csr_matrix(generator(codes)), own_share="estimated"
+    sparse = ResampledClassifier(
+        SoftmaxRegression(l2=0.01), generator=lambda codes: csr_matrix(generator(codes)), original_share="estimated"
     )
     assert np.isfinite(sparse.fit(csr_matrix(features), release, replaced=0.4).score(csr_matrix(features), release))
 
@@ -286,13 +294,13 @@ def test_the_chance_of_own_features_is_found():
     """Without a difference the estimate is near 1 - r everywhere, with one it is near the quotient of densities."""
     rng = np.random.default_rng(0)
     for apart, close in ((0.0, 0.05), (2.0, 0.1)):
-        own = rng.random(4000) < 0.6
-        features = rng.normal(size=(4000, 2)) + np.where(own, 0.0, apart)[:, None]
+        original = rng.random(4000) < 0.6
+        features = rng.normal(size=(4000, 2)) + np.where(original, 0.0, apart)[:, None]
         density = [np.exp(-((features - centre) ** 2).sum(axis=1) / 2) for centre in (0.0, apart)]
         expected = 0.6 * density[0] / (0.6 * density[0] + 0.4 * density[1])
-        found = own_share(features, rng.normal(size=(4000, 2)) + apart, 0.4)
+        found = original_share(features, rng.normal(size=(4000, 2)) + apart, 0.4)
         assert np.sqrt(np.mean((found - expected) ** 2)) < close
-    assert own_share(features, features, 0.0).tolist() == [1.0] * 4000
+    assert original_share(features, features, 0.0).tolist() == [1.0] * 4000
 
 
 def test_accuracy_on_true_rows_is_found_from_mixed_ones(randomized):
@@ -347,34 +355,34 @@ def test_what_cannot_be_learned_so_is_refused(randomized):
     """Bare labels, an unknown chance, methods that learners lack, and shares that are none are refused in words."""
     _, codes, features, release, _ = world(60, 5, randomized)
     with pytest.raises(NotTrueLabelsError, match="Release"):
-        RedrawnClassifier().fit(features, np.asarray(SPACE.points)[codes], replaced=0.4)
+        ResampledClassifier().fit(features, np.asarray(SPACE.points)[codes], replaced=0.4)
     with pytest.raises(InputError, match="replaced="):
-        RedrawnClassifier().fit(features, release)
+        ResampledClassifier().fit(features, release)
     for chance in (1.0, -0.1):
         with pytest.raises(InputError, match="below 1"):
-            RedrawnClassifier().fit(features, release, replaced=chance)
+            ResampledClassifier().fit(features, release, replaced=chance)
     for settings, words in (
         ({"method": "last"}, "among likelihood"),
         ({"method": "unbiased"}, "generator"),
-        ({"own_share": "estimated"}, "generator"),
-        ({"own_share": "often"}, "constant"),
+        ({"original_share": "estimated"}, "generator"),
+        ({"original_share": "often"}, "constant"),
         ({"estimator": LogisticRegression(), "method": "weighted"}, "negative"),
     ):
         with pytest.raises(InputError, match=words):
-            RedrawnClassifier(**settings).fit(features, release, replaced=0.4)
+            ResampledClassifier(**settings).fit(features, release, replaced=0.4)
     with pytest.raises(InputError, match="between"):
-        OwnFeatures([0.5, 1.5], [0.5, 0.5])
+        OriginalFeatures([0.5, 1.5], [0.5, 0.5])
     with pytest.raises(InputError, match="sums to 1"):
-        OwnFeatures([0.5], [0.5, 0.6])
+        OriginalFeatures([0.5], [0.5, 0.6])
     with pytest.raises(RowsError, match="60 rows"):
-        SoftmaxRegression().fit(features, release, own=OwnFeatures([0.5], [0.2, 0.3, 0.5]))
-    own = OwnFeatures(np.full(60, 0.6), [0.2, 0.3, 0.5])
+        SoftmaxRegression().fit(features, release, original=OriginalFeatures([0.5], [0.2, 0.3, 0.5]))
+    original = OriginalFeatures(np.full(60, 0.6), [0.2, 0.3, 0.5])
     with pytest.raises(InputError, match="plain"):
-        SoftmaxRegression(method="plain", l2=0.1).fit(features, release, own=own)
+        SoftmaxRegression(method="plain", l2=0.1).fit(features, release, original=original)
     with pytest.raises(InputError, match="'em'"):
-        ReleasedLabelClassifier(method="plain").fit(features, release, own=own)
+        ReleasedLabelClassifier(method="plain").fit(features, release, original=original)
     with pytest.raises(InputError, match="'unbiased'"):
-        SoftmaxRegression().fit(features, release, synthetic=SyntheticRows(features, own.prior, 0.4))
+        SoftmaxRegression().fit(features, release, synthetic=SyntheticRows(features, original.prior, 0.4))
     with pytest.raises(InputError, match="released rows"):
         true_accuracy(release, ["ham"] * 60, [], replaced=0.4)
 
@@ -396,7 +404,7 @@ def test_rows_that_a_curator_released_are_learned_from(tmp_path):
     released.save(tmp_path / "rows")
     loaded = RowRelease.load(tmp_path / "rows")
     for method in ("likelihood", "unbiased"):
-        learner = RedrawnClassifier(method=method, generator=generator, own_share="estimated", synthetic=2000)
+        learner = ResampledClassifier(method=method, generator=generator, original_share="estimated", synthetic=2000)
         learner.fit(loaded.array(), loaded)
         assert learner.replaced_ == pytest.approx(0.4)
         assert learner.predict([[-1.5], [1.5]]).tolist() == ["no", "yes"]

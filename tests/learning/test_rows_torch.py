@@ -7,7 +7,7 @@ from torch import nn
 
 from labeldp.errors import InputError, RowsError, VerificationError
 from labeldp.learning.losses import SyntheticRows, row_loss
-from labeldp.learning.sklearn import OwnFeatures, RedrawnClassifier
+from labeldp.learning.sklearn import OriginalFeatures, ResampledClassifier
 from labeldp.learning.torch import ReleasedRows, TorchClassifier
 from labeldp.learning.torch._losses import LabelLoss
 from labeldp.privacy.channels import ResponseChannel
@@ -27,41 +27,41 @@ def rows(make_release):
     channel = ResponseChannel.at(CLASSES, 1.5)
     cells, codes = (each.ravel() for each in np.meshgrid(range(2), range(CLASSES), indexing="ij"))
     law = ((1 - REDRAWN) * JOINT + REDRAWN * np.outer(EVEN, JOINT.sum(axis=0))) @ channel.matrix()
-    own = (1 - REDRAWN) * JOINT.sum(axis=1) / ((1 - REDRAWN) * JOINT.sum(axis=1) + REDRAWN * EVEN)
+    original = (1 - REDRAWN) * JOINT.sum(axis=1) / ((1 - REDRAWN) * JOINT.sum(axis=1) + REDRAWN * EVEN)
     cells, codes = np.repeat(cells, COPIES), np.repeat(codes, COPIES)
     release = make_release(codes.astype(np.int32), channel)
-    return release, cells, law[cells, codes], OwnFeatures(own[cells], JOINT.sum(axis=0))
+    return release, cells, law[cells, codes], OriginalFeatures(original[cells], JOINT.sum(axis=0))
 
 
 @pytest.mark.parametrize("method", ["likelihood", "posterior", "unbiased"])
 def test_a_gradient_is_that_of_the_kernels(kind, method, make_channel, randomized):
     """For every kind of channel autograd gives the gradient of the compiled losses, rows in any order."""
     release = randomized(np.random.default_rng(0).integers(0, CLASSES, ROWS), make_channel(kind, CLASSES, ROWS), 1)
-    own = OwnFeatures(np.random.default_rng(1).random(ROWS), [0.2, 0.3, 0.5])
+    original = OriginalFeatures(np.random.default_rng(1).random(ROWS), [0.2, 0.3, 0.5])
     start, order = np.random.default_rng(2).normal(size=(ROWS, CLASSES)), np.random.default_rng(3).permutation(ROWS)
     logits = torch.tensor(start[order], requires_grad=True)
-    LabelLoss.of(release, method, own=own).take(order)(logits).sum().backward()
+    LabelLoss.of(release, method, original=original).take(order)(logits).sum().backward()
     expected = start.copy()
-    row_loss(release, "unbiased" if method == "unbiased" else "likelihood", own=own)(expected, np.ones(ROWS))
+    row_loss(release, "unbiased" if method == "unbiased" else "likelihood", original=original)(expected, np.ones(ROWS))
     np.testing.assert_allclose(logits.grad.numpy(), expected[order], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("method", "known", "found"),
     [
-        ("likelihood", "own", True),
-        ("unbiased", "own", True),
+        ("likelihood", "original", True),
+        ("unbiased", "original", True),
         ("unbiased", "synthetic", True),
         ("unbiased", None, False),
     ],
 )
 def test_a_network_finds_the_true_law(rows, method, known, found):
     """On all rows by their chances a network finds P(y | x) with either correction, and misses it by 0.08 with none."""
-    release, cells, chance, own = rows
+    release, cells, chance, original = rows
     fresh = np.repeat(np.arange(2), [9, 1])
     given = {
-        "own": {"own": own},
-        "synthetic": {"synthetic": SyntheticRows(np.eye(2)[fresh], own.prior, REDRAWN)},
+        "original": {"original": original},
+        "synthetic": {"synthetic": SyntheticRows(np.eye(2)[fresh], original.prior, REDRAWN)},
         None: {},
     }[known]
     learner = TorchClassifier(
@@ -79,7 +79,7 @@ def test_a_network_finds_the_true_law(rows, method, known, found):
 
 
 def test_images_are_corrected_for_too(randomized):
-    """``RedrawnClassifier`` hands a network what it needs, with rows that are held out and images that are bytes."""
+    """``ResampledClassifier`` hands a network what it needs, with rows that are held out and images that are bytes."""
     rng = np.random.default_rng(0)
     codes = np.arange(600) % 3
 
@@ -97,26 +97,26 @@ def test_images_are_corrected_for_too(randomized):
         lambda classes: nn.Sequential(nn.Flatten(), nn.Linear(9, classes)), epochs=20, learning_rate=0.05, held_out=0.1
     )
     for method in ("likelihood", "weighted", "unbiased", "first"):
-        learner = RedrawnClassifier(network, method=method, generator=generator, own_share="estimated")
+        learner = ResampledClassifier(network, method=method, generator=generator, original_share="estimated")
         learner.fit(features, release, replaced=0.3)
         assert np.mean(learner.predict(draw(codes)) == codes) > 0.95
 
 
 def test_what_does_not_go_together_is_refused(rows, tmp_path):
     """A prior beside shares, mixing beside synthetic rows, and a checkpoint of other shares are refused."""
-    release, cells, _, own = rows
+    release, cells, _, original = rows
     features, prior = np.eye(2)[cells], np.full((len(release), CLASSES), 1 / CLASSES)
     with pytest.raises(InputError, match="both"):
-        ReleasedRows(features, release, prior=prior, own=own)
+        ReleasedRows(features, release, prior=prior, original=original)
     with pytest.raises(RowsError, match="240 rows"):
-        ReleasedRows(features, release, own=own.take(slice(0, 2)))
-    taken = SyntheticRows(features, own.prior, REDRAWN)
+        ReleasedRows(features, release, original=original.take(slice(0, 2)))
+    taken = SyntheticRows(features, original.prior, REDRAWN)
     network = nn.Linear(2, CLASSES)
     with pytest.raises(InputError, match="mixup"):
         TorchClassifier(network, method="unbiased", mixup=0.2).fit(features, release, synthetic=taken)
     with pytest.raises(InputError, match="'unbiased'"):
         TorchClassifier(network).fit(features, release, synthetic=taken)
     learner = TorchClassifier(network, epochs=1, checkpoint=tmp_path / "state")
-    learner.fit(features, release, own=own)
+    learner.fit(features, release, original=original)
     with pytest.raises(VerificationError, match="another"):
-        learner.fit(features, release, own=OwnFeatures(np.ones(len(release)), own.prior))
+        learner.fit(features, release, original=OriginalFeatures(np.ones(len(release)), original.prior))

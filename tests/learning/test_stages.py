@@ -31,7 +31,7 @@ from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
 from labeldp.learning.stages import (
     ClusterNames,
     ClusterPrior,
-    GivenPrior,
+    FixedPrior,
     MultiStage,
     ReleasePrior,
     UniformPrior,
@@ -474,7 +474,7 @@ def test_counts_of_clusters_are_paid_for_by_all_and_charged_once(quick, tmp_path
 
 def test_a_given_prior_is_that_of_the_first_stage():
     """The first stage has the candidates of the prior; what it is computed from is in the certificate."""
-    model = MultiStage(Recorder(), 1.0, prior=GivenPrior([0.9, 0.05, 0.03, 0.02])).fit(FEATURES, Curator(LABELS, SPACE))
+    model = MultiStage(Recorder(), 1.0, prior=FixedPrior([0.9, 0.05, 0.03, 0.02])).fit(FEATURES, Curator(LABELS, SPACE))
     assert model.stages_[0].candidates == 1
     curator = Curator(LABELS, SPACE, budget=2.0)
     earlier = curator.randomize(RandomizedResponse(SPACE, 1.0))
@@ -612,7 +612,7 @@ def test_without_identities_another_process_is_refused(tmp_path):
         ("shares", {"stages": 3}),
         ("shares", {"shares": (0.5, 0.5)}),
         ("response", {"response": "subset"}),
-        ("prior", {"prior": GivenPrior([0.25] * 4)}),
+        ("prior", {"prior": FixedPrior([0.25] * 4)}),
         ("prior_cost", {"prior": ClusterPrior(CODES, epsilon=0.2)}),
         ("features", {"features": FEATURES + 1}),
         ("label", {"curator": Curator(LABELS, SPACE, name="other")}),

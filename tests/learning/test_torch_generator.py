@@ -166,15 +166,15 @@ def test_the_rows_that_it_was_fitted_on_are_refused(fitted):
 
 def test_own_discriminator_tells_images_from_noise(fitted):
     """Its log odds that an image was given are larger for given images than for their negatives; a mixture has none."""
-    own = made_up()[0][::2]
+    original = made_up()[0][::2]
     if fitted.discriminator is None:
         with pytest.raises(InputError, match="found a mixture"):
-            fitted.log_odds(own, "left")
+            fitted.log_odds(original, "left")
         return
-    assert fitted.log_odds(own, "left").shape == (len(own),)
-    assert fitted.log_odds(own, "left").mean() > fitted.log_odds(255 - own, "left").mean()
+    assert fitted.log_odds(original, "left").shape == (len(original),)
+    assert fitted.log_odds(original, "left").mean() > fitted.log_odds(255 - original, "left").mean()
     with pytest.raises(InputError, match="expected bytes"):
-        fitted.log_odds(own[:, :4], "left")
+        fitted.log_odds(original[:, :4], "left")
 
 
 def test_a_paid_split_is_named_by_what_its_release_says():

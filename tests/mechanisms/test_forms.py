@@ -369,7 +369,7 @@ def looks(rows):
     return np.array(columns).T
 
 
-def told_apart(kept, made):
+def two_sample_accuracy(kept, made):
     """How many of the held-out half of some rows a classifier takes for what they are, and how many there are."""
     features = np.vstack([looks(kept), looks(made)])
     classes = np.repeat([0, 1], [len(features) // 2, len(features) - len(features) // 2])
@@ -396,7 +396,7 @@ def test_form_tells_nothing_of_which_rows_are_real():
         space, FORM, Source("public", "made up"), lambda codes: betrayed(synthetic, rng)[: len(codes)]
     )
     kept, made = FORM.shaped(FORM.table(real))[0], generator.sample(np.zeros(1500, dtype=int))
-    right, of = told_apart(kept, made)
+    right, of = two_sample_accuracy(kept, made)
     assert binom.sf(right - 1, of, 0.5) > ALARM
-    right, of = told_apart(real, betrayed(synthetic, rng))
+    right, of = two_sample_accuracy(real, betrayed(synthetic, rng))
     assert right > 0.95 * of

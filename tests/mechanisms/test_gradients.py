@@ -260,7 +260,7 @@ def test_one_bit_is_unbiased_in_many_dimensions():
 
 @pytest.mark.parametrize("name", VECTORS)
 def test_directions_are_in_what_the_vectors_span(name):
-    """Told is the centre and a stretched unit vector, of which nothing sticks out, in so many dimensions."""
+    """The reply is the centre and a stretched unit vector, of which nothing sticks out, in so many dimensions."""
     vectors, classes = posed(VECTORS[name]), full(VECTORS[name])
     off = classes - classes.mean(axis=0)
     direction, dimension = vectors.direction(RANDOM.normal(size=vectors.dimension))

@@ -80,8 +80,8 @@ class Bench:
                 assert text.count(edit["old"]) == 1, f"the text of {edit['file']} has changed: write the mutant anew"
                 file.write_text(text.replace(edit["old"], edit["new"]), encoding="utf-8")
                 os.utime(file, (MUTANTS.index(mutant),) * 2)  # no two mutants of a file are taken for one
-            own = any(name.endswith("_kernels.py") for name in files)
-            return self.run(mutant["tests"], self.own_functions(mutant) if own else COMPILED)
+            original = any(name.endswith("_kernels.py") for name in files)
+            return self.run(mutant["tests"], self.own_functions(mutant) if original else COMPILED)
         finally:
             for name, file in files.items():
                 shutil.copy2(PACKAGE / name, file)

@@ -346,10 +346,10 @@ def test_very_scattered_requests_count_as_one_set(monkeypatch):
     charges += [(charge(other.epsilon, Rows.of(np.array([i]))), other) for i in (0, 9)]
     apart = Composition.of(charges)
     monkeypatch.setattr(composition, "_MOST_SETS", 1)
-    joined = Composition.of(charges)
-    assert joined.epsilon == apart.epsilon == 2.0
-    assert joined.delta_at(0.5) == pytest.approx(composed([channel, channel, other]).delta_at(0.5), rel=1e-12)
-    assert joined.delta_at(0.5) >= apart.delta_at(0.5)
+    concatenate = Composition.of(charges)
+    assert concatenate.epsilon == apart.epsilon == 2.0
+    assert concatenate.delta_at(0.5) == pytest.approx(composed([channel, channel, other]).delta_at(0.5), rel=1e-12)
+    assert concatenate.delta_at(0.5) >= apart.delta_at(0.5)
 
 
 def test_units_and_groups_count_as_the_worst_of_their_epsilon():

@@ -48,14 +48,14 @@ def test_redrawn_features_diverge_by_no_more_than_the_bound() -> None:
     random, closest = np.random.default_rng(1), 0.0
     for _ in range(4000):
         cells, classes = random.integers(2, 5), random.integers(2, 4)
-        own = random.dirichlet(np.full(cells, 0.5), size=classes) + 1e-12
-        own /= own.sum(axis=1, keepdims=True)
+        original = random.dirichlet(np.full(cells, 0.5), size=classes) + 1e-12
+        original /= original.sum(axis=1, keepdims=True)
         drawn = random.dirichlet(np.full(cells, 0.7)) + 1e-9
         drawn /= drawn.sum()
         replaced, alpha = random.uniform(0.02, 1.0), float(random.choice([1.05, 1.5, 2.0, 5.0, 30.0, math.inf]))
-        apart = max(0.0, *(divergence(law, drawn, alpha) for law in own))
+        apart = max(0.0, *(divergence(law, drawn, alpha) for law in original))
         bound = replaced_divergence(alpha, Fraction(replaced), apart)
-        leaving = (1 - replaced) * own + replaced * drawn
+        leaving = (1 - replaced) * original + replaced * drawn
         truth = max(divergence(one, other, alpha) for one in leaving for other in leaving)
         assert truth <= bound + 1e-9
         closest = max(closest, truth / bound if bound else 0.0)

@@ -17,11 +17,11 @@ from labeldp import (
     RandomizedResponse,
     SubsetResponse,
     TopKResponse,
-    accounted,
+    combined_guarantee,
 )
 from labeldp._words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LedgerError, VerificationError
-from labeldp.learning.stages import GivenPrior, MultiStage, ReleasePrior
+from labeldp.learning.stages import FixedPrior, MultiStage, ReleasePrior
 from labeldp.privacy.accounting import Composition, Rows
 
 DELTAS = (1e-9, 1e-6, 0.016)
@@ -56,7 +56,7 @@ def test_releases_of_one_label_are_composed(curator, space, save):
     releases = [curator.randomize(each) for each in makers]
     folders, hand = save(*releases), by_hand(*releases)
     for paths in (folders, [folder / "certificate.json" for folder in folders], [*map(str, folders[::-1])]):
-        (found,) = accounted(paths, deltas=[0.1], epsilons=[2.0, 4.0])
+        (found,) = combined_guarantee(paths, deltas=[0.1], epsilons=[2.0, 4.0])
         assert (found.label, found.unit, found.rows, found.unknown) == ("colour", "row", 60, ())
         assert found.composition.epsilon == hand.epsilon
         assert [delta for delta, _ in found.at_deltas] == [*DELTAS, 0.1]
@@ -76,10 +76,10 @@ def test_a_release_counts_once(curator, space, save):
     )
     one, part, other, two = save(release, release[:20], release[20:], again)
     copied = shutil.copytree(one, one.with_name("copy"))
-    (found,) = accounted([one, one / "certificate.json", copied, part, other])
+    (found,) = combined_guarantee([one, one / "certificate.json", copied, part, other])
     assert len(found.composition.charges) == 1
     assert found.composition.epsilon == release.guarantee.epsilon
-    (found,) = accounted([two, part, other])
+    (found,) = combined_guarantee([two, part, other])
     assert found.composition.epsilon == 2 * release.guarantee.epsilon
 
 
@@ -88,7 +88,7 @@ def test_row_numbers_are_believed_when_that_is_declared(curator, space, save):
     makers = [(RandomizedResponse(space, 0.7), slice(0, 30)), (RandomizedResponse(space, 0.9), slice(30, 60))]
     releases = [curator.randomize(each, rows) for each, rows in makers]
     folders = save(*releases)
-    (apart,), (summed,) = accounted(folders, one_table=True), accounted(folders)
+    (apart,), (summed,) = combined_guarantee(folders, one_table=True), combined_guarantee(folders)
     first, second = (release.guarantee.epsilon for release in releases)
     assert apart.composition.epsilon == by_hand(*releases, rows=True).epsilon == second
     assert summed.composition.epsilon == pytest.approx(first + second)
@@ -100,7 +100,7 @@ def test_other_labels_are_apart(curator, labels, space, save):
     """Labels of two names are two results, in the order in which they are given."""
     one = save(curator.randomize(RandomizedResponse(space, 0.7)))
     two = save(Curator(labels, space, name="eyes").randomize(RandomizedResponse(space, 1.5)))
-    first, second = accounted([*two, *one])
+    first, second = combined_guarantee([*two, *one])
     assert [first.label, second.label] == ["eyes", "colour"]
     assert first.composition.epsilon > 1.4
     assert second.composition.epsilon <= 0.7
@@ -111,16 +111,16 @@ def test_candidates_count_by_the_rows_that_are_there(curator, space, save):
     prior = np.random.default_rng(3).dirichlet(np.ones(5), 60)
     releases = [curator.randomize(TopKResponse(space, 1.0, prior, k=3)) for _ in range(4)]
     folders = save(*releases)
-    (whole,) = accounted(folders)
-    (alone,) = accounted([folder / "certificate.json" for folder in folders])
-    (part,) = accounted(save(releases[0][:7]))
+    (whole,) = combined_guarantee(folders)
+    (alone,) = combined_guarantee([folder / "certificate.json" for folder in folders])
+    (part,) = combined_guarantee(save(releases[0][:7]))
     hand = by_hand(*releases)
     assert dict(whole.at_deltas)[0.016] == pytest.approx(hand.epsilon_at(0.016), rel=1e-9)
     assert dict(alone.at_deltas)[0.016] > dict(whole.at_deltas)[0.016]
     assert whole.unknown == ()
     assert alone.unknown == tuple(str(folder / "certificate.json") for folder in folders)
     assert len(part.unknown) == 1
-    (both,) = accounted([folders[0] / "certificate.json", folders[0]])
+    (both,) = combined_guarantee([folders[0] / "certificate.json", folders[0]])
     assert both.unknown == ()
     assert alone.composition.epsilon == whole.composition.epsilon
 
@@ -131,13 +131,16 @@ def test_subsets_of_candidates_count_by_the_rows_that_are_there(curator, space, 
     releases = [curator.randomize(PriorSubsetResponse(space, 0.5, prior)) for _ in range(4)]
     assert len(set(releases[0].channel.sizes.tolist())) == 2
     folders = save(*releases)
-    (whole,), (alone,) = accounted(folders), accounted([folder / "certificate.json" for folder in folders])
+    (whole,), (alone,) = (
+        combined_guarantee(folders),
+        combined_guarantee([folder / "certificate.json" for folder in folders]),
+    )
     assert dict(whole.at_deltas)[0.016] == pytest.approx(by_hand(*releases).epsilon_at(0.016), rel=1e-9)
     assert dict(alone.at_deltas)[0.016] >= dict(whole.at_deltas)[0.016]
     assert (whole.unknown, len(alone.unknown)) == ((), 4)
 
 
-class Told:
+class PriorResult:
     """A model that says what it is made with."""
 
     def fit(self, *_):
@@ -159,12 +162,12 @@ def test_candidates_that_an_earlier_release_chose_count_as_the_worst(tmp_path):
     for _ in range(60):
         curator = Curator(["a"], space, budget=9.0)
         first = curator.randomize(RandomizedResponse(space, 1.0))
-        prior = ReleasePrior(first, base=GivenPrior([0.6, 0.4]))
-        again = MultiStage(Told(), 1.0, stages=1, prior=prior).fit(np.zeros((1, 1)), curator).release_
+        prior = ReleasePrior(first, base=FixedPrior([0.6, 0.4]))
+        again = MultiStage(PriorResult(), 1.0, stages=1, prior=prior).fit(np.zeros((1, 1)), curator).release_
         met[again.channel.sizes.tolist()[0]] = first, again
     assert set(met) == {1, 2}
     folders = [[each.save(tmp_path / f"{m}-{i}") for i, each in enumerate(pair)] for m, pair in met.items()]
-    (one,), (other,) = map(accounted, folders)
+    (one,), (other,) = map(combined_guarantee, folders)
     assert one.at_deltas == other.at_deltas
     assert dict(one.at_deltas)[1e-6] > 1.9
     assert one.unknown == other.unknown == ()
@@ -179,16 +182,16 @@ def test_a_ledger_counts_as_the_worst_of_its_epsilons(labels, space, tmp_path):
     curator.answer(NoisyHistogram(space, 0.2))
     with pytest.raises(BudgetError):
         curator.randomize(RandomizedResponse(space, 9.0))
-    (found,) = accounted([path], epsilons=[1.0])
+    (found,) = combined_guarantee([path], epsilons=[1.0])
     price, asked = (Curator(labels, space).randomize(RandomizedResponse(space, 0.7)).guarantee, curator.spent[0])
     assert found.ledger
     assert found.composition.epsilon == asked
     worst = Composition.of([(Charge(price, Rows.all(1)), None)] * 3 + [(found.composition.charges[-1], None)])
     assert found.composition.epsilon_at(1e-3) == pytest.approx(worst.epsilon_at(1e-3), rel=1e-9)
     Curator(labels, space, name="eyes", ledger=path).randomize(RandomizedResponse(space, 0.3))
-    colour, eyes = accounted([path])
+    colour, eyes = combined_guarantee([path])
     assert (colour.label, colour.composition.epsilon, eyes.label) == ("colour", asked, "eyes")
-    assert accounted([path, path]) == [colour, eyes, colour, eyes]
+    assert combined_guarantee([path, path]) == [colour, eyes, colour, eyes]
 
 
 def test_units_of_several_rows_meet_everywhere(labels, space, save):
@@ -196,13 +199,13 @@ def test_units_of_several_rows_meet_everywhere(labels, space, save):
     units = [i // 2 for i in range(60)]
     curator = Curator(labels, space, budget=9.0, units=units, name="colour")
     folders = save(*(curator.randomize(RandomizedResponse(space, 0.6), slice(30 * i, 30 * i + 30)) for i in (0, 1)))
-    (found,) = accounted(folders, one_table=True)
+    (found,) = combined_guarantee(folders, one_table=True)
     assert found.unit == "unit"
     assert found.composition.epsilon == curator.spent[0]
     assert len(found.composition.losses) == 2
     single = save(Curator(labels, space, name="colour").randomize(RandomizedResponse(space, 0.6)))
     with pytest.raises(BudgetError, match="expected one unit"):
-        accounted([*folders, *single])[0].composition.epsilon_at(1e-6)
+        combined_guarantee([*folders, *single])[0].composition.epsilon_at(1e-6)
 
 
 def changed(folder, change):
@@ -231,7 +234,7 @@ def test_a_certificate_that_does_not_hold_is_refused(curator, space, save, chang
     (folder,) = save(curator.randomize(RandomizedResponse(space, 0.7)))
     path = changed(folder, change)
     with pytest.raises(VerificationError, match=r"changed\.json"):
-        accounted([path])
+        combined_guarantee([path])
 
 
 def test_what_is_no_release_is_refused(curator, labels, space, save, tmp_path):
@@ -241,7 +244,7 @@ def test_what_is_no_release_is_refused(curator, labels, space, save, tmp_path):
     (tested,) = save(Curator(labels, space)._randomize(RandomizedResponse(space, 0.7), None, tape))
     for bad in (tested, tested / "certificate.json"):
         with pytest.raises(VerificationError, match="NOT PRIVATE"):
-            accounted([folder, bad])
+            combined_guarantee([folder, bad])
     (folder / "more").write_text("x", encoding="utf-8")
     empty, text, database = tmp_path / "empty", tmp_path / "text", tmp_path / "database"
     empty.mkdir()
@@ -249,15 +252,15 @@ def test_what_is_no_release_is_refused(curator, labels, space, save, tmp_path):
     database.write_bytes(b"SQLite format 3\x00" + bytes(100))
     for bad, error in ((folder, VerificationError), (empty, VerificationError), (text, VerificationError)):
         with pytest.raises(error, match=str(bad)):
-            accounted([bad])
+            combined_guarantee([bad])
     with pytest.raises(LedgerError):
-        accounted([database])
+        combined_guarantee([database])
     with pytest.raises(InputError, match="found nothing at"):
-        accounted([tmp_path / "none"])
+        combined_guarantee([tmp_path / "none"])
     for wrong in ({"deltas": [1.0]}, {"deltas": [math.nan]}, {"epsilons": [0.0]}, {"epsilons": [math.inf]}):
         with pytest.raises(EpsilonError):
-            accounted([tmp_path / "r0"], **wrong)
-    assert accounted([]) == []
+            combined_guarantee([tmp_path / "r0"], **wrong)
+    assert combined_guarantee([]) == []
 
 
 def test_the_delta_of_one_in_the_rows_is_rounded_down(save):
@@ -265,4 +268,4 @@ def test_the_delta_of_one_in_the_rows_is_rounded_down(save):
     space = Classes(["a", "b"])
     for rows, deltas in ((1, (1e-9, 1e-6)), (7, (*DELTAS[:2], 0.14)), (300, (*DELTAS[:2], 0.0033))):
         folders = save(Curator(["a"] * rows, space).randomize(RandomizedResponse(space, 0.5)))
-        assert accounted(folders)[0].deltas == deltas
+        assert combined_guarantee(folders)[0].deltas == deltas

@@ -20,7 +20,7 @@ from labeldp import (
     PeerExchange,
     RandomizedResponse,
     Release,
-    accounted,
+    combined_guarantee,
     public_columns,
     verify,
 )
@@ -198,7 +198,7 @@ def test_answers_are_accounted_for_with_releases(tmp_path):
     exchanged = curator.answer(QUERIES[4])
     exchanged.save(tmp_path / "peers")
     curator.randomize(RandomizedResponse(SPACE, 1.0)).save(tmp_path / "labels")
-    (found,) = accounted([tmp_path / "counts", tmp_path / "labels", tmp_path / "peers"])
+    (found,) = combined_guarantee([tmp_path / "counts", tmp_path / "labels", tmp_path / "peers"])
     assert (found.composition.epsilon, found.composition.delta) == curator.spent
     assert curator.spent == (pytest.approx(2 + exchanged.guarantee.epsilon), 1e-4)
 

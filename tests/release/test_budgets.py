@@ -17,7 +17,7 @@ from labeldp import (
     Ledger,
     NoisyHistogram,
     RandomizedResponse,
-    accounted,
+    combined_guarantee,
 )
 from labeldp.cli import main
 from labeldp.errors import BudgetError
@@ -191,7 +191,7 @@ def test_accounts_of_ledgers_compose_by_rho(tmp_path, capsys):
     """What charges with a rho promise together follows from their sum, beside randomized responses and sums."""
     noisy, pure = Guarantee(1.0, 1e-6, rho=0.005), Guarantee(0.1)
     charge_to(Ledger(tmp_path / "l"), [noisy] * 12 + [pure] * 3, Budget(40.0, 1e-4))
-    (found,) = accounted([tmp_path / "l"], epsilons=[2.0])
+    (found,) = combined_guarantee([tmp_path / "l"], epsilons=[2.0])
     hand = Composition.of((Charge(each, Rows.all(1)), None) for each in [noisy] * 12 + [pure] * 3)
     assert found.composition.epsilon == hand.epsilon == 12.3
     assert dict(found.at_deltas)[1e-6] == hand.epsilon_at(1e-6) < 2.2
@@ -210,7 +210,7 @@ def test_saved_answers_with_gaussian_noise_compose_by_rho(tmp_path):
     paths = [curator.answer(query).save(tmp_path / str(number)) for number in range(11)]
     assert asked(curator, query) == 0 < asked(Curator(LABELS, SPACE, budget=Budget(2.5, 1e-6, True)), query)
     assert curator.spent[0] <= 2.0
-    (found,) = accounted(paths)
+    (found,) = combined_guarantee(paths)
     hand = Composition.of([(Charge(query.promise(1), Rows.all(1)), None)] * 11)
     assert (found.composition.epsilon, found.composition.delta) == (hand.epsilon, hand.delta)
     assert dict(found.at_deltas)[1e-6] == hand.epsilon_at(1e-6) == pytest.approx(curator.spent[0], rel=1e-9)

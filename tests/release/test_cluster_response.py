@@ -17,9 +17,9 @@ from labeldp import (
     PriorResponse,
     RandomizedResponse,
     Release,
-    accounted,
     cluster_prior_response,
     cluster_response,
+    combined_guarantee,
     verify,
 )
 from labeldp.errors import BudgetError, EpsilonError, InputError, PriorError
@@ -80,7 +80,7 @@ def test_the_release_is_written_and_verified(tmp_path):
     found = cluster_response(Curator(LABELS, SPACE, name="y"), CLUSTERS, 1.0)
     folder = found.release.save(tmp_path / "shared")
     assert verify(folder).holds
-    (account,) = accounted([folder])
+    (account,) = combined_guarantee([folder])
     assert account.composition.epsilon == found.release.guarantee.epsilon
     again = Release.load(folder)
     assert np.array_equal(again.likelihood(), found.release.likelihood())
@@ -376,7 +376,7 @@ def test_an_account_takes_a_law_made_from_an_answer_for_no_fixed_one(tmp_path):
         found = cluster_prior_response(Curator(LABELS, SPACE, name="y"), np.zeros(1200, dtype=int), 2.0)
         assert found.release.channel.sizes.tolist() == [3] * 1200
         paths.append(found.release.save(tmp_path / str(i)))
-    (account,) = accounted(paths, one_table=True)
+    (account,) = combined_guarantee(paths, one_table=True)
     assert all(loss.least == 1 / (1 + loss.odds) for loss in account.composition.losses)
 
 

@@ -16,7 +16,7 @@ from labeldp import (
     NoisyGradients,
     NoisyHistogram,
     RandomizedResponse,
-    accounted,
+    combined_guarantee,
     verify,
 )
 from labeldp.errors import BudgetError, InputError, LedgerError, VerificationError
@@ -205,7 +205,7 @@ def test_an_answer_is_kept_and_verified(form, delta, tmp_path):
         assert (again.guarantee, again.law) == (answer.guarantee, answer.law)
         assert [name for name, _ in again.certificate.columns][-len(names) :] == names
         assert verify(folder).holds
-    (found,) = accounted([tmp_path / "alone"])
+    (found,) = combined_guarantee([tmp_path / "alone"])
     assert found.composition.epsilon_at(delta or 1e-9) <= answer.guarantee.epsilon * (1 + 1e-9)
     with pytest.raises(InputError, match="NoisyHistogram, found that to noisy-gradients"):
         answer.distributions()
@@ -264,5 +264,5 @@ def test_requests_compose_by_rho(tmp_path):
     """Two answers with Gaussian noise cost less than their sum."""
     curator = Curator(LABELS, SPACE, budget=(3.0, 1e-5))
     folders = [curator.answer(gradients(1e-6)[0]).save(tmp_path / str(number)) for number in range(2)]
-    (found,) = accounted(folders)
+    (found,) = combined_guarantee(folders)
     assert found.composition.epsilon_at(2e-6) < 1.6

@@ -14,9 +14,9 @@ from labeldp import (
     RandomizedResponse,
     Release,
     SubsetResponse,
-    accounted,
     cluster_prior_response,
-    joined,
+    combined_guarantee,
+    concatenate,
     public_split,
     verify,
 )
@@ -54,7 +54,7 @@ def test_every_stage_is_charged_in_one_certificate(shares, tmp_path):
     """Two to five stages of scattered rows cost the largest, in the certificate, in the ledger and on disk."""
     curator = Curator(LABELS, SPACE, budget=1.0, ledger=tmp_path / "ledger", name="y")
     parts = staged(curator, shares)
-    whole = joined(parts)
+    whole = concatenate(parts)
     assert curator.spent == (whole.guarantee.epsilon, 0.0) == (1.0, 0.0)
     assert whole.guarantee == parts[0][1].guarantee
     assert [draw.rows for draw in whole.certificate.draws] == [Rows.of(rows) for rows, _ in parts]
@@ -65,7 +65,7 @@ def test_every_stage_is_charged_in_one_certificate(shares, tmp_path):
     assert np.array_equal(again.codes, whole.codes)
     assert np.array_equal(again.channel.candidates, whole.channel.candidates)
     assert again.guarantee == whole.guarantee
-    (told,) = accounted([tmp_path / "ledger"])
+    (told,) = combined_guarantee([tmp_path / "ledger"])
     assert told.composition.epsilon == 1.0
     with pytest.raises(BudgetError):
         curator.randomize(RandomizedResponse(SPACE, 0.1), rows=[0])
@@ -78,7 +78,7 @@ def test_each_row_keeps_its_draw():
     shuffled = np.random.default_rng(2).permutation(np.flatnonzero(~mask))
     one = curator.randomize(PriorResponse(SPACE, 1.0, even(80)), mask)
     two = curator.randomize(PriorResponse(SPACE, 1.0, sharp(160)), shuffled)
-    whole = joined([(mask, one), (shuffled - 240, two)])
+    whole = concatenate([(mask, one), (shuffled - 240, two)])
     assert np.array_equal(whole[mask].codes, one.codes)
     assert np.array_equal(whole[shuffled].codes, two.codes)
     assert np.array_equal(whole[shuffled].channel.candidates, two.channel.candidates)
@@ -89,7 +89,7 @@ def test_each_row_keeps_its_draw():
 def test_what_is_kept_is_the_mean_over_rows():
     """The figures of the whole are those of the rows, each counted once."""
     parts = staged(Curator(LABELS, SPACE))
-    kept = joined(parts).certificate.expects
+    kept = concatenate(parts).certificate.expects
     for name in ("truth_probability", "clean_share"):
         shares = [getattr(release.certificate.expects, name) for _, release in parts]
         rows = [len(release) for _, release in parts]
@@ -101,7 +101,7 @@ def test_laws_that_are_the_same_for_all_rows_are_joined_too(tmp_path):
     for number, randomizer in enumerate((RandomizedResponse(SPACE, 0.7), SubsetResponse(SPACE, 0.7, size=2))):
         curator = Curator(LABELS, SPACE)
         rows = public_split(240, [1, 2], seed=3)
-        whole = joined([(part, curator.randomize(randomizer, part)) for part in rows])
+        whole = concatenate([(part, curator.randomize(randomizer, part)) for part in rows])
         assert whole.guarantee.epsilon == curator.spent[0] <= 0.7
         assert verify(whole.save(tmp_path / str(number))).holds
 
@@ -113,7 +113,7 @@ def test_stages_of_sets_are_joined(tmp_path):
     priors = {"first": even(120), "second": np.tile([0.5, 0.0, 0.3, 0.2], (120, 1))}
     one = curator.randomize(PriorSubsetResponse(SPACE, 0.5, priors["first"]), first)
     two = curator.randomize(PriorSubsetResponse(SPACE, 0.5, priors["second"]), second)
-    whole = joined([(first, one), (second, two)])
+    whole = concatenate([(first, one), (second, two)])
     assert whole.channel.sizes[first].tolist() == [4] * 120
     assert whole.channel.sizes[second].tolist() == [3] * 120
     assert np.array_equal(whole[second].likelihood(), two.likelihood())
@@ -125,7 +125,7 @@ def test_stages_of_sets_are_joined(tmp_path):
 def test_a_single_stage_is_that_release():
     """One part of all rows has its own name, charge and labels."""
     release = Curator(LABELS, SPACE).randomize(RandomizedResponse(SPACE, 1.0))
-    whole = joined([(None, release)])
+    whole = concatenate([(None, release)])
     assert whole.certificate == release.certificate
     assert np.array_equal(whole.codes, release.codes)
 
@@ -134,16 +134,16 @@ def test_answers_that_stages_used_are_charged_once(tmp_path):
     """A histogram that every stage used adds its cost to all of them, once."""
     curator = Curator(LABELS, SPACE, budget=1.5, name="y")
     histogram = curator.answer(NoisyHistogram(SPACE, 0.5, np.arange(240) % 2))
-    whole = joined(staged(curator), answers=[histogram])
+    whole = concatenate(staged(curator), answers=[histogram])
     assert curator.spent[0] == whole.guarantee.epsilon == 1.5
     assert whole.guarantee.trust == "central"
     assert whole.certificate.answers == histogram.certificate.draws
     folder = whole.save(tmp_path / "shared")
     assert verify(folder).holds
-    (told,) = accounted([folder])
+    (told,) = combined_guarantee([folder])
     assert told.composition.epsilon == 1.5
     with pytest.raises(InputError, match="found one twice"):
-        joined(staged(Curator(LABELS, SPACE)), answers=[histogram, histogram])
+        concatenate(staged(Curator(LABELS, SPACE)), answers=[histogram, histogram])
 
 
 def test_answers_of_other_assumptions_are_refused():
@@ -153,7 +153,7 @@ def test_answers_of_other_assumptions_are_refused():
     parts = staged(curator)
     for answers in ([plain, of_cells], [of_cells, plain]):
         with pytest.raises(InputError, match="the same assumptions"):
-            joined(parts, answers=answers)
+            concatenate(parts, answers=answers)
 
 
 def test_parts_keep_the_answers_that_they_were_made_from(tmp_path):
@@ -163,7 +163,7 @@ def test_parts_keep_the_answers_that_they_were_made_from(tmp_path):
     rest = np.setdiff1d(np.arange(240), found.rows)
     other = Curator(LABELS, SPACE)  # its rows are those that were counted
     release = other.randomize(PriorResponse(SPACE, 1.0, even(len(rest))), rest)
-    whole = joined([(found.rows, found.release), (rest, release)])
+    whole = concatenate([(found.rows, found.release), (rest, release)])
     assert whole.certificate.answers == found.histogram.certificate.draws
     assert whole.guarantee.epsilon == pytest.approx(2.0, rel=1e-9)  # the counted rows are charged twice
     assert verify(whole.save(tmp_path / "shared")).holds
@@ -172,19 +172,19 @@ def test_parts_keep_the_answers_that_they_were_made_from(tmp_path):
 def test_an_account_knows_stages(tmp_path):
     """Stages of one release cost the largest, whether or not rows mean the same elsewhere; two releases add up."""
     curator = Curator(LABELS, SPACE, budget=10.0, name="y")
-    folders = [joined(staged(curator)).save(tmp_path / str(number)) for number in range(2)]
+    folders = [concatenate(staged(curator)).save(tmp_path / str(number)) for number in range(2)]
     for paths, epsilon in ((folders[:1], 1.0), (folders, 2.0), ([folders[0] / "certificate.json"], 1.0)):
         for one_table in (False, True):
-            (told,) = accounted(paths, one_table=one_table)
+            (told,) = combined_guarantee(paths, one_table=one_table)
             assert told.composition.epsilon == epsilon
     half = Release.load(folders[0])[:100].save(tmp_path / "half")
-    (told,) = accounted([folders[0], half])
+    (told,) = combined_guarantee([folders[0], half])
     assert told.composition.epsilon == 1.0
 
 
 def test_a_slice_of_stages_costs_what_they_do(tmp_path):
     """A part of the whole names it as its parent and keeps all charges."""
-    whole = joined(staged(Curator(LABELS, SPACE)))
+    whole = concatenate(staged(Curator(LABELS, SPACE)))
     part = whole[10:60]
     assert part.guarantee == whole.guarantee
     assert verify(part.save(tmp_path / "part")).holds
@@ -226,7 +226,7 @@ WRONG = {
     "none": (lambda _: [], "at least one release"),
     "public": (lambda _: [(None, Release.public(LABELS, SPACE))], "found public labels"),
     "slice": (_slice, "found public labels, a slice"),
-    "joined": (lambda curator: [(None, joined(staged(curator)))], "or a joined one"),
+    "joined": (lambda curator: [(None, concatenate(staged(curator)))], "or a joined one"),
     "units": (_units, "or of units"),
     "name": (_another, "one label of single rows"),
     "laws": (_laws, "expected one law in all parts"),
@@ -243,7 +243,7 @@ def test_what_is_no_set_of_stages_is_refused(case):
     """Whatever is not one curator's whole releases of all rows, each once and by one law, is no release."""
     make, message = WRONG[case]
     with pytest.raises(InputError, match=message):
-        joined(make(Curator(LABELS, SPACE, budget=50.0)))
+        concatenate(make(Curator(LABELS, SPACE, budget=50.0)))
 
 
 def test_rows_that_a_charge_does_not_hold_are_refused(monkeypatch):
@@ -253,7 +253,7 @@ def test_rows_that_a_charge_does_not_hold_are_refused(monkeypatch):
     parts = staged(curator, (1, 1))
     assert curator.spent[0] == 2.0
     with pytest.raises(RowsError, match="public_split"):
-        joined(parts)
+        concatenate(parts)
 
 
 def test_words_of_a_test_make_nothing_private(tmp_path):
@@ -261,7 +261,7 @@ def test_words_of_a_test_make_nothing_private(tmp_path):
     (rows, _), *others = staged(Curator(LABELS, SPACE))
     words = TapeWords(np.arange(1, 9, dtype=np.uint64) << np.uint64(60))
     tested = Curator(LABELS, SPACE)._randomize(PriorResponse(SPACE, 1.0, even(len(rows))), rows, words)
-    whole = joined([(rows, tested), *others])
+    whole = concatenate([(rows, tested), *others])
     assert not whole.certificate.private
     assert not verify(whole.save(tmp_path / "shared")).holds
 
@@ -269,7 +269,7 @@ def test_words_of_a_test_make_nothing_private(tmp_path):
 @pytest.fixture(scope="module")
 def whole():
     """A release in three stages."""
-    return joined(staged(Curator(LABELS, SPACE)))
+    return concatenate(staged(Curator(LABELS, SPACE)))
 
 
 def refused(release, folder, **changes):
@@ -348,7 +348,7 @@ def test_nothing_but_the_draws_depends_on_a_label(monkeypatch, tmp_path):
         rows = public_split(240, [1, 1], seed=1)
         parts = [(part, curator.randomize(RandomizedResponse(SPACE, 1.0), part)) for part in rows]
         monkeypatch.setattr("labeldp.release._concat._check", lambda *_: None)
-        folder = joined(parts).save(tmp_path / str(row))
+        folder = concatenate(parts).save(tmp_path / str(row))
         left.append(({path.name: path.read_bytes() for path in folder.iterdir()}, curator.spent))
     assert all(one == left[0] for one in left)
 
@@ -374,7 +374,7 @@ def test_parts_of_very_many_rows_never_add_up(monkeypatch):
     monkeypatch.setattr("labeldp.release.tables._random_split._MOST_RUNS", 24)
     monkeypatch.setattr("labeldp.privacy.accounting._account._MOST_RANGES", 30)
     curator = Curator(LABELS, SPACE, budget=1.0)
-    assert joined(staged(curator)).guarantee.epsilon == curator.spent[0] == 1.0
+    assert concatenate(staged(curator)).guarantee.epsilon == curator.spent[0] == 1.0
 
 
 def test_a_split_is_repeated_by_its_seed_alone():

@@ -22,7 +22,7 @@ from labeldp import (
     RandomizedResponse,
     Release,
     SubsetResponse,
-    joined,
+    concatenate,
     public_split,
     verify,
 )
@@ -194,7 +194,7 @@ def test_stages_of_numbers_are_joined():
     """Two parts by one law are one release, which costs the largest."""
     curator = Curator(LABELS, SPACE, budget=1.0)
     parts = [(rows, curator.randomize(OneBitResponse(SPACE, 1.0), rows)) for rows in public_split(600, [1, 2])]
-    whole = joined(parts)
+    whole = concatenate(parts)
     assert whole.guarantee.epsilon == 1.0
     assert (whole.numbers()[parts[0][0]] == parts[0][1].numbers()).all()
     assert whole.certificate.expects == parts[0][1].certificate.expects

@@ -25,7 +25,7 @@ from labeldp import (
     RowRelease,
     Source,
     cluster_response,
-    joined,
+    concatenate,
     release_table,
     verify,
 )
@@ -81,8 +81,8 @@ def test_features_are_redrawn_with_exactly_the_stated_chance_and_class(replaced)
     edge = law.replaced
     words = [edge - 1] + ([edge] if edge < 1 << 64 else [])
     tape = [(int(step), which) for step in steps for which in (4, 7)] + [(word, 1) for word in words]
-    own = double.own_features(features(len(tape)), len(tape))
-    drawn = double.draw(own, TapeWords(np.array(tape, dtype=np.uint64).ravel())).to_pandas()
+    original = double.original_features(features(len(tape)), len(tape))
+    drawn = double.draw(original, TapeWords(np.array(tape, dtype=np.uint64).ravel())).to_pandas()
     expected = [(word < edge, which % 2) for word, which in tape]
     assert [(town == "Wien") for town in drawn["town"]] == [redrawn for redrawn, _ in expected]
     assert all(age == code for age, (redrawn, code) in zip(drawn["age"], expected, strict=True) if redrawn)
@@ -115,17 +115,17 @@ def test_the_conditional_guarantee_is_never_below_the_truth_and_close_to_it():
     random, closest = np.random.default_rng(3), 0.0
     for _ in range(300):
         k, cells = int(random.integers(2, 4)), int(random.integers(2, 5))
-        own = random.dirichlet(np.full(cells, 0.6), size=k) + 1e-9
-        own /= own.sum(axis=1, keepdims=True)
+        original = random.dirichlet(np.full(cells, 0.6), size=k) + 1e-9
+        original /= original.sum(axis=1, keepdims=True)
         drawn = random.dirichlet(np.full(cells, 0.8), size=k).mean(axis=0) + 1e-6
         drawn /= drawn.sum()
         channel = RandomizedResponse(Classes(range(k)), float(random.uniform(0.3, 3))).channel()
         alpha, replaced = float(random.choice([1.2, 2.0, 6.0])), int(random.integers(1 << 56, 1 << 63)) * 2
-        apart = max(0.0, *(math.log((law**alpha * drawn ** (1 - alpha)).sum()) / (alpha - 1) for law in own))
+        apart = max(0.0, *(math.log((law**alpha * drawn ** (1 - alpha)).sum()) / (alpha - 1) for law in original))
         law = FeatureLaw.of(replaced, k, GENERATOR.describe(), "anyone", {alpha: apart}, None)
         (found,) = law.conditional(channel)
         chance, matrix = float(law.chance), channel.matrix()
-        rows = [np.outer((1 - chance) * own[y] + chance * drawn, matrix[y]).ravel() for y in range(k)]
+        rows = [np.outer((1 - chance) * original[y] + chance * drawn, matrix[y]).ravel() for y in range(k)]
         truth = max(
             math.log((rows[y] ** alpha * rows[z] ** (1 - alpha)).sum()) / (alpha - 1)
             for y, z in itertools.permutations(range(k), 2)
@@ -480,7 +480,7 @@ def test_a_generator_of_these_rows_is_refused():
 def test_rows_are_not_joined(released):
     """Stages are of labels whose features are public."""
     with pytest.raises(InputError, match="redrawn features"):
-        joined([(None, released.labels)])
+        concatenate([(None, released.labels)])
 
 
 def forged(path, change):

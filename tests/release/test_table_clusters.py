@@ -15,7 +15,7 @@ from labeldp import (
     Ledger,
     NoisyHistogram,
     Release,
-    accounted,
+    combined_guarantee,
     release_table,
     verify,
 )
@@ -128,7 +128,7 @@ def test_peers_give_an_answer(source):
 def test_both_are_accounted_for_together(source, mechanism):
     """A certificate and the ledger say the same."""
     done = released(source, mechanism)
-    (one,), (two,) = accounted([done.output]), accounted([done.ledger])
+    (one,), (two,) = combined_guarantee([done.output]), combined_guarantee([done.ledger])
     assert one.composition.epsilon <= two.composition.epsilon == done.spent[0]
     assert one.composition.delta == two.composition.delta == done.spent[1]
 
@@ -266,7 +266,7 @@ def test_a_budget_holds_for_both(source, mechanism):
 
 def test_a_tally_is_never_shown():
     """What a curator knows of all labels is not in the text of the object that holds it."""
-    tally = laws.Tally(laws.Asked("ill", SPACE, 1.0, "peer", clusters=np.zeros(3, dtype=np.int32), delta=0.1))
+    tally = laws.Tally(laws.ReleaseRequest("ill", SPACE, 1.0, "peer", clusters=np.zeros(3, dtype=np.int32), delta=0.1))
     tally.add(np.array([0, 1, 1]), 0)
     assert tally.codes.tolist() == [0, 1, 1]
     assert "codes" not in repr(tally)

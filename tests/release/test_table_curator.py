@@ -20,8 +20,8 @@ from labeldp import (
     PriorResponse,
     RandomizedResponse,
     Release,
-    accounted,
-    joined,
+    combined_guarantee,
+    concatenate,
     public_split,
     release_table,
     release_with,
@@ -53,7 +53,7 @@ def in_stages(_, curator):
     """Two requests, each for some of the rows."""
     parts = public_split(len(curator), [1, 2])
     even = np.full((ROWS, 3), 1 / 3)
-    return joined([(rows, curator.randomize(PriorResponse(SPACE, 1.0, even[rows]), rows)) for rows in parts])
+    return concatenate([(rows, curator.randomize(PriorResponse(SPACE, 1.0, even[rows]), rows)) for rows in parts])
 
 
 def states(tmp_path):
@@ -72,7 +72,7 @@ def test_what_is_asked_for_becomes_one_release_and_one_charge(table, tmp_path, a
     release = Release.load(done.output)
     assert release.certificate == done.certificate
     assert len(release) == ROWS
-    assert accounted([done.output])[0].composition.epsilon <= 1.0
+    assert combined_guarantee([done.output])[0].composition.epsilon <= 1.0
     assert {"the type in which the table stores its label column is public"} <= set(done.certificate.assumptions)
 
 
@@ -176,7 +176,7 @@ def test_what_was_drawn_is_paid_for_whatever_stops_it(table, tmp_path, monkeypat
         answer = curator.answer(gradients)
         if when == "after a draw":
             stop()
-        return joined([(slice(None), curator.randomize(RandomizedResponse(SPACE, 0.5)))], answers=[answer])
+        return concatenate([(slice(None), curator.randomize(RandomizedResponse(SPACE, 0.5)))], answers=[answer])
 
     if when == "while it is written":
         monkeypatch.setattr("labeldp.release._table_curator._written", stop)
@@ -326,7 +326,7 @@ def test_an_answer_that_is_named_is_counted(table, tmp_path):
 
     def ask(_, curator):
         counts, release = prior_of_an_answer(curator)
-        return joined([(slice(None), release)], answers=[counts])
+        return concatenate([(slice(None), release)], answers=[counts])
 
     done = release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
     assert done.certificate.guarantee.epsilon == 1.0

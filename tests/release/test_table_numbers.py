@@ -16,7 +16,7 @@ from labeldp import (
     NoisyHistogram,
     OptimalResponse,
     Release,
-    accounted,
+    combined_guarantee,
     counted_response,
     release_table,
     verify,
@@ -83,7 +83,7 @@ def test_counts_are_charged_with_what_they_made(table, mechanism):
     assert (counts.mechanism, counts.guarantee.trust) == ("noisy-histogram", "central")
     assert counts.guarantee.epsilon + numbers.guarantee.epsilon <= 2.0
     assert counts.guarantee.epsilon >= 0.02 * 2.0 * 0.99
-    (told,) = accounted([done.output])
+    (told,) = combined_guarantee([done.output])
     assert told.composition.epsilon >= done.certificate.guarantee.epsilon
     with pytest.raises(BudgetError):
         released(table, "one-bit", 0.1)

@@ -11,7 +11,7 @@ from labeldp.bounds import plan
 from labeldp.bounds.planning._plan import EPSILONS
 from labeldp.errors import InputError, MissingExtraError, OutputError
 from labeldp.privacy.accounting import Composition, Rows
-from labeldp.release import Accounted
+from labeldp.release import CombinedGuarantee
 from labeldp.report import account_text, save_account_figure, save_lines, save_plan_figure
 from labeldp.report._figures import by_sums
 from labeldp.report._plan_figures import curves
@@ -29,7 +29,7 @@ def accounts(delta=0.0):
     """Charges for labels of awkward names, and some that may fail."""
     charge = Charge(Guarantee(0.5, delta), Rows.all(3))
     whole = Composition.of([(charge, None)] * 9)
-    return [Accounted(label, "row", ("x",), whole, 3, deltas=(1e-6,)) for label in ("_a", "$b", "[red]c^_{")]
+    return [CombinedGuarantee(label, "row", ("x",), whole, 3, deltas=(1e-6,)) for label in ("_a", "$b", "[red]c^_{")]
 
 
 def save_account(path):

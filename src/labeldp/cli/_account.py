@@ -27,10 +27,10 @@ def account(
 
     Releases of one label are taken to be of the same rows.
     """
-    from labeldp.release import accounted  # noqa: PLC0415 (commands load what they need)
+    from labeldp.release import combined_guarantee  # noqa: PLC0415 (commands load what they need)
     from labeldp.report import account_text, save_account_figure  # noqa: PLC0415
 
-    found = accounted(paths, deltas=delta or (), epsilons=epsilon or (), one_table=one_table)
+    found = combined_guarantee(paths, deltas=delta or (), epsilons=epsilon or (), one_table=one_table)
     drawn = None if figure is None else save_account_figure(found, figure)
     show(*account_text(found))
     if drawn is not None:

@@ -88,7 +88,7 @@ def generator(
     divergences = (
         estimated_divergences(trial) if judge or fitted.space.size * len(fitted.form.columns) <= _QUICK else {}
     )
-    told = (trial.told_apart(), trial.table.num_rows) if judge else None
+    told = (trial.two_sample_accuracy(), trial.table.num_rows) if judge else None
     show(*generator_text(fitted, path, told, divergences))
 
 

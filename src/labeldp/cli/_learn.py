@@ -87,7 +87,7 @@ def learn(
 
             if generator is not None:
                 raise InputError(
-                    "expected no --generator with a network, found one; use labeldp.learning.sklearn.RedrawnClassifier"
+                    "expected no --generator with a network, found one; leave it out, or use ResampledClassifier"
                 )
 
             found = read_images_at(images)

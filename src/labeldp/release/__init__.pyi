@@ -4,7 +4,7 @@ from ._cluster_response import ClusterRelease as ClusterRelease
 from ._cluster_response import cluster_prior_response as cluster_prior_response
 from ._cluster_response import cluster_response as cluster_response
 from ._cluster_response import share_of_prior as share_of_prior
-from ._concat import joined as joined
+from ._concat import concatenate as concatenate
 from ._counted_response import counted_response as counted_response
 from ._curator import Curator as Curator
 from ._public import clusters_in as clusters_in
@@ -17,5 +17,5 @@ from ._table_curator import release_with as release_with
 from ._table_release import TableRelease as TableRelease
 from ._table_release import kept_columns as kept_columns
 from ._table_release import release_table as release_table
-from ._total import Accounted as Accounted
-from ._total import accounted as accounted
+from ._total import CombinedGuarantee as CombinedGuarantee
+from ._total import combined_guarantee as combined_guarantee

@@ -20,7 +20,7 @@ from labeldp.release._row_index import row_numbers
 from labeldp.release.folder import IN_STAGES, Certificate, Draw, digest
 
 
-def joined(parts: Iterable[tuple[object, Release]], answers: Sequence[Answer] = ()) -> Release:
+def concatenate(parts: Iterable[tuple[object, Release]], answers: Sequence[Answer] = ()) -> Release:
     """Releases of different rows of one curator as one release with one certificate.
 
     Each label is drawn once, so the whole costs what the dearest stage does, and not the sum: also where the law of a
@@ -56,7 +56,7 @@ def joined(parts: Iterable[tuple[object, Release]], answers: Sequence[Answer] = 
         >>> first, second = public_split(100, [1, 1])
         >>> one = curator.randomize(PriorResponse(space, 1.0, np.full((50, 3), 1 / 3)), first)
         >>> two = curator.randomize(PriorResponse(space, 1.0, np.tile([0.8, 0.2, 0.0], (50, 1))), second)
-        >>> whole = joined([(first, one), (second, two)])
+        >>> whole = concatenate([(first, one), (second, two)])
         >>> len(whole), whole.guarantee.epsilon, curator.spent[0]
         (100, 1.0, 1.0)
 

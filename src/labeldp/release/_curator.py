@@ -264,8 +264,8 @@ class Curator:
         leaving: Callable[[], pa.Table]
         if isinstance(response, DoubleResponse):
             check_names(response.generator.form.names, self._name, self.space)
-            law, own = response.law(population, divergences), response.own_features(features, index.size)
-            leaving = partial(response.draw, own, feature_words)
+            law, original = response.law(population, divergences), response.original_features(features, index.size)
+            leaving = partial(response.draw, original, feature_words)
         else:
             no_features(features, divergences)
             law, leaving = FeatureLaw.without_features(self.space.size), partial(pa.table, {})

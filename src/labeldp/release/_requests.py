@@ -90,7 +90,7 @@ _ALL = np.ones(())
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReleaseRequest:
     """What was asked of a table's labels.
 
     Attributes:
@@ -173,7 +173,7 @@ class Tally:
         codes: For peers: all labels.
     """
 
-    asked: Asked
+    asked: ReleaseRequest
     counts: Int[np.ndarray, "clusters k"] = field(init=False, repr=False)
     codes: Int[np.ndarray, "n"] = field(init=False, repr=False)
 
@@ -201,7 +201,7 @@ class Tally:
             np.add.at(self.counts, (clusters, codes), 1)
 
 
-def check_mechanism(asked: Asked) -> None:
+def check_mechanism(asked: ReleaseRequest) -> None:
     """Refuse what does not fit together before the table is read.
 
     Raises:
@@ -225,7 +225,7 @@ def check_mechanism(asked: Asked) -> None:
         _randomizer(asked)
 
 
-def law_on_table(asked: Asked, found: Survey, tally: Tally) -> TableLaw:
+def law_on_table(asked: ReleaseRequest, found: Survey, tally: Tally) -> TableLaw:
     """The law of what was asked, on a table that was looked through.
 
     Raises:
@@ -236,7 +236,7 @@ def law_on_table(asked: Asked, found: Survey, tally: Tally) -> TableLaw:
     return _BUILDERS[asked.mechanism](asked, found, tally)
 
 
-def _randomizer(asked: Asked) -> Randomizer:
+def _randomizer(asked: ReleaseRequest) -> Randomizer:
     """The randomizer of a name; of those with a prior, that of no rows."""
     if asked.mechanism in WITH_PRIOR:
         return WITH_PRIOR[asked.mechanism](asked.space, asked.epsilon, np.empty((0, asked.space.size)))
@@ -246,7 +246,7 @@ def _randomizer(asked: Asked) -> Randomizer:
 
 
 def _by_channel(
-    asked: Asked,
+    asked: ReleaseRequest,
     name: str,
     law: Channel,
     of: Callable[[pa.RecordBatch, int], tuple[Channel, np.ndarray]],
@@ -260,7 +260,7 @@ def _by_channel(
     return TableLaw(name, guarantee, added, lambda _: drawing, tuple(columns), tuple(declared))
 
 
-def _alone(asked: Asked, found: Survey, _: Tally) -> TableLaw:
+def _alone(asked: ReleaseRequest, found: Survey, _: Tally) -> TableLaw:
     """Each label alone, or with those of its unit."""
     randomizer = _randomizer(asked)
     if asked.unit is None or found.units is None:
@@ -278,7 +278,7 @@ def _alone(asked: Asked, found: Survey, _: Tally) -> TableLaw:
     return _by_channel(asked, randomizer.name, law, of_unit, (unit,), (declared,))
 
 
-def _with_prior(asked: Asked, _: Survey, __: Tally) -> TableLaw:
+def _with_prior(asked: ReleaseRequest, _: Survey, __: Tally) -> TableLaw:
     """Each label among the candidates that its prior gives."""
     columns, kind = list(asked.prior), WITH_PRIOR[asked.mechanism]
 
@@ -290,7 +290,7 @@ def _with_prior(asked: Asked, _: Survey, __: Tally) -> TableLaw:
     return _by_channel(asked, kind.name, _randomizer(asked).channel(), of_prior, columns, (declared,))
 
 
-def _in_clusters(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
+def _in_clusters(asked: ReleaseRequest, _: Survey, tally: Tally) -> TableLaw:
     """A noisy histogram of each cluster, and labels that respond towards it: what both cost is charged at once."""
     space, clusters = asked.space, _given(asked)
     first = share_of_counts(clusters, asked.epsilon) * asked.epsilon
@@ -317,7 +317,7 @@ def _in_clusters(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
     return TableLaw(CLUSTER, _of_both(counted, asked), column_types(asked.label, space, template), begin)
 
 
-def _counted(asked: Asked, found: Survey, tally: Tally) -> TableLaw:
+def _counted(asked: ReleaseRequest, found: Survey, tally: Tally) -> TableLaw:
     """Noisy counts of the labels, and numbers by the law that they make best: what both cost is charged at once."""
     space, template = _interval(asked), _bins_without_counts(asked).channel()
     first = share_of_points(found.rows, space.size, asked.epsilon) * asked.epsilon
@@ -343,18 +343,18 @@ def _charge(response: Randomizer) -> tuple[str, Mapping[str, Any], Guarantee]:
     return response.name, law_of(channel), Guarantee(channel.epsilon)
 
 
-def _of_both(counted: Guarantee, asked: Asked) -> Guarantee:
+def _of_both(counted: Guarantee, asked: ReleaseRequest) -> Guarantee:
     """What counts and responses cost together; the rho of the counts is not that of both."""
     return dataclasses.replace(counted, epsilon=asked.epsilon, rho=None)
 
 
-def _bins_without_counts(asked: Asked) -> NumberRandomizer:
+def _bins_without_counts(asked: ReleaseRequest) -> NumberRandomizer:
     """What a mechanism that counts would be if all labels were as frequent: it is refused where that is."""
     space = _interval(asked)
     return COUNTED[asked.mechanism](space, asked.epsilon, np.full(space.size, 1 / space.size))
 
 
-def _interval(asked: Asked) -> Interval:
+def _interval(asked: ReleaseRequest) -> Interval:
     if not isinstance(asked.space, Interval):
         raise InputError(
             f"expected labels on a declared range for {asked.mechanism!r} (--interval), found declared classes; use "
@@ -363,7 +363,7 @@ def _interval(asked: Asked) -> Interval:
     return asked.space
 
 
-def _among_peers(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
+def _among_peers(asked: ReleaseRequest, _: Survey, tally: Tally) -> TableLaw:
     """Labels that peers exchange in clusters, with the least flip that keeps epsilon at delta."""
     space, clusters = asked.space, _given(asked)
     sizes = np.unique(np.bincount(clusters)[np.unique(clusters)])
@@ -388,7 +388,7 @@ def _among_peers(asked: Asked, _: Survey, tally: Tally) -> TableLaw:
     return TableLaw(PEER, guarantee, added, begin)
 
 
-def _rows(asked: Asked, _: Survey, __: Tally) -> TableLaw:
+def _rows(asked: ReleaseRequest, _: Survey, __: Tally) -> TableLaw:
     """Labels by randomized response; features redrawn with some chance, or none."""
     response, law = asked.response, asked.features
     if response is None or law is None:
@@ -401,9 +401,9 @@ def _rows(asked: Asked, _: Survey, __: Tally) -> TableLaw:
         def drawn(batch: pa.RecordBatch, first: int) -> pa.Table:
             assert isinstance(response, DoubleResponse)  # noqa: S101 (where features leave)
             given = pa.Table.from_batches([batch])
-            own = response.own_features(given, batch.num_rows)
+            original = response.original_features(given, batch.num_rows)
             moved.append(int(response.misfits(given).sum()))
-            return response.draw(own, words, first)
+            return response.draw(original, words, first)
 
         def notes() -> tuple[str, ...]:
             told = f"{sum(moved):,} rows had features that are not of the generator's form: they were moved into it"
@@ -419,7 +419,7 @@ def _rows(asked: Asked, _: Survey, __: Tally) -> TableLaw:
     return TableLaw(response.name, charge[2], added, begin, declared=law.assumptions, features=law, types=types)
 
 
-_BUILDERS: Mapping[str, Callable[[Asked, Survey, Tally], TableLaw]] = MappingProxyType(
+_BUILDERS: Mapping[str, Callable[[ReleaseRequest, Survey, Tally], TableLaw]] = MappingProxyType(
     {
         **dict.fromkeys(MECHANISMS, _alone),
         **dict.fromkeys(NUMBER_MECHANISMS, _alone),
@@ -433,7 +433,7 @@ _BUILDERS: Mapping[str, Callable[[Asked, Survey, Tally], TableLaw]] = MappingPro
 )
 
 
-def _given(asked: Asked) -> Int[np.ndarray, "n"]:
+def _given(asked: ReleaseRequest) -> Int[np.ndarray, "n"]:
     if asked.clusters is None:
         raise InputError(f"expected clusters for the mechanism {asked.mechanism!r}, found none; name their column")
     return asked.clusters

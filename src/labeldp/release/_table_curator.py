@@ -78,7 +78,7 @@ def release_with(
         epsilon: What all that is asked costs each row's label.
         output: A folder that does not exist yet. It appears at once, complete, or not at all.
         ask: Is given the public columns (without a column, a table of no rows) and a curator whose budget is epsilon,
-            and gives one release of all rows, in their order, whose certificate counts all that was asked (``joined``).
+            and gives one release of all rows, in order, whose certificate counts all requests (``concatenate``).
             What it learned from the labels it should keep to itself until the release stands, also on disk: where its
             process is killed, nobody can say any more what was drawn, and the charge is void.
         keep: The public columns, or None with ``drop``.

@@ -30,8 +30,8 @@ from labeldp.release._requests import (
     DUMMY,
     PEER,
     WITH_PRIOR,
-    Asked,
     Drawing,
+    ReleaseRequest,
     TableLaw,
     Tally,
     check_mechanism,
@@ -172,7 +172,9 @@ def release_table(
     target = Path(output).absolute()
     check_target(target)
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // space.size))
-    asked = Asked(label, space, _checks.epsilon(epsilon), mechanism, tuple(likely), unit, None, _checks.delta(delta))
+    asked = ReleaseRequest(
+        label, space, _checks.epsilon(epsilon), mechanism, tuple(likely), unit, None, _checks.delta(delta)
+    )
     check_mechanism(asked)
     asked = _with_features(asked, kept, generator, replaced, divergences, population)
     named = [clusters] if isinstance(clusters, str) else []
@@ -248,10 +250,10 @@ def ledger_of(source: Path, ledger: str | Path | None, label: str, known_by: Map
     Raises:
         LedgerError: Several ledgers know these labels; what each says is spent is not all.
     """
-    own = ledger_path(source, ledger)
+    original = ledger_path(source, ledger)
     found = []
-    for path in [] if ledger is not None else sorted(own.parent.glob(f"*{_ENDING}")):
-        with suppress(*([] if path == own else [LedgerError])):
+    for path in [] if ledger is not None else sorted(original.parent.glob(f"*{_ENDING}")):
+        with suppress(*([] if path == original else [LedgerError])):
             beside = Ledger(path)
             if related(beside.entries(), label, marks_of(beside, source, known_by)):
                 found.append(beside)
@@ -261,7 +263,7 @@ def ledger_of(source: Path, ledger: str | Path | None, label: str, known_by: Map
             f"expected one ledger that knows {label!r} of this table, found {names}; what was spent adds up, so take "
             "both together into account and name one of them (ledger=, --ledger)"
         )
-    return found[0] if found else Ledger(own)
+    return found[0] if found else Ledger(original)
 
 
 def check_features_beside(source: Path, record: Ledger, known_by: Mapping[str, str], entry: Entry) -> None:
@@ -383,13 +385,13 @@ def _prior_columns(table: Table, space: LabelSpace, mechanism: str, prefix: str 
 
 
 def _with_features(
-    asked: Asked,
+    asked: ReleaseRequest,
     kept: Sequence[str],
     generator: Generator | None,
     replaced: float | None,
     divergences: Mapping[float, float] | None,
     population: str,
-) -> Asked:
+) -> ReleaseRequest:
     """What was asked of features, where they are not public.
 
     Raises:
@@ -424,7 +426,7 @@ def _check_rows(table: Table, generator: Generator, rows: int) -> None:
         break
 
 
-def _clustered(table: Table, asked: Asked, clusters: object) -> None:
+def _clustered(table: Table, asked: ReleaseRequest, clusters: object) -> None:
     """Clusters belong to the mechanisms that use them, and their column is public."""
     if (asked.mechanism in (CLUSTER, PEER)) != (clusters is not None):
         found = f"clusters with {asked.mechanism!r}" if clusters is not None else "no clusters"

@@ -23,7 +23,7 @@ _ANY_ROWS = Rows.all(1 << 62)
 
 
 @dataclass(frozen=True)
-class Accounted:
+class CombinedGuarantee:
     """What the releases of one label promise together.
 
     Attributes:
@@ -81,13 +81,13 @@ class _Source:
     guessed: bool
 
 
-def accounted(
+def combined_guarantee(
     paths: Sequence[str | Path],
     *,
     deltas: Sequence[float] = (),
     epsilons: Sequence[float] = (),
     one_table: bool = False,
-) -> list[Accounted]:
+) -> list[CombinedGuarantee]:
     """Compose the releases of each label, and the charges of each ledger.
 
     Args:
@@ -175,7 +175,7 @@ def _source(path: Path) -> _Source:
     return _Source(str(path), certificate, channel, guessed)
 
 
-def _released(sources: Sequence[_Source], one_table: bool) -> Accounted:
+def _released(sources: Sequence[_Source], one_table: bool) -> CombinedGuarantee:
     """The composition of releases, each once: of two with one name and one law, the one whose rows are known."""
     once: dict[str, _Source] = {}
     for source in sorted(sources, key=lambda source: source.guessed):
@@ -185,7 +185,7 @@ def _released(sources: Sequence[_Source], one_table: bool) -> Accounted:
     pairs = [
         (Charge(draw.guarantee, draw.rows if one_table else _ANY_ROWS), _fixed(source, draw)) for draw, source in draws
     ]
-    return Accounted(
+    return CombinedGuarantee(
         label=sources[0].certificate.label,
         unit=draws[0][0].guarantee.unit,
         sources=tuple(source.path for source in sources),
@@ -209,10 +209,10 @@ def _fixed(source: _Source, draw: Draw) -> Channel | None:
     return source.channel if alone and not isinstance(source.channel, ClusterChannel) else None
 
 
-def _charged(path: Path) -> list[Accounted]:
+def _charged(path: Path) -> list[CombinedGuarantee]:
     """The compositions of a ledger's charges, as its account meets them."""
     return [
-        Accounted(
+        CombinedGuarantee(
             label=entries[-1].label,
             unit=entries[-1].guarantee.unit,
             sources=(str(path),),

@@ -72,7 +72,7 @@ def _lines(report: AttackReport) -> list[str]:
             f"label adds {more:+.1%} to features."
         )
     if report.law is not None and report.law.generator is not None:
-        lines.append(_redrawn(float(report.law.chance), report.own))
+        lines.append(_redrawn(float(report.law.chance), report.original))
     if report.epsilon is not None:
         lines.append(
             f"The epsilon of {shown_above(report.epsilon, 7)} bounds what the released label adds to what is known of "
@@ -97,12 +97,12 @@ def _lines(report: AttackReport) -> list[str]:
     return lines
 
 
-def _redrawn(chance: float, own: float | None) -> str:
+def _redrawn(chance: float, original: float | None) -> str:
     """What the attack makes of features some of which are no row's own."""
     known = f"Features of this release were redrawn with a chance of {chance:.1%}"
-    if own is None:
+    if original is None:
         return f"{known}; this attack did not use them."
-    if own < 1:
+    if original < 1:
         return (
             f"{known}, and the attack knows it: the model's chances, of true features, count for {own:.1%} of what is "
             "believed of a row, the shares of the classes for the rest. That is right if the generator is; who can "

@@ -10,13 +10,13 @@ from typing import Any
 
 from labeldp._checks import printable
 from labeldp.errors import InputError, MissingExtraError, OutputError
-from labeldp.release import Accounted
+from labeldp.release import CombinedGuarantee
 
 _MARKERS = "osD^v"
 _ENDINGS = (".png", ".svg", ".pdf")
 
 
-def save_account_figure(found: Sequence[Accounted], path: Path) -> Path:
+def save_account_figure(found: Sequence[CombinedGuarantee], path: Path) -> Path:
     """The epsilon of all releases together over delta, if they were fixed beforehand and by sums.
 
     Raises:
@@ -37,7 +37,7 @@ def save_account_figure(found: Sequence[Accounted], path: Path) -> Path:
     return save_lines(lines, path, "What all releases cost together", "delta", "epsilon", marked)
 
 
-def by_sums(each: Accounted) -> list[tuple[float, float]]:
+def by_sums(each: CombinedGuarantee) -> list[tuple[float, float]]:
     """The epsilon by sums over delta: only from the sum of the deltas on, below which sums promise nothing."""
     whole, (first, _), (last, _) = each.composition, each.curve[0], each.curve[-1]
     start = max(whole.delta, first)

@@ -14,7 +14,7 @@ from labeldp.mechanisms.queries import noise_deviation
 from labeldp.mechanisms.randomizers import NumberExpectation
 from labeldp.privacy import Guarantee, Interval, shown_above
 from labeldp.privacy.accounting import Budget
-from labeldp.release import Accounted, TableRelease
+from labeldp.release import CombinedGuarantee, TableRelease
 from labeldp.release.folder import Certificate, Verdict
 from labeldp.release.ledger import Entry
 from labeldp.report._parts import Parts
@@ -171,7 +171,7 @@ def _assumed(promised: Iterable[Guarantee]) -> list[str]:
     ]
 
 
-def account_text(found: Sequence[Accounted]) -> Parts:
+def account_text(found: Sequence[CombinedGuarantee]) -> Parts:
     """What the releases of each label promise together, as a table and a sentence, and on what it rests."""
     parts: Parts = []
     for each in found:
@@ -185,7 +185,7 @@ def account_text(found: Sequence[Accounted]) -> Parts:
     return parts or [_said("Nothing was charged.")]
 
 
-def _account_table(each: Accounted) -> Table:
+def _account_table(each: CombinedGuarantee) -> Table:
     """Epsilons and deltas that go together, rounded up."""
     whole = each.composition
     folders = f" in {_count(each.folders, 'folder')}" if each.folders else ""
@@ -200,7 +200,7 @@ def _account_table(each: Accounted) -> Table:
     return table
 
 
-def _account_lines(each: Accounted) -> list[str]:
+def _account_lines(each: CombinedGuarantee) -> list[str]:
     """What it means, and what was assumed."""
     whose = "one row's label" if each.unit == "row" else f"all labels of one {each.unit}"
     whole, (delta, epsilon) = each.composition, next(pair for pair in each.at_deltas if pair[0] >= _USUAL_DELTA)
@@ -234,7 +234,7 @@ def _account_lines(each: Accounted) -> list[str]:
     return [*lines, *assumed]
 
 
-def _requests(each: Accounted) -> str:
+def _requests(each: CombinedGuarantee) -> str:
     return _count(len(each.composition.charges), "charge" if each.ledger else "request")
 
 

@@ -97,7 +97,7 @@ def infer_labels(
         released: Whether the released label is used too. Without it, and without ``probabilities``, every row gets the
             trivial answer, such as the most common class.
         mixing: For features that were redrawn with some chance: the chance s that those released are the row's own,
-            one number or one for each row (``own_share``). What is believed from the features is then
+            one number or one for each row (``original_share``). What is believed from the features is then
             ``s P(y | x) + (1 - s) P(y)``. It is for a model of *true* features; one that was fitted on released rows
             has learned the mixture already.
         loss: ``"wrong"``: 1 for a wrong answer (of numbers: the likeliest grid point). ``"squared"``: numbers of an
@@ -111,7 +111,7 @@ def infer_labels(
     References:
         Wu et al. 2022, for inference with the Bayes classifier; Busa-Fekete et al. 2023, definition 4.4. For redrawn
         features: with redraw chance r and generator density q, ``(1-r) p(x|y) pi_y + r q(x) pi_y`` is ``p(y|x)`` and
-        ``pi_y`` mixed in the shares of ``own_share``.
+        ``pi_y`` mixed in the shares of ``original_share``.
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse
@@ -144,7 +144,7 @@ def label_posterior(
     return attacker.posterior(slice(0, len(attacker.release)), True)
 
 
-def own_share(replaced: float, log_ratio: object) -> Float[np.ndarray, "..."]:
+def original_share(replaced: float, log_ratio: object) -> Float[np.ndarray, "..."]:
     """The chance that released features are the row's own, if they are redrawn with a known chance.
 
     ``(1-r) p(x) / ((1-r) p(x) + r q(x))``, with p the density of true features and q that of the generator. The
@@ -156,7 +156,7 @@ def own_share(replaced: float, log_ratio: object) -> Float[np.ndarray, "..."]:
             generated ones; 0 for a generator that is right.
 
     Example:
-        >>> own_share(0.25, [0.0, 50.0]).round(3).tolist()
+        >>> original_share(0.25, [0.0, 50.0]).round(3).tolist()
         [0.75, 1.0]
     """
     r = _checks.number(replaced, "replaced")
@@ -174,7 +174,7 @@ class Attacker:
     release: Release
     features: Float[np.ndarray, "n k"] | None
     prior: Float[np.ndarray, "k"]
-    own: Float[np.ndarray, "..."]
+    original: Float[np.ndarray, "..."]
     loss: Loss
 
     def belief(self, rows: slice) -> Float[np.ndarray, "m k"]:
@@ -182,7 +182,7 @@ class Attacker:
         count = len(range(*rows.indices(len(self.release))))
         if self.features is None:
             return np.broadcast_to(self.prior, (count, self.release.space.size))
-        share = self.own[rows, None] if self.own.ndim else self.own
+        share = self.original[rows, None] if self.original.ndim else self.original
         return np.asarray(share * self.features[rows] + (1 - share) * self.prior)
 
     def posterior(self, rows: slice, released: bool) -> Float[np.ndarray, "m k"]:
@@ -227,14 +227,14 @@ def attacker_of(
     if not isinstance(release, Release):
         raise InputError(f"expected a Release, found {type(release).__name__}; an attack starts from what was released")
     told = None if probabilities is None else _told(release, probabilities, features)
-    own = _shares(mixing, len(release), told is None)
+    original = _shares(mixing, len(release), told is None)
     if prior is not None:
         known = checked_prior(prior, release.space)
-    elif told is None or bool((own < 1).any()):
+    elif told is None or bool((original < 1).any()):
         known = estimated_prior(release)
     else:
         known = np.full(release.space.size, 1 / release.space.size)  # it has no weight
-    return Attacker(release, told, known, own, checked_loss(loss, release.space))
+    return Attacker(release, told, known, original, checked_loss(loss, release.space))
 
 
 def best_answers(

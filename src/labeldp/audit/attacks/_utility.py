@@ -70,7 +70,7 @@ class AttackReport:
             and *any* released label of that epsilon, if they are right; None where that is not known.
         squared: Whether losses are squared distances over the squared range.
         law: The law by which features left, where they were not public; None where they left as they are.
-        own: The mean chance with which the model's rows were taken to have their own features (``mixing``); None
+        original: The mean chance with which the model's rows were taken to have their own features (``mixing``); None
             without a model.
 
     Guarantee:
@@ -85,7 +85,7 @@ class AttackReport:
     with_any_label: float | None = None
     squared: bool = False
     law: FeatureLaw | None = None
-    own: float | None = None
+    original: float | None = None
 
     def utility(self, knows: str, source: Source | None = None) -> Utility:
         """What is gained with that knowledge, against the best source that there is, or the one named."""
@@ -162,8 +162,8 @@ def attack_release(
     epsilon = None if release.is_public else release.guarantee.epsilon
     squared = isinstance(loss, str) and loss == "squared"
     law = None if release.certificate is None else release.certificate.features
-    own = None if probabilities is None else float(np.mean(cases[-1][0].own))
-    return AttackReport(tuple(rows), tuple(proven), epsilon, most, squared, law, own)
+    original = None if probabilities is None else float(np.mean(cases[-1][0].original))
+    return AttackReport(tuple(rows), tuple(proven), epsilon, most, squared, law, original)
 
 
 def attack_folder(

@@ -96,7 +96,7 @@ def estimate_divergence(
 
     Example:
         >>> import numpy as np
-        >>> class Told:  # the log odds are known here: x - 1/2 for two Gaussians whose means differ by 1
+        >>> class PriorResult:  # the log odds are known here: x - 1/2 for two Gaussians whose means differ by 1
         ...     def fit(self, X, y):
         ...         return self
         ...     def predict_proba(self, X):
@@ -104,7 +104,7 @@ def estimate_divergence(
         ...         return np.stack([1 - one, one], axis=1)
         >>> rng = np.random.default_rng(0)
         >>> rows = rng.normal(size=(2, 20_000, 1))
-        >>> found = estimate_divergence(rows[0] + 1, rows[1], Told(), alpha=2.0)
+        >>> found = estimate_divergence(rows[0] + 1, rows[1], PriorResult(), alpha=2.0)
         >>> abs(found.value - 1.0) < 0.5  # alpha / 2 times the squared distance of the means
         True
 

@@ -49,7 +49,7 @@ class Curve:
         squared = self._squared(rows, self.variance + each, total)
         return min(self.most, math.sqrt(squared) if self.margin is None else excess_risk(squared, self.margin))
 
-    def clean_rows(self, rows: float, each: float = 0.0, total: float = 0.0) -> float:
+    def effective_rows(self, rows: float, each: float = 0.0, total: float = 0.0) -> float:
         """How many clean rows have the same error; exact for noise on rows, of which only ``N / V`` counts."""
         if total == 0:
             return rows * self.variance / (self.variance + each)

@@ -33,7 +33,7 @@ class Prospect:
         certified: The epsilon that its integers give, never larger.
         noise: The deviation of the noise, in the units of labels, or of votes for classes: on each row's released
             label in the local model, on the sum of each cell in the central one.
-        clean_rows: How many clean rows are as good, rounded down.
+        effective_rows: How many clean rows are as good, rounded down.
         clean_share: The same as a share of the rows.
         error: What is expected: the root mean square in the units of labels, or the chance of a wrong class beyond
             that of the best classifier.
@@ -44,7 +44,7 @@ class Prospect:
     epsilon: float
     certified: float
     noise: float
-    clean_rows: int
+    effective_rows: int
     clean_share: float
     error: float
     best: bool = False
@@ -248,13 +248,13 @@ class _Question:
         return bisected(holds, _LEAST, _MOST, _CLOSE) if most < self.curve.most and holds(_MOST) else None
 
     def _prospect(self, noise: Noise, epsilon: float) -> Prospect:
-        clean = min(float(self.rows), self.curve.clean_rows(self.rows, noise.each, noise.total))
+        clean = min(float(self.rows), self.curve.effective_rows(self.rows, noise.each, noise.total))
         return Prospect(
             mechanism=noise.mechanism,
             epsilon=epsilon,
             certified=noise.certified,
             noise=math.sqrt(noise.each + noise.total),
-            clean_rows=math.floor(clean),
+            effective_rows=math.floor(clean),
             clean_share=clean / self.rows,
             error=self.curve.error(self.rows, noise.each, noise.total),
         )

@@ -36,7 +36,7 @@ class Option:
         certified: The epsilon that its integers give, never larger.
         truth_probability: Probability that the released label or set contains the true class.
         clean_share: How many clean rows one released row is worth for telling two classes apart.
-        clean_rows: The same for all rows, rounded down.
+        effective_rows: The same for all rows, rounded down.
         total_variance: Trace of the covariance of the unbiased vector of one row.
         best: Whether ``auto`` takes it.
     """
@@ -47,7 +47,7 @@ class Option:
     certified: float
     truth_probability: float
     clean_share: float
-    clean_rows: int
+    effective_rows: int
     total_variance: float
     best: bool
 
@@ -79,7 +79,7 @@ def plan(classes: int, rows: int, epsilon: float, epsilons: Sequence[float] = EP
     Example:
         >>> from labeldp.bounds import plan
         >>> best = next(option for option in plan(10, 1000, 1.0).options if option.best)
-        >>> best.mechanism, best.detail, best.clean_rows
+        >>> best.mechanism, best.detail, best.effective_rows
         ('subset', '4 of 10 classes', 125)
 
     References:
@@ -131,7 +131,7 @@ def _option(randomizer: ClassRandomizer, detail: str, rows: int, best: bool) -> 
         certified=channel.epsilon,
         truth_probability=kept.truth_probability,
         clean_share=kept.clean_share,
-        clean_rows=math.floor(rows * kept.clean_share),
+        effective_rows=math.floor(rows * kept.clean_share),
         total_variance=total_variance(channel.membership, channel.classes),
         best=best,
     )

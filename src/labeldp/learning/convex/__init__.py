@@ -14,12 +14,12 @@ __all__ = [
     "ConvexClassifier",
     "ConvexRegressor",
     "CustomLoss",
-    "Everywhere",
     "HingeLoss",
     "HuberLoss",
     "LinearLoss",
     "Simplex",
     "SoftmaxLoss",
     "SquaredLoss",
+    "Unconstrained",
     "fit_interactively",
 ]

@@ -11,5 +11,5 @@ from ._losses import SoftmaxLoss as SoftmaxLoss
 from ._losses import SquaredLoss as SquaredLoss
 from ._regions import Ball as Ball
 from ._regions import Box as Box
-from ._regions import Everywhere as Everywhere
+from ._regions import Unconstrained as Unconstrained
 from ._regions import Simplex as Simplex

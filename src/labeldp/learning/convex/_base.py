@@ -27,7 +27,7 @@ from labeldp.learning.convex._descent import (
     steps_of,
 )
 from labeldp.learning.convex._losses import CustomLoss, Loss
-from labeldp.learning.convex._regions import Ball, Everywhere, Region
+from labeldp.learning.convex._regions import Ball, Region, Unconstrained
 from labeldp.learning.losses import best_penalty, released
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release
@@ -219,7 +219,7 @@ class ConvexLearner(BaseEstimator):
     def _declared(self, region: object) -> Region:
         if not isinstance(region, Region):
             raise InputError(
-                f"expected region='auto' or a Ball, Box, Simplex or Everywhere, found {region!r}; write Ball(5.0)"
+                f"expected region='auto' or a Ball, Box, Simplex or Unconstrained, found {region!r}; write Ball(5.0)"
             )
         return region
 
@@ -271,7 +271,7 @@ class ConvexLearner(BaseEstimator):
             labels=pull.labels,
             epsilon=pull.epsilon,
             told=pull.told,
-            l2=region.l2 if isinstance(region, Everywhere) else 0.0,
+            l2=region.l2 if isinstance(region, Unconstrained) else 0.0,
             rows=count,
         )
         return steps_of(self.steps, setting)

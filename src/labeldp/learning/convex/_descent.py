@@ -27,7 +27,7 @@ from scipy.sparse import issparse
 
 from labeldp.errors import InputError
 from labeldp.learning.convex._losses import Loss
-from labeldp.learning.convex._regions import Ball, Box, Everywhere, Region
+from labeldp.learning.convex._regions import Ball, Box, Region, Unconstrained
 
 #: With fewer rows than this share of what a useful bound takes, all steps together lead nowhere.
 _LOST = 1e-4
@@ -173,9 +173,9 @@ class Rows:
 
     def row(self, number: int) -> Float[np.ndarray, "p"]:
         """A row, written out."""
-        own = slice(self.indptr[number], self.indptr[number + 1])
+        original = slice(self.indptr[number], self.indptr[number + 1])
         found = np.zeros(self.columns)
-        found[self.indices[own] if self.sparse else slice(self.columns - (self.end != 0.0))] = self.data[own]
+        found[self.indices[original] if self.sparse else slice(self.columns - (self.end != 0.0))] = self.data[original]
         if self.end:
             found[-1] = self.end
         return found
@@ -223,7 +223,7 @@ class Descent:
     @property
     def compiled(self) -> bool:
         """Whether the loop is compiled for this loss and region."""
-        return self.loss.number >= 0 and type(self.region) in (Ball, Box, Everywhere)
+        return self.loss.number >= 0 and type(self.region) in (Ball, Box, Unconstrained)
 
     def run(self, rows: Rows, part: Int[np.ndarray, "m"], weights: Float[np.ndarray, "m k"]) -> None:
         """One step for each of some rows.
@@ -254,7 +254,7 @@ class Descent:
             self.steps.pace,
             region.radius if isinstance(region, Ball) else 0.0,
             region.half_width if isinstance(region, Box) else 0.0,
-            region.l2 if isinstance(region, Everywhere) else 0.0,
+            region.l2 if isinstance(region, Unconstrained) else 0.0,
             self.core,
             self.rest,
             self.state,
@@ -271,7 +271,7 @@ class Descent:
         self.state[3] += float(pull @ pull) * float(row @ row)
         if self.steps.pace > 0:
             rate = self.steps.pace / math.sqrt(self.state[3]) if self.state[3] > 0 else 0.0
-        l2 = self.region.l2 if isinstance(self.region, Everywhere) else 0.0
+        l2 = self.region.l2 if isinstance(self.region, Unconstrained) else 0.0
         self.core = self.region.project(self.core * (1.0 - rate * l2) - rate * np.outer(row, pull))
         self.state[2] = float(np.vdot(self.core, self.core))
 

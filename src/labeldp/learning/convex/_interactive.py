@@ -146,10 +146,10 @@ def _pull(loss: Loss, curator: Curator, epsilon: float, delta: float) -> Pull:
 
 def _noise(loss: Loss, k: int, epsilon: float, delta: float, labels: int = 1) -> float:
     """How far what is told is from the gradient of the true label, mean square."""
-    own, steepest = loss.right_angled(k), loss.lipschitz(k, 0.0)
+    original, steepest = loss.right_angled(k), loss.lipschitz(k, 0.0)
     size, spread, radius = (steepest if loss.of_classes else min(steepest, 1.0)), 2.0, 1.0
-    if own is not None:
-        size, spread, radius = own, math.sqrt(2.0), math.sqrt(1.0 - 1.0 / k)
+    if original is not None:
+        size, spread, radius = original, math.sqrt(2.0), math.sqrt(1.0 - 1.0 / k)
     return size**2 * gradient_error(
         epsilon,
         delta,

@@ -33,10 +33,10 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
 
     Args:
         loss: ``"softmax"``, ``"hinge"``, ``"linear"``, or a ``CustomLoss``.
-        region: Where parameters stay: a ``Ball``, ``Box``, ``Simplex``, or ``Everywhere`` with a penalty. ``"auto"`` is
+        region: Feasible set: a ``Ball``, ``Box``, ``Simplex``, or ``Unconstrained`` with a penalty. ``"auto"`` is
             the ball that held-out released labels prefer; in a stream, the usual one of those.
         steps: ``"bound"``: from a bound of the second moment of gradients that holds for the channel at hand;
-            ``"adaptive"``: from the released gradients so far (``Everywhere`` takes the bound's); ``"chua"``:
+            ``"adaptive"``: from the released gradients so far (``Unconstrained`` takes the bound's); ``"chua"``:
             Algorithm 1, line 7; ``"ghazi"``: Theorem 9; or a length.
         average: Whether the model is the mean of all points, or the last one.
         passes: How often each row is seen; the labels are the same released ones each time.
@@ -278,8 +278,8 @@ def class_targets(release: Release, loss: Loss, points: Float[np.ndarray, "k"], 
     if release.is_public:
         return Targets(release, _pull_of(release, points, 0.0), projected=project)
     steepest = loss.lipschitz(len(points), math.inf)
-    own = loss.right_angled(len(points)) if project else None  # a common part adds nothing if vectors sum to one
-    moment = gradient_noise(release.channel, projected=project).second_moment(steepest, own)
+    original = loss.right_angled(len(points)) if project else None  # a common part adds nothing if vectors sum to one
+    moment = gradient_noise(release.channel, projected=project).second_moment(steepest, original)
     return Targets(release, _pull_of(release, points, moment - steepest**2), projected=project)
 
 

@@ -122,7 +122,7 @@ class Simplex(Region):
 
 
 @dataclass(frozen=True)
-class Everywhere(Region):
+class Unconstrained(Region):
     """All points; ``l2 / 2`` times the squared length of the parameters is added to the loss, which holds them.
 
     Args:

@@ -13,5 +13,5 @@ __all__ = [
     "fit_mixture",
     "load",
     "open_generator",
-    "told_apart",
+    "two_sample_accuracy",
 ]

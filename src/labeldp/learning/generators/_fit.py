@@ -99,11 +99,11 @@ class FittedGenerator:
         columns, fresh = Columns(self.form, self.law.few), FreshNumbers()
         numbers, categories = [], []
         for low in range(0, len(codes), _ROWS_AT_ONCE):
-            own = np.asarray(codes[low : low + _ROWS_AT_ONCE])
-            drawn = self.law.draw(columns, own, fresh)
+            original = np.asarray(codes[low : low + _ROWS_AT_ONCE])
+            drawn = self.law.draw(columns, original, fresh)
             if self.smoothing:
-                even = (fresh.uniforms(len(own)) < self.smoothing)[:, None]
-                uniform = columns.uniform(len(own), fresh)
+                even = (fresh.uniforms(len(original)) < self.smoothing)[:, None]
+                uniform = columns.uniform(len(original), fresh)
                 drawn = np.where(even, uniform[0], drawn[0]), np.where(even, uniform[1], drawn[1])
             numbers.append(drawn[0])
             categories.append(drawn[1])

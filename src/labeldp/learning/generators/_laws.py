@@ -104,9 +104,9 @@ def mixture_law(
         ),
     )
     for label, rows in enumerate(classes):
-        own, absent = numbers[rows], np.isnan(numbers[rows])
-        middle = np.array([_middle(column[~gone]) for column, gone in zip(own.T, absent.T, strict=True)])
-        filled = np.where(absent, middle, own)
+        original, absent = numbers[rows], np.isnan(numbers[rows])
+        middle = np.array([_middle(column[~gone]) for column, gone in zip(original.T, absent.T, strict=True)])
+        filled = np.where(absent, middle, original)
         scale = np.where(filled.std(axis=0) > 0, filled.std(axis=0), 1.0)
         count = min(most, max(1, len(rows) // _ROWS_OF_COMPONENT))
         model = GaussianMixture(count, reg_covar=_SLACK, random_state=0)

@@ -20,7 +20,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScal
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import Columns
 from labeldp.learning.generators._fit import FittedGenerator, fit_cells, fit_copula, fit_mixture
-from labeldp.learning.generators._two_sample import told_apart
+from labeldp.learning.generators._two_sample import two_sample_accuracy
 from labeldp.privacy import Classes
 from labeldp.release import Release, is_answer, kept_columns, public_columns, public_table
 from labeldp.release.tables import open_table, typed
@@ -54,9 +54,9 @@ class Trial:
     table: pa.Table
     labels: Release
 
-    def told_apart(self) -> float:
+    def two_sample_accuracy(self) -> float:
         """The share of these rows, and of as many draws, that are told apart rightly."""
-        return told_apart(self.fitted, self.table, self.labels)
+        return two_sample_accuracy(self.fitted, self.table, self.labels)
 
     def drawn(self) -> Float[np.ndarray, "m p"]:
         """As many rows of the generator as were held out, and more where these are few, evenly over the classes."""
@@ -69,9 +69,9 @@ class Trial:
         form, codes = self.fitted.form, np.asarray(self.labels.codes)
         rows = self._read(form.shaped(form.table(self.table))[0])
         for code, point in enumerate(self.fitted.space.points):
-            own = rows[codes == code]
-            if 2 * len(own) >= _FEWEST_TOLD:
-                yield str(point), own
+            original = rows[codes == code]
+            if 2 * len(original) >= _FEWEST_TOLD:
+                yield str(point), original
 
     def discriminator(self) -> Any:
         """What tells a class from draws: the mean of a classifier that is smooth in each column, and of boosting."""

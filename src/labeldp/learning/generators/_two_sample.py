@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from labeldp.learning.generators._fit import FittedGenerator
 
 
-def told_apart(fitted: FittedGenerator, features: object, labels: object) -> float:
+def two_sample_accuracy(fitted: FittedGenerator, features: object, labels: object) -> float:
     """The share of rows of which boosting says rightly whether they are given ones or drawn ones of the same classes.
 
     An estimate, and no guarantee: a half is what a coin says, and another classifier may say more. A generator whose

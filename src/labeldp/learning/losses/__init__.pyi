@@ -9,10 +9,10 @@ from ._numbers import plain_numbers as plain_numbers
 from ._numbers import real_labels as real_labels
 from ._numbers import tells_numbers as tells_numbers
 from ._numbers import unbiased_numbers as unbiased_numbers
-from ._own_features import OwnFeatures as OwnFeatures
+from ._own_features import OriginalFeatures as OriginalFeatures
 from ._own_features import class_shares as class_shares
 from ._own_features import mean_vector as mean_vector
-from ._own_features import redrawn_chance as redrawn_chance
+from ._own_features import resampling_probability as resampling_probability
 from ._posterior import posterior as posterior
 from ._released import released as released
 from ._rows import METHODS as METHODS

@@ -29,10 +29,10 @@ _TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class OwnFeatures:
+class OriginalFeatures:
     """How likely it is that released features are their row's own, and how common the classes are.
 
-    Learners of released labels take it beside a release (``own=``). They then learn the true class given *true*
+    Learners of released labels take it beside a release (``original=``). They then learn the true class given *true*
     features, from features of which some were redrawn: by ``"likelihood"``, that of the mixture; by ``"unbiased"``,
     the loss ``s log sum_j exp(h_j) - sum_j (w_j - (1 - s) pi_j) h_j`` of logits h, whose mean is ``1 - r`` times that
     of the cross entropy of true rows if s is right, and which is convex.
@@ -42,7 +42,7 @@ class OwnFeatures:
     E_P[1(Y=j) h_j] + r pi_j E_Qbar[h_j]``, of which the last is ``E_f[(1-s) pi_j h_j]``.
 
     Attributes:
-        shares: The chance that each row's features are its own, given these features, shape (n,), as ``own_share``
+        shares: The chance that each row's features are its own, given these features, shape (n,), as ``original_share``
             estimates it; ``1 - r`` for all rows where redrawn features look like true ones.
         prior: The shares of the classes, shape (k,), such as ``class_shares`` estimates.
 
@@ -50,7 +50,7 @@ class OwnFeatures:
         InputError: These are no chances.
 
     Example:
-        >>> own = OwnFeatures([0.5, 1.0], [0.3, 0.7])
+        >>> own = OriginalFeatures([0.5, 1.0], [0.3, 0.7])
         >>> own.take(slice(1, 2)).shares.tolist()
         [1.0]
     """
@@ -62,7 +62,7 @@ class OwnFeatures:
         for name in ("shares", "prior"):
             found = np.array(getattr(self, name), dtype=np.float64)
             if found.ndim != 1 or not ((found >= 0) & (found <= 1)).all():
-                raise InputError(f"expected {name} between 0 and 1 in one dimension, found others; use own_share")
+                raise InputError(f"expected {name} between 0 and 1 in one dimension, found others; use original_share")
             found.flags.writeable = False
             object.__setattr__(self, name, found)
         if abs(self.prior.sum() - 1) > _TOLERANCE:
@@ -71,11 +71,11 @@ class OwnFeatures:
     def __len__(self) -> int:
         return len(self.shares)
 
-    def take(self, rows: slice | Int[np.ndarray, "m"]) -> OwnFeatures:
+    def take(self, rows: slice | Int[np.ndarray, "m"]) -> OriginalFeatures:
         """What is known of some of the rows."""
         return dataclasses.replace(self, shares=self.shares[rows])
 
-    def of(self, release: Release) -> OwnFeatures:
+    def of(self, release: Release) -> OriginalFeatures:
         """The same, if it is of the rows and the classes of a release.
 
         Raises:
@@ -118,7 +118,7 @@ def mean_vector(release: Release) -> Float[np.ndarray, "k"]:
     return np.asarray(sum(unbiased_rows(release, rows).sum(axis=0) for rows in blocks_of(release)) / len(release))
 
 
-def redrawn_chance(replaced: object) -> float:
+def resampling_probability(replaced: object) -> float:
     """The chance that features are redrawn, at least 0 and below 1."""
     found = _checks.number(replaced, "replaced")
     if not 0 <= found < 1:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from labeldp.learning.losses._own_features import OwnFeatures
+from labeldp.learning.losses._own_features import OriginalFeatures
 from labeldp.release import Release
 
 
 def posterior(
-    release: Release, probabilities: Float[np.ndarray, "n k"], own: OwnFeatures | None = None
+    release: Release, probabilities: Float[np.ndarray, "n k"], original: OriginalFeatures | None = None
 ) -> Float[np.ndarray, "n k"]:
     """P(true = j | released, features), for a model's P(true = j | features).
 
@@ -22,8 +22,8 @@ def posterior(
         the likelihood.
     """
     joint = release.likelihood() * np.maximum(probabilities, np.finfo(float).tiny)
-    if own is None:
+    if original is None:
         return np.asarray(joint / joint.sum(axis=1, keepdims=True))
-    redrawn = (1.0 - own.shares) * (release.likelihood() @ own.prior)
-    joint *= own.shares[:, None]
+    redrawn = (1.0 - original.shares) * (release.likelihood() @ original.prior)
+    joint *= original.shares[:, None]
     return np.asarray(joint / (joint.sum(axis=1) + redrawn)[:, None])

@@ -11,7 +11,7 @@ from jaxtyping import Float, UInt8
 
 from labeldp._threads import over_chunks
 from labeldp.errors import InputError
-from labeldp.learning.losses._own_features import OwnFeatures
+from labeldp.learning.losses._own_features import OriginalFeatures
 from labeldp.privacy.channels import pack, unpack
 from labeldp.release import Release
 
@@ -114,7 +114,7 @@ class TargetLoss:
 
 
 def row_loss(
-    release: Release, method: Method, correction: float = 1.0, own: OwnFeatures | None = None
+    release: Release, method: Method, correction: float = 1.0, original: OriginalFeatures | None = None
 ) -> RowLoss | TargetLoss:
     """The loss of a release.
 
@@ -132,7 +132,7 @@ def row_loss(
             takes released labels for true ones, a set of them in equal shares.
         correction: With ``"unbiased"``: how much of the correction is made, from 0 to 1. Less of it has less variance
             and more bias.
-        own: What is known of whether features are the row's own, where some were redrawn.
+        original: What is known of whether features are the row's own, where some were redrawn.
 
     References:
         Esfandiari et al. 2022, Algorithm 1, lines 29-30, and Theorem 2 for the choice of beta.
@@ -145,27 +145,30 @@ def row_loss(
             f"expected a correction from 0 to 1, below 1 with the method 'unbiased' alone, found {correction!r} with "
             f"{method!r}"
         )
-    if own is not None:
-        return _of_own_features(release, method, correction, own.of(release))
+    if original is not None:
+        return _of_own_features(release, method, correction, original.of(release))
     if release.is_public:
         method = "plain"
     return _of_labels(release, method, correction)
 
 
-def _of_own_features(release: Release, method: Method, correction: float, own: OwnFeatures) -> RowLoss | TargetLoss:
-    """The loss of rows some of whose features were redrawn; see ``OwnFeatures``."""
+def _of_own_features(
+    release: Release, method: Method, correction: float, original: OriginalFeatures
+) -> RowLoss | TargetLoss:
+    """The loss of rows some of whose features were redrawn; see ``OriginalFeatures``."""
     if method == "plain":
         raise InputError("expected the method likelihood or unbiased where features were redrawn, found 'plain'")
     loss, k = _of_labels(release, method, correction), release.channel.classes
     if isinstance(loss, RowLoss) and loss.likelihood:
         step = max(1, _ENTRIES_PER_CHUNK // k)
         parts = [slice(low, low + step) for low in range(0, len(release), step)]
-        mean = np.concatenate([np.zeros(0), *(loss.take(rows).dense(k) @ own.prior for rows in parts)])
+        mean = np.concatenate([np.zeros(0), *(loss.take(rows).dense(k) @ original.prior for rows in parts)])
         inside, other, outside = (
-            own.shares * value + (1.0 - own.shares) * mean for value in (loss.inside, loss.other, loss.outside)
+            original.shares * value + (1.0 - original.shares) * mean
+            for value in (loss.inside, loss.other, loss.outside)
         )
         return dataclasses.replace(loss, inside=inside, other=other, outside=outside)
-    return TargetLoss(loss.dense(k) - (1.0 - own.shares)[:, None] * own.prior)
+    return TargetLoss(loss.dense(k) - (1.0 - original.shares)[:, None] * original.prior)
 
 
 def _of_labels(release: Release, method: Method, correction: float) -> RowLoss | TargetLoss:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from jaxtyping import Float, Int
 
-from labeldp.learning.losses._own_features import OwnFeatures
+from labeldp.learning.losses._own_features import OriginalFeatures
 from labeldp.release import Release
 
 #: From so many rows on one held-out fifth is precise enough, and cross-validation is not worth its time.
@@ -17,7 +17,7 @@ Judge = Callable[[np.ndarray, np.ndarray], Float[np.ndarray, "penalties held"]]
 
 
 def gain(
-    release: Release, probabilities: Float[np.ndarray, "n k"], own: OwnFeatures | None = None
+    release: Release, probabilities: Float[np.ndarray, "n k"], original: OriginalFeatures | None = None
 ) -> Float[np.ndarray, "n"]:
     """``log(sum_j v_j p_j / mean_j v_j)`` of each row, in nats.
 
@@ -27,9 +27,9 @@ def gain(
     Args:
         release: Released labels of n rows.
         probabilities: A model's P(true class | true features), shape (n, k).
-        own: What is known of whether features are the row's own, where some were redrawn.
+        original: What is known of whether features are the row's own, where some were redrawn.
     """
-    likelihood = release.likelihood() if own is None else own.mixed(release.likelihood())
+    likelihood = release.likelihood() if original is None else original.mixed(release.likelihood())
     hit = (likelihood * probabilities).sum(axis=1)
     return np.asarray(np.log(np.maximum(hit, np.finfo(float).tiny)) - np.log(likelihood.mean(axis=1)))
 

@@ -11,7 +11,7 @@ from scipy.sparse import issparse, vstack
 
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count
-from labeldp.learning.losses._own_features import redrawn_chance
+from labeldp.learning.losses._own_features import resampling_probability
 from labeldp.learning.losses._rows import RowLoss, TargetLoss
 from labeldp.release import Release
 
@@ -45,7 +45,7 @@ class SyntheticRows:
     replaced: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "replaced", redrawn_chance(self.replaced))
+        object.__setattr__(self, "replaced", resampling_probability(self.replaced))
         if not row_count(self.features):
             raise InputError("expected at least one synthetic row, found none")
 

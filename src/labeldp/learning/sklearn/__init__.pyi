@@ -19,11 +19,11 @@ from ._regressor import clearly_best as clearly_best
 from ._regressor import noise_ratio as noise_ratio
 from ._regressor import usual_boosting as usual_boosting
 from ._regressor import usual_ridge as usual_ridge
-from ._resampled import OwnFeatures as OwnFeatures
-from ._resampled import RedrawnClassifier as RedrawnClassifier
+from ._resampled import OriginalFeatures as OriginalFeatures
+from ._resampled import ResampledClassifier as ResampledClassifier
 from ._resampled import RowMethod as RowMethod
 from ._resampled import class_shares as class_shares
-from ._resampled import own_share as own_share
+from ._resampled import original_share as original_share
 from ._resampled import synthetic_rows as synthetic_rows
 from ._resampled import true_accuracy as true_accuracy
 from ._soft_labels import ProbabilityClassifier as ProbabilityClassifier

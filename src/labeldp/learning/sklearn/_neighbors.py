@@ -94,10 +94,12 @@ class _Neighbors:
         judged = np.sort(np.random.default_rng(0).permutation(rows)[:_JUDGED])
         losses = np.zeros(len(counts))
         for part, near in self._nearest(features[judged], int(counts[-1]) + 1):
-            own = judged[part]
-            others = _without(near, own)
+            original = judged[part]
+            others = _without(near, original)
             for place, means in enumerate(self._means_at(others, counts)):
-                losses[place] += self.weights_[own] @ (means**2 - 2.0 * means * self.targets_[own]).sum(axis=1)
+                losses[place] += self.weights_[original] @ (means**2 - 2.0 * means * self.targets_[original]).sum(
+                    axis=1
+                )
         return int(counts[int(np.argmin(losses))])
 
     def _means(self, features: np.ndarray) -> Float[np.ndarray, "m t"]:
@@ -289,8 +291,8 @@ def _counts(most: int) -> Int[np.ndarray, "c"]:
     return np.asarray(np.unique(np.round(_FACTOR ** np.arange(steps + 1)).astype(np.int64).clip(1, most)))
 
 
-def _without(near: Int[np.ndarray, "m k"], own: Int[np.ndarray, "m"]) -> Int[np.ndarray, "m rest"]:
+def _without(near: Int[np.ndarray, "m k"], original: Int[np.ndarray, "m"]) -> Int[np.ndarray, "m rest"]:
     """Neighbours without the row itself; where many rows are alike and it is not among them, without the last."""
-    same = near == own[:, None]
+    same = near == original[:, None]
     same[~same.any(axis=1), -1] = True
     return np.asarray(near[~same].reshape(len(near), -1))

@@ -26,13 +26,13 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
 from labeldp.learning.losses import (
-    OwnFeatures,
+    OriginalFeatures,
     SyntheticRows,
     class_shares,
     gain,
     mean_vector,
-    redrawn_chance,
     released,
+    resampling_probability,
     stacked,
     unbiased_rows,
 )
@@ -43,7 +43,7 @@ from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier, classes_o
 from labeldp.mechanisms.features import Generator
 from labeldp.release import Release, RowRelease
 
-__all__ = ["OwnFeatures", "class_shares"]  # documented here, defined elsewhere
+__all__ = ["OriginalFeatures", "class_shares"]  # documented here, defined elsewhere
 
 RowMethod: TypeAlias = Literal["likelihood", "weighted", "unbiased", "first"]
 
@@ -65,7 +65,7 @@ _DENSE = 1 << 25
 _ENOUGH_TO_STOP = 200
 
 
-def own_share(
+def original_share(
     features: Any, synthetic: Any, replaced: float, discriminator: Any = None, *, folds: int = 3
 ) -> Float[np.ndarray, "n"]:
     """How likely it is that the features of each released row are its own, by telling them from synthetic ones.
@@ -98,14 +98,14 @@ def own_share(
         >>> generated = chance.normal(4.0, 1.0, (2000, 1))
         >>> own = np.arange(2000) % 2 == 0  # every other row keeps its features, which are around zero
         >>> features = np.where(own[:, None], chance.normal(0.0, 1.0, (2000, 1)), chance.normal(4.0, 1.0, (2000, 1)))
-        >>> shares = own_share(features, generated, 0.5)
+        >>> shares = original_share(features, generated, 0.5)
         >>> bool(shares[own].mean() > 0.9 > 0.2 > shares[~own].mean())
         True
 
     Raises:
         InputError: There are too few rows, or the classifier has no ``predict_proba``.
     """
-    chance, rows, fresh = redrawn_chance(replaced), indexable_rows(features), indexable_rows(synthetic)
+    chance, rows, fresh = resampling_probability(replaced), indexable_rows(features), indexable_rows(synthetic)
     count, drawn = row_count(rows), row_count(fresh)
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
         raise InputError(f"expected a whole number of folds of at least 2, found {folds!r}")
@@ -160,7 +160,7 @@ def synthetic_rows(generator: Any, rows: int, classes: int, like: Any = None) ->
     return found
 
 
-class RedrawnClassifier(MetaEstimatorMixin, ProbabilityClassifier):
+class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     """A classifier of true features, learned from rows some of whose features were redrawn.
 
     Args:
@@ -168,16 +168,16 @@ class RedrawnClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             scikit-learn classifier, which is fitted by five rounds of expectation maximisation (others by
             ``ReleasedLabelClassifier``); or a pipeline that ends in one.
         method: ``"likelihood"``: maximum likelihood of ``(z, x~)`` where x~ is the row's own with chance s, see
-            ``OwnFeatures``; ``"weighted"``: a loss whose mean is that of true rows if s is right, in which rows stand
-            for a share s of a row; ``"unbiased"``: a loss whose mean is that of true rows whatever the generator is,
-            from which the loss of synthetic rows is taken off, see ``SyntheticRows``; ``"first"``: its first term,
+            ``OriginalFeatures``; ``"weighted"``: a loss whose mean is that of true rows if s is right, in which
+            rows stand for a share s of a row; ``"unbiased"``: a loss whose mean is that of true rows whatever the
+            generator is, from which the loss of synthetic rows is taken off, see ``SyntheticRows``; ``"first"``: its first term,
             which corrects the labels alone, by the estimator as it is. With ``SoftmaxRegression(method="unbiased")``
             that is the paper's.
         generator: What draws synthetic rows: the ``Generator`` that the release was made with, or a function from class
-            codes to rows. With ``"unbiased"``, and where ``own_share`` is estimated.
+            codes to rows. With ``"unbiased"``, and where ``original_share`` is estimated.
         synthetic: How many rows it draws, by default as many as were released.
-        own_share: s: ``"constant"``, the chance that features were kept, which is right where redrawn features look
-            like true ones, or ``"estimated"`` from synthetic rows, or a classifier that estimates it from them. With
+        original_share: s: ``"constant"``, the chance that features were kept, right where resampled features look like
+            true ones, or ``"estimated"`` from synthetic rows, or a classifier that estimates it from them. With
             ``"unbiased"`` it serves the choice of a penalty alone.
 
     Attributes:
@@ -204,7 +204,7 @@ class RedrawnClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         ...     return chance.normal(3.0, 1.0, (len(codes), 1))
         >>> features = np.where(own[:, None], true, sampler(labels))
         >>> release = Curator(np.array(["no", "yes"])[labels], space).randomize(RandomizedResponse(space, 2.0))
-        >>> learner = RedrawnClassifier(generator=sampler, own_share="estimated")
+        >>> learner = ResampledClassifier(generator=sampler, original_share="estimated")
         >>> learner.fit(features, release, replaced=0.5).predict([[-1.0], [1.5]]).tolist()
         ['no', 'yes']
     """
@@ -216,13 +216,13 @@ class RedrawnClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         method: RowMethod = "likelihood",
         generator: Generator | Callable[[Int[np.ndarray, "m"]], Any] | None = None,
         synthetic: int | None = None,
-        own_share: Any = "constant",
+        original_share: Any = "constant",
     ) -> None:
         self.estimator = estimator
         self.method = method
         self.generator = generator
         self.synthetic = synthetic
-        self.own_share = own_share
+        self.original_share = original_share
 
     def fit(self, X: Any, y: Any, replaced: float | None = None) -> Self:  # noqa: N803
         """Fit on released features of n rows and their released labels.
@@ -247,9 +247,9 @@ class RedrawnClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         if before:
             features = learner[:-1].fit_transform(features)
             fresh = None if fresh is None else learner[:-1].transform(fresh)
-        self.own_ = OwnFeatures(self._shares(features, fresh), class_shares(release))
+        self.own_ = OriginalFeatures(self._shares(features, fresh), class_shares(release))
         extra = {"synthetic": SyntheticRows(fresh, self.own_.prior, chance)} if self.method == "unbiased" else {}
-        fitted = last.fit(features, release, own=self.own_, **extra)
+        fitted = last.fit(features, release, original=self.own_, **extra)
         self.estimator_ = Pipeline([*before, (learner.steps[-1][0], fitted)]) if before else fitted
         return self
 
@@ -261,8 +261,8 @@ class RedrawnClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     def score(self, X: Any, y: RowRelease | Release, sample_weight: Any = None) -> float:  # noqa: N803
         """The mean log likelihood of released rows, over a model that knows nothing, for the chance s kept constant."""
         release, _ = _told(y, self.replaced_)
-        own = OwnFeatures(np.full(len(release), 1 - self.replaced_), class_shares(release))
-        return float(np.average(gain(release, self.predict_proba(X), own), weights=sample_weight))
+        original = OriginalFeatures(np.full(len(release), 1 - self.replaced_), class_shares(release))
+        return float(np.average(gain(release, self.predict_proba(X), original), weights=sample_weight))
 
     def _learner(self) -> Any:
         """The learner of released labels, told the method."""
@@ -275,7 +275,7 @@ class RedrawnClassifier(MetaEstimatorMixin, ProbabilityClassifier):
                 f"expected SoftmaxRegression or TorchClassifier with the method {self.method!r}, whose weights may be "
                 "negative, found a classifier that takes none; use 'likelihood'"
             )
-        if "own" not in inspect.signature(last.fit).parameters:
+        if "original" not in inspect.signature(last.fit).parameters:
             raise InputError(
                 "expected SoftmaxRegression, ReleasedLabelClassifier, TorchClassifier or a classifier of scikit-learn, "
                 f"found {type(last).__name__}; use the method 'first'"
@@ -288,25 +288,28 @@ class RedrawnClassifier(MetaEstimatorMixin, ProbabilityClassifier):
 
     def _fresh(self, features: Any, release: Release) -> Any:
         """Synthetic rows, where they are needed."""
-        if self.method != "unbiased" and isinstance(self.own_share, str) and self.own_share == "constant":
+        if self.method != "unbiased" and isinstance(self.original_share, str) and self.original_share == "constant":
             return None
         if self.generator is None:
             raise InputError(
                 "expected the generator that the release was made with, found none; give generator=, or take "
-                "own_share='constant' with the method 'likelihood' or 'weighted'"
+                "original_share='constant' with the method 'likelihood' or 'weighted'"
             )
         rows = len(release) if self.synthetic is None else self.synthetic
         return synthetic_rows(self.generator, rows, release.space.size, features)
 
     def _shares(self, features: Any, fresh: Any) -> Float[np.ndarray, "n"]:
-        if isinstance(self.own_share, str):
-            if self.own_share not in ("constant", "estimated"):
+        if isinstance(self.original_share, str):
+            if self.original_share not in ("constant", "estimated"):
                 raise InputError(
-                    f"expected an own_share among constant, estimated, or a classifier, found {self.own_share!r}"
+                    "expected an original_share among constant, estimated, or a classifier, found "
+                    f"{self.original_share!r}"
                 )
-            if self.own_share == "constant":
+            if self.original_share == "constant":
                 return np.full(row_count(features), 1 - self.replaced_)
-        return own_share(features, fresh, self.replaced_, None if self.own_share == "estimated" else self.own_share)
+        return original_share(
+            features, fresh, self.replaced_, None if self.original_share == "estimated" else self.original_share
+        )
 
     def __sklearn_tags__(self) -> Any:
         """It takes the features that the learner takes."""
@@ -378,7 +381,7 @@ def _told(y: object, replaced: float | None) -> tuple[Release, float]:
             "expected rows that Curator.randomize_rows released, found labels alone; give replaced=, the chance that "
             "their features were redrawn"
         )
-    return release, redrawn_chance(float(law.chance) if replaced is None and law is not None else replaced)
+    return release, resampling_probability(float(law.chance) if replaced is None and law is not None else replaced)
 
 
 def _parted(learner: Any) -> tuple[list[Any], Any]:

@@ -26,7 +26,7 @@ from labeldp.learning.features import indexable_rows, row_weights, take_rows
 from labeldp.learning.losses import (
     METHODS,
     Method,
-    OwnFeatures,
+    OriginalFeatures,
     RowLoss,
     SyntheticRows,
     TargetLoss,
@@ -65,18 +65,18 @@ class _Rows:
     features: Any
     release: Release
     weights: Float[np.ndarray, "n"]
-    own: OwnFeatures | None
+    original: OriginalFeatures | None
     synthetic: SyntheticRows | None
 
     def take(self, rows: Int[np.ndarray, "m"]) -> _Rows:
         """Some of the rows, and all synthetic ones."""
-        own = None if self.own is None else self.own.take(rows)
-        return _Rows(self.features[rows], self.release[rows], self.weights[rows], own, self.synthetic)
+        original = None if self.original is None else self.original.take(rows)
+        return _Rows(self.features[rows], self.release[rows], self.weights[rows], original, self.synthetic)
 
     def asked(self, method: Method, correction: float) -> tuple[Any, RowLoss | TargetLoss, Float[np.ndarray, "n"]]:
         """Features, their losses and their weights."""
         if self.synthetic is None:
-            return self.features, row_loss(self.release, method, correction, self.own), self.weights
+            return self.features, row_loss(self.release, method, correction, self.original), self.weights
         loss = row_loss(self.release, method, correction)
         return self.synthetic.taken_off(self.features, loss, self.weights)
 
@@ -153,7 +153,7 @@ class SoftmaxRegression(ProbabilityClassifier):
         X: Any,  # noqa: N803 (scikit-learn's name)
         y: Release,
         sample_weight: Any = None,
-        own: OwnFeatures | None = None,
+        original: OriginalFeatures | None = None,
         synthetic: SyntheticRows | None = None,
     ) -> Self:
         """Fit on features of shape (n, d), dense or sparse, and a release of n rows.
@@ -162,9 +162,9 @@ class SoftmaxRegression(ProbabilityClassifier):
             X: Features.
             y: A release.
             sample_weight: Weights of rows.
-            own: What is known of whether features are the row's own, where some were redrawn
+            original: What is known of whether features are the row's own, where some were redrawn
                 (``labeldp.learning.sklearn``).
-            synthetic: With ``"unbiased"``: rows of the generator whose loss is taken off; ``own`` then serves the
+            synthetic: With ``"unbiased"``: rows of the generator whose loss is taken off; ``original`` then serves the
                 choice of ``l2`` alone.
         """
         release = released(y)
@@ -176,7 +176,7 @@ class SoftmaxRegression(ProbabilityClassifier):
         self.classes_ = classes_of(release)
         if synthetic is not None:
             synthetic = synthetic.of(release, self.method)
-        rows = _Rows(features, release, weights, None if own is None else own.of(release), synthetic)
+        rows = _Rows(features, release, weights, None if original is None else original.of(release), synthetic)
         self.l2_ = self._penalty(rows) if self.l2 == "auto" else float(self.l2)
         fit = self._fit(rows, self.l2_, None)
         if fit.iterations >= self.max_iter:
@@ -233,7 +233,7 @@ class SoftmaxRegression(ProbabilityClassifier):
         """How likely held-out released labels are; to ``"plain"``, who ignores the noise, as if they were true."""
         if self.method == "plain":
             return plain_gain(rows.release, probabilities)
-        return gain(rows.release, probabilities, rows.own)
+        return gain(rows.release, probabilities, rows.original)
 
     def _tolerance(self, release: Release) -> float:
         """The largest entry of a gradient that is as good as none, beside the sampling error of these labels."""
@@ -325,14 +325,14 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         self.folds = folds
         self.smallest_weight = smallest_weight
 
-    def fit(self, X: Any, y: Release, sample_weight: Any = None, own: OwnFeatures | None = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Release, sample_weight: Any = None, original: OriginalFeatures | None = None) -> Self:  # noqa: N803
         """Fit on features of n rows, in any form that the classifier takes, and a release of n rows.
 
         Args:
             X: Features.
             y: A release.
             sample_weight: Weights of rows.
-            own: What is known of whether features are the row's own, where some were redrawn
+            original: What is known of whether features are the row's own, where some were redrawn
                 (``labeldp.learning.sklearn``); rows are then weighted by how likely they are to be whole.
         """
         release = released(y)
@@ -343,17 +343,17 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         weights = row_weights(sample_weight, len(release))
         self.classes_ = classes_of(release)
         rounds = 0
-        if own is not None and self.method != "em":
+        if original is not None and self.method != "em":
             raise InputError(f"expected the method 'em' where features were redrawn, found {self.method!r}")
-        if self.method == "plain" or (release.is_public and own is None):
+        if self.method == "plain" or (release.is_public and original is None):
             soft = plain_labels(release)
         elif self.method == "clusters":
             soft = posterior(release, _of_clusters(release))
         else:
-            guess = self._first_guess(features, release, weights, own)
-            soft, rounds = posterior(release, guess, own), self.max_iter
+            guess = self._first_guess(features, release, weights, original)
+            soft, rounds = posterior(release, guess, original), self.max_iter
         for _ in range(rounds):
-            soft = posterior(release, self._expected(features, soft, weights), own)
+            soft = posterior(release, self._expected(features, soft, weights), original)
         self.estimator_ = self._fitted(features, soft, weights)
         self.n_iter_ = 1 + rounds
         if hasattr(self.estimator_, "n_features_in_"):
@@ -373,7 +373,7 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return tags
 
     def _first_guess(
-        self, features: Any, release: Release, weights: np.ndarray, own: OwnFeatures | None
+        self, features: Any, release: Release, weights: np.ndarray, original: OriginalFeatures | None
     ) -> Float[np.ndarray, "n k"]:
         """P(true class | features) where expectation maximisation starts; it decides only how soon it arrives.
 
@@ -385,9 +385,9 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         chance, k = release.class_channel.membership, len(self.classes_)
         floor = float(np.mean(chance.other / (chance.true + (k - 1) * chance.other)))
         found = self._expected(features, plain_labels(release), weights)
-        if own is not None:
-            shares = np.maximum(own.of(release).shares, _LEAST_OWN)[:, None]
-            found = found + (1 / shares - 1) * (found - floor - (1 - k * floor) * own.prior)
+        if original is not None:
+            shares = np.maximum(original.of(release).shares, _LEAST_OWN)[:, None]
+            found = found + (1 / shares - 1) * (found - floor - (1 - k * floor) * original.prior)
         guess = np.maximum(found - floor, _LEAST_GUESS * (1 - k * floor) / k)
         return np.asarray(guess / guess.sum(axis=1, keepdims=True))
 

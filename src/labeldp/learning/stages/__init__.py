@@ -11,7 +11,7 @@ __all__ = [
     "ClusterNames",
     "ClusterPrior",
     "ConsensusRetraining",
-    "GivenPrior",
+    "FixedPrior",
     "ModelPrior",
     "MultiStage",
     "Prior",

@@ -4,7 +4,7 @@ from ._multi_stage import MultiStage as MultiStage
 from ._multi_stage import RESPONSES as RESPONSES
 from ._multi_stage import Stage as Stage
 from ._priors import ClusterPrior as ClusterPrior
-from ._priors import GivenPrior as GivenPrior
+from ._priors import FixedPrior as FixedPrior
 from ._priors import ModelPrior as ModelPrior
 from ._priors import Prior as Prior
 from ._priors import ReleasePrior as ReleasePrior

@@ -13,12 +13,12 @@ from jaxtyping import Bool, Float, Int
 from labeldp.errors import BudgetError, InputError, OutputError
 from labeldp.learning.features import take_rows
 from labeldp.learning.stages._files import StageFiles
-from labeldp.learning.stages._priors import Prior, Told, declared_probabilities
+from labeldp.learning.stages._priors import Prior, PriorResult, declared_probabilities
 from labeldp.mechanisms.randomizers import Randomizer
 from labeldp.privacy import LabelSpace, rest_of
 from labeldp.privacy.accounting import Rows
 from labeldp.privacy.channels import law_of, row_arrays
-from labeldp.release import Answer, Curator, Release, joined
+from labeldp.release import Answer, Curator, Release, concatenate
 
 _GOES_ON = (
     "; this run in stages was stopped before. In another process with a ledger file, give the first curator and this "
@@ -137,7 +137,7 @@ class StagedLabels:
         self.files.keep(number, self.releases[-1])
         return self.releases[-1]
 
-    def _ask(self, kept: Answer | None) -> Told:
+    def _ask(self, kept: Answer | None) -> PriorResult:
         """What the prior says of all rows; what it drew it must tell, and it must not have cost more than it said."""
         before = self.curator.spent
         told = self.prior.ask(self.curator, self.features, None, self.epsilon, kept)
@@ -158,7 +158,7 @@ class StagedLabels:
         rows = np.concatenate(parts)
         order = np.argsort(rows)
         if len(parts) == len(self.parts):
-            return rows[order], joined(zip(parts, releases, strict=True), answers=self.answers)
+            return rows[order], concatenate(zip(parts, releases, strict=True), answers=self.answers)
         return rows[order], _stacked(releases, order)
 
 

@@ -113,9 +113,9 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
     Guarantee:
         epsilon-label-DP of each row's label alone, for everything that comes of it together: released labels, models
         and ``stages_``. The prior of a stage is a function of features, public chance, and of labels that were released
-        before, of other rows; each label is drawn from once (Observation 4 of the paper, and ``joined``). Whether a
-        curator allows all stages is found out before the first is drawn. Units of several rows are refused: the rows of
-        one unit would be in several stages, and their costs would add up.
+        before, of other rows; each label is drawn from once (Observation 4 of the paper, and ``concatenate``). Whether
+        a curator allows all stages is found out before the first is drawn. Units of several rows are refused: the rows
+        of one unit would be in several stages, and their costs would add up.
 
     References:
         Ghazi et al. 2021, Algorithm 3, Observation 4, and sections B (multi-stage training) and E (temperature).

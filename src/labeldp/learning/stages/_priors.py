@@ -24,7 +24,7 @@ from labeldp.release import Answer, Curator, Release, share_of_prior
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class PriorResult:
     """What a prior says of some rows.
 
     Attributes:
@@ -51,7 +51,7 @@ class Prior(ABC):
         rows: object = None,
         epsilon: float | None = None,
         answer: Answer | None = None,
-    ) -> Told:
+    ) -> PriorResult:
         """What is known of some rows.
 
         Args:
@@ -88,15 +88,15 @@ class UniformPrior(Prior):
         rows: object = None,
         epsilon: float | None = None,
         answer: Answer | None = None,
-    ) -> Told:
+    ) -> PriorResult:
         """One over the number of classes."""
         del features, epsilon, answer
         shape = (len(_numbers(rows, len(curator))), curator.space.size)
-        return Told(np.full(shape, 1.0 / curator.space.size))
+        return PriorResult(np.full(shape, 1.0 / curator.space.size))
 
 
 @dataclass(frozen=True, eq=False)
-class GivenPrior(Prior):
+class FixedPrior(Prior):
     """Probabilities that are given: one distribution for all rows, or one for each.
 
     Args:
@@ -105,12 +105,12 @@ class GivenPrior(Prior):
 
     Example:
         >>> from labeldp import Classes, Curator
-        >>> from labeldp.learning.stages import GivenPrior
-        >>> GivenPrior([0.9, 0.1]).ask(Curator(["no", "yes"], Classes(["no", "yes"])), rows=[1]).probabilities.tolist()
+        >>> from labeldp.learning.stages import FixedPrior
+        >>> FixedPrior([0.9, 0.1]).ask(Curator(["no", "yes"], Classes(["no", "yes"])), rows=[1]).probabilities.tolist()
         [[0.9, 0.1]]
 
     Raises:
-        PriorError: Asked: the probabilities have another shape, or are none.
+        PriorError: ReleaseRequest: the probabilities have another shape, or are none.
     """
 
     probabilities: Any = field(repr=False)
@@ -122,7 +122,7 @@ class GivenPrior(Prior):
         rows: object = None,
         epsilon: float | None = None,
         answer: Answer | None = None,
-    ) -> Told:
+    ) -> PriorResult:
         """The probabilities of these rows."""
         del features, epsilon, answer
         index, k = _numbers(rows, len(curator)), curator.space.size
@@ -131,7 +131,7 @@ class GivenPrior(Prior):
             raise PriorError(
                 f"expected {k} probabilities, or {k} for each of the {len(curator)} rows, found shape {given.shape}"
             )
-        return Told(_distributions(np.broadcast_to(given, (len(curator), k))[index], "the given prior"))
+        return PriorResult(_distributions(np.broadcast_to(given, (len(curator), k))[index], "the given prior"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ class ClusterPrior(Prior):
         (0.1, True, (1000, 2))
 
     Raises:
-        InputError: Asked: there are no clusters for the rows, or epsilon is not larger than what counts cost.
+        InputError: ReleaseRequest: there are no clusters for the rows, or epsilon is not larger than what counts cost.
     """
 
     clusters: Any = field(repr=False)
@@ -185,7 +185,7 @@ class ClusterPrior(Prior):
         rows: object = None,
         epsilon: float | None = None,
         answer: Answer | None = None,
-    ) -> Told:
+    ) -> PriorResult:
         """The distributions nearest to the noisy counts; even ones where a cluster has none of these rows."""
         del features
         if epsilon is None:
@@ -202,7 +202,7 @@ class ClusterPrior(Prior):
             raise InputError(f"expected the counts of {count} clusters, found those of {len(answer.value)}")
         members = np.bincount(cells[index], minlength=count)
         distributions = np.where(members[:, None] > 0, answer.distributions(), 1.0 / curator.space.size)
-        return Told(distributions[cells[index]], spent, answer)
+        return PriorResult(distributions[cells[index]], spent, answer)
 
     def _cells(self) -> Int[np.ndarray, "n"]:
         return cell_numbers(getattr(self.clusters, "numbers", self.clusters))
@@ -232,7 +232,7 @@ class ReleasePrior(Prior):
         (True, 0.0)
 
     Raises:
-        InputError: Asked: the release is about other rows, or another label space.
+        InputError: ReleaseRequest: the release is about other rows, or another label space.
     """
 
     release: Release
@@ -250,7 +250,7 @@ class ReleasePrior(Prior):
         rows: object = None,
         epsilon: float | None = None,
         answer: Answer | None = None,
-    ) -> Told:
+    ) -> PriorResult:
         """The posterior of these rows."""
         released_rows = _numbers(self.rows, len(curator))
         if self.release.space != curator.space or len(self.release) != len(np.unique(released_rows)):
@@ -265,7 +265,7 @@ class ReleasePrior(Prior):
         known = place[index] >= 0
         probabilities = told.probabilities.copy()
         probabilities[known] = posterior(self.release[place[index][known]], probabilities[known])
-        return Told(probabilities, told.spent, told.answer, (*told.assumptions, *_rests_on([self.release])))
+        return PriorResult(probabilities, told.spent, told.answer, (*told.assumptions, *_rests_on([self.release])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,7 +295,7 @@ class ModelPrior(Prior):
         [1, 0]
 
     Raises:
-        InputError: Asked: there are no features, or the model knows no such classes.
+        InputError: ReleaseRequest: there are no features, or the model knows no such classes.
     """
 
     model: Any
@@ -309,7 +309,7 @@ class ModelPrior(Prior):
         rows: object = None,
         epsilon: float | None = None,
         answer: Answer | None = None,
-    ) -> Told:
+    ) -> PriorResult:
         """The model's probabilities at the temperature."""
         del epsilon, answer
         if features is None:
@@ -319,7 +319,7 @@ class ModelPrior(Prior):
             raise InputError(f"expected features of the {len(curator)} rows, found {row_count(table)} rows")
         some = table if rows is None else take_rows(table, _numbers(rows, len(curator)))
         found = declared_probabilities(self.model, some, curator.space)
-        return Told(tempered(found, self.temperature), assumptions=_rests_on(self.learned_from))
+        return PriorResult(tempered(found, self.temperature), assumptions=_rests_on(self.learned_from))
 
 
 def tempered(probabilities: Float[np.ndarray, "n k"], temperature: float) -> Float[np.ndarray, "n k"]:

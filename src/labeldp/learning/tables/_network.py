@@ -104,7 +104,7 @@ def learner_of(
         network: What to train.
         method: By default the first of ``NETWORK_METHODS``.
         training: Arguments of ``TorchClassifier`` to use in place of the usual.
-        report: Told of each epoch.
+        report: PriorResult of each epoch.
 
     Raises:
         InputError: There is no such method.

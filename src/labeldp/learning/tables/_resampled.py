@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from labeldp.errors import InputError
 from labeldp.learning.features import frame_of
 from labeldp.learning.metrics import Estimate
-from labeldp.learning.sklearn import RedrawnClassifier, RowMethod, classes_of, synthetic_rows, true_accuracy
+from labeldp.learning.sklearn import ResampledClassifier, RowMethod, classes_of, synthetic_rows, true_accuracy
 from labeldp.mechanisms.features import Generator
 from labeldp.release import Release
 
@@ -23,7 +23,9 @@ _WAYS: Mapping[str, RowMethod] = MappingProxyType(
 )
 
 
-def corrected(estimator: Pipeline, method: str, generator: Generator, columns: Mapping[str, str]) -> RedrawnClassifier:
+def corrected(
+    estimator: Pipeline, method: str, generator: Generator, columns: Mapping[str, str]
+) -> ResampledClassifier:
     """What learns as a pipeline does, with the chances that features are own, estimated from the generator's rows.
 
     Raises:
@@ -35,7 +37,7 @@ def corrected(estimator: Pipeline, method: str, generator: Generator, columns: M
     def drawn(codes: Int[np.ndarray, "m"]) -> pd.DataFrame:
         return frame_of(generator.sample(codes), columns)
 
-    return RedrawnClassifier(estimator, method=_WAYS[method], generator=drawn, own_share="estimated")
+    return ResampledClassifier(estimator, method=_WAYS[method], generator=drawn, original_share="estimated")
 
 
 #: Synthetic rows that a model is judged by at the least.
@@ -43,7 +45,7 @@ _JUDGED_BY = 10_000
 
 
 def accuracy_of_true_rows(
-    fitted: RedrawnClassifier, release: Release, probabilities: Float[np.ndarray, "n k"]
+    fitted: ResampledClassifier, release: Release, probabilities: Float[np.ndarray, "n k"]
 ) -> Estimate:
     """About how often such a model is right on true rows, from its predictions of held-out released ones.
 

@@ -32,7 +32,7 @@ try:
 
     from labeldp.learning.cells import cluster, suggested_count
     from labeldp.learning.features import Images, columns_of, frame_of, scaled
-    from labeldp.learning.stages import RESPONSES, ClusterPrior, GivenPrior, MultiStage, Prior, Stage, UniformPrior
+    from labeldp.learning.stages import RESPONSES, ClusterPrior, FixedPrior, MultiStage, Prior, Stage, UniformPrior
     from labeldp.learning.tables._classifiers import METHODS, estimators_of
     from labeldp.learning.tables._files import TableModel
 except ModuleNotFoundError as missing:
@@ -307,7 +307,7 @@ def _prior(
 ) -> Prior:
     """What is known before the first stage."""
     if given is not None:
-        return GivenPrior(given)
+        return FixedPrior(given)
     if prior == UNIFORM:
         return UniformPrior()
     return ClusterPrior(_clusters(student, clusters, rows, space, epsilon))

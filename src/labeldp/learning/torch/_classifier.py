@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count, row_weights
-from labeldp.learning.losses import OwnFeatures, SyntheticRows, released
+from labeldp.learning.losses import OriginalFeatures, SyntheticRows, released
 from labeldp.learning.sklearn import ProbabilityClassifier
 from labeldp.learning.torch._checkpoint import Checkpoint
 from labeldp.learning.torch._device import Alone, Machine
@@ -30,7 +30,7 @@ from labeldp.learning.torch._losses import NETWORK_METHODS, NetworkMethod
 from labeldp.learning.torch._outputs import moved, outputs, probabilities
 from labeldp.learning.torch._rows import ReleasedRows, as_rows, shape_of, taken
 from labeldp.learning.torch._settings import SCHEDULES, Course, Schedule
-from labeldp.learning.torch._training import HeldOut, Progress, Run, own_chance, split, train
+from labeldp.learning.torch._training import HeldOut, Progress, Run, original_probability, split, train
 from labeldp.release import Release
 
 #: Rows that are predicted at a time.
@@ -89,7 +89,7 @@ class TorchClassifier(ProbabilityClassifier):
             then ``device`` and ``precision`` are its.
         channels_last: Whether images lie in memory with channels last, which convolutions often prefer.
         workers: Processes that fetch batches, for features that are slow to read.
-        report: Told ``("epoch", done, of)``.
+        report: PriorResult ``("epoch", done, of)``.
 
     Attributes:
         classes_: The declared classes.
@@ -180,7 +180,7 @@ class TorchClassifier(ProbabilityClassifier):
         y: Release,
         sample_weight: Any = None,
         prior: Any = None,
-        own: OwnFeatures | None = None,
+        original: OriginalFeatures | None = None,
         synthetic: SyntheticRows | None = None,
     ) -> Self:
         """Fit on features of n rows and a release of n rows.
@@ -194,11 +194,11 @@ class TorchClassifier(ProbabilityClassifier):
                 ``TreeClassifier``. Then the network learns the posterior ``q_j = prior_j P(released | j) / sum``, which
                 stays as it is, by cross entropy. It must come from releases and public features, as all that is
                 learned. Labels that were declared public go before it.
-            own: What is known of whether features are the row's own, where some were redrawn
+            original: What is known of whether features are the row's own, where some were redrawn
                 (``labeldp.learning.sklearn``).
             synthetic: With ``"unbiased"``: rows of the generator whose loss is taken off, as many of them in each step
                 as released rows; nothing bounds such a loss below, so take few epochs and a small learning rate. Then
-                ``own`` serves the rows that are held out alone.
+                ``original`` serves the rows that are held out alone.
         """
         release, features = released(y), as_rows(X)
         course = self._course()
@@ -208,7 +208,7 @@ class TorchClassifier(ProbabilityClassifier):
             if self.mixup:
                 raise InputError("expected no mixup with synthetic rows, which are taken off as they are, found some")
             synthetic = dataclasses.replace(synthetic.of(release, self.method), features=as_rows(synthetic.features))
-        with own_chance(self.seed):
+        with original_probability(self.seed):
             module = self._start(classes)
             kind = _kind(module)
             rows = ReleasedRows(
@@ -218,7 +218,7 @@ class TorchClassifier(ProbabilityClassifier):
                 correction=self.correction,
                 sample_weight=sample_weight,
                 prior=prior,
-                own=None if synthetic is not None else own,
+                original=None if synthetic is not None else original,
                 dtype=kind,
             )
             fit, held = split(len(rows), self.held_out, self.seed)
@@ -228,9 +228,9 @@ class TorchClassifier(ProbabilityClassifier):
                     f"expected rows to fit on and, with held_out above 0, rows of some weight to judge by, found "
                     f"{len(fit)} and {np.count_nonzero(weights)}; choose another held_out"
                 )
-            known = None if own is None else own.of(release).take(held)
+            known = None if original is None else original.of(release).take(held)
             judged = HeldOut(features, held, release[held], weights, known) if len(held) else None
-            owner = self._owner(module, rows, y, own, synthetic)
+            owner = self._owner(module, rows, y, original, synthetic)
             kept = None if self.checkpoint is None else Checkpoint(Path(self.checkpoint), owner)
             run = Run.start(module, rows, fit, judged, course, machine, synthetic)
             if len(fit) // run.steps < machine.num_processes:
@@ -332,7 +332,7 @@ class TorchClassifier(ProbabilityClassifier):
         module: nn.Module,
         rows: ReleasedRows,
         release: Release,
-        own: OwnFeatures | None,
+        original: OriginalFeatures | None,
         synthetic: SyntheticRows | None,
     ) -> str:
         """A hash of all that decides what is learned: settings, first weights, shapes, the release."""
@@ -345,8 +345,8 @@ class TorchClassifier(ProbabilityClassifier):
         digest.update(rows.loss.weights.tobytes())
         if rows.loss.prior is not None:
             digest.update(b"prior" + rows.loss.prior.tobytes())
-        if own is not None:
-            digest.update(b"own" + own.shares.tobytes() + own.prior.tobytes())
+        if original is not None:
+            digest.update(b"original" + original.shares.tobytes() + original.prior.tobytes())
         if synthetic is not None:
             told = f"synthetic {shape_of(synthetic.features)} {synthetic.replaced!r}"
             digest.update(told.encode() + synthetic.prior.tobytes())

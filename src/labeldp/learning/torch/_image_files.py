@@ -73,11 +73,11 @@ class ImageGenerator:
         """
         words, parts = SecureWords(), []
         for low in range(0, len(codes), _DRAWN):
-            own = torch.from_numpy(np.asarray(codes[low : low + _DRAWN], dtype=np.int64))
+            original = torch.from_numpy(np.asarray(codes[low : low + _DRAWN], dtype=np.int64))
             count = self.law.uniforms
-            block = words.block(low * count, len(own) * count).reshape(len(own), count)
+            block = words.block(low * count, len(original) * count).reshape(len(original), count)
             with torch.inference_mode():
-                parts.append(self.law(torch.from_numpy(_between(block)), own).numpy())
+                parts.append(self.law(torch.from_numpy(_between(block)), original).numpy())
         return np.concatenate(parts).reshape(len(codes), *(self.form.columns[0].shape or ()))
 
     def log_odds(self, images: UInt8[np.ndarray, "m *shape"], label: object) -> Float[np.ndarray, "m"]:

@@ -21,7 +21,14 @@ from labeldp.errors import InputError, RowsError
 from labeldp.learning.losses import posterior, released
 from labeldp.learning.torch._classifier import TorchClassifier
 from labeldp.learning.torch._image_files import MOST_SIZE, ImageGenerator, image_form
-from labeldp.learning.torch._image_laws import Discriminator, Law, MixtureLaw, NetworkLaw, sides_fit, told_apart
+from labeldp.learning.torch._image_laws import (
+    Discriminator,
+    Law,
+    MixtureLaw,
+    NetworkLaw,
+    sides_fit,
+    two_sample_accuracy,
+)
 from labeldp.learning.torch._networks import convolutional
 from labeldp.learning.torch._training import Progress, averaging
 from labeldp.mechanisms.features import Source, seen_in
@@ -52,7 +59,7 @@ class ConditionalGenerator:
         learner: What names the images of a release with noise: anything with ``fit(images, release)`` and
             ``predict_proba(images)``; None for a small convolutional network.
         device: Where to train, such as ``"cuda"``.
-        report: Told ``("epoch", done, of)``.
+        report: PriorResult ``("epoch", done, of)``.
 
     Guarantee:
         What is fitted depends on the given images and on a release of theirs, and on nothing else. Of labels that were
@@ -229,13 +236,13 @@ class _Given:
         """Bring the levels of the points that a law makes to those of the images of each class."""
         likely = self.chances.argmax(axis=1)
         for code in range(self.sizes["classes"]):
-            own = np.flatnonzero(likely == code)[:_MATCHED]
-            if not len(own):
-                own = np.argsort(-self.chances[:, code])[:1]
+            original = np.flatnonzero(likely == code)[:_MATCHED]
+            if not len(original):
+                original = np.argsort(-self.chances[:, code])[:1]
             chance = torch.rand(_MATCHED, law.uniforms, dtype=torch.float64)
             with torch.inference_mode():
                 made = law.points(chance, torch.full((_MATCHED,), code))
-            law.match(code, made, torch.from_numpy(self.pixels[own]))
+            law.match(code, made, torch.from_numpy(self.pixels[original]))
 
     def fitted(
         self, name: str, sizes: dict[str, int], law: Law, judge: Discriminator | None = None, filters: int = 0
@@ -263,7 +270,7 @@ class _Steps:
             made = self._made(codes)
         given, against = self.judge(torch.cat([images, made]), torch.cat([codes, codes])).chunk(2)
         self.judge_step.zero_grad()
-        told_apart(given, against).backward()
+        two_sample_accuracy(given, against).backward()
         self.judge_step.step()
         loss = functional.softplus(-self.judge(self._made(codes), codes)).mean()
         self.law_step.zero_grad()

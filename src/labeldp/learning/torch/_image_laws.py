@@ -43,9 +43,9 @@ class Law(nn.Module, ABC):
         points = self.points(chance, codes)
         found = torch.empty(points.shape, dtype=torch.uint8)
         for code in torch.unique(codes).tolist():
-            own = codes == code
-            places = torch.searchsorted(self.made[code], points[own].contiguous()).clamp(max=_LEVELS - 1)
-            found[own] = self.given[code][places]
+            original = codes == code
+            places = torch.searchsorted(self.made[code], points[original].contiguous()).clamp(max=_LEVELS - 1)
+            found[original] = self.given[code][places]
         return found
 
     def match(self, code: int, made: Float[Tensor, "r *shape"], given: UInt8[Tensor, "s *shape"]) -> None:
@@ -166,7 +166,7 @@ def sides_fit(height: int, width: int) -> bool:
     return all(_LEAST_SIDE <= side <= _MOST_SIDE for side in (height, width))
 
 
-def told_apart(given: Float[Tensor, "m"], made: Float[Tensor, "m"]) -> Tensor:
+def two_sample_accuracy(given: Float[Tensor, "m"], made: Float[Tensor, "m"]) -> Tensor:
     """The cross entropy of log odds of given and of made images: they estimate the ratio of two densities."""
     return functional.softplus(-given).mean() + functional.softplus(made).mean()
 

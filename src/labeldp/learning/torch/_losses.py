@@ -14,7 +14,7 @@ from jaxtyping import Float, Float32, Int, UInt8
 from torch import Tensor
 
 from labeldp.errors import InputError
-from labeldp.learning.losses import OwnFeatures, RowLoss, TargetLoss, row_loss
+from labeldp.learning.losses import OriginalFeatures, RowLoss, TargetLoss, row_loss
 from labeldp.privacy.channels import pack, unpack
 from labeldp.release import Release
 
@@ -104,7 +104,7 @@ class LabelLoss:
         correction: How much of the correction is made, with ``"unbiased"``.
         classes: Number of classes.
         prior: What else is known of the class of each row, which makes the loss the cross entropy on a fixed posterior.
-        own: What is known of whether features are the row's own, where some were redrawn.
+        original: What is known of whether features are the row's own, where some were redrawn.
     """
 
     mask: Int[np.ndarray, "n"] | UInt8[np.ndarray, "n b"]
@@ -116,7 +116,7 @@ class LabelLoss:
     correction: float
     classes: int
     prior: Float32[np.ndarray, "n k"] | None = None
-    own: OwnFeatures | None = None
+    original: OriginalFeatures | None = None
 
     @classmethod
     def of(
@@ -126,7 +126,7 @@ class LabelLoss:
         correction: float = 1.0,
         weights: Float[np.ndarray, "n"] | None = None,
         prior: Float[np.ndarray, "n k"] | None = None,
-        own: OwnFeatures | None = None,
+        original: OriginalFeatures | None = None,
     ) -> LabelLoss:
         """The loss of a release.
 
@@ -138,7 +138,7 @@ class LabelLoss:
             weights: The weight of each row, by default 1.
             prior: P(true = j | what else is known of the row), up to a factor; labels that were declared public go
                 before it.
-            own: What is known of whether features are the row's own, where some were redrawn; targets are then made
+            original: What is known of whether features are original, where some were resampled; targets are then made
                 batch by batch.
 
         References:
@@ -147,24 +147,24 @@ class LabelLoss:
         if method not in NETWORK_METHODS:
             raise InputError(f"expected a method among {', '.join(NETWORK_METHODS)}, found {method!r}")
         told = None if prior is None else _checked_prior(prior, release, method)
-        if release.is_public and own is None:
+        if release.is_public and original is None:
             method, told = "plain", None
-        if told is not None and own is not None:
+        if told is not None and original is not None:
             raise InputError(
                 "expected a prior, or what is known of whose features these are, found both; leave one out"
             )
-        if own is not None:
-            own.of(release)
+        if original is not None:
+            original.of(release)
         n, k = len(release), release.channel.classes
         each = np.ones(n, dtype=np.float32) if weights is None else np.asarray(weights, dtype=np.float32)
-        if method == "unbiased" and (own is not None or not release.class_channel.even):
+        if method == "unbiased" and (original is not None or not release.class_channel.even):
             row_loss(rows_of(release, slice(0)), method, correction)  # the correction is checked before any batch
             none, unset = np.empty((n, 0), dtype=np.uint8), np.empty((n, 0), dtype=np.float32)
-            return cls(_compact(release.codes), none, unset, each, release, method, correction, k, own=own)
+            return cls(_compact(release.codes), none, unset, each, release, method, correction, k, original=original)
         step = max(1, _ENTRIES_PER_CHUNK // k)
-        parts = [_values(release, slice(low, low + step), method, correction, own) for low in range(0, n, step)]
+        parts = [_values(release, slice(low, low + step), method, correction, original) for low in range(0, n, step)]
         support, values = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return cls(_compact(release.codes), support, values, each, None, method, correction, k, told, own)
+        return cls(_compact(release.codes), support, values, each, None, method, correction, k, told, original)
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -179,8 +179,8 @@ class LabelLoss:
 
     def _dense(self, rows: Int[np.ndarray, "m"]) -> Float32[np.ndarray, "m k"]:
         if self.uneven is not None:
-            own = None if self.own is None else self.own.take(rows)
-            loss = row_loss(rows_of(self.uneven, rows), "unbiased", self.correction, own)
+            original = None if self.original is None else self.original.take(rows)
+            loss = row_loss(rows_of(self.uneven, rows), "unbiased", self.correction, original)
             assert isinstance(loss, TargetLoss)  # noqa: S101 (what it is where classes differ)
             return loss.targets.astype(np.float32)
         inside, other, outside = self.values[rows].T[:, :, None]
@@ -220,10 +220,10 @@ def _compact(codes: np.ndarray) -> np.ndarray:
 
 
 def _values(
-    release: Release, rows: slice, method: NetworkMethod, correction: float, own: OwnFeatures | None
+    release: Release, rows: slice, method: NetworkMethod, correction: float, original: OriginalFeatures | None
 ) -> tuple[UInt8[np.ndarray, "n c"], Float32[np.ndarray, "n 3"]]:
     """The packed support and the three values of some rows."""
-    known = None if own is None else own.take(rows)
+    known = None if original is None else original.take(rows)
     loss = row_loss(rows_of(release, rows), "likelihood" if method == "posterior" else method, correction, known)
     assert isinstance(loss, RowLoss)  # noqa: S101 (what it is where classes are alike)
     values = np.stack([loss.inside, loss.other, loss.outside], axis=1)

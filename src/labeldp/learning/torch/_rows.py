@@ -14,7 +14,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, S
 
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import row_count, row_weights
-from labeldp.learning.losses import OwnFeatures, released
+from labeldp.learning.losses import OriginalFeatures, released
 from labeldp.learning.torch._losses import BatchLoss, LabelLoss, NetworkMethod
 from labeldp.release import Release
 
@@ -38,7 +38,7 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         correction: With ``"unbiased"``: how much of the correction is made.
         sample_weight: Weights of rows, which are scaled to a mean of one.
         prior: P(true = j | what else is known of a row), shape (n, k), as for ``TorchClassifier.fit``.
-        own: What is known of whether features are the row's own, where some were redrawn.
+        original: What is known of whether features are the row's own, where some were redrawn.
         dtype: The type of real features.
 
     Guarantee:
@@ -66,7 +66,7 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         correction: float = 1.0,
         sample_weight: Any = None,
         prior: Any = None,
-        own: OwnFeatures | None = None,
+        original: OriginalFeatures | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self.features = as_rows(features)
@@ -76,7 +76,7 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         if count == 0:
             raise RowsError("expected at least one row, found none")
         weights = row_weights(sample_weight, count)
-        self.loss = LabelLoss.of(release, method, correction, weights / weights.mean(), prior, own)
+        self.loss = LabelLoss.of(release, method, correction, weights / weights.mean(), prior, original)
         self.dtype = dtype
 
     def __len__(self) -> int:
@@ -97,11 +97,11 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
             seed: A public number from which the order follows, another one in each epoch; None for that of the rows.
             workers: Processes that fetch batches.
         """
-        own = torch.Generator()  # so that the caller's random numbers stay what they are
-        own.manual_seed(seed or 0)
-        order = SequentialSampler(self) if seed is None else RandomSampler(self, generator=own)
+        original = torch.Generator()  # so that the caller's random numbers stay what they are
+        original.manual_seed(seed or 0)
+        order = SequentialSampler(self) if seed is None else RandomSampler(self, generator=original)
         batches = BatchSampler(order, batch_size, drop_last=False)
-        return DataLoader(self, sampler=batches, batch_size=None, num_workers=workers, generator=own)
+        return DataLoader(self, sampler=batches, batch_size=None, num_workers=workers, generator=original)
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: memory-mapped features by the place of their file."""

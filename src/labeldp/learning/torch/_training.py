@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count
-from labeldp.learning.losses import OwnFeatures, SyntheticRows, gain
+from labeldp.learning.losses import OriginalFeatures, SyntheticRows, gain
 from labeldp.learning.torch._checkpoint import Checkpoint
 from labeldp.learning.torch._device import Machine
 from labeldp.learning.torch._losses import BatchLoss, rows_of
@@ -46,7 +46,7 @@ class HeldOut:
     rows: Int[np.ndarray, "h"]
     release: Release
     weights: Float[np.ndarray, "h"]
-    own: OwnFeatures | None = None
+    original: OriginalFeatures | None = None
 
 
 @dataclass(eq=False)
@@ -213,7 +213,9 @@ class Run:
         for low in range(0, len(found), _PREDICTED):
             part = slice(low, low + _PREDICTED)
             chances = self.probabilities(taken(held.features, held.rows[part], self.rows.dtype))
-            found[part] = gain(rows_of(held.release, part), chances, None if held.own is None else held.own.take(part))
+            found[part] = gain(
+                rows_of(held.release, part), chances, None if held.original is None else held.original.take(part)
+            )
         mean = torch.tensor([np.average(found, weights=held.weights)], device=self.machine.device)
         first = float(self.machine.gather(mean)[0])  # all processes go by the first
         if first > self.best_gain:
@@ -281,7 +283,7 @@ def seed_of(*numbers: int) -> int:
 
 
 @contextlib.contextmanager
-def own_chance(seed: int) -> Iterator[None]:
+def original_probability(seed: int) -> Iterator[None]:
     """PyTorch's random numbers by a seed, and afterwards as they were."""
     with torch.random.fork_rng(devices=list(range(torch.cuda.device_count()))):
         torch.manual_seed(seed_of(seed))
@@ -292,8 +294,8 @@ def fetched(rows: ReleasedRows, batches: list[np.ndarray], workers: int) -> Iter
     """Batches in their order, by this process or by others that read ahead."""
     if workers == 0:
         return (rows[batch] for batch in batches)
-    own = torch.Generator()  # or it would take from the numbers that dropout takes from
-    return iter(DataLoader(rows, sampler=batches, batch_size=None, num_workers=workers, generator=own))
+    original = torch.Generator()  # or it would take from the numbers that dropout takes from
+    return iter(DataLoader(rows, sampler=batches, batch_size=None, num_workers=workers, generator=original))
 
 
 def averaging(module: nn.Module, decay: float) -> AveragedModel:

@@ -126,7 +126,7 @@ class DoubleResponse:
             self.generator.log_floor,
         )
 
-    def own_features(self, features: object, count: int) -> pa.Table:
+    def original_features(self, features: object, count: int) -> pa.Table:
         """The features of so many rows in the generator's form; for the curator.
 
         Raises:

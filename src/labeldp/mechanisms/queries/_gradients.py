@@ -43,7 +43,7 @@ _PART = 1 << 40
 
 
 @runtime_checkable
-class Asker(Protocol):
+class InteractiveClient(Protocol):
     """The public side of an interactive protocol, such as a learner: it sees what it is told, and no labels.
 
     It runs in the process that holds the labels, and is called by what uses them. So it must be code that you trust not
@@ -73,7 +73,7 @@ class NoisyGradients(Query):
         epsilon: Natural logarithm of the allowed ratio, above 0.
         delta: Failure probability. Above 0 the noise is Gaussian; at 0 a random direction is told, and one random bit
             that says which way along it.
-        asker: What asks and is told (``Asker``). It must not see labels: code that you trust not to look for them in
+        asker: The ``InteractiveClient``. It must not see labels: code that you trust not to look for them in
             the process that it shares with them.
         rows: The number of rows, which are asked about from 0 on.
         dimension: The number of entries of a vector; by default k. Noise grows with it, so ask in an orthonormal basis
@@ -98,8 +98,8 @@ class NoisyGradients(Query):
         * **delta = 0.** With v_j the vector of class j from a public centre, L the longest of them, and U uniform on
           the unit sphere of what they span, drawn without the label, the label is used for one bit alone. It is 1 with
           probability ``1/2 + h (|v_j| / L) sign<v_j, U>``, as a weight out of 2^64 that is at most h 2^64 away from
-          2^63, whatever floats make of the share. So the guarantee is that of ``BitNoise``, given any U. Told is U or
-          -U, stretched from the centre by what makes the mean v_j.
+          2^63, whatever floats make of the share. So the guarantee is that of ``BitNoise``, given any U. The reply is U
+          or -U, stretched from the centre by what makes the mean v_j.
         * Rows of a unit share the epsilon, as above. Rows of others have the same law given the past.
 
     References:
@@ -130,7 +130,7 @@ class NoisyGradients(Query):
 
     epsilon: float
     delta: float = 0.0
-    asker: Asker = field(kw_only=True, repr=False)
+    asker: InteractiveClient = field(kw_only=True, repr=False)
     rows: int = field(kw_only=True)
     dimension: int = field(default=0, kw_only=True)
 
@@ -140,7 +140,7 @@ class NoisyGradients(Query):
         if not isinstance(self.space, LabelSpace):
             found = type(self.space).__name__
             raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {found}")
-        if not isinstance(self.asker, Asker):
+        if not isinstance(self.asker, InteractiveClient):
             raise InputError(f"expected an asker with the methods ask and tell, found {type(self.asker).__name__}")
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
         object.__setattr__(self, "delta", _checks.delta(self.delta))

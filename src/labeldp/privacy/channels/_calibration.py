@@ -60,20 +60,22 @@ def cluster_weights(distribution: list[float], epsilon: float, bits: int) -> tup
     return word - sum(weights), weights
 
 
-def redrawn_weights(distribution: list[float], floor: float, redrawn: float, bits: int) -> tuple[int, tuple[int, ...]]:
+def resampled_weights(
+    distribution: list[float], floor: float, redrawn: float, bits: int
+) -> tuple[int, tuple[int, ...]]:
     """Weights ``(keep, weights)`` of the response towards ``q`` that redraws a label with a given probability.
 
-    With ``weights = max(least, ceil(lambda q W))`` and ``least`` as in ``bounds_redrawn``.
+    With ``weights = max(least, ceil(lambda q W))`` and ``least`` as in ``bounds_resampled``.
     """
     word, chance = 1 << bits, Fraction(redrawn)
     shares = _shares(distribution)
-    least, whole = bounds_redrawn(len(shares), floor, redrawn, bits)[1], sum(shares) * chance.denominator
+    least, whole = bounds_resampled(len(shares), floor, redrawn, bits)[1], sum(shares) * chance.denominator
     weights = tuple(max(least, -(-share * chance.numerator * word // whole)) for share in shares)
     return word - sum(weights), weights
 
 
-def bounds_redrawn(classes: int, floor: float, redrawn: float, bits: int) -> tuple[int, int]:
-    """The most that ``keep`` and the least that a weight of ``redrawn_weights`` can be, for all ``q`` whatever.
+def bounds_resampled(classes: int, floor: float, redrawn: float, bits: int) -> tuple[int, int]:
+    """The most that ``keep`` and the least that a weight of ``resampled_weights`` can be, for all ``q`` whatever.
 
     ``least = ceil(lambda floor W)``. The weights sum to at least ``lambda W``, since ``q`` sums to one, and to at least
     ``classes * least``, so ``keep`` is at most the smaller of what each of them leaves of W.

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
 
 from labeldp.privacy._rounding import log_above
-from labeldp.privacy.channels._calibration import accept, bounds_redrawn, cluster_weights, redrawn_weights
+from labeldp.privacy.channels._calibration import accept, bounds_resampled, cluster_weights, resampled_weights
 from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
 
 
@@ -83,11 +83,11 @@ class ClusterChannel(ClassChannel):
         distribution of that floor can have. So the odds are those that were known before any distribution was.
         """
         k = distributions.shape[1]
-        most, least = bounds_redrawn(k, floor, redrawn, bits)
+        most, least = bounds_resampled(k, floor, redrawn, bits)
         room = most > 2 * k + (1 << bits >> 40)  # for sums that are rounded up, and a floor that is rounded down
         asked = log_above(1 + (1 / Fraction(redrawn) - 1) / Fraction(floor))
         accept(1 + Fraction(most, least) * room, asked or math.ulp(0.0), bits)
-        found = [redrawn_weights(line.tolist(), floor, redrawn, bits) for line in distributions]
+        found = [resampled_weights(line.tolist(), floor, redrawn, bits) for line in distributions]
         found.append((most, ((1 << bits) - most - (k - 1) * least, *[least] * (k - 1))))
         keep, weights = tuple(keep for keep, _ in found), tuple(weights for _, weights in found)
         return cls(k, keep, weights, clusters, bits=bits)

@@ -81,13 +81,13 @@ def _of_sets(channel: ClassChannel, *, projected: bool) -> Float[np.ndarray, "2 
     chance, sizes = channel.membership, candidate_sizes(channel)
     count = np.asarray(channel.classes if sizes is None else sizes, dtype=np.float64)
     true, other, k = np.broadcast_arrays(np.atleast_1d(chance.true), chance.other, count)
-    own, rest = true * (1 - true), other * (1 - other)
-    trace = own + (k - 1) * rest
+    original, rest = true * (1 - true), other * (1 - other)
+    trace = original + (k - 1) * rest
     if channel.fixed_size:
-        found = np.stack([_largest(own, rest, k), trace])
+        found = np.stack([_largest(original, rest, k), trace])
     elif projected:  # bits are independent: of their covariance, the mean of rows and columns is taken off
-        own, rest = own - 2 * own / k + trace / k**2, rest - 2 * rest / k + trace / k**2
-        found = np.stack([_largest(own, rest, k), own + (k - 1) * rest])
+        original, rest = original - 2 * original / k + trace / k**2, rest - 2 * rest / k + trace / k**2
+        found = np.stack([_largest(original, rest, k), original + (k - 1) * rest])
     else:
         found = np.stack([trace, trace])
     if sizes is not None:  # a label that is none of the candidates gives a uniform set
@@ -98,16 +98,16 @@ def _of_sets(channel: ClassChannel, *, projected: bool) -> Float[np.ndarray, "2 
         return np.asarray(np.where(found > 0, found / (true - other) ** 2, 0.0))
 
 
-def _largest(own: np.ndarray, rest: np.ndarray, k: np.ndarray) -> np.ndarray:
+def _largest(original: np.ndarray, rest: np.ndarray, k: np.ndarray) -> np.ndarray:
     """The largest ``trace(C G)``, where C has the diagonal own, rest, ..., rest, and its rows sum to zero.
 
     ``B = -own / (k-1)`` and ``(k-1) (k-2) F = own - (k-1) rest``.
     """
     total = (k - 1) * rest
-    bend = (total - own) * (k - 1) / np.maximum(k - 2, 1)
-    a = np.where(own < bend, own / np.where(bend > 0, bend, 1.0), 1.0)
-    others = np.where(k > 2, (own - total) * ((k - 1) * a**2 - 1) / np.maximum(k - 2, 1), 0.0)
-    return np.asarray(np.where(k > 1, own + total + 2 * own * a + others, 0.0))
+    bend = (total - original) * (k - 1) / np.maximum(k - 2, 1)
+    a = np.where(original < bend, original / np.where(bend > 0, bend, 1.0), 1.0)
+    others = np.where(k > 2, (original - total) * ((k - 1) * a**2 - 1) / np.maximum(k - 2, 1), 0.0)
+    return np.asarray(np.where(k > 1, original + total + 2 * original * a + others, 0.0))
 
 
 def _of_clusters(channel: ClusterChannel) -> Float[np.ndarray, "2 n"]:

@@ -121,8 +121,8 @@ def verified(folder: Path) -> tuple[Certificate, np.ndarray, Channel]:
     """
     certificate = certified_labels(folder)
     parts = [part for _, part in _fields(folder, certificate)]
-    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return certificate, joined.pop(CODES), channel_of(certificate.law, joined)
+    concatenate = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return certificate, concatenate.pop(CODES), channel_of(certificate.law, concatenate)
 
 
 def certified_labels(folder: Path) -> Certificate:

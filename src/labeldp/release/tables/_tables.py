@@ -234,9 +234,9 @@ def even(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatc
     for batch in batches:
         waiting, count = [*waiting, batch], count + batch.num_rows
         while count >= rows:
-            joined = waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
-            yield joined.slice(0, rows)
-            waiting, count = ([joined.slice(rows)] if count > rows else []), count - rows
+            concatenate = waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+            yield concatenate.slice(0, rows)
+            waiting, count = ([concatenate.slice(rows)] if count > rows else []), count - rows
     if count:
         yield pa.concat_batches(waiting)
 
