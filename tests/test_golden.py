@@ -285,6 +285,7 @@ def certified(tmp_path_factory):
             labels = np.random.default_rng(0).integers(0, 11, rows).astype(float).tolist()
             source.write_text("age,score\n" + "".join(f"{row % 50},{value}\n" for row, value in enumerate(labels)))
         if "generator" in options:
+            pytest.importorskip("sklearn", reason="generators need the learners")
             with golden.unpacked(options["generator"]) as file:
                 options["generator"] = shutil.copy(file, place)
         space = golden.SPACES[label]
