@@ -120,25 +120,30 @@ def facts(folder: Path) -> dict[str, Any]:
 
 def contents(folder: Path) -> dict[str, Any]:
     """What a folder says when it is loaded: of labels, of rows with features, or of an answer."""
-    if release.is_answer(folder):
+    written = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
+    if written["expects"] is None:
         return _of_answer(release.Answer.load(folder))
-    loaded = release.Release.load(folder)
+    if "features" not in written:
+        return _of_labels(release.Release.load(folder))
+    rows = release.RowRelease.load(folder)
+    return {
+        **_of_labels(rows.labels),
+        "noise": repr(rows.noise),
+        "replaced": repr(rows.replaced),
+        "features": rows.features.column_names,
+        "first": [str(value) for row in rows.features.slice(0, 1).to_pylist() for value in row.values()],
+    }
+
+
+def _of_labels(loaded: release.Release) -> dict[str, Any]:
+    """What released labels say."""
     likelihood = loaded.likelihood()
-    found = {
+    return {
         "channel": loaded.channel.kind,
         "hash": loaded.hash,
         "labels": dict(sorted(Counter(map(str, loaded.to_arrow().to_pylist())).items())),
         "likelihood": rounded((likelihood / likelihood.sum(axis=1, keepdims=True)).mean(axis=0)),
     }
-    if loaded.certificate is not None and loaded.certificate.features is not None:
-        rows = release.RowRelease.load(folder)
-        found |= {
-            "noise": repr(rows.noise),
-            "replaced": repr(rows.replaced),
-            "features": rows.features.column_names,
-            "first": [str(value) for row in rows.features.slice(0, 1).to_pylist() for value in row.values()],
-        }
-    return found
 
 
 def _of_answer(answer: release.Answer) -> dict[str, Any]:

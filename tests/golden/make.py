@@ -1,7 +1,8 @@
 """Write the golden artefacts: a release by every mechanism, answers to every query, and every kind of saved model.
 
-``python tests/golden/make.py`` writes what is not there yet; ``python tests/golden/make.py command/laplace ...`` makes
-the named ones anew. Labels are drawn with secure random words, so whatever is made anew has other bytes.
+``python tests/golden/make.py`` writes and records what is not there yet; whatever is named is made anew, such as
+``command/laplace``, ``models/convex.skops`` or ``generators/cells.generator``. Labels are drawn with secure random
+words, so it then has other bytes.
 
 Only public names are used, so that what is moved inside the package does not touch this file.
 """
@@ -12,6 +13,7 @@ import contextlib
 import csv
 import functools
 import io
+import json
 import shutil
 import struct
 import sys
@@ -681,7 +683,7 @@ def fitted_to_images() -> None:
 
 
 def make(wanted: set[str]) -> None:
-    """Write what is wanted or not there, and what is expected of all."""
+    """Write what is wanted or not there, and record what it says; of the rest what is recorded stays."""
     for path, seed in ((TABLE, 1), (PUBLIC, 2)):
         if not path.exists():
             write_table(path, people(seed))
@@ -709,20 +711,34 @@ def make(wanted: set[str]) -> None:
             learned(name)
     if lacking("models/network-convolutional.safetensors"):
         learned_from_images()
-    expect(learned_in_a_tree())
+    record(PREDICTED, {"made with": lambda: {name: version(name) for name in ("scikit-learn", "torch")}}, set())
+    if lacking(f"models/{model_path(IN_A_TREE).name}"):
+        record(PREDICTED, {f"{model_path(IN_A_TREE).name}.gz": learned_in_a_tree}, wanted)
+    expect(wanted)
 
 
-def expect(in_a_tree: list[Any]) -> None:
-    """Write what is expected of all that is there."""
-    write_json(EXPECTED, {name: {**facts(HERE / name), "contents": contents(HERE / name)} for name in MAKERS})
-    whole = staged(HERE / "kept" / "run-of-stages").release_
-    write_json(KEPT, {"ledger": charges(HERE / "kept" / "ledger" / "charges.sqlite"), "run-of-stages": whole.hash})
-    models = [path for path in sorted((HERE / "models").glob("*.gz")) if IN_A_TREE not in path.name]
-    found: dict[str, Any] = {path.name: predictions(path) for path in models}
-    found[f"{IN_A_TREE}.skops.gz"] = in_a_tree
-    found["made with"] = {name: version(name) for name in ("scikit-learn", "torch")}
-    write_json(PREDICTED, found)
-    write_json(GENERATED, {path.name: generator_facts(path) for path in sorted((HERE / "generators").glob("*.gz"))})
+def expect(wanted: set[str]) -> None:
+    """Record what is there and was not recorded, or is wanted anew."""
+
+    def of_folder(name: str) -> dict[str, Any]:
+        return {**facts(HERE / name), "contents": contents(HERE / name)}
+
+    record(EXPECTED, {name: functools.partial(of_folder, name) for name in MAKERS}, wanted)
+    kept = HERE / "kept"
+    told = {
+        "ledger": lambda: charges(kept / "ledger" / "charges.sqlite"),
+        "run-of-stages": lambda: staged(kept / "run-of-stages").release_.hash,
+    }
+    record(KEPT, told, {name.removeprefix("kept/") for name in wanted})
+    for path, says in ((PREDICTED, predictions), (GENERATED, generator_facts)):
+        files = {file.name: functools.partial(says, file) for file in sorted(path.parent.glob("*.gz"))}
+        record(path, files, {f"{Path(name).name}.gz" for name in wanted} - {f"{model_path(IN_A_TREE).name}.gz"})
+
+
+def record(path: Path, told: dict[str, Callable[[], Any]], wanted: set[str]) -> None:
+    """Add to a file of expectations what it lacks, and what is wanted anew."""
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    write_json(path, known | {name: say() for name, say in told.items() if name in wanted or name not in known})
 
 
 if __name__ == "__main__":
