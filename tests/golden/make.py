@@ -706,11 +706,9 @@ def make(wanted: set[str]) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # deltas are large for so few rows
                 maker(folder)
-    for name in MODELS:
+    for name in (*MODELS, "network-convolutional"):
         if lacking(f"models/{model_path(name).name}"):
-            learned(name)
-    if lacking("models/network-convolutional.safetensors"):
-        learned_from_images()
+            learned(name) if name in MODELS else learned_from_images()
     record(PREDICTED, {"made with": lambda: {name: version(name) for name in ("scikit-learn", "torch")}}, set())
     if lacking(f"models/{model_path(IN_A_TREE).name}"):
         record(PREDICTED, {f"{model_path(IN_A_TREE).name}.gz": learned_in_a_tree}, wanted)
