@@ -1,0 +1,743 @@
+"""Write the golden artefacts: a release by every mechanism, answers to every query, and every kind of saved model.
+
+``python tests/golden/make.py`` writes and records what is not there yet; whatever is named is made anew, such as
+``command/laplace``, ``models/convex.skops`` or ``generators/cells.generator``. Labels are drawn with secure random
+words, so it then has other bytes.
+
+Only public names are used, so that what is moved inside the package does not touch this file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import io
+import json
+import shutil
+import struct
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from facts import (
+    EXPECTED,
+    FLAGS,
+    GENERATED,
+    HERE,
+    KEPT,
+    LEVELS,
+    PREDICTED,
+    ROWS,
+    SCORES,
+    SPACES,
+    TABLE,
+    cells,
+    charges,
+    contents,
+    curator,
+    facts,
+    features,
+    generator_facts,
+    image_labels,
+    labels,
+    pack,
+    pixels,
+    predicted,
+    predictions,
+    staged,
+    table,
+    unpacked,
+    write_json,
+)
+
+from labeldp import cli, mechanisms, release
+from labeldp.privacy import Classes
+
+PUBLIC = HERE / "public.csv"
+FEATURES = ("age", "town", "smokes")
+PRIOR = tuple(f"p_{level}" for level in LEVELS)
+EPSILON = 1.0
+
+#: What makes each folder, by its name; each is given the folder, which does not exist yet.
+MAKERS: dict[str, Callable[[Path], object]] = {}
+
+
+# The tables.
+
+
+def people(seed: int) -> dict[str, list[Any]]:
+    """The columns of made-up people: features, a prior, who belongs together, and three labels."""
+    chance = np.random.default_rng(seed)
+    age, town = chance.integers(20, 80, ROWS), chance.integers(0, 3, ROWS)
+    smokes = chance.random(ROWS) < 0.4
+    hidden = age / 12 + 1.5 * (town == 0) + smokes + chance.normal(0, 0.7, ROWS)
+    prior = np.round(chance.dirichlet((2, 2, 2), ROWS), 4)
+    columns: dict[str, list[Any]] = {
+        "age": age.tolist(),
+        "town": [("north", "south", "east")[code] for code in town],
+        "smokes": [("false", "true")[int(code)] for code in smokes],
+        "person": (np.arange(ROWS) * 5 // 9).tolist(),
+        "cell": (np.arange(ROWS) % 4).tolist(),
+        "who": chance.integers(0, 6, ROWS).tolist(),
+        "what": chance.integers(0, 5, ROWS).tolist(),
+    }
+    columns |= {name: prior[:, place].tolist() for place, name in enumerate(PRIOR)}
+    return columns | {
+        "level": [LEVELS[code] for code in np.digitize(hidden, (4.5, 6.0))],
+        "flag": [FLAGS[int(code)] for code in hidden > 5.2],
+        "score": np.clip(np.round(hidden), 0, 10).tolist(),
+    }
+
+
+def write_table(path: Path, columns: dict[str, list[Any]]) -> None:
+    """Write columns as CSV."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(columns)
+        lines.writerows(zip(*columns.values(), strict=True))
+
+
+def prior() -> np.ndarray:
+    """The public prior of each row."""
+    return np.column_stack([table()[name].to_numpy() for name in PRIOR])
+
+
+def points() -> np.ndarray:
+    """A public prior over the points of the interval."""
+    weights = np.exp(-(((np.arange(SCORES.size) - 5) / 3) ** 2))
+    return weights / weights.sum()
+
+
+# The command line.
+
+
+def command(*arguments: object) -> None:
+    """Run a command in this process.
+
+    Raises:
+        RuntimeError: It failed.
+    """
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = cli.main([str(argument) for argument in arguments])
+    if code:
+        raise RuntimeError(f"labeldp {' '.join(map(str, arguments))}\n{said.getvalue()}")
+
+
+def release_by_command(folder: Path, label: str, mechanism: str, epsilon: float = EPSILON, **options: object) -> None:
+    """``labeldp release`` on a copy of the table, so that no ledger knows another release of it."""
+    space = {"interval": "0,10,1"} if label == "score" else {"classes": ",".join(SPACES[label].points)}
+    chosen = {"keep": ",".join(FEATURES), "mechanism": mechanism, "epsilon": epsilon, **space, **options}
+    with tempfile.TemporaryDirectory() as place:
+        source = shutil.copy(TABLE, place)
+        typed = [part for name, value in chosen.items() if value is not None for part in (f"--{name}", value)]
+        command("release", source, "--label", label, "--output", folder, *typed)
+
+
+#: Arguments of ``release_by_command`` for each mechanism of the command line: the label, the mechanism, the options.
+COMMANDS: dict[str, tuple[str, str, dict[str, object]]] = {
+    "auto": ("level", "auto", {}),
+    "randomized-response": ("level", "randomized-response", {}),
+    "subset": ("level", "subset", {}),
+    "bits": ("level", "bits", {}),
+    "prior": ("level", "prior", {"prior": "p_"}),
+    "prior-subset": ("level", "prior-subset", {"prior": "p_"}),
+    "cluster": ("level", "cluster", {"clusters": "cell"}),
+    "peer": ("flag", "peer", {"clusters": "cell", "delta": 1e-6}),
+    "double": (
+        "level",
+        "double",
+        {"generator": "cells", "keep": "town,smokes", "population": "people of a made-up town"},
+    ),
+    "dummy": ("level", "dummy", {"keep": "none"}),
+    "auto-numbers": ("score", "auto", {}),
+    "optimal": ("score", "optimal", {}),
+    "piecewise": ("score", "piecewise", {}),
+    "one-bit": ("score", "one-bit", {}),
+    "laplace": ("score", "laplace", {}),
+    "bins": ("score", "bins", {"epsilon": 2.0}),
+    "optimal-counts": ("score", "optimal-counts", {}),
+    "randomized-response-of-numbers": ("score", "randomized-response", {}),
+}
+#: Those that are released again with units of several rows.
+WITH_UNITS = ("auto", "randomized-response", "subset", "bits", "auto-numbers", "optimal", "laplace")
+COMMANDS |= {
+    f"{name}-of-units": (label, mechanism, {**options, "unit": "person"})
+    for name, (label, mechanism, options) in COMMANDS.items()
+    if name in WITH_UNITS
+}
+COMMANDS |= {
+    "found-clusters": ("level", "cluster", {"clusters": 3}),
+    "double-declared": ("level", "double", {"generator": "copula", "divergence": "2=0.4", "replaced": 0.5}),
+    # what models are learned from
+    "sure-classes": ("level", "randomized-response", {"epsilon": 6.0}),
+    "sure-flags": ("flag", "randomized-response", {"epsilon": 6.0}),
+    "sure-sets": ("level", "subset", {"epsilon": 6.0, "keep": "who,what"}),
+    "sure-clusters": ("flag", "cluster", {"epsilon": 6.0, "clusters": "cell"}),
+    "sure-peers": ("flag", "peer", {"epsilon": 6.0, "clusters": "cell", "delta": 1e-6}),
+    "sure-rows": ("flag", "double", {"epsilon": 6.0, "generator": "flags"}),
+    "sure-numbers": ("score", "laplace", {"epsilon": 20.0, "keep": f"{','.join(FEATURES)},who,what,cell"}),
+    "sure-bins": ("score", "bins", {"epsilon": 6.0}),
+}
+
+
+def by_command(name: str, folder: Path) -> None:
+    """Make a release of ``COMMANDS``."""
+    label, mechanism, options = COMMANDS[name]
+    if "generator" in options:
+        with unpacked(HERE / "generators" / f"{options['generator']}.generator.gz") as file:
+            release_by_command(folder, label, mechanism, **{**options, "generator": file})  # type: ignore[arg-type]
+        return
+    release_by_command(folder, label, mechanism, **options)  # type: ignore[arg-type]
+
+
+for _name in COMMANDS:
+    MAKERS[f"command/{_name}"] = functools.partial(by_command, _name)
+
+
+def stages_by_command(folder: Path) -> None:
+    """``labeldp stages``: the release, and its model."""
+    with tempfile.TemporaryDirectory() as place:
+        source, model = shutil.copy(TABLE, place), Path(place) / "stages.skops"
+        options = ["--label", "level", "--classes", ",".join(LEVELS), "--keep", ",".join(FEATURES), "--epsilon", 4.0]
+        command("stages", source, *options, "--output", folder, "--model-file", model)
+        shutil.move(pack(model), HERE / "models")
+
+
+def images_by_command(folder: Path) -> None:
+    """``labeldp release`` of labels in an IDX file."""
+    with tempfile.TemporaryDirectory() as place:
+        source = Path(place) / "labels-idx1-ubyte"
+        source.write_bytes(struct.pack(">4B I", 0, 0, 8, 1, ROWS) + bytes(image_labels()))
+        options = ["--label", "label", "--classes", "0,1", "--epsilon", 6.0, "--keep", "none"]
+        command("release", source, *options, "--output", folder)
+
+
+MAKERS["command/stages"] = stages_by_command
+MAKERS["command/images"] = images_by_command
+
+
+# Python.
+
+
+def made(kind: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Register what gives a release or an answer, under its name, as what makes a folder."""
+
+    def register(make: Callable[[], Any]) -> Callable[[], Any]:
+        def save(folder: Path) -> None:
+            make().save(folder)
+
+        MAKERS[f"{kind}/{make.__name__.replace('_', '-')}"] = save
+        return make
+
+    return register
+
+
+python = made("python")
+
+
+SPREAD = [[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]]
+
+#: Every randomizer: the label that it is for, and what makes it for a label space.
+RANDOMIZERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "randomized-response": ("level", lambda space: mechanisms.RandomizedResponse(space, EPSILON)),
+    "subset": ("level", lambda space: mechanisms.SubsetResponse(space, EPSILON)),
+    "subset-of-two": ("level", lambda space: mechanisms.SubsetResponse(space, EPSILON, 2)),
+    "bits": ("level", lambda space: mechanisms.BitResponse(space, EPSILON)),
+    "bits-symmetric": ("level", lambda space: mechanisms.BitResponse(space, EPSILON, form="symmetric")),
+    "prior": ("level", lambda space: mechanisms.PriorResponse(space, EPSILON, prior())),
+    "prior-subset": ("level", lambda space: mechanisms.PriorSubsetResponse(space, EPSILON, prior())),
+    "top-k": ("level", lambda space: mechanisms.TopKResponse(space, EPSILON, prior(), k=2)),
+    "cluster": ("level", lambda space: mechanisms.ClusterResponse(space, EPSILON, SPREAD, cells())),
+    "cluster-uniform": ("level", lambda space: mechanisms.ClusterResponse.uniform(space, EPSILON, cells())),
+    "best": ("level", lambda space: mechanisms.best_response(space, EPSILON)),
+    "best-of-gradients": ("level", lambda space: mechanisms.gradient_response(space, EPSILON)),
+    "laplace": ("score", lambda space: mechanisms.LaplaceResponse(space, EPSILON)),
+    "one-bit": ("score", lambda space: mechanisms.OneBitResponse(space, EPSILON)),
+    "piecewise": ("score", lambda space: mechanisms.PiecewiseResponse(space, EPSILON)),
+    "optimal": ("score", lambda space: mechanisms.OptimalResponse(space, EPSILON)),
+    "optimal-with-prior": ("score", lambda space: mechanisms.OptimalResponse(space, EPSILON, points())),
+    "optimal-worst": ("score", lambda space: mechanisms.OptimalResponse(space, EPSILON, worst=True)),
+    "best-of-numbers": ("score", lambda space: mechanisms.best_number_response(space, EPSILON)),
+    "bins": ("score", lambda space: mechanisms.BinResponse(space, 2.0, points())),
+}
+
+
+def randomized(name: str, folder: Path) -> None:
+    """Make a release by one of ``RANDOMIZERS``."""
+    label, randomizer = RANDOMIZERS[name]
+    asked = curator(label)
+    asked.randomize(randomizer(asked.space)).save(folder, table(), keep=list(FEATURES))
+
+
+for _name in RANDOMIZERS:
+    MAKERS[f"python/{_name}"] = functools.partial(randomized, _name)
+
+
+class Deaf:
+    """An asker who always asks the same."""
+
+    def ask(self, row: int) -> np.ndarray:
+        """One vector for each class, at right angles."""
+        del row
+        return np.ones(len(LEVELS))
+
+    def tell(self, row: int, vector: np.ndarray) -> None:
+        """It does not listen."""
+
+
+def exchanged(space: Classes) -> mechanisms.Query:
+    """Labels that peers exchange, some of them."""
+    peers = mechanisms.PeerExchange(flip=0.2, subsample=0.8, sampling="fixed")
+    return mechanisms.ExchangedLabels(space, peers, cells(), 1e-6)
+
+
+#: Every query: the label that it is about, and what makes it for a label space; those that learners ask are made apart.
+QUERIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "noisy-histogram": ("level", lambda space: mechanisms.NoisyHistogram(space, EPSILON, cells())),
+    "noisy-histogram-of-numbers": ("score", lambda space: mechanisms.NoisyHistogram(space, EPSILON)),
+    "noisy-argmax": ("level", lambda space: mechanisms.NoisyArgmax(space, EPSILON, cells())),
+    "noisy-argmax-exponential": (
+        "level",
+        lambda space: mechanisms.NoisyArgmax(space, EPSILON, cells(), 6, method="exponential"),
+    ),
+    "noisy-mean": ("score", lambda space: mechanisms.NoisyMean(space, EPSILON, cells())),
+    "noisy-mean-clipped": ("score", lambda space: mechanisms.NoisyMean(space, EPSILON, clip=(2.0, 8.0))),
+    "noisy-quantile": ("score", lambda space: mechanisms.NoisyQuantile(space, EPSILON, 0.5, cells())),
+    "noisy-quantile-around": ("score", lambda space: mechanisms.NoisyQuantile(space, EPSILON, 0.9, around=5.0)),
+    "label-moments": ("level", lambda space: mechanisms.LabelMoments(space, EPSILON, 1e-6, features())),
+    "number-moments": ("score", lambda space: mechanisms.NumberMoments(space, EPSILON, 1e-6, features())),
+    "noisy-gradients": ("level", lambda space: mechanisms.NoisyGradients(space, EPSILON, asker=Deaf(), rows=ROWS)),
+    "noisy-gradients-normal": (
+        "level",
+        lambda space: mechanisms.NoisyGradients(space, EPSILON, 1e-6, asker=Deaf(), rows=ROWS),
+    ),
+    "peer-exchange": ("flag", exchanged),
+}
+
+
+def answered(name: str, folder: Path) -> None:
+    """Make the answer to one of ``QUERIES``."""
+    label, query = QUERIES[name]
+    asked = curator(label, budget=(100.0, 0.01))
+    asked.answer(query(asked.space)).save(folder)
+
+
+for _name in QUERIES:
+    MAKERS[f"python/{_name}"] = functools.partial(answered, _name)
+
+
+def persons() -> list[Any]:
+    """Whose each row is."""
+    return labels("person")
+
+
+@python
+def randomized_response_of_units() -> Any:
+    """Labels of one person share epsilon."""
+    return curator(units=persons()).randomize(mechanisms.RandomizedResponse(SPACES["level"], EPSILON))
+
+
+@python
+def best_of_units() -> Any:
+    """The randomizer that suits units of so many rows."""
+    asked = curator(units=persons())
+    best = mechanisms.best_unit_response(mechanisms.RandomizedResponse(asked.space, EPSILON), asked.labels_of_a_unit)
+    return asked.randomize(best)
+
+
+@python
+def bits_of_units() -> Any:
+    """Sets of classes, for units."""
+    return curator(units=persons()).randomize(mechanisms.BitResponse(SPACES["level"], EPSILON))
+
+
+@python
+def laplace_of_units() -> Any:
+    """Numbers, for units."""
+    return curator("score", units=persons()).randomize(mechanisms.LaplaceResponse(SCORES, EPSILON))
+
+
+@python
+def histogram_of_units() -> Any:
+    """An answer, for units."""
+    return curator(units=persons()).answer(mechanisms.NoisyHistogram(SPACES["level"], EPSILON))
+
+
+@python
+def moments_of_units() -> Any:
+    """An answer with a delta, for units."""
+    asked = curator(units=persons(), budget=(100.0, 0.01))
+    return asked.answer(mechanisms.LabelMoments(asked.space, EPSILON, 1e-6, features()))
+
+
+@python
+def identified_rows() -> Any:
+    """Rows that a ledger knows by public identities, some of them."""
+    asked = curator(identity=[f"p{row}" for row in range(ROWS)])
+    return asked.randomize(mechanisms.SubsetResponse(asked.space, EPSILON), rows=slice(10, 60))
+
+
+@python
+def part_of_a_release() -> Any:
+    """A slice, which names the release that it is from."""
+    return curator().randomize(mechanisms.RandomizedResponse(SPACES["level"], EPSILON))[5:25]
+
+
+@python
+def double() -> Any:
+    """Labels and features together."""
+    asked = mechanisms.DoubleResponse(SPACES["level"], EPSILON, opened("cells"))
+    return curator().randomize_rows(asked, table().select(["town", "smokes"]))
+
+
+@python
+def double_declared() -> Any:
+    """Labels and features together, at a divergence that was declared."""
+    asked = mechanisms.DoubleResponse(SPACES["level"], EPSILON, opened("copula"), replaced=0.5)
+    return curator().randomize_rows(asked, table().select(FEATURES), divergences={2.0: 0.4, 8.0: 0.9})
+
+
+@python
+def double_paid() -> Any:
+    """Features redrawn by a generator whose own labels were paid for."""
+    asked = mechanisms.DoubleResponse(SPACES["level"], EPSILON, opened("paid"))
+    return curator().randomize_rows(asked, table().select(FEATURES))
+
+
+@python
+def dummy() -> Any:
+    """Labels without any features."""
+    return curator().randomize_rows(mechanisms.DummyResponse(SPACES["level"], EPSILON))
+
+
+@python
+def beside_redrawn_features() -> Any:
+    """Labels of rows whose features left redrawn before."""
+    asked = curator()
+    redrawn = mechanisms.DoubleResponse(asked.space, EPSILON, opened("cells"))
+    asked.randomize_rows(redrawn, table().select(["town", "smokes"]))
+    return asked.randomize(mechanisms.RandomizedResponse(asked.space, EPSILON))
+
+
+@python
+def cluster_response() -> Any:
+    """Counts in clusters, and labels that respond towards them."""
+    return release.cluster_response(curator(), cells(), EPSILON).release
+
+
+@python
+def cluster_response_counts() -> Any:
+    """Counts in clusters alone."""
+    return release.cluster_response(curator(), cells(), EPSILON, share=1.0).histogram
+
+
+@python
+def cluster_response_by_rows() -> Any:
+    """Some rows are counted, the others respond."""
+    return release.cluster_response(curator(), cells(), EPSILON, split="rows").release
+
+
+@python
+def cluster_response_as_printed() -> Any:
+    """With the parameters of the paper."""
+    parameters = mechanisms.ClusterParameters(SPACES["level"], tau=0.1, sigma=1.0, lam=0.5)
+    return release.cluster_response(curator(), cells(), parameters=parameters).release
+
+
+@python
+def cluster_prior_response() -> Any:
+    """Priors from counts in clusters."""
+    return release.cluster_prior_response(curator(), cells(), EPSILON).release
+
+
+@python
+def counted_bins() -> Any:
+    """Bins that suit noisy counts."""
+    return release.counted_response(curator("score"), 2.0)
+
+
+@python
+def counted_optimal() -> Any:
+    """The best unbiased law for noisy counts."""
+    return release.counted_response(curator("score"), EPSILON, mechanisms.OptimalResponse)
+
+
+@python
+def joined() -> Any:
+    """Two stages and the answer that both rest on, as one release."""
+    asked = curator()
+    answer = asked.answer(mechanisms.NoisyHistogram(asked.space, 0.25, cells()))
+    likely, parts = answer.distributions()[cells()], release.public_split(ROWS, (1, 1), seed=0)
+    drawn = [
+        (rows, asked.randomize(mechanisms.PriorResponse(asked.space, EPSILON, likely[rows]), rows)) for rows in parts
+    ]
+    return release.joined(drawn, [answer])
+
+
+@python
+def rests_on_another() -> Any:
+    """Labels whose prior was computed from an earlier release of theirs."""
+    from labeldp.learning.priors import ReleasePrior  # noqa: PLC0415 (the learners are an extra)
+    from labeldp.learning.stages import MultiStage  # noqa: PLC0415
+
+    asked = curator()
+    first = asked.randomize(mechanisms.RandomizedResponse(asked.space, EPSILON))
+    return MultiStage(epsilon=EPSILON, stages=1, prior=ReleasePrior(first)).fit(features(), asked).release_
+
+
+@python
+def stages_with_clusters() -> Any:
+    """Stages by sets of classes, after counts in clusters."""
+    from labeldp.learning.priors import ClusterPrior  # noqa: PLC0415
+    from labeldp.learning.stages import MultiStage  # noqa: PLC0415
+
+    prior = ClusterPrior(cells())
+    return MultiStage(epsilon=4.0, stages=2, prior=prior, response="subset").fit(features(), curator()).release_
+
+
+def interactive(kind: str, label: str, delta: float) -> Any:
+    """What a curator told a convex learner step by step."""
+    from labeldp.learning import convex  # noqa: PLC0415
+
+    model = {"classes": convex.ConvexClassifier, "numbers": convex.ConvexRegressor}[kind](random_state=0)
+    asked = curator(label, budget=(100.0, 0.01))
+    return convex.fit_interactively(model, features(), asked, epsilon=4.0, delta=delta).answer_
+
+
+@python
+def interactive_classes() -> Any:
+    """One bit of each label."""
+    return interactive("classes", "level", 0.0)
+
+
+@python
+def interactive_numbers() -> Any:
+    """Normal noise on gradients of numbers."""
+    return interactive("numbers", "score", 1e-6)
+
+
+# What is kept of work that may go on.
+
+
+def run_of_stages(folder: Path) -> None:
+    """A run in stages as it is kept, to be taken up again."""
+    staged(folder)
+
+
+def ledger(folder: Path) -> None:
+    """A ledger with charges of both doors: a release, one that was refused, and a curator's."""
+    folder.mkdir()
+    path = folder / "charges.sqlite"
+    with tempfile.TemporaryDirectory() as place:
+        source = shutil.copy(TABLE, place)
+        options = ["--label", "level", "--classes", ",".join(LEVELS), "--keep", "age", "--budget", 2.5]
+        for number in range(2):
+            output = Path(place) / f"out-{number}"
+            command("release", source, *options, "--epsilon", 1.0, "--output", output, "--ledger", path)
+    asked = curator("score", ledger=path, budget=(3.0, 1e-4))
+    asked.randomize(mechanisms.LaplaceResponse(SCORES, EPSILON), rows=slice(0, 40))
+    asked.answer(mechanisms.NumberMoments(SCORES, EPSILON, 1e-6, features()))
+    for beside in folder.iterdir():
+        if beside != path:  # the lock, and the private notes
+            beside.unlink()
+
+
+OTHERS: dict[str, Callable[[Path], object]] = {"kept/run-of-stages": run_of_stages, "kept/ledger": ledger}
+
+
+# Models.
+
+
+#: Models by name: the release of the command line that they are learned from, and what is typed.
+MODELS: dict[str, tuple[str, tuple[object, ...]]] = {
+    "softmax": ("sure-classes", ("--model", "softmax")),
+    "softmax-unbiased": ("sure-classes", ("--model", "softmax", "--method", "unbiased")),
+    "softmax-plain": ("sure-classes", ("--model", "softmax", "--method", "plain")),
+    "softmax-clusters": ("sure-clusters", ("--model", "softmax", "--method", "clusters")),
+    "softmax-exchanged": ("sure-peers", ()),
+    "softmax-corrected": ("sure-rows", ("--generator", "flags")),
+    "softmax-of-sets": ("sure-sets", ("--model", "softmax", "--features", "who,what")),
+    "boosting": ("sure-flags", ("--model", "boosting")),
+    "boosting-plain": ("sure-flags", ("--model", "boosting", "--method", "plain")),
+    "boosting-clusters": ("sure-clusters", ("--model", "boosting", "--method", "clusters")),
+    "convex": ("sure-classes", ("--model", "convex")),
+    "numbers-auto": ("sure-numbers", ("--model", "auto", "--features", "age,town,smokes")),
+    "numbers-ridge": ("sure-numbers", ("--model", "ridge", "--features", "age,town,smokes")),
+    "numbers-ridge-of-bins": ("sure-bins", ("--model", "ridge", "--method", "likelihood")),
+    "numbers-boosting": ("sure-numbers", ("--model", "boosting", "--features", "age,town,smokes")),
+    "numbers-neighbours": ("sure-numbers", ("--model", "neighbours")),
+    "numbers-convex": ("sure-numbers", ("--model", "convex", "--features", "age,town,smokes")),
+    "network-mlp": ("sure-classes", ("--model", "torch:mlp", "--epochs", 3)),
+    "network-ratings": ("sure-sets", ("--model", "torch:ratings", "--features", "who,what", "--epochs", 3)),
+}
+#: A model whose file cannot be opened today: what it predicts is recorded before it is written.
+IN_A_TREE = "numbers-neighbours-in-a-tree"
+
+
+def model_path(name: str) -> Path:
+    """Where a model goes, before it is packed."""
+    return HERE / "models" / f"{name}.{'safetensors' if name.startswith('network') else 'skops'}"
+
+
+def learned(name: str) -> None:
+    """``labeldp learn``: the file of a model."""
+    source, typed = MODELS[name]
+    path = model_path(name)
+    path.unlink(missing_ok=True)
+    with warnings.catch_warnings(), contextlib.ExitStack() as files:
+        warnings.simplefilter("ignore")  # there are few rows
+        if "--generator" in typed:
+            flags = files.enter_context(unpacked(HERE / "generators" / f"{typed[-1]}.generator.gz"))
+            typed = (*typed[:-1], flags)
+        command("learn", HERE / "command" / source, "--output", path, *typed)
+    pack(path)
+
+
+def learned_in_a_tree() -> list[Any]:
+    """Neighbours of few rows and columns, and what they predict."""
+    from labeldp.learning.tables import learn  # noqa: PLC0415
+
+    model = learn(HERE / "command" / "sure-numbers", model="neighbours", features=["age", "smokes"]).model
+    pack(model.save(model_path(IN_A_TREE)))
+    return predicted(model)
+
+
+def learned_from_images() -> None:
+    """A small network of images, whose weights are made coarse so that its file packs well."""
+    import torch  # noqa: PLC0415 (PyTorch is an extra)
+
+    from labeldp.learning.tables import open_model  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as place:
+        images, model = Path(place) / "images-idx3-ubyte", Path(place) / "network-convolutional.safetensors"
+        images.write_bytes(struct.pack(">4B 3I", 0, 0, 8, 3, ROWS, 8, 8) + pixels().tobytes())
+        options = ["--model", "torch:convolutional", "--images", images, "--epochs", 1, "--output", model]
+        command("learn", HERE / "command" / "images", *options)
+        found: Any = open_model(model)
+        with torch.no_grad():
+            for value in found.module.parameters():
+                value.copy_((value * 16).round() / 16)
+        found.save(model_path("network-convolutional"))
+    pack(model_path("network-convolutional"))
+
+
+# Generators.
+
+
+#: What each generator of rows is: a law, the label, and whether its labels were paid for and are not public.
+GENERATORS: dict[str, tuple[str, str, bool]] = {
+    "cells": ("cells", "level", False),
+    "copula": ("copula", "level", False),
+    "mixture": ("mixture", "level", False),
+    "flags": ("copula", "flag", False),
+    "paid": ("copula", "level", True),
+}
+
+
+def fitted(name: str) -> None:
+    """``labeldp generator``: the file of a generator."""
+    kind, label, paid = GENERATORS[name]
+    keep = "town,smokes" if kind == "cells" else ",".join(FEATURES)
+    path = HERE / "generators" / f"{name}.generator"
+    said = ["--model", kind, "--source", "people who were made up", "--output", path]
+    options = ["--label", label, "--classes", ",".join(SPACES[label].points), "--keep", keep]
+    if paid:
+        with tempfile.TemporaryDirectory() as place:
+            copied = shutil.copy(PUBLIC, place)
+            command("release", copied, *options, "--epsilon", 4.0, "--output", Path(place) / "out")
+            command("generator", Path(place) / "out", *said)
+    else:
+        command("generator", PUBLIC, *options, "--labels-are-public", *said)
+    pack(path)
+
+
+def opened(name: str) -> mechanisms.Generator:
+    """A generator that was saved."""
+    from labeldp.learning.generators import open_generator  # noqa: PLC0415 (the learners are an extra)
+
+    with unpacked(HERE / "generators" / f"{name}.generator.gz") as file:
+        return open_generator(file).generator()
+
+
+def fitted_to_images() -> None:
+    """Generators of images: a mixture, and a small network."""
+    import torch  # noqa: PLC0415 (PyTorch is an extra)
+
+    from labeldp.learning.torch import ConditionalGenerator, ImageMixture  # noqa: PLC0415
+
+    torch.manual_seed(0)
+    known = release.Release.public(image_labels(), Classes([0, 1]))
+    laws = {
+        "images-mixture": ImageMixture(components=2, parts=1),
+        "images-network": ConditionalGenerator(noise=2, filters=1, epochs=1),
+    }
+    for name, law in laws.items():
+        pack(law.fit(pixels(4), known, "images that were made up", "public").save(HERE / "generators" / name))
+
+
+def make(wanted: set[str]) -> None:
+    """Write what is wanted or not there, and record what it says; of the rest what is recorded stays."""
+    for path, seed in ((TABLE, 1), (PUBLIC, 2)):
+        if not path.exists():
+            write_table(path, people(seed))
+    for name in ("command", "python", "kept", "models", "generators"):
+        (HERE / name).mkdir(exist_ok=True)
+
+    def lacking(name: str) -> bool:
+        return name in wanted or not (HERE / f"{name}.gz").exists()
+
+    for name in GENERATORS:
+        if lacking(f"generators/{name}.generator"):
+            fitted(name)
+    if lacking("generators/images-network"):
+        fitted_to_images()
+    for name, maker in (MAKERS | OTHERS).items():
+        folder = HERE / name
+        if name in wanted:
+            shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # deltas are large for so few rows
+                maker(folder)
+    for name in (*MODELS, "network-convolutional"):
+        if lacking(f"models/{model_path(name).name}"):
+            learned(name) if name in MODELS else learned_from_images()
+    record(PREDICTED, {"made with": lambda: {name: version(name) for name in ("scikit-learn", "torch")}}, set())
+    if lacking(f"models/{model_path(IN_A_TREE).name}"):
+        record(PREDICTED, {f"{model_path(IN_A_TREE).name}.gz": learned_in_a_tree}, wanted)
+    expect(wanted)
+
+
+def expect(wanted: set[str]) -> None:
+    """Record what is there and was not recorded, or is wanted anew."""
+
+    def of_folder(name: str) -> dict[str, Any]:
+        return {**facts(HERE / name), "contents": contents(HERE / name)}
+
+    record(EXPECTED, {name: functools.partial(of_folder, name) for name in MAKERS}, wanted)
+    kept = HERE / "kept"
+    told = {
+        "ledger": lambda: charges(kept / "ledger" / "charges.sqlite"),
+        "run-of-stages": lambda: staged(kept / "run-of-stages").release_.hash,
+    }
+    record(KEPT, told, {name.removeprefix("kept/") for name in wanted})
+    for path, says in ((PREDICTED, predictions), (GENERATED, generator_facts)):
+        files = {file.name: functools.partial(says, file) for file in sorted(path.parent.glob("*.gz"))}
+        record(path, files, {f"{Path(name).name}.gz" for name in wanted} - {f"{model_path(IN_A_TREE).name}.gz"})
+
+
+def record(path: Path, told: dict[str, Callable[[], Any]], wanted: set[str]) -> None:
+    """Add to a file of expectations what it lacks, and what is wanted anew."""
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    write_json(path, known | {name: say() for name, say in told.items() if name in wanted or name not in known})
+
+
+if __name__ == "__main__":
+    make(set(sys.argv[1:]))
