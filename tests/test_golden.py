@@ -13,8 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labeldp import Classes, Curator, cli, mechanisms, release
+import labeldp
+from labeldp import Classes, Curator, cli
 from labeldp.errors import BudgetError, InputError
+from labeldp.mechanisms import features, queries, randomizers
+from labeldp.release import _requests
 
 HERE = Path(__file__).parent / "golden"
 
@@ -64,8 +67,9 @@ def test_expectations_are_of_all_folders():
 
 def test_every_randomizer_and_query_has_a_golden_folder():
     """What ``labeldp.mechanisms`` exports to draw labels or answers with occurs in a golden certificate."""
-    kinds = (mechanisms.Randomizer, mechanisms.Query, mechanisms.DoubleResponse, mechanisms.DummyResponse)
-    exported = [getattr(mechanisms, name) for name in mechanisms.__all__]
+    kinds = (labeldp.Randomizer, labeldp.Query, labeldp.DoubleResponse, labeldp.DummyResponse)
+    packages = (randomizers, queries, features)
+    exported = [getattr(package, name) for package in packages for name in package.__all__]
     concrete = [each for each in exported if inspect.isclass(each) and issubclass(each, kinds)]
     names = {each.name for each in concrete if not inspect.isabstract(each)}
     assert len(names) > 20
@@ -74,9 +78,9 @@ def test_every_randomizer_and_query_has_a_golden_folder():
 
 def test_every_mechanism_of_the_command_line_has_a_golden_folder():
     """Whatever ``labeldp release --mechanism`` accepts was released by the command line."""
-    doors = (release.MECHANISMS, release.NUMBER_MECHANISMS, release.COUNTED)
+    doors = (_requests.MECHANISMS, _requests.NUMBER_MECHANISMS, _requests.COUNTED)
     named = {name for door in doors for name in door}
-    named |= {release.PRIOR, release.CLUSTER, release.PEER, "prior-subset", "double", "dummy"}
+    named |= {_requests.PRIOR, _requests.CLUSTER, _requests.PEER, "prior-subset", "double", "dummy"}
     assert {f"command/{name}" for name in named} - set(EXPECTED) == set()
 
 
@@ -87,7 +91,7 @@ def test_a_golden_certificate_with_another_epsilon_is_refused(places, tmp_path):
     path = folder / "certificate.json"
     path.write_text(path.read_text(encoding="utf-8").replace('"epsilon": 1.0', '"epsilon": 0.9', places))
     assert '"epsilon": 0.9' in path.read_text(encoding="utf-8")
-    assert not release.verify(folder).holds
+    assert not labeldp.verify(folder).holds
 
 
 # What is kept of work that may go on.
@@ -100,8 +104,8 @@ def test_a_golden_ledger_still_counts(tmp_path):
     source = shutil.copy(golden.TABLE, tmp_path)
     given = {"keep": ["age"], "ledger": path}
     with pytest.raises(BudgetError):
-        release.release_table(source, "level", Classes(golden.LEVELS), 1.0, tmp_path / "out", **given)
-    done = release.release_table(source, "level", Classes(golden.LEVELS), 0.5, tmp_path / "out", **given)
+        labeldp.release_table(source, "level", Classes(golden.LEVELS), 1.0, tmp_path / "out", **given)
+    done = labeldp.release_table(source, "level", Classes(golden.LEVELS), 0.5, tmp_path / "out", **given)
     assert done.spent == (2.5, 0.0)
 
 
@@ -178,7 +182,7 @@ def randomized(make):
 
 def best_of_unit(asked):
     """The best randomizer of classes for units."""
-    best = mechanisms.best_unit_response(mechanisms.best_response(asked.space, 1.0), asked.labels_of_a_unit)
+    best = labeldp.best_unit_response(labeldp.best_response(asked.space, 1.0), asked.labels_of_a_unit)
     return asked.randomize(best).certificate
 
 
@@ -190,20 +194,20 @@ def with_prior(kind):
 
 def in_clusters(asked):
     """What Python certifies of counts in clusters and the labels that respond to them."""
-    return release.cluster_response(asked, golden.cells(), 1.0).release.certificate
+    return labeldp.cluster_response(asked, golden.cells(), 1.0).release.certificate
 
 
 def among_peers(asked):
     """What Python certifies of labels that peers exchange."""
     sizes = np.bincount(golden.cells()).tolist()
-    peers = mechanisms.PeerExchange.calibrate(1.0, 1e-6, sizes)
-    return asked.answer(mechanisms.ExchangedLabels(asked.space, peers, golden.cells(), 1e-6)).certificate
+    peers = labeldp.PeerExchange.calibrate(1.0, 1e-6, sizes)
+    return asked.answer(labeldp.ExchangedLabels(asked.space, peers, golden.cells(), 1e-6)).certificate
 
 
 def redrawn(asked):
     """What Python certifies of rows whose features are redrawn."""
     with golden.unpacked(GENERATOR) as file:
-        made = mechanisms.DoubleResponse(asked.space, 1.0, opened(file))
+        made = labeldp.DoubleResponse(asked.space, 1.0, opened(file))
     return asked.randomize_rows(made, golden.table().select(["town", "smokes"])).certificate
 
 
@@ -216,12 +220,12 @@ def opened(file):
 
 def without_features(asked):
     """What Python certifies of labels without features."""
-    return asked.randomize_rows(mechanisms.DummyResponse(asked.space, 1.0)).certificate
+    return asked.randomize_rows(labeldp.DummyResponse(asked.space, 1.0)).certificate
 
 
 def counted(kind):
     """What Python certifies of numbers whose law is made from counts."""
-    return lambda asked: release.counted_response(asked, 1.0, kind).certificate
+    return lambda asked: labeldp.counted_response(asked, 1.0, kind).certificate
 
 
 GENERATOR = HERE / "generators" / "cells.generator.gz"
@@ -229,28 +233,28 @@ UNIT = {"unit": "person"}
 MANY = {"rows": 4000}
 #: What is released twice: the label, the mechanism and options of the command line, and what Python certifies.
 TWINS = {
-    "auto": ("level", "auto", {}, randomized(mechanisms.best_response)),
-    "randomized-response": ("level", "randomized-response", {}, randomized(mechanisms.RandomizedResponse)),
-    "subset": ("level", "subset", {}, randomized(mechanisms.SubsetResponse)),
-    "bits": ("level", "bits", {}, randomized(mechanisms.BitResponse)),
-    "prior": ("level", "prior", {"prior": "p_"}, with_prior(mechanisms.PriorResponse)),
-    "prior-subset": ("level", "prior-subset", {"prior": "p_"}, with_prior(mechanisms.PriorSubsetResponse)),
+    "auto": ("level", "auto", {}, randomized(labeldp.best_response)),
+    "randomized-response": ("level", "randomized-response", {}, randomized(labeldp.RandomizedResponse)),
+    "subset": ("level", "subset", {}, randomized(labeldp.SubsetResponse)),
+    "bits": ("level", "bits", {}, randomized(labeldp.BitResponse)),
+    "prior": ("level", "prior", {"prior": "p_"}, with_prior(labeldp.PriorResponse)),
+    "prior-subset": ("level", "prior-subset", {"prior": "p_"}, with_prior(labeldp.PriorSubsetResponse)),
     "cluster": ("level", "cluster", {"clusters": "cell"}, in_clusters),
     "peer": ("flag", "peer", {"clusters": "cell", "delta": 1e-6}, among_peers),
     "double": ("level", "double", {"keep": "town,smokes", "generator": GENERATOR}, redrawn),
     "dummy": ("level", "dummy", {"keep": "none"}, without_features),
-    "auto of numbers": ("score", "auto", {}, randomized(mechanisms.best_number_response)),
-    "optimal": ("score", "optimal", {}, randomized(mechanisms.OptimalResponse)),
-    "piecewise": ("score", "piecewise", {}, randomized(mechanisms.PiecewiseResponse)),
-    "one-bit": ("score", "one-bit", {}, randomized(mechanisms.OneBitResponse)),
-    "laplace": ("score", "laplace", {}, randomized(mechanisms.LaplaceResponse)),
-    "bins": ("score", "bins", MANY, counted(mechanisms.BinResponse)),
-    "optimal-counts": ("score", "optimal-counts", MANY, counted(mechanisms.OptimalResponse)),
+    "auto of numbers": ("score", "auto", {}, randomized(labeldp.best_number_response)),
+    "optimal": ("score", "optimal", {}, randomized(labeldp.OptimalResponse)),
+    "piecewise": ("score", "piecewise", {}, randomized(labeldp.PiecewiseResponse)),
+    "one-bit": ("score", "one-bit", {}, randomized(labeldp.OneBitResponse)),
+    "laplace": ("score", "laplace", {}, randomized(labeldp.LaplaceResponse)),
+    "bins": ("score", "bins", MANY, counted(labeldp.BinResponse)),
+    "optimal-counts": ("score", "optimal-counts", MANY, counted(labeldp.OptimalResponse)),
     "auto of units": ("level", "auto", UNIT, best_of_unit),
-    "randomized-response of units": ("level", "randomized-response", UNIT, randomized(mechanisms.RandomizedResponse)),
-    "subset of units": ("level", "subset", UNIT, randomized(mechanisms.SubsetResponse)),
-    "bits of units": ("level", "bits", UNIT, randomized(mechanisms.BitResponse)),
-    "laplace of units": ("score", "laplace", UNIT, randomized(mechanisms.LaplaceResponse)),
+    "randomized-response of units": ("level", "randomized-response", UNIT, randomized(labeldp.RandomizedResponse)),
+    "subset of units": ("level", "subset", UNIT, randomized(labeldp.SubsetResponse)),
+    "bits of units": ("level", "bits", UNIT, randomized(labeldp.BitResponse)),
+    "laplace of units": ("score", "laplace", UNIT, randomized(labeldp.LaplaceResponse)),
 }
 #: Those whose law depends on what was drawn.
 OF_COUNTS = ("cluster", "bins", "optimal-counts")
@@ -296,7 +300,7 @@ def certified(tmp_path_factory):
         assert cli.main([*command, *typed, "--output", str(place / "out")]) == 0
         units = golden.labels("person") if "unit" in options else None
         return (
-            release.verify(place / "out").certificate,
+            labeldp.verify(place / "out").certificate,
             in_python(Curator(labels, space, name=label, units=units)),
         )
 

@@ -8,6 +8,7 @@ from .mechanisms.features._generator import Source as Source
 from .mechanisms.queries._gradients import NoisyGradients as NoisyGradients
 from .mechanisms.queries._moments import LabelMoments as LabelMoments
 from .mechanisms.queries._moments import NumberMoments as NumberMoments
+from .mechanisms.queries._peer_exchange import ExchangedLabels as ExchangedLabels
 from .mechanisms.queries._peer_exchange import PeerExchange as PeerExchange
 from .mechanisms.queries._quantile import NoisyQuantile as NoisyQuantile
 from .mechanisms.queries._query import NoisyArgmax as NoisyArgmax

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from labeldp import mechanisms, release
-from labeldp.privacy import Classes, Interval
+import labeldp
+from labeldp import Classes, Interval
 
 HERE = Path(__file__).parent
 TABLE = HERE / "people.csv"
@@ -45,9 +45,9 @@ def labels(name: str) -> list[Any]:
     return table()[name].to_pylist()
 
 
-def curator(name: str = "level", **options: Any) -> release.Curator:
+def curator(name: str = "level", **options: Any) -> labeldp.Curator:
     """A curator of a column of labels."""
-    return release.Curator(labels(name), SPACES[name], **({"name": name, "budget": 100.0} | options))
+    return labeldp.Curator(labels(name), SPACES[name], **({"name": name, "budget": 100.0} | options))
 
 
 def features() -> np.ndarray:
@@ -80,11 +80,10 @@ def pixels(side: int = 8, rows: int = ROWS) -> np.ndarray:
     return (found + 128 * np.array(image_labels(rows))[:, None, None]).astype(np.uint8)
 
 
-def staged(folder: Path, asked: release.Curator | None = None) -> Any:
+def staged(folder: Path, asked: labeldp.Curator | None = None) -> Any:
     """A run in stages: begun, or taken up again where the folder holds one."""
-    from labeldp.learning.priors import ClusterPrior  # noqa: PLC0415
     from labeldp.learning.sklearn import SoftmaxRegression  # noqa: PLC0415
-    from labeldp.learning.stages import MultiStage  # noqa: PLC0415
+    from labeldp.learning.stages import ClusterPrior, MultiStage  # noqa: PLC0415
 
     model = MultiStage(SoftmaxRegression(l2=0.1), epsilon=4.0, stages=2, prior=ClusterPrior(cells()), directory=folder)
     return model.fit(features(), asked or curator())
@@ -96,7 +95,7 @@ def facts(folder: Path) -> dict[str, Any]:
     Raises:
         AssertionError: It does not verify.
     """
-    verdict = release.verify(folder)
+    verdict = labeldp.verify(folder)
     if not verdict.holds or verdict.certificate is None:
         raise AssertionError(f"{folder.name}: {[check for check in verdict.checks if not check.holds]}")
     certificate = verdict.certificate
@@ -122,10 +121,10 @@ def contents(folder: Path) -> dict[str, Any]:
     """What a folder says when it is loaded: of labels, of rows with features, or of an answer."""
     written = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
     if written["expects"] is None:
-        return _of_answer(release.Answer.load(folder))
+        return _of_answer(labeldp.Answer.load(folder))
     if "features" not in written:
-        return _of_labels(release.Release.load(folder))
-    rows = release.RowRelease.load(folder)
+        return _of_labels(labeldp.Release.load(folder))
+    rows = labeldp.RowRelease.load(folder)
     return {
         **_of_labels(rows.labels),
         "noise": repr(rows.noise),
@@ -135,7 +134,7 @@ def contents(folder: Path) -> dict[str, Any]:
     }
 
 
-def _of_labels(loaded: release.Release) -> dict[str, Any]:
+def _of_labels(loaded: labeldp.Release) -> dict[str, Any]:
     """What released labels say."""
     likelihood = loaded.likelihood()
     return {
@@ -146,7 +145,7 @@ def _of_labels(loaded: release.Release) -> dict[str, Any]:
     }
 
 
-def _of_answer(answer: release.Answer) -> dict[str, Any]:
+def _of_answer(answer: labeldp.Answer) -> dict[str, Any]:
     """What an answer says."""
     return {
         "query": answer.query,
@@ -176,7 +175,7 @@ def charges(path: Path) -> list[list[Any]]:
             each.state,
             each.rows.ranges,
         ]
-        for each in release.Ledger(path).entries()
+        for each in labeldp.Ledger(path).entries()
     ]
 
 
@@ -222,7 +221,7 @@ def generator_facts(path: Path) -> dict[str, Any]:
     }
 
 
-def means_of(drawn: mechanisms.Generator, rows: int = 2000) -> list[list[float]]:
+def means_of(drawn: labeldp.Generator, rows: int = 2000) -> list[list[float]]:
     """For each class the mean of the last column that a generator draws, and its standard error."""
     found = []
     for code in range(drawn.space.size):

@@ -56,8 +56,8 @@ from facts import (
     write_json,
 )
 
-from labeldp import cli, mechanisms, release
-from labeldp.privacy import Classes
+import labeldp
+from labeldp import Classes, cli
 
 PUBLIC = HERE / "public.csv"
 FEATURES = ("age", "town", "smokes")
@@ -246,26 +246,26 @@ SPREAD = [[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]]
 
 #: Every randomizer: the label that it is for, and what makes it for a label space.
 RANDOMIZERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "randomized-response": ("level", lambda space: mechanisms.RandomizedResponse(space, EPSILON)),
-    "subset": ("level", lambda space: mechanisms.SubsetResponse(space, EPSILON)),
-    "subset-of-two": ("level", lambda space: mechanisms.SubsetResponse(space, EPSILON, 2)),
-    "bits": ("level", lambda space: mechanisms.BitResponse(space, EPSILON)),
-    "bits-symmetric": ("level", lambda space: mechanisms.BitResponse(space, EPSILON, form="symmetric")),
-    "prior": ("level", lambda space: mechanisms.PriorResponse(space, EPSILON, prior())),
-    "prior-subset": ("level", lambda space: mechanisms.PriorSubsetResponse(space, EPSILON, prior())),
-    "top-k": ("level", lambda space: mechanisms.TopKResponse(space, EPSILON, prior(), k=2)),
-    "cluster": ("level", lambda space: mechanisms.ClusterResponse(space, EPSILON, SPREAD, cells())),
-    "cluster-uniform": ("level", lambda space: mechanisms.ClusterResponse.uniform(space, EPSILON, cells())),
-    "best": ("level", lambda space: mechanisms.best_response(space, EPSILON)),
-    "best-of-gradients": ("level", lambda space: mechanisms.gradient_response(space, EPSILON)),
-    "laplace": ("score", lambda space: mechanisms.LaplaceResponse(space, EPSILON)),
-    "one-bit": ("score", lambda space: mechanisms.OneBitResponse(space, EPSILON)),
-    "piecewise": ("score", lambda space: mechanisms.PiecewiseResponse(space, EPSILON)),
-    "optimal": ("score", lambda space: mechanisms.OptimalResponse(space, EPSILON)),
-    "optimal-with-prior": ("score", lambda space: mechanisms.OptimalResponse(space, EPSILON, points())),
-    "optimal-worst": ("score", lambda space: mechanisms.OptimalResponse(space, EPSILON, worst=True)),
-    "best-of-numbers": ("score", lambda space: mechanisms.best_number_response(space, EPSILON)),
-    "bins": ("score", lambda space: mechanisms.BinResponse(space, 2.0, points())),
+    "randomized-response": ("level", lambda space: labeldp.RandomizedResponse(space, EPSILON)),
+    "subset": ("level", lambda space: labeldp.SubsetResponse(space, EPSILON)),
+    "subset-of-two": ("level", lambda space: labeldp.SubsetResponse(space, EPSILON, 2)),
+    "bits": ("level", lambda space: labeldp.BitResponse(space, EPSILON)),
+    "bits-symmetric": ("level", lambda space: labeldp.BitResponse(space, EPSILON, form="symmetric")),
+    "prior": ("level", lambda space: labeldp.PriorResponse(space, EPSILON, prior())),
+    "prior-subset": ("level", lambda space: labeldp.PriorSubsetResponse(space, EPSILON, prior())),
+    "top-k": ("level", lambda space: labeldp.TopKResponse(space, EPSILON, prior(), k=2)),
+    "cluster": ("level", lambda space: labeldp.ClusterResponse(space, EPSILON, SPREAD, cells())),
+    "cluster-uniform": ("level", lambda space: labeldp.ClusterResponse.uniform(space, EPSILON, cells())),
+    "best": ("level", lambda space: labeldp.best_response(space, EPSILON)),
+    "best-of-gradients": ("level", lambda space: labeldp.gradient_response(space, EPSILON)),
+    "laplace": ("score", lambda space: labeldp.LaplaceResponse(space, EPSILON)),
+    "one-bit": ("score", lambda space: labeldp.OneBitResponse(space, EPSILON)),
+    "piecewise": ("score", lambda space: labeldp.PiecewiseResponse(space, EPSILON)),
+    "optimal": ("score", lambda space: labeldp.OptimalResponse(space, EPSILON)),
+    "optimal-with-prior": ("score", lambda space: labeldp.OptimalResponse(space, EPSILON, points())),
+    "optimal-worst": ("score", lambda space: labeldp.OptimalResponse(space, EPSILON, worst=True)),
+    "best-of-numbers": ("score", lambda space: labeldp.best_number_response(space, EPSILON)),
+    "bins": ("score", lambda space: labeldp.BinResponse(space, 2.0, points())),
 }
 
 
@@ -292,31 +292,31 @@ class Deaf:
         """It does not listen."""
 
 
-def exchanged(space: Classes) -> mechanisms.Query:
+def exchanged(space: Classes) -> labeldp.Query:
     """Labels that peers exchange, some of them."""
-    peers = mechanisms.PeerExchange(flip=0.2, subsample=0.8, sampling="fixed")
-    return mechanisms.ExchangedLabels(space, peers, cells(), 1e-6)
+    peers = labeldp.PeerExchange(flip=0.2, subsample=0.8, sampling="fixed")
+    return labeldp.ExchangedLabels(space, peers, cells(), 1e-6)
 
 
 #: Every query: the label that it is about, and what makes it for a label space; those that learners ask are made apart.
 QUERIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "noisy-histogram": ("level", lambda space: mechanisms.NoisyHistogram(space, EPSILON, cells())),
-    "noisy-histogram-of-numbers": ("score", lambda space: mechanisms.NoisyHistogram(space, EPSILON)),
-    "noisy-argmax": ("level", lambda space: mechanisms.NoisyArgmax(space, EPSILON, cells())),
+    "noisy-histogram": ("level", lambda space: labeldp.NoisyHistogram(space, EPSILON, cells())),
+    "noisy-histogram-of-numbers": ("score", lambda space: labeldp.NoisyHistogram(space, EPSILON)),
+    "noisy-argmax": ("level", lambda space: labeldp.NoisyArgmax(space, EPSILON, cells())),
     "noisy-argmax-exponential": (
         "level",
-        lambda space: mechanisms.NoisyArgmax(space, EPSILON, cells(), 6, method="exponential"),
+        lambda space: labeldp.NoisyArgmax(space, EPSILON, cells(), 6, method="exponential"),
     ),
-    "noisy-mean": ("score", lambda space: mechanisms.NoisyMean(space, EPSILON, cells())),
-    "noisy-mean-clipped": ("score", lambda space: mechanisms.NoisyMean(space, EPSILON, clip=(2.0, 8.0))),
-    "noisy-quantile": ("score", lambda space: mechanisms.NoisyQuantile(space, EPSILON, 0.5, cells())),
-    "noisy-quantile-around": ("score", lambda space: mechanisms.NoisyQuantile(space, EPSILON, 0.9, around=5.0)),
-    "label-moments": ("level", lambda space: mechanisms.LabelMoments(space, EPSILON, 1e-6, features())),
-    "number-moments": ("score", lambda space: mechanisms.NumberMoments(space, EPSILON, 1e-6, features())),
-    "noisy-gradients": ("level", lambda space: mechanisms.NoisyGradients(space, EPSILON, asker=Deaf(), rows=ROWS)),
+    "noisy-mean": ("score", lambda space: labeldp.NoisyMean(space, EPSILON, cells())),
+    "noisy-mean-clipped": ("score", lambda space: labeldp.NoisyMean(space, EPSILON, clip=(2.0, 8.0))),
+    "noisy-quantile": ("score", lambda space: labeldp.NoisyQuantile(space, EPSILON, 0.5, cells())),
+    "noisy-quantile-around": ("score", lambda space: labeldp.NoisyQuantile(space, EPSILON, 0.9, around=5.0)),
+    "label-moments": ("level", lambda space: labeldp.LabelMoments(space, EPSILON, 1e-6, features())),
+    "number-moments": ("score", lambda space: labeldp.NumberMoments(space, EPSILON, 1e-6, features())),
+    "noisy-gradients": ("level", lambda space: labeldp.NoisyGradients(space, EPSILON, asker=Deaf(), rows=ROWS)),
     "noisy-gradients-normal": (
         "level",
-        lambda space: mechanisms.NoisyGradients(space, EPSILON, 1e-6, asker=Deaf(), rows=ROWS),
+        lambda space: labeldp.NoisyGradients(space, EPSILON, 1e-6, asker=Deaf(), rows=ROWS),
     ),
     "peer-exchange": ("flag", exchanged),
 }
@@ -341,162 +341,158 @@ def persons() -> list[Any]:
 @python
 def randomized_response_of_units() -> Any:
     """Labels of one person share epsilon."""
-    return curator(units=persons()).randomize(mechanisms.RandomizedResponse(SPACES["level"], EPSILON))
+    return curator(units=persons()).randomize(labeldp.RandomizedResponse(SPACES["level"], EPSILON))
 
 
 @python
 def best_of_units() -> Any:
     """The randomizer that suits units of so many rows."""
     asked = curator(units=persons())
-    best = mechanisms.best_unit_response(mechanisms.RandomizedResponse(asked.space, EPSILON), asked.labels_of_a_unit)
+    best = labeldp.best_unit_response(labeldp.RandomizedResponse(asked.space, EPSILON), asked.labels_of_a_unit)
     return asked.randomize(best)
 
 
 @python
 def bits_of_units() -> Any:
     """Sets of classes, for units."""
-    return curator(units=persons()).randomize(mechanisms.BitResponse(SPACES["level"], EPSILON))
+    return curator(units=persons()).randomize(labeldp.BitResponse(SPACES["level"], EPSILON))
 
 
 @python
 def laplace_of_units() -> Any:
     """Numbers, for units."""
-    return curator("score", units=persons()).randomize(mechanisms.LaplaceResponse(SCORES, EPSILON))
+    return curator("score", units=persons()).randomize(labeldp.LaplaceResponse(SCORES, EPSILON))
 
 
 @python
 def histogram_of_units() -> Any:
     """An answer, for units."""
-    return curator(units=persons()).answer(mechanisms.NoisyHistogram(SPACES["level"], EPSILON))
+    return curator(units=persons()).answer(labeldp.NoisyHistogram(SPACES["level"], EPSILON))
 
 
 @python
 def moments_of_units() -> Any:
     """An answer with a delta, for units."""
     asked = curator(units=persons(), budget=(100.0, 0.01))
-    return asked.answer(mechanisms.LabelMoments(asked.space, EPSILON, 1e-6, features()))
+    return asked.answer(labeldp.LabelMoments(asked.space, EPSILON, 1e-6, features()))
 
 
 @python
 def identified_rows() -> Any:
     """Rows that a ledger knows by public identities, some of them."""
     asked = curator(identity=[f"p{row}" for row in range(ROWS)])
-    return asked.randomize(mechanisms.SubsetResponse(asked.space, EPSILON), rows=slice(10, 60))
+    return asked.randomize(labeldp.SubsetResponse(asked.space, EPSILON), rows=slice(10, 60))
 
 
 @python
 def part_of_a_release() -> Any:
     """A slice, which names the release that it is from."""
-    return curator().randomize(mechanisms.RandomizedResponse(SPACES["level"], EPSILON))[5:25]
+    return curator().randomize(labeldp.RandomizedResponse(SPACES["level"], EPSILON))[5:25]
 
 
 @python
 def double() -> Any:
     """Labels and features together."""
-    asked = mechanisms.DoubleResponse(SPACES["level"], EPSILON, opened("cells"))
+    asked = labeldp.DoubleResponse(SPACES["level"], EPSILON, opened("cells"))
     return curator().randomize_rows(asked, table().select(["town", "smokes"]))
 
 
 @python
 def double_declared() -> Any:
     """Labels and features together, at a divergence that was declared."""
-    asked = mechanisms.DoubleResponse(SPACES["level"], EPSILON, opened("copula"), replaced=0.5)
+    asked = labeldp.DoubleResponse(SPACES["level"], EPSILON, opened("copula"), replaced=0.5)
     return curator().randomize_rows(asked, table().select(FEATURES), divergences={2.0: 0.4, 8.0: 0.9})
 
 
 @python
 def double_paid() -> Any:
     """Features redrawn by a generator whose own labels were paid for."""
-    asked = mechanisms.DoubleResponse(SPACES["level"], EPSILON, opened("paid"))
+    asked = labeldp.DoubleResponse(SPACES["level"], EPSILON, opened("paid"))
     return curator().randomize_rows(asked, table().select(FEATURES))
 
 
 @python
 def dummy() -> Any:
     """Labels without any features."""
-    return curator().randomize_rows(mechanisms.DummyResponse(SPACES["level"], EPSILON))
+    return curator().randomize_rows(labeldp.DummyResponse(SPACES["level"], EPSILON))
 
 
 @python
 def beside_redrawn_features() -> Any:
     """Labels of rows whose features left redrawn before."""
     asked = curator()
-    redrawn = mechanisms.DoubleResponse(asked.space, EPSILON, opened("cells"))
+    redrawn = labeldp.DoubleResponse(asked.space, EPSILON, opened("cells"))
     asked.randomize_rows(redrawn, table().select(["town", "smokes"]))
-    return asked.randomize(mechanisms.RandomizedResponse(asked.space, EPSILON))
+    return asked.randomize(labeldp.RandomizedResponse(asked.space, EPSILON))
 
 
 @python
 def cluster_response() -> Any:
     """Counts in clusters, and labels that respond towards them."""
-    return release.cluster_response(curator(), cells(), EPSILON).release
+    return labeldp.cluster_response(curator(), cells(), EPSILON).release
 
 
 @python
 def cluster_response_counts() -> Any:
     """Counts in clusters alone."""
-    return release.cluster_response(curator(), cells(), EPSILON, share=1.0).histogram
+    return labeldp.cluster_response(curator(), cells(), EPSILON, share=1.0).histogram
 
 
 @python
 def cluster_response_by_rows() -> Any:
     """Some rows are counted, the others respond."""
-    return release.cluster_response(curator(), cells(), EPSILON, split="rows").release
+    return labeldp.cluster_response(curator(), cells(), EPSILON, split="rows").release
 
 
 @python
 def cluster_response_as_printed() -> Any:
     """With the parameters of the paper."""
-    parameters = mechanisms.ClusterParameters(SPACES["level"], tau=0.1, sigma=1.0, lam=0.5)
-    return release.cluster_response(curator(), cells(), parameters=parameters).release
+    parameters = labeldp.ClusterParameters(SPACES["level"], tau=0.1, sigma=1.0, lam=0.5)
+    return labeldp.cluster_response(curator(), cells(), parameters=parameters).release
 
 
 @python
 def cluster_prior_response() -> Any:
     """Priors from counts in clusters."""
-    return release.cluster_prior_response(curator(), cells(), EPSILON).release
+    return labeldp.cluster_prior_response(curator(), cells(), EPSILON).release
 
 
 @python
 def counted_bins() -> Any:
     """Bins that suit noisy counts."""
-    return release.counted_response(curator("score"), 2.0)
+    return labeldp.counted_response(curator("score"), 2.0)
 
 
 @python
 def counted_optimal() -> Any:
     """The best unbiased law for noisy counts."""
-    return release.counted_response(curator("score"), EPSILON, mechanisms.OptimalResponse)
+    return labeldp.counted_response(curator("score"), EPSILON, labeldp.OptimalResponse)
 
 
 @python
-def joined() -> Any:
+def concatenate() -> Any:
     """Two stages and the answer that both rest on, as one release."""
     asked = curator()
-    answer = asked.answer(mechanisms.NoisyHistogram(asked.space, 0.25, cells()))
-    likely, parts = answer.distributions()[cells()], release.public_split(ROWS, (1, 1), seed=0)
-    drawn = [
-        (rows, asked.randomize(mechanisms.PriorResponse(asked.space, EPSILON, likely[rows]), rows)) for rows in parts
-    ]
-    return release.joined(drawn, [answer])
+    answer = asked.answer(labeldp.NoisyHistogram(asked.space, 0.25, cells()))
+    likely, parts = answer.distributions()[cells()], labeldp.public_split(ROWS, (1, 1), seed=0)
+    drawn = [(rows, asked.randomize(labeldp.PriorResponse(asked.space, EPSILON, likely[rows]), rows)) for rows in parts]
+    return labeldp.concatenate(drawn, [answer])
 
 
 @python
 def rests_on_another() -> Any:
     """Labels whose prior was computed from an earlier release of theirs."""
-    from labeldp.learning.priors import ReleasePrior  # noqa: PLC0415 (the learners are an extra)
-    from labeldp.learning.stages import MultiStage  # noqa: PLC0415
+    from labeldp.learning.stages import MultiStage, ReleasePrior  # noqa: PLC0415
 
     asked = curator()
-    first = asked.randomize(mechanisms.RandomizedResponse(asked.space, EPSILON))
+    first = asked.randomize(labeldp.RandomizedResponse(asked.space, EPSILON))
     return MultiStage(epsilon=EPSILON, stages=1, prior=ReleasePrior(first)).fit(features(), asked).release_
 
 
 @python
 def stages_with_clusters() -> Any:
     """Stages by sets of classes, after counts in clusters."""
-    from labeldp.learning.priors import ClusterPrior  # noqa: PLC0415
-    from labeldp.learning.stages import MultiStage  # noqa: PLC0415
+    from labeldp.learning.stages import ClusterPrior, MultiStage  # noqa: PLC0415
 
     prior = ClusterPrior(cells())
     return MultiStage(epsilon=4.0, stages=2, prior=prior, response="subset").fit(features(), curator()).release_
@@ -542,8 +538,8 @@ def ledger(folder: Path) -> None:
             output = Path(place) / f"out-{number}"
             command("release", source, *options, "--epsilon", 1.0, "--output", output, "--ledger", path)
     asked = curator("score", ledger=path, budget=(3.0, 1e-4))
-    asked.randomize(mechanisms.LaplaceResponse(SCORES, EPSILON), rows=slice(0, 40))
-    asked.answer(mechanisms.NumberMoments(SCORES, EPSILON, 1e-6, features()))
+    asked.randomize(labeldp.LaplaceResponse(SCORES, EPSILON), rows=slice(0, 40))
+    asked.answer(labeldp.NumberMoments(SCORES, EPSILON, 1e-6, features()))
     for beside in folder.iterdir():
         if beside != path:  # the lock, and the private notes
             beside.unlink()
@@ -658,7 +654,7 @@ def fitted(name: str) -> None:
     pack(path)
 
 
-def opened(name: str) -> mechanisms.Generator:
+def opened(name: str) -> labeldp.Generator:
     """A generator that was saved."""
     from labeldp.learning.generators import open_generator  # noqa: PLC0415 (the learners are an extra)
 
@@ -673,7 +669,7 @@ def fitted_to_images() -> None:
     from labeldp.learning.torch import ConditionalGenerator, ImageMixture  # noqa: PLC0415
 
     torch.manual_seed(0)
-    known = release.Release.public(image_labels(), Classes([0, 1]))
+    known = labeldp.Release.public(image_labels(), Classes([0, 1]))
     laws = {
         "images-mixture": ImageMixture(components=2, parts=1),
         "images-network": ConditionalGenerator(noise=2, filters=1, epochs=1),

@@ -1,4 +1,9 @@
-"""Each broken version of the package in ``mutants.toml`` is killed by the tests that it names."""
+"""Each broken version of the package in the tables beside this file is killed by the tests that it names.
+
+A mutant has a ``name``; ``failures``, the numbers of the failure modes that it would bring back (none where accuracy
+alone is broken); ``edits``, replacements of text that must occur exactly once in its file; and ``tests``, what must
+fail, by node id without parameters or with them, and must pass on the package as it is.
+"""
 
 import importlib.util
 import itertools
@@ -17,7 +22,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MUTANTS = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text(encoding="utf-8"))["mutant"]
+TABLES = sorted(Path(__file__).parent.glob("*.toml"))
+MUTANTS = [mutant for path in TABLES for mutant in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]]
 PACKAGE = Path(importlib.util.find_spec("labeldp").submodule_search_locations[0])
 PREFIX = "test_the_mutant_is_killed["
 COMPILED = "compiled"

@@ -170,7 +170,7 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         method: ``"likelihood"``: maximum likelihood of ``(z, x~)`` where x~ is the row's own with chance s, see
             ``OriginalFeatures``; ``"weighted"``: a loss whose mean is that of true rows if s is right, in which
             rows stand for a share s of a row; ``"unbiased"``: a loss whose mean is that of true rows whatever the
-            generator is, from which the loss of synthetic rows is taken off, see ``SyntheticRows``; ``"first"``: its first term,
+            generator is, less the loss of synthetic rows, see ``SyntheticRows``; ``"first"``: its first term,
             which corrects the labels alone, by the estimator as it is. With ``SoftmaxRegression(method="unbiased")``
             that is the paper's.
         generator: What draws synthetic rows: the ``Generator`` that the release was made with, or a function from class
