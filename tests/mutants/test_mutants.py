@@ -33,10 +33,10 @@ PASSED, FAILED = 0, 1  # the exit codes of pytest; others are crashes and collec
 ACCURACY_ALONE = (
     "learning/",
     "bounds/",
-    "privacy/_number_laws.py",
-    "mechanisms/_columns.py",
-    "mechanisms/_optimal.py",
-    "mechanisms/_bins.py",
+    "privacy/channels/_grid_laws.py",
+    "mechanisms/randomizers/_column_generation.py",
+    "mechanisms/randomizers/_optimal.py",
+    "mechanisms/randomizers/_bins.py",
 )
 
 
