@@ -1,3 +1,4 @@
+from ._version import __version__ as __version__
 from .mechanisms._draw import draw as draw
 from .mechanisms.features._double_response import DoubleResponse as DoubleResponse
 from .mechanisms.features._double_response import DummyResponse as DummyResponse
