@@ -104,9 +104,9 @@ def _redrawn(chance: float, original: float | None) -> str:
         return f"{known}; this attack did not use them."
     if original < 1:
         return (
-            f"{known}, and the attack knows it: the model's chances, of true features, count for {original:.1%} of what "
-            "is believed of a row, the shares of the classes for the rest. That is right if the generator is; who can "
-            "tell its rows from true ones gains more."
+            f"{known}, and the attack knows it: the model's chances, of true features, count for {original:.1%} of "
+            "what is believed of a row, the shares of the classes for the rest. That is right if the generator is; who "
+            "can tell its rows from true ones gains more."
         )
     return (
         f"{known}. The model's chances are taken for those given features as they were released: one that learned from "
