@@ -1,0 +1,90 @@
+"""A results file: rows as text, which are read in whatever state a crash left them, and added release by release."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pandas as pd
+from _design import STAMP, Cell, Row, Study, plain
+
+
+class Results:
+    """The rows of a results file, as text.
+
+    A file without rows or with a cut-off end is taken as it is: a broken last line is dropped, with all rows of the
+    same release.
+    """
+
+    def __init__(self, study: Study, folder: Path) -> None:
+        self.study, self.path = study, folder / f"{study.name}.csv"
+        self.columns = (*study.columns, *STAMP)
+        text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+        lines = text.splitlines(keepends=True)
+        header = ",".join(self.columns) + "\n"
+        if lines and lines[0] != header and not (len(lines) == 1 and header.startswith(lines[0])):
+            raise SystemExit(f"expected the columns {header.strip()} in {self.path}, found {lines[0].strip()}")
+        fields = list(csv.reader(lines[1:]))
+        self.broken = bool(lines) and (len(lines[0]) < len(header) or not lines[-1].endswith("\n"))
+        last = fields.pop() if self.broken and fields else None
+        self.rows: list[Row] = [dict(zip(self.columns, line, strict=True)) for line in fields]
+        if last is not None:
+            self._drop_release(dict(zip(self.columns, last[:-1], strict=False)))
+
+    def _drop_release(self, read: Row) -> None:
+        """Drop the last release of a study with several rows per release, unless the broken line shows another one.
+
+        Args:
+            read: What can be read of the broken line.
+        """
+        releases = [self.study.identity(row) for row in self.rows]
+        known = [name for name in (*self.study.key, "draw") if name in read]
+        if self.study.part or len(set(releases)) == len(releases):
+            return
+        if all(plain(self.rows[-1][name]) == plain(read[name]) for name in known):
+            self.rows = [row for row, release in zip(self.rows, releases, strict=True) if release != releases[-1]]
+
+    def stale(self) -> list[Row]:
+        """Rows of another recipe than the current one."""
+        return [row for row in self.rows if row["recipe"] != self.study.recipe_of(row)]
+
+    def missing(self, asked: Iterable[tuple[int, Cell]]) -> Iterator[tuple[int, Cell]]:
+        """Those draws of cells, with those of their parts, that have no row of the current recipe."""
+        known: dict[tuple[str, ...], set[str]] = {}
+        for row in self.rows:
+            if row["recipe"] == self.study.recipe_of(row):
+                known.setdefault(self.study.identity(row), set()).add(row.get(self.study.part, ""))
+        for draw, cell in asked:
+            there = known.get(self.study.identity({**cell.values, "draw": draw}))
+            parts = tuple(part for part in cell.parts if part not in (there or ()))
+            if there is None or parts:
+                yield draw, Cell(cell.values, parts, cell.draws)
+
+    def add(self, rows: list[Row]) -> None:
+        """Write the rows of one release together, in the place of stale ones."""
+        rows = [{name: str(value) for name, value in row.items()} for row in rows]
+        new = {(self.study.identity(row), row.get(self.study.part, "")) for row in rows}
+        replaced = [row for row in self.stale() if (self.study.identity(row), row.get(self.study.part, "")) in new]
+        whole = self.broken or replaced or not self.path.exists() or not self.path.stat().st_size
+        self.rows = [row for row in self.rows if not any(row is each for each in replaced)] + rows
+        if whole:
+            beside = self.path.with_suffix(".part")
+            beside.write_text(self.text(self.rows), encoding="utf-8", newline="")
+            beside.replace(self.path)
+            self.broken = False
+        else:
+            with self.path.open("a", encoding="utf-8", newline="") as file:
+                file.write(self.text(rows, header=False))  # in one piece
+
+    def text(self, rows: list[Row], *, header: bool = True) -> str:
+        """Rows as lines of a file."""
+        file = io.StringIO()
+        writer = csv.DictWriter(file, self.columns, lineterminator="\n")
+        if header:
+            writer.writeheader()
+        writer.writerows(rows)
+        return file.getvalue()
+
+    def frame(self) -> pd.DataFrame:
+        """The rows as a table."""
+        return pd.read_csv(io.StringIO(self.text(self.rows)), dtype={"recipe": str})
