@@ -210,16 +210,12 @@ def chosen(part: pd.DataFrame) -> list[str]:
     return text
 
 
-def report(folder: Path) -> None:
-    """Tables in Markdown and the figure, of what is there."""
-    files = {"risk": "convex_risk.csv", "variance": "convex_variance.csv", "tables": "convex.csv"}
-    found = {name: pd.read_csv(folder / file) for name, file in files.items() if (folder / file).exists()}
-    text = [
-        "# Results",
-        "",
-        "Made by `python experiments/convex.py --report-only` from `convex_risk.csv`, `convex_variance.csv` and",
-        "`convex.csv`; `../README.md` says what they mean. Slopes have 95 % intervals.",
-    ]
+def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
+    """Tables of excess risk, variances and losses, of what is there."""
+    names = {"risk": "convex_risk", "variance": "convex_variance", "tables": "convex"}
+    found = {part: frames[name] for part, name in names.items() if name in frames}
+    figure(found, folder / "convex.png")
+    text = ["", "Slopes have 95 % intervals."]
     if "risk" in found:
         rows = in_order(found["risk"])
         sweeps = dict(iter(rows.groupby("sweep")))
@@ -257,8 +253,7 @@ def report(folder: Path) -> None:
                 "",
                 *chosen(rows),
             ]
-    (folder / "convex.md").write_text("\n".join(text) + "\n")
-    figure(found, folder / "convex.png")
+    return text
 
 
 def figure(found: dict[str, pd.DataFrame], path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import functools
 import math
-import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -194,7 +193,7 @@ class Point:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Its place in the file of results."""
+        """Its place in the results file."""
         return tuple(getattr(self, name) for name in KEY)
 
     @functools.cached_property
@@ -221,15 +220,14 @@ class Point:
             spent = method.fit(model, labels, Classes(range(self.classes)), self.epsilon)
         return OWN * self.length * (1 - float(model.coef_[:, 0] @ best)), spent
 
-    def measured(self, draws: int) -> dict[str, object]:
-        """Its row of results."""
-        start = time.process_time()
+    def measured(self, draws: int, first: int) -> dict[str, object]:
+        """Its row of results, about several draws from the first on."""
         cost = self.rows * (1 + self.classes / LONG) * (TOLD if METHODS[self.method].told else 1)
         draws = min(draws, max(FEWEST, min(MOST, round(DRAWN / cost))))
-        excess, spent = np.array([self.drawn(draw) for draw in range(draws)]).T
+        excess, spent = np.array([self.drawn(first + draw) for draw in range(draws)]).T
         k, upper = self.classes, METHODS[self.method].upper(self.rows, self.classes, self.epsilon)
         lower = convex_sequential_lower(self.rows, self.epsilon, k, 2.0, lipschitz(k))
-        return dict(zip(KEY, self.key, strict=True)) | {
+        return {
             "draws": draws,
             "length": f"{self.length:.6g}",
             "capped": int(self.length >= LAWS[self.law].most(k)),
@@ -238,7 +236,6 @@ class Point:
             "upper": "" if upper is None else f"{upper.value:.6g}",
             "lower": f"{lower.value:.6g}",
             "certified_epsilon": spent.max(),
-            "seconds": round(time.process_time() - start, 2),
         }
 
 
@@ -274,29 +271,29 @@ RANDOMIZERS: dict[str, Maker] = {
 }
 
 
-def variances(draws: int, *, quick: bool = False) -> Iterator[dict[str, object]]:
-    """How far vectors of released labels are from the true ones, mean square, beside what is computed."""
+def variance_pairs(*, quick: bool = False) -> Iterator[tuple[int, float]]:
+    """Numbers of classes and epsilons."""
     for k in VARIANCE_CLASSES[-1:] if quick else VARIANCE_CLASSES:
-        space = Classes(range(k))
-        for epsilon in VARIANCE_EPSILONS[1:2] if quick else VARIANCE_EPSILONS:
-            for name, make in RANDOMIZERS.items():
-                randomizer = make(space, epsilon)
-                noise = gradient_noise(randomizer.channel())
-                for draw in range(draws):
-                    labels = np.random.default_rng([k, draw]).integers(k, size=VARIANCE_ROWS // (10 if quick else 1))
-                    squares = squared_distances(Curator(labels, space, budget=epsilon).randomize(randomizer), labels)
-                    yield {
-                        "classes": k,
-                        "epsilon": epsilon,
-                        "method": name,
-                        "draw": draw,
-                        "rows": len(labels),
-                        "size": getattr(randomizer.channel(), "size", ""),
-                        "formula": f"{noise.right_angled:.6g}",
-                        "any": f"{noise.any:.6g}",
-                        "measured": f"{squares.mean():.6g}",
-                        "error": f"{squares.std(ddof=1) / math.sqrt(len(squares)):.3g}",
-                    }
+        yield from ((k, epsilon) for epsilon in (VARIANCE_EPSILONS[1:2] if quick else VARIANCE_EPSILONS))
+
+
+def variances(k: int, epsilon: float, draw: int, *, quick: bool = False) -> Iterator[dict[str, object]]:
+    """Mean squared distances of vectors of released labels from the true ones, beside what is computed."""
+    space = Classes(range(k))
+    labels = np.random.default_rng([k, draw]).integers(k, size=VARIANCE_ROWS // (10 if quick else 1))
+    for name, make in RANDOMIZERS.items():
+        randomizer = make(space, epsilon)
+        noise = gradient_noise(randomizer.channel())
+        squares = squared_distances(Curator(labels, space, budget=epsilon).randomize(randomizer), labels)
+        yield {
+            "method": name,
+            "rows": len(labels),
+            "size": getattr(randomizer.channel(), "size", ""),
+            "formula": f"{noise.right_angled:.6g}",
+            "any": f"{noise.any:.6g}",
+            "measured": f"{squares.mean():.6g}",
+            "error": f"{squares.std(ddof=1) / math.sqrt(len(squares)):.3g}",
+        }
 
 
 def squared_distances(release: Release, labels: np.ndarray) -> np.ndarray:

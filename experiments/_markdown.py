@@ -47,7 +47,7 @@ def across_name(across: str, value: Any) -> str:
     """Head of a column; an infinite epsilon is no privacy."""
     if isinstance(value, (float, int, np.number)):
         return "no privacy" if math.isinf(value) else f"{across} {value:g}"
-    return f"{across} {value}"
+    return str(value)
 
 
 def shown(values: pd.Series, form: str = ".3f") -> str:

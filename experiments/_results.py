@@ -48,23 +48,30 @@ class Results:
         """Rows of another recipe than the current one."""
         return [row for row in self.rows if row["recipe"] != self.study.recipe_of(row)]
 
+    def place(self, row: Row) -> tuple[tuple[str, ...], str]:
+        """Cell and draw of a row, and its part."""
+        return self.study.identity(row), str(row.get(self.study.part, ""))
+
+    def current(self) -> set[tuple[tuple[str, ...], str]]:
+        """Places that have a row of the current recipe."""
+        return {self.place(row) for row in self.rows if row["recipe"] == self.study.recipe_of(row)}
+
     def missing(self, asked: Iterable[tuple[int, Cell]]) -> Iterator[tuple[int, Cell]]:
         """Those draws of cells, with those of their parts, that have no row of the current recipe."""
-        known: dict[tuple[str, ...], set[str]] = {}
-        for row in self.rows:
-            if row["recipe"] == self.study.recipe_of(row):
-                known.setdefault(self.study.identity(row), set()).add(row.get(self.study.part, ""))
+        known = self.current()
+        releases = {release for release, _ in known}
         for draw, cell in asked:
-            there = known.get(self.study.identity({**cell.values, "draw": draw}))
-            parts = tuple(part for part in cell.parts if part not in (there or ()))
-            if there is None or parts:
+            release = self.study.identity({**cell.values, "draw": draw})
+            parts = tuple(part for part in cell.parts if (release, part) not in known)
+            if parts or release not in releases:
                 yield draw, Cell(cell.values, parts, cell.draws)
 
     def add(self, rows: list[Row]) -> None:
-        """Write the rows of one release together, in the place of stale ones."""
-        rows = [{name: str(value) for name, value in row.items()} for row in rows]
-        new = {(self.study.identity(row), row.get(self.study.part, "")) for row in rows}
-        replaced = [row for row in self.stale() if (self.study.identity(row), row.get(self.study.part, "")) in new]
+        """Write the rows of one release together, in the place of stale ones; of parts that are there, none."""
+        known = self.current()
+        rows = [{name: str(value) for name, value in row.items()} for row in rows if self.place(row) not in known]
+        places = {self.place(row) for row in rows}
+        replaced = [row for row in self.stale() if self.place(row) in places]
         whole = self.broken or replaced or not self.path.exists() or not self.path.stat().st_size
         self.rows = [row for row in self.rows if not any(row is each for each in replaced)] + rows
         if whole:

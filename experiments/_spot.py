@@ -63,11 +63,11 @@ def summary(each: Spot, rows: list[Row]) -> tuple[float, float, int]:
 def limit(one: tuple[float, float, int], other: tuple[float, float, int]) -> float:
     """The largest difference of two means by chance alone, with a probability of all but ``FALSE_ALARM``.
 
-    Student's t with a common standard deviation; infinite where there are two values in all.
+    Student's t with a common standard deviation; 0 where there are two values in all, and no spread is known.
     """
     free = one[2] + other[2] - 2
     if free < 1:
-        return math.inf
+        return 0.0
     squares = sum((count - 1) * sd**2 for _, sd, count in (one, other) if count > 1)
     error = math.sqrt(squares / free * (1 / one[2] + 1 / other[2]))
     return float(stats.t.isf(FALSE_ALARM / 2, free)) * error
