@@ -80,8 +80,8 @@ class Results:
             beside.replace(self.path)
             self.broken = False
         else:
-            with self.path.open("a", encoding="utf-8", newline="") as file:
-                file.write(self.text(rows, header=False))  # in one piece
+            with self.path.open("ab", buffering=0) as file:
+                file.write(self.text(rows, header=False).encode())  # in one piece: no crash parts rows of a release
 
     def text(self, rows: list[Row], *, header: bool = True) -> str:
         """Rows as lines of a file."""
