@@ -131,7 +131,7 @@ def main(experiment: Experiment, words: Sequence[str] | None = None) -> None:
         sys.exit(int(spot(experiment, given)))
     if not given.report_only:
         if experiment.tables and given.folder is None and set(given.data) - set(experiment.bundled):
-            given.data = [name for name in given.data if name in experiment.bundled] or [*experiment.bundled]
+            given.data = [name for name in given.data if name in experiment.bundled]
             if not given.data:
                 sys.exit("LABELDP_DATA names no folder of data sets")
             print(f"LABELDP_DATA names no folder of data sets: {', '.join(given.data)} only")

@@ -270,6 +270,7 @@ EXPERIMENT = Experiment(
     draws=3,
     tables=tuple(PAPERS),
     usual=("cifar10",),
+    bundled=("cifar100",),  # its folder is an option
     options=options,
     unspotted="one draw is recorded, which has no spread, and a network takes a minute or more",
 )

@@ -258,7 +258,7 @@ EXPERIMENT = Experiment(
     draws=1,
     tables=tuple(TABLES),
     usual=tuple(name for name in TABLES if name != "digits"),
-    bundled=("digits",),
+    bundled=("digits", "susy"),
     options=options,
 )
 

@@ -3,6 +3,7 @@
 real_labels.md has the protocol and what the results show.
 """
 
+import argparse
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -102,7 +103,7 @@ def _loaded(name: str, folder: Path) -> Data:
 
 def cells(given: Given) -> Iterator[Cell]:
     """Each release of each table, over epsilon."""
-    for name in given.data:
+    for name in [] if given.variances else given.data:
         for randomizer, learners, most in SPECIAL.get(name, (FREE, *PLAN)):
             for epsilon in [np.inf] if randomizer == "none" else given.epsilons:
                 yield cell_of(name, epsilon, randomizer, *learners, draws=range(most))
@@ -274,9 +275,9 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
         } | scores(data, found)
 
 
-def variance_cells(_: Given) -> Iterator[Cell]:
-    """Each randomizer of numbers, and bins, over epsilon."""
-    for epsilon in VARIANCE_EPSILONS:
+def variance_cells(given: Given) -> Iterator[Cell]:
+    """Each randomizer of numbers, and bins, over epsilon, where they are asked for."""
+    for epsilon in VARIANCE_EPSILONS if given.variances else ():
         yield from (Cell({"randomizer": name, "epsilon": epsilon}) for name in (*LOCAL, "bins"))
 
 
@@ -416,6 +417,11 @@ def figure(results: pd.DataFrame, path: Path) -> None:
     drawing.savefig(path, dpi=110)
 
 
+def options(parser: argparse.ArgumentParser) -> None:
+    """Variances."""
+    parser.add_argument("--variances", action="store_true", help="the variances of randomizers, and no more")
+
+
 ERRORS = Study(
     name="real_labels",
     recipe="1",
@@ -462,6 +468,7 @@ EXPERIMENT = Experiment(
     usual=tuple(name for name in TABLES if name != "progression"),
     bundled=("progression",),
     epsilons=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+    options=options,
 )
 
 if __name__ == "__main__":
