@@ -116,7 +116,7 @@ def regimes(rows: pd.DataFrame) -> list[str]:
 
 
 def crossings(rows: pd.DataFrame) -> list[str]:
-    """From how many classes on randomized response has more excess risk than another method, and by how much."""
+    """Numbers of classes from which randomized response has more excess risk than another method, and the ratios."""
     text = head("privacy", "method", "least classes", "response over it there", "most classes", "and there", "equal at")
     for regime, (epsilon, _) in risk.REGIMES.items():
         found = scaled(rows, epsilon)
@@ -139,7 +139,7 @@ def crossings(rows: pd.DataFrame) -> list[str]:
 
 
 def equal_at(ratio: pd.Series) -> str:
-    """Where a ratio rises above one for good, on lines through its logarithms."""
+    """The number of classes above which a ratio stays above one, on lines through its logarithms."""
     x, y = np.log(ratio.index.to_numpy(float)), np.log(ratio.to_numpy())
     below = np.flatnonzero(y <= 0)
     if not below.size:
@@ -198,7 +198,7 @@ def of_table(part: pd.DataFrame, measure: str, title: str) -> list[str]:
 
 
 def chosen(part: pd.DataFrame) -> list[str]:
-    """What the ball that released labels choose loses to the best one in hindsight, in percent of the loss of that."""
+    """Loss of the ball that released labels choose above that of the best one in hindsight, in percent."""
     epsilons = sorted(each for each in part["epsilon"].unique() if each < math.inf)
     text = head("ball", *(f"epsilon {each:g}" for each in epsilons))
     balls = part[part["learner"].str.startswith("bound, 5, ball")]
@@ -321,7 +321,7 @@ def mechanisms(place: object, rows: pd.DataFrame) -> None:
 
 
 def floor(place: object, rows: pd.DataFrame) -> None:
-    """What is optimal without privacy, and what no features say."""
+    """Lines of the optimum without privacy and of the shares of the classes."""
     for learner, style in (("optimum", "-"), ("shares", "--")):
         for loss in rows.loc[rows["learner"] == learner, "loss"]:
             place.axhline(loss, color="0.4", linewidth=0.8, linestyle=style, label=learner)

@@ -25,7 +25,7 @@ DELTA = 1e-6
 FREE = "no privacy"
 OWN = 0.5  # what gradients of the linear loss have of their own, at right angles
 DRAWN, FEWEST, MOST = 2_000_000, 5, 40  # rows of all draws of a point together, and how many draws
-TOLD, LONG = 40, 50  # gradients that are told take so many times as long, and so do this many classes twice
+TOLD, LONG = 40, 50  # interactive gradients take so many times as long; so many classes take twice as long
 ROWS = tuple(round(10 ** (power / 2)) for power in range(6, 13))
 ROWS_TOLD = ROWS[:4]
 CLASSES = (2, 4, 10, 30, 100, 300, 1000)
@@ -41,7 +41,7 @@ COLUMNS = (*KEY, "draws", "length", "capped", "excess", "spread", "upper", "lowe
 
 @dataclass(frozen=True)
 class Law:
-    """Chances of labels around the even ones, at a length that is asked for, as far as there is one.
+    """Output distributions of labels around the uniform one, at a requested length as far as there is one.
 
     Attributes:
         most: The largest length, by the number of classes.
@@ -113,7 +113,7 @@ def released(make: Maker, model: ConvexClassifier, labels: np.ndarray, space: Cl
 
 
 def told(delta: float, model: ConvexClassifier, labels: np.ndarray, space: Classes, epsilon: float) -> float:
-    """From gradients that a curator tells."""
+    """Fit by gradients that a curator answers with."""
     curator = Curator(labels, space, budget=(epsilon, delta))
     fit_interactively(model, np.ones((len(labels), 1)), curator, epsilon=epsilon, delta=delta)
     return model.answer_.guarantee.epsilon
@@ -125,7 +125,7 @@ def channel_noise(make: Maker, projected: bool, k: int, epsilon: float) -> float
 
 
 def told_noise(delta: float, k: int, epsilon: float) -> float:
-    """Of gradients that are told."""
+    """Error of interactive gradients."""
     radius = math.sqrt(1 - 1 / k)
     return gradient_error(epsilon, delta, classes=k, dimension=k - 1, spread=math.sqrt(2.0), radius=radius)
 
@@ -153,7 +153,7 @@ def local_method(make: Maker, *, upper: object = None, projected: bool = True, *
 
 
 def told_method(delta: float, upper: Callable[[int, int, float], Bound | None]) -> Method:
-    """From gradients that are told."""
+    """A method from interactive gradients."""
     return Method(functools.partial(told_noise, delta), functools.partial(told, delta), upper, learner(), told=True)
 
 
@@ -198,7 +198,7 @@ class Point:
 
     @functools.cached_property
     def length(self) -> float:
-        """How far chances are from even ones: as far as the mean of all vectors is from the chances, root mean square.
+        """Distance of the probabilities from uniform: the root mean square error of the mean of all vectors.
 
         For bits that is Theorem 2's gamma, with a constant of about 2. Shorter ones cost little if they are missed, and
         longer ones are not missed.
@@ -240,7 +240,7 @@ class Point:
 
 
 def points(*, quick: bool = False) -> Iterator[Point]:
-    """What is measured: more and more rows, classes and epsilon, and lengths around the hardest one."""
+    """Points to measure: over rows, classes and epsilon, and over lengths around the hardest one."""
     for name, method in METHODS.items():
         if quick:
             yield Point("rows", "signs", name, 4, 1000, 1.0)

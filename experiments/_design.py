@@ -1,4 +1,4 @@
-"""What an experiment declares: studies of cells that are measured draw by draw, and a page of their results."""
+"""Declarations of an experiment: studies of cells that are measured draw by draw, and a page of their results."""
 
 import argparse
 import time
@@ -95,7 +95,7 @@ class Study:
             start = time.perf_counter()
 
     def identity(self, row: Mapping[str, Any]) -> tuple[str, ...]:
-        """What identifies the cell and the draw of a row."""
+        """Values that identify the cell and the draw of a row."""
         return tuple(plain(row[name]) for name in (*self.key, "draw") if name in self.columns)
 
 

@@ -57,7 +57,7 @@ class Results:
         return {self.place(row) for row in self.rows if row["recipe"] == self.study.recipe_of(row)}
 
     def missing(self, asked: Iterable[tuple[int, Cell]]) -> Iterator[tuple[int, Cell]]:
-        """Those draws of cells, with those of their parts, that have no row of the current recipe."""
+        """Select the draws of cells, and parts of these, that have no row of the current recipe."""
         known = self.current()
         releases = {release for release, _ in known}
         for draw, cell in asked:

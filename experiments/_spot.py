@@ -46,7 +46,7 @@ def fresh_value(study: Study, each: Spot, given: Given, draw: int) -> Row:
 
 
 def matches(row: Mapping[str, Any], each: Spot) -> bool:
-    """Whether a row is the one that a spot check compares."""
+    """Tell whether a row is the one that a spot check compares."""
     return all(plain(row[name]) == plain(value) for name, value in {**each.cell.values, **each.where}.items())
 
 

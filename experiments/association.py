@@ -72,7 +72,7 @@ def by_cluster(release: Release, clusters: np.ndarray) -> np.ndarray:
 
 
 def as_released(release: Release, clusters: np.ndarray) -> np.ndarray:
-    """How often each label was released in each cluster: where labels respond towards their cluster, that says more."""
+    """Counts of released labels in each cluster, which inform more where labels respond towards their cluster."""
     size = (int(clusters[-1]) + 1) * LABELS
     return np.bincount(clusters * LABELS + release.codes, minlength=size).reshape(-1, LABELS)
 

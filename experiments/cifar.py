@@ -31,7 +31,7 @@ SHARE, TEMPERATURE = 0.6, 0.5  # of the rows, in the first stage; slightly above
 
 @dataclass(frozen=True)
 class Paper:
-    """What section B of the paper sets for a table.
+    """Settings of section B of the paper for a table.
 
     Attributes:
         epsilons: Where it was measured.
@@ -104,7 +104,7 @@ class Images:
     test_labels: np.ndarray
 
     def first(self, rows: int | None) -> "Images":
-        """The same with the first rows alone to learn from, in a fixed random order."""
+        """The same images with the first rows alone to learn from, in a fixed random order."""
         chosen = np.random.default_rng(0).permutation(len(self.labels))[:rows]
         return Images(self.space, self.train[chosen], self.labels[chosen], self.test, self.test_labels)
 
@@ -148,7 +148,7 @@ def cifar100_images(folder: Path) -> Images:
 
 
 def loaded(given: Given, data: str) -> Images:
-    """The images that are asked for, from their folder."""
+    """The images of a table, as many as are asked for."""
     if data == "cifar100":
         if given.cifar100 is None:
             raise FileNotFoundError("expected the folder cifar-100-binary, found none; give --cifar100")
@@ -178,7 +178,7 @@ def cells(given: Given) -> Iterator[Cell]:
 
 
 def faithful(cell: Cell) -> bool:
-    """Whether a network is trained as in the paper."""
+    """Tell whether a network is trained as in the paper."""
     paper = PAPERS[cell["data"]]
     same = ("resnet18", paper.epochs, paper.batch, paper.rate)
     return tuple(cell[name] for name in ("network", "epochs", "batch", "rate")) == same and cell["rows"] >= 40_000

@@ -31,7 +31,7 @@ STYLES = {"central": "-", "local": "--"}
 
 @dataclass(frozen=True)
 class Groups:
-    """What the features alone give. No label goes into it, so that it costs nothing.
+    """Groups of images by their features alone. No label goes into them, so that they cost nothing.
 
     Attributes:
         numbers: The cluster of each training image, one line for each number of clusters.
@@ -159,7 +159,7 @@ def scores(data: Data, numbers: np.ndarray, names: np.ndarray) -> dict[str, floa
 
 
 def learned(data: Data, given: np.ndarray) -> np.ndarray:
-    """What a network that learned the given names of training images says of test images.
+    """Predictions for test images by a network that learned the names of training images.
 
     A tenth of the named rows tells it when to stop.
     """

@@ -24,7 +24,7 @@ PARTS = {
 
 
 def wanted(given: Given, part: str) -> bool:
-    """Whether a part is asked for: all are if none is named."""
+    """Tell whether a part is asked for: all are if none is named."""
     return not given.parts or part in given.parts
 
 

@@ -104,7 +104,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a model may learn from.
+    """Rows and labels that a model may learn from.
 
     Attributes:
         rows: The rows that it learns from.
@@ -329,7 +329,7 @@ def numbers_of(data: Data, cell: Cell) -> np.ndarray:
 
 
 def method_of(cell: Cell) -> str:
-    """How a setting learns: the last word of its name."""
+    """Way to learn of a setting: the last word of its name."""
     return cell["setting"].rpartition(" ")[2]
 
 
@@ -378,7 +378,7 @@ def fitted(features: np.ndarray, release: Release, method: str) -> SoftmaxRegres
 
 
 def network(data: Data, lesson: Lesson) -> np.ndarray:
-    """What a network says of the test images; a tenth of the rows it learns from tells it when to stop."""
+    """Predictions of a network for the test images; a tenth of the rows it learns from stops it."""
     train, test = (part.astype(np.float32) / 255.0 for part in data.pixels)
     model = MLPClassifier(256, early_stopping=True, n_iter_no_change=3, random_state=0)
     return model.fit(train[lesson.rows], lesson.release.codes).predict(test)
@@ -457,7 +457,7 @@ def by_setting(
 
 
 def off_axis(part: pd.DataFrame) -> pd.Series:
-    """What is not on the usual axis of epsilons with the usual numbers of clusters."""
+    """Mask of rows off the usual axis of epsilons with the usual numbers of clusters."""
     other_count = part["setting"].isin(BY_COUNT) & (part["clusters"] != CLUSTERS)
     return part["setting"].str.endswith("network") | other_count
 

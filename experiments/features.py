@@ -51,7 +51,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Setting:
-    """Who releases what.
+    """Rows and features of a release.
 
     Attributes:
         rows: Which rows are private: ``"all"``, or the ``"half"`` that no generator saw.

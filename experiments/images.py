@@ -134,7 +134,7 @@ def grown(data: Data, cell: Cell, draw: int) -> Iterator[dict[str, object]]:
 
 
 def longer(data: Data, cell: Cell, draw: int) -> Iterator[dict[str, object]]:
-    """The same network with more epochs by likelihood, chosen by nothing."""
+    """The network after a tree, with more epochs by likelihood, chosen by nothing."""
     release = curator(data, cell).randomize(SubsetResponse(SPACE, cell["epsilon"]))
     tree = TreeClassifier(data.trees).fit(data.leaves, release)
     model = network(data, draw, STEP_EPOCHS, learning_rate=0.01, warm_start=True)
@@ -151,7 +151,7 @@ def effective_rows(release: Release) -> float:
 
 
 def curator(data: Data, cell: Cell) -> Curator:
-    """Who holds the labels, and may spend epsilon on them."""
+    """A curator who may spend epsilon."""
     return Curator(data.labels, SPACE, budget=cell["epsilon"])
 
 
@@ -257,7 +257,7 @@ def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
 
 
 def drawn(own: pd.DataFrame) -> str:
-    """How many draws there are at each epsilon."""
+    """Number of draws at each epsilon."""
     counts = own.groupby("epsilon").size()
     return str(counts.min()) if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
 

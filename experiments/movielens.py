@@ -102,7 +102,7 @@ def about_items(folder: Path, numbers: np.ndarray) -> np.ndarray:
 
 
 def public_features(pairs: np.ndarray, users: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What is known of users and items without any rating: beside the columns given, who rated how much, and what."""
+    """Features of users and items without any rating: the columns given, who rated how much, and what."""
     counts = [np.bincount(pairs[:, column], minlength=len(part)) for column, part in enumerate((users, items))]
     matrix = csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(users), len(items)))
     scaled = diags_array((counts[0] + 5) ** -0.5) @ matrix @ diags_array((counts[1] + 5) ** -0.5)
@@ -148,13 +148,13 @@ class Job:
         )
 
     def predicted(self, network: Any) -> np.ndarray:
-        """What a network says of the pairs held out."""
+        """Probabilities by a network for the pairs held out."""
         return network.predict_proba(self.data.test_pairs)
 
     def factorized(
         self, likelihood: np.ndarray, rows: slice = slice(None), others: np.ndarray | None = None, *, bare: bool = False
     ) -> Found:
-        """What a factorization says of the pairs held out, or of others; ``bare``: from numbers alone."""
+        """Predictions of a factorization for the pairs held out, or for others; ``bare``: from numbers alone."""
         whole, sides = self.data.table, (self.data.table.users, self.data.table.items)
         table = Table(whole.pairs[rows], *(side[:, :0] if bare else side for side in sides))
         others = self.data.test_pairs if others is None else others
@@ -167,7 +167,7 @@ Learned = tuple[str, float, np.ndarray]
 
 
 def no_privacy(job: Job) -> Iterator[Learned]:
-    """What both learners make of true ratings."""
+    """Predictions of both learners from true ratings."""
     release = Release.public(job.data.labels, SPACE)
     yield "network", np.inf, job.predicted(job.network("plain").fit(job.data.table.pairs, release))
     yield "factorization", np.inf, job.factorized(release.likelihood()).probabilities
@@ -265,7 +265,7 @@ def source(given: Given) -> Path:
 
 
 def name_of(path: Path) -> str:
-    """What ratings are called in the results."""
+    """Name of the ratings in the results."""
     return "100k" if "u.data" in path.name else "1m"
 
 

@@ -34,7 +34,7 @@ LINES = {"plain": "-", "likelihood": "--", "posterior": "--", "response": ":"}
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a network learns from.
+    """Labels and prior that a network learns from.
 
     Attributes:
         release: A label for each row.

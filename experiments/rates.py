@@ -72,7 +72,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Found:
-    """What was estimated at the features that are looked at, and what it cost."""
+    """Estimates at the features that are looked at, and epsilon."""
 
     estimates: np.ndarray
     epsilon: float = math.nan
@@ -80,7 +80,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Size:
-    """What the formula says is best: cells on each side, the clipping level, and the excess risk with them."""
+    """Best settings by the formula: cells on each side, the clipping level, and the excess risk with them."""
 
     bins: int
     clip: float
@@ -89,7 +89,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is learned.
+    """A function to learn.
 
     Attributes:
         name: As in Table 1.
@@ -122,7 +122,7 @@ class Problem:
 
     @property
     def scale(self) -> float:
-        """What the squared error of what is averaged says of the excess risk.
+        """Excess risk per squared error of what is averaged.
 
         A difference of chances that is g and estimated as g + e names the wrong class where g and g + e have other
         signs, which costs |g|. As g is spread evenly around 0 with density 1, this is e^2 / 2 on average.
@@ -221,7 +221,7 @@ class Task:
         return np.stack(each, axis=1)[:, 0] if values.ndim == 1 else np.stack(each, axis=1)
 
     def table(self, of_cells: np.ndarray, epsilon: float = math.nan) -> Found:
-        """What a cell says is said of all in it; of a cell that says nothing, 0."""
+        """Estimate each row by its cell; by 0 in a cell without an estimate."""
         return Found(np.nan_to_num(of_cells)[self.cells.predict(self.looks)], epsilon)
 
 
@@ -288,7 +288,7 @@ def central_classes(method: str, task: Task) -> Found:
 
 
 def drawn_in(task: Task) -> Found:
-    """The same, drawn towards the mean of all rows as far as noise hides them."""
+    """A curator's means by cell, shrunk towards the mean of all rows as far as noise hides them."""
     answer = task.curator.answer(NoisyMean(task.space, task.epsilon, task.cells.numbers, task.cells.count))
     model = CellRegressor(task.cells).fit(task.sample.features, answer)
     return Found(model.predict(task.looks), answer.guarantee.epsilon)
@@ -329,7 +329,7 @@ def number_noise(kind: type[Randomizer], _: int, epsilon: float) -> tuple[float,
 
 
 def class_noise(kind: type[Randomizer], _: int, epsilon: float) -> tuple[float, float]:
-    """What a released class adds to the variance of the difference of two."""
+    """Variance that a released class adds to the difference of two."""
     share = float(pair_share(randomizer_of(kind, CLASSES, epsilon).channel().membership))
     return 1 / share - 1, 0.0
 
@@ -468,7 +468,7 @@ class Point:
 
     @functools.cached_property
     def size(self) -> Size:
-        """What the formula says is best."""
+        """Best settings by the formula."""
         if self.method.name == NEIGHBOURS:
             bound = nearest(self.rows, self.dimension, self.epsilon)
             side = (self.rows / bound.size("neighbours")) ** (1 / self.dimension)
@@ -512,7 +512,7 @@ def fresh(chance: np.random.Generator, dimension: int, sides: tuple[int, int]) -
 
 
 def points(rows: tuple[int, ...], dimensions: tuple[int, ...], epsilons: slice) -> Iterator[Point]:
-    """What is measured: for each method, more and more rows, then more and more epsilon."""
+    """Points to measure: for each method over rows, then over epsilon."""
     for problem in PROBLEMS:
         for dimension in dimensions:
             for method in METHODS[problem.name]:
@@ -535,7 +535,7 @@ class Slope:
         return f"{self.value:.2f} +- {self.half:.2f}"
 
     def holds(self, other: float) -> bool:
-        """Whether another slope is in the interval."""
+        """Tell whether another slope is in the interval."""
         return abs(self.value - other) <= self.half
 
 
@@ -726,7 +726,7 @@ def marker_of(problem: str, method: str) -> str:
 
 
 def legend(problem: str) -> list[Line2D]:
-    """What colours and markers mean."""
+    """Legend of colours and markers."""
     found = []
     for each in METHODS[problem]:
         name = each.name if each.name.startswith(each.setting) else f"{each.setting}, {each.name}"

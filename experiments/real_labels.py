@@ -198,7 +198,7 @@ def boosting(data: Data, release: Release) -> np.ndarray:
 
 
 def default(data: Data, release: Release) -> np.ndarray:
-    """What the library learns with if nothing is asked for."""
+    """The library's default learner."""
     return predicted(ReleasedLabelRegressor(), data, release)
 
 
@@ -328,14 +328,14 @@ def errors(rows: pd.DataFrame, folder: Path) -> list[str]:
 
 
 def place_of(way: tuple[str, str]) -> int:
-    """Where a randomizer and a learner stand in tables."""
+    """Place of a randomizer and a learner in tables."""
     plans = (PLAN, *SPECIAL.values(), (FREE,))
     ways = [(randomizer, learner) for plan in plans for randomizer, learners, _ in plan for learner in learners]
     return list(dict.fromkeys(ways)).index(way)
 
 
 def differences(results: pd.DataFrame) -> list[str]:
-    """By how much each other way errs more than the default, in percent of what the default errs, with its error."""
+    """Error of each other way above that of the default, in percent, with its standard error."""
     epsilons = sorted(results.loc[np.isfinite(results["epsilon"]), "epsilon"].unique())
     text = [
         "Root mean square errors above that of *auto, default*, in percent of it, with the standard error of the",

@@ -32,7 +32,7 @@ MIXUPS = (0.0, 1.0, 4.0, 8.0)
 
 @dataclass(frozen=True)
 class Setting:
-    """How labels are asked for and learned.
+    """Settings of a release in stages and of its learners.
 
     Attributes:
         stages: How many stages.
