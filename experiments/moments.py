@@ -141,7 +141,7 @@ STUDY = Study(
     run=run,
     spots=(
         Spot(cell_of("mnist", "graph", 0.05), "test_right", {"loss": "softmax", "projected": False}, draws=2),
-        Spot(cell_of("fashion-mnist", "components", 0.01), "test_right", {"loss": "softmax", "projected": False}, 2),
+        Spot(cell_of("mnist", "components", 0.01), "test_right", {"loss": "softmax", "projected": False}, 2),
     ),
 )
 EXPERIMENT = Experiment(
