@@ -47,8 +47,8 @@ def fresh_value(study: Study, each: Spot, given: Given, draw: int) -> Row:
 
 def matches(row: Mapping[str, Any], each: Spot) -> bool:
     """Tell whether a row is the one that a spot check compares."""
-    wanted = {**each.cell.values, **each.where}
-    return all(plain(row[name]) == plain(value) for name, value in wanted.items() if name in row)
+    wanted = {name: value for name, value in each.cell.values.items() if name in row} | dict(each.where)
+    return all(plain(row[name]) == plain(value) for name, value in wanted.items())
 
 
 def summary(each: Spot, rows: list[Row]) -> tuple[float, float, int]:
