@@ -47,7 +47,10 @@ class Progress:
 def measure(study: Study, given: Given) -> None:
     """Measure what has no row of the current recipe yet, all of one draw before the next."""
     results = Results(study, given.results)
-    asked = [(draw, cell) for cell in study.cells(given) for draw in draws_of(study, cell, given)]
+    try:
+        asked = [(draw, cell) for cell in study.cells(given) for draw in draws_of(study, cell, given)]
+    except FileNotFoundError as problem:
+        sys.exit(f"{study.name}: {problem}")
     jobs = sorted(results.missing(asked), key=lambda job: job[0])
     if stale := len(results.stale()):
         print(f"{study.name}: {stale} rows are stale, of an earlier recipe; those asked for are measured again")
