@@ -24,7 +24,7 @@ def run(script: str, folder: Path, *words: str, draws: int | None = 1) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
