@@ -225,8 +225,8 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
         text += [f"{course}; draws: {part['draw'].nunique()}.", ""]
         epsilons, lines = sorted(part["epsilon"].unique()), []
         for method in (method for method in METHODS if method in set(part["method"])):
-            own = part[part["method"] == method].groupby("epsilon")["accuracy"]
-            found = {epsilon: shown(100 * values, ".1f") for epsilon, values in own}
+            original = part[part["method"] == method].groupby("epsilon")["accuracy"]
+            found = {epsilon: shown(100 * values, ".1f") for epsilon, values in original}
             lines.append([method, *(found.get(epsilon, "") for epsilon in epsilons)])
         for method, values in PAPERS[str(data)].published.items():
             found = [f"{values[each]:.1f}" if each in values else "" for each in epsilons]

@@ -196,8 +196,8 @@ def by_clusters(part: pd.DataFrame, trust: str, column: str) -> list[str]:
     epsilons = sorted(part["epsilon"].unique())
     lines = []
     for count in CLUSTERS:
-        own = part[part["clusters"] == count]
-        found = [shown(100 * own.loc[own["epsilon"] == epsilon, column], ".1f") for epsilon in epsilons]
+        original = part[part["clusters"] == count]
+        found = [shown(100 * original.loc[original["epsilon"] == epsilon, column], ".1f") for epsilon in epsilons]
         lines.append([count, none["least_rows"][count], f"{100 * none[column][count]:.1f}", *found])
     return table(["clusters", "least", "no privacy", *(f"epsilon {epsilon:g}" for epsilon in epsilons)], lines)
 

@@ -247,19 +247,19 @@ def divergence(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
         if not held.startswith(judge):
             continue
         for code, label in enumerate(SPACE.points):
-            own = rows.of(label)
-            made = drawn.form.array(drawn.sample(np.full(len(own), code)))
+            original = rows.of(label)
+            made = drawn.form.array(drawn.sample(np.full(len(original), code)))
             odds = (
-                (fitted.log_odds(own, label), fitted.log_odds(made, label))
+                (fitted.log_odds(original, label), fitted.log_odds(made, label))
                 if judge == "own"
-                else held_out_log_odds(own, made, FreshJudge(digits, draw))
+                else held_out_log_odds(original, made, FreshJudge(digits, draw))
             )
             for order in ORDERS:
                 yield {
                     "held_out": {"own": "no: what it was fitted on", "fresh": "test rows"}.get(held, "private half"),
                     "label": label,
                     "order": order,
-                    "rows": len(own),
+                    "rows": len(original),
                     "estimate": round(divergence_of_log_odds(*odds, order).value, 4),
                 }
 
@@ -304,8 +304,8 @@ def attacks_text(rows: pd.DataFrame) -> list[str]:
     noises, text = sorted(rows["noise"].unique()), []
     for column, title in measures.items():
         lines = []
-        for (setting, method), own in rows.groupby(["setting", "method"], sort=False):
-            found = [half_range(own.loc[own["noise"] == noise, column]) for noise in noises]
+        for (setting, method), original in rows.groupby(["setting", "method"], sort=False):
+            found = [half_range(original.loc[original["noise"] == noise, column]) for noise in noises]
             lines.append([sound(setting), method, *found])
         text += ["", f"## {title}", ""]
         text += table(["setting", "method", *(f"lambda {noise:g}" for noise in noises)], lines)
@@ -352,8 +352,8 @@ def figure_of_attacks(rows: pd.DataFrame, path: Path) -> None:
     ):
         for number, setting in enumerate(SETTINGS):
             for method, style in zip(METHODS, ("-", "--"), strict=True):
-                own = rows[(rows["setting"] == setting) & (rows["method"] == method)]
-                means = 100 * own.groupby("noise")[column].mean()
+                original = rows[(rows["setting"] == setting) & (rows["method"] == method)]
+                means = 100 * original.groupby("noise")[column].mean()
                 label = f"{sound(setting)}, {method}" if place is places[0] else None
                 place.plot(means, style, color=f"C{number}", marker=".", linewidth=1.2, label=label)
         place.axvline(0.4, color="0.6", linewidth=0.8, linestyle=":")

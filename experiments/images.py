@@ -89,8 +89,8 @@ def staged(name: str, stages: int, *, theirs: bool) -> Way:
     """LP-MST: as the paper does, or with subsets and the likelihood of the channel."""
 
     def run(data: Data, cell: Cell, draw: int) -> Iterator[dict[str, object]]:
-        own = {"method": "plain", "mixup": MIXUP} if theirs else {"method": "likelihood"}
-        learner = network(data, draw, EPOCHS, warm_start=True, **own)
+        original = {"method": "plain", "mixup": MIXUP} if theirs else {"method": "likelihood"}
+        learner = network(data, draw, EPOCHS, warm_start=True, **original)
         model = MultiStage(
             learner,
             cell["epsilon"],
@@ -237,15 +237,15 @@ def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
         text += ["", f"## {name}", "", f"{part['rows'].max():,} images to fit on.", ""]
         lines = []
         for method in (method for way in WAYS.values() for method in way.methods):
-            own = part[part["method"] == method]
-            if len(own):
+            original = part[part["method"] == method]
+            if len(original):
                 found = [
-                    shown(100 * own.loc[own["epsilon"] == epsilon, "accuracy"], ".2f")
+                    shown(100 * original.loc[original["epsilon"] == epsilon, "accuracy"], ".2f")
                     for epsilon in (*epsilons, np.inf)
                 ]
-                least, most = own["epochs"].min(), own["epochs"].max()
+                least, most = original["epochs"].min(), original["epochs"].max()
                 count = str(least) if least == most else f"{least} to {most}"
-                lines.append([method, drawn(own), count, *found])
+                lines.append([method, drawn(original), count, *found])
         for (data, method), printed in PRINTED.items():
             if data == name:
                 found = [f"*{printed[each]:.2f}*" if each in printed else "" for each in (*epsilons, np.inf)]
@@ -255,9 +255,9 @@ def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
     return text
 
 
-def drawn(own: pd.DataFrame) -> str:
+def drawn(original: pd.DataFrame) -> str:
     """Number of draws at each epsilon."""
-    counts = own.groupby("epsilon").size()
+    counts = original.groupby("epsilon").size()
     return str(counts.min()) if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
 
 

@@ -136,8 +136,8 @@ class Table:
 
         for method in methods:
             way, loss, share = METHODS[method]
-            learner = RedrawnClassifier(
-                SoftmaxRegression(method=loss, folds=FOLDS), method=way, generator=drawn, own_share=share
+            learner = ResampledClassifier(
+                SoftmaxRegression(method=loss, folds=FOLDS), method=way, generator=drawn, original_share=share
             )
             yield method, learner.fit(features, released)
 
