@@ -6,7 +6,6 @@ __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
     "Audit",
-    "Discriminator",
     "attack_folder",
     "attack_release",
     "audit_channel",

@@ -12,10 +12,7 @@ __all__ = [
     "features_divergence",
     "forecast",
     "free_epsilon",
-    "label_divergence_lower",
     "plan",
     "pure_attack_limit",
     "rate",
-    "rate_table",
-    "rows_to_name",
 ]
