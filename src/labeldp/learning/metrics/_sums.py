@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
+from labeldp.learning.losses import blocks_of, unbiased_rows
 from labeldp.learning.metrics._estimates import Estimates, clopper_pearson, normal_estimates
 from labeldp.privacy.channels import candidate_sizes, row_arrays
 from labeldp.release import Release
