@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from labeldp.errors import InputError, LabelError
 from labeldp.learning.cells._distributions import answered, rows_of_cells
-from labeldp.learning.losses import ends_of, label_variance, noise_of, unbiased_numbers
+from labeldp.learning.losses import ends_of, label_variance, noise_variances, unbiased_numbers
 from labeldp.mechanisms.queries import clip_of, sum_deviation
 from labeldp.privacy import Interval
 from labeldp.release import Answer, Release
@@ -109,7 +109,7 @@ def released_cell_means(release: Release, cells: Int[np.ndarray, "n"], spread: f
     References:
         Zhao et al. 2025, equations (12) and (20), for averages of labels that were randomized alone.
     """
-    numbers, noise = unbiased_numbers(release), noise_of(release)
+    numbers, noise = unbiased_numbers(release), noise_variances(release)
     weights = 1.0 / (noise + label_variance(release, numbers))
     rows, total = np.bincount(cells), np.bincount(cells, weights)
     known = rows > 0

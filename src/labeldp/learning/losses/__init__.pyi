@@ -4,7 +4,7 @@ from ._numbers import decoded_numbers as decoded_numbers
 from ._numbers import ends_of as ends_of
 from ._numbers import is_unbiased as is_unbiased
 from ._numbers import label_variance as label_variance
-from ._numbers import noise_of as noise_of
+from ._numbers import noise_variances as noise_variances
 from ._numbers import plain_numbers as plain_numbers
 from ._numbers import real_labels as real_labels
 from ._numbers import tells_numbers as tells_numbers
@@ -24,7 +24,7 @@ from ._score import best_penalty as best_penalty
 from ._score import gain as gain
 from ._score import splits as splits
 from ._synthetic import SyntheticRows as SyntheticRows
-from ._synthetic import stacked as stacked
+from ._synthetic import stack_rows as stack_rows
 from ._unbiased import blocks_of as blocks_of
 from ._unbiased import require_identified as require_identified
 from ._unbiased import unbiased_rows as unbiased_rows

@@ -25,11 +25,11 @@ def require_identified(release: Release) -> None:
 
 
 def blocks_of(release: Release) -> list[slice]:
-    """Parts of the rows whose dense vectors fit in memory."""
+    """Slices of the rows whose dense vectors fit in memory."""
     step = max(1, _ENTRIES_PER_BLOCK // release.space.size)
     return [slice(low, min(low + step, len(release))) for low in range(0, len(release), step)]
 
 
 def unbiased_rows(release: Release, rows: slice) -> Float[np.ndarray, "m k"]:
-    """The unbiased vectors of some rows."""
+    """The unbiased vectors of selected rows."""
     return release.class_channel.take(rows).unbiased(release.codes[rows])

@@ -19,7 +19,7 @@ from labeldp.errors import InputError
 from labeldp.learning.losses import (
     ends_of,
     label_variance,
-    noise_of,
+    noise_variances,
     real_labels,
     released,
     require_identified,
@@ -183,7 +183,7 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
         numbers = unbiased_numbers(release)
         self.range_ = ends_of(release)
         spread = (self.range_[1] - self.range_[0]) ** 2
-        noise, vary = float(np.mean(noise_of(release))), label_variance(release, numbers)
+        noise, vary = float(np.mean(noise_variances(release))), label_variance(release, numbers)
         self._fit_index(features, numbers[:, None], precisions(release, numbers), (vary + noise) / spread, noise / vary)
         return self
 

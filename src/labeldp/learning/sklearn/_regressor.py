@@ -26,7 +26,7 @@ from labeldp.learning.losses import (
     ends_of,
     is_unbiased,
     label_variance,
-    noise_of,
+    noise_variances,
     plain_numbers,
     real_labels,
     tells_numbers,
@@ -308,7 +308,7 @@ def noise_ratio(release: Release, numbers: Float[np.ndarray, "n"]) -> float:
 
 def precisions(release: Release, numbers: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
     """Weights of rows by one over what their numbers vary by; of mean 1."""
-    found = 1.0 / (noise_of(release) + label_variance(release, numbers))
+    found = 1.0 / (noise_variances(release) + label_variance(release, numbers))
     return np.asarray(found / found.mean())
 
 

@@ -33,7 +33,7 @@ from labeldp.learning.losses import (
     mean_vector,
     released,
     resampling_probability,
-    stacked,
+    stack_rows,
     unbiased_rows,
 )
 from labeldp.learning.metrics import Estimate, class_weights, normal_estimate
@@ -122,7 +122,7 @@ def original_share(
         raise InputError(f"expected a discriminator with predict_proba, found {type(model).__name__}")
     quotient = np.empty(count)  # qbar / f
     for fit_on, held in KFold(folds, shuffle=True, random_state=0).split(np.empty(count)):
-        both = stacked(take_rows(rows, fit_on), fresh)
+        both = stack_rows(take_rows(rows, fit_on), fresh)
         fitted = clone(model).fit(both, np.repeat([1, 0], [len(fit_on), drawn]))
         real = np.clip(np.asarray(fitted.predict_proba(take_rows(rows, held)))[:, 1], _SUREST, 1 - _SUREST)
         quotient[held] = (1 / real - 1) * len(fit_on) / drawn

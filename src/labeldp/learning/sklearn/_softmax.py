@@ -78,7 +78,7 @@ class _Rows:
         if self.synthetic is None:
             return self.features, row_loss(self.release, method, correction, self.original), self.weights
         loss = row_loss(self.release, method, correction)
-        return self.synthetic.taken_off(self.features, loss, self.weights)
+        return self.synthetic.append_to(self.features, loss, self.weights)
 
 
 class SoftmaxRegression(ProbabilityClassifier):
