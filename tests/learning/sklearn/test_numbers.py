@@ -231,7 +231,7 @@ def test_what_is_not_told_is_refused():
             ask()
     with pytest.raises(NotTrueLabelsError):
         NeighborsRegressor().fit([[0.0], [1.0]], [0.0, 1.0])
-    with pytest.raises(InputError, match="each of 2 rows"):
+    with pytest.raises(InputError, match=r"predicted labels of shape \(2,\), found \(1,\)"):
         squared_gain(bit[:2], [0.0])
     with pytest.raises(InputError, match="finite"):
         squared_gain(bit[:2], [0.0, np.nan])

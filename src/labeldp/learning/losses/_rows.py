@@ -136,7 +136,9 @@ def row_loss(
         original: Probabilities that the features are the original ones, where some were resampled.
 
     References:
-        Patrini et al. 2017, forward and backward loss correction. Esfandiari et al. 2022, Algorithm 1, lines 29-30, and Theorem 2 for the choice of beta.
+        Patrini et al. 2017, forward and backward correction.
+
+        Esfandiari et al. 2022, Algorithm 1, lines 29-30, and Theorem 2 for the choice of beta.
     """
     if method not in METHODS:
         raise InputError(f"expected a method among {', '.join(METHODS)}, found {method!r}")

@@ -1,4 +1,4 @@
-"""All that labels tell of how good predictions are."""
+"""All metrics of a classifier's predictions at once."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from labeldp.release import Release
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """How good predictions are, as far as labels tell.
+    """Metrics of predictions, those that the channel identifies.
 
     Attributes:
-        rows: How many rows they were judged on.
-        log_likelihood: Mean log likelihood of the labels, in nats over a model that knows nothing.
-        accuracy: The share of rows predicted rightly; bounds where rows have candidates.
-        majority: That share for always predicting the class that is most common in the labels; None where rows have
-            candidates, as all below.
+        rows: Number of rows.
+        log_likelihood: Mean log likelihood of the labels, in nats over the uniform model.
+        accuracy: Share of rows predicted correctly; bounds if rows have candidates.
+        majority: Accuracy of always predicting the most common class; None if rows have candidates, as all below.
         log_loss: Mean cross entropy on true labels.
-        auc: Area under the receiver operating characteristic of the second class, where there are two.
-        recall: The share of each class that is predicted.
+        auc: Area under the receiver operating characteristic of the second of two classes; None for more classes.
+        recall: Recall of each class.
     """
 
     rows: int
