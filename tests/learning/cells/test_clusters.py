@@ -207,7 +207,7 @@ def test_suggested_counts_can_be_named():
         (lambda: cluster(np.eye(3), 2).predict(np.eye(2)), r"expected the 3 features .*, found 2"),
         (lambda: cluster(np.eye(9), 2, "graph"), r"expected neighbours between 1 and 8, found 15"),
         (lambda: embed(np.eye(9), neighbours=4), r"expected eigenvectors between 1 and 8, found 30"),
-        (lambda: embed(np.eye(2), neighbours=1, eigenvectors=1), r"at least 3 rows to join by a graph, found 2"),
+        (lambda: embed(np.eye(2), neighbours=1, eigenvectors=1), r"at least 3 rows for a graph of neighbours, found 2"),
         (lambda: embed(np.eye(9), neighbours=3, eigenvectors=2).transform(np.eye(4)), r"expected the 9 features"),
         (lambda: embed(np.eye(99), components=0), r"expected components between 1 and"),
         (lambda: suggested_count(100, 1, 1.0), r"expected classes between 2 and"),
