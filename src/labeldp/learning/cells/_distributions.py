@@ -19,7 +19,7 @@ from labeldp.release import Answer
 _WORD = 1 << 64
 
 
-def answered(y: object, queries: tuple[str, ...]) -> Answer:
+def require_answer(y: object, queries: tuple[str, ...]) -> Answer:
     """The argument itself, if it is an answer to one of some queries.
 
     Raises:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from labeldp.errors import InputError, LabelError
-from labeldp.learning.cells._distributions import answered, rows_of_cells
+from labeldp.learning.cells._distributions import require_answer, rows_of_cells
 from labeldp.learning.losses import ends_of, label_variance, noise_variances, unbiased_numbers
 from labeldp.mechanisms.queries import clip_of, sum_deviation
 from labeldp.privacy import Interval
@@ -176,7 +176,7 @@ def _from_histogram(answer: Answer, rows: Int[np.ndarray, "cells"]) -> _NoisyMea
 
 def _overall_mean(overall: Answer, answer: Answer) -> tuple[float, float]:
     """The mean of all rows and its variance, from an answer about all of them in one cell."""
-    checked = _check_numeric(answered(overall, NUMBER_QUERIES))
+    checked = _check_numeric(require_answer(overall, NUMBER_QUERIES))
     if (checked.space, checked.rows, len(checked.value)) != (answer.space, answer.rows, 1):
         raise InputError(
             f"expected an answer about these labels of all {answer.rows} rows in one cell as overall, found one about "

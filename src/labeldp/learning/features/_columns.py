@@ -96,7 +96,7 @@ def frame_of(table: pa.Table, columns: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame({name: _column_values(table[name], name, kind) for name, kind in columns.items()})
 
 
-def scaled(columns: Mapping[str, str], *, dense: bool = False) -> ColumnTransformer:
+def scaling_transformer(columns: Mapping[str, str], *, dense: bool = False) -> ColumnTransformer:
     """Transformer that standardises the number columns of a frame and one-hot encodes its categories.
 
     With many categories its output is sparse, unless ``dense`` is set.
@@ -120,10 +120,12 @@ def points_of(table: pa.Table, unit: str | None = None) -> Float[np.ndarray, "n 
         InputError: No column can be used.
     """
     columns, _ = columns_of(table, None, unit)
-    return np.asarray(scaled(columns, dense=True).fit_transform(frame_of(table, columns)), dtype=np.float64)
+    return np.asarray(
+        scaling_transformer(columns, dense=True).fit_transform(frame_of(table, columns)), dtype=np.float64
+    )
 
 
-def for_trees(columns: Mapping[str, str]) -> tuple[ColumnTransformer, list[int]]:
+def tree_transformer(columns: Mapping[str, str]) -> tuple[ColumnTransformer, list[int]]:
     """Transformer of a frame for trees (numbers as they are, categories as codes), and the places of the codes."""
     numbers = [name for name, kind in columns.items() if kind != "category"]
     categories = [name for name, kind in columns.items() if kind == "category"]

@@ -27,7 +27,7 @@ def is_network(path: Path) -> bool:
         return file.read(_LENGTH_BYTES + 1)[_LENGTH_BYTES:] == b"{"
 
 
-def written(path: Path, write: Callable[[Path], object]) -> Path:
+def write_new_file(path: Path, write: Callable[[Path], object]) -> Path:
     """Write a new file atomically: beside its path, then moved there.
 
     Raises:

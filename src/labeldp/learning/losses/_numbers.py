@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from scipy.special import ndtr
 
 from labeldp.errors import InputError
-from labeldp.learning.losses._released import released
+from labeldp.learning.losses._released import require_release
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import BinChannel, Channel, ClassChannel, GridChannel, unpack
 from labeldp.release import Release
@@ -25,13 +25,13 @@ _MOST_CELLS = 64
 _SQRT_2PI = np.sqrt(2.0 * np.pi)
 
 
-def real_labels(y: object) -> Release:
+def require_numeric_labels(y: object) -> Release:
     """The release itself, if its labels are numeric.
 
     Raises:
         InputError: Its labels are classes.
     """
-    release = released(y)
+    release = require_release(y)
     if not isinstance(release.space, Interval):
         raise InputError(
             "expected a release of numeric labels, declared as an Interval, found classes; learn those with "
@@ -56,7 +56,7 @@ def is_unbiased(release: Release) -> bool:
     return all(float(np.abs(law.mean - codes).max()) <= _SMALL_BIAS for law in laws)
 
 
-def tells_numbers(release: Release) -> bool:
+def is_decodable(release: Release) -> bool:
     """True if released labels identify the mean label, or the bin that holds it."""
     return is_unbiased(release) or isinstance(release.channel, BinChannel)
 

@@ -6,7 +6,7 @@ from labeldp.errors import NotTrueLabelsError
 from labeldp.release import Release
 
 
-def released(y: object) -> Release:
+def require_release(y: object) -> Release:
     """The labels themselves, if they are a release.
 
     Raises:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from labeldp.errors import InputError
-from labeldp.learning.losses import blocks_of, gain, released, require_identified, unbiased_rows
+from labeldp.learning.losses import blocks_of, gain, require_identified, require_release, unbiased_rows
 from labeldp.learning.metrics._estimates import (
     Bounds,
     Calibration,
@@ -343,7 +343,7 @@ def log_likelihood_scorer(estimator: Any, X: Any, release: Release) -> float:  #
         True
     """
     known = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-    probabilities = np.zeros((len(known), released(release).space.size))
+    probabilities = np.zeros((len(known), require_release(release).space.size))
     probabilities[:, release.space.encode(estimator.classes_)] = known
     return log_likelihood(release, probabilities).value
 

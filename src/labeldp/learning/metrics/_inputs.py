@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from labeldp.errors import InputError
-from labeldp.learning.losses import released
+from labeldp.learning.losses import require_release
 from labeldp.release import Release
 
 
 def positive_row_count(release: Release) -> int:
     """Number of rows of a release, which must not be empty."""
-    if len(released(release)) == 0:
+    if len(require_release(release)) == 0:
         raise InputError("expected at least one row, found none")
     return len(release)
 

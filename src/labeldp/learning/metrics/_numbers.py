@@ -18,8 +18,8 @@ from labeldp.learning.losses import (
     blocks_of,
     decoded_numbers,
     ends_of,
-    real_labels,
     require_identified,
+    require_numeric_labels,
     unbiased_numbers,
     unbiased_rows,
 )
@@ -48,7 +48,7 @@ def mean_label(release: Release, *, level: float = 0.95) -> Estimate | Bounds:
     Raises:
         InputError: Rows have candidates, or there are no rows.
     """
-    low, high = ends_of(real_labels(release))
+    low, high = ends_of(require_numeric_labels(release))
     positive_row_count(release)
     if isinstance(release.channel, BinChannel):
         return _mean_bounds(*_bin_extremes(release, lambda start, end: (start, end)), level, low, high)
@@ -271,4 +271,4 @@ def _mean_bounds(least: np.ndarray, largest: np.ndarray, level: float, low: floa
 
 def _predictions(release: Release, predicted: object) -> Float[np.ndarray, "n"]:
     """One finite prediction for each row of numeric labels."""
-    return finite_array(predicted, "predicted labels", (positive_row_count(real_labels(release)),))
+    return finite_array(predicted, "predicted labels", (positive_row_count(require_numeric_labels(release)),))

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from labeldp.errors import InputError
 from labeldp.learning import metrics
-from labeldp.learning.losses import released
+from labeldp.learning.losses import require_release
 from labeldp.learning.metrics._estimates import Bounds, Estimate, Estimates
 from labeldp.release import Release
 
@@ -44,7 +44,7 @@ def scores(release: Release, probabilities: Float[np.ndarray, "n k"]) -> Scores:
         release: Released labels of n rows, or public ones.
         probabilities: A model's P(true class | features), shape (n, k).
     """
-    points = np.asarray(released(release).space.points)
+    points = np.asarray(require_release(release).space.points)
     predicted = points[np.argmax(probabilities, axis=1)]
     likelihood = metrics.log_likelihood(release, probabilities)
     try:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.errors import InputError
-from labeldp.learning.cells import answered
+from labeldp.learning.cells import require_answer
 from labeldp.learning.sklearn._lbfgs import softmax
 from labeldp.learning.sklearn._moment_heads import (
     HEADS,
@@ -126,7 +126,7 @@ class MomentClassifier(MomentHead, ProbabilityClassifier):
 
     def fit(self, X: Any, y: Answer) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of, and the answer to ``LabelMoments``."""
-        answer = answered(y, ("label-moments",))
+        answer = require_answer(y, ("label-moments",))
         self.classes_ = np.array(answer.space.points)
         return self._fit(X, answer)
 
@@ -192,7 +192,7 @@ class MomentRegressor(MomentHead, NumberRegressor):
 
     def fit(self, X: Any, y: Answer) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of, and the answer to ``NumberMoments``."""
-        answer = answered(y, ("number-moments",))
+        answer = require_answer(y, ("number-moments",))
         self.range_ = (float(answer.space.points[0]), float(answer.space.points[-1]))
         return self._fit(X, answer)
 

@@ -19,9 +19,9 @@ from labeldp.learning.losses import (
     ends_of,
     label_variance,
     noise_variances,
-    real_labels,
-    released,
     require_identified,
+    require_numeric_labels,
+    require_release,
     unbiased_numbers,
 )
 from labeldp.learning.sklearn._regressor import NumberRegressor, precisions
@@ -175,7 +175,7 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
 
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Store features of shape (n, d) and the released numbers of n rows, and choose the number of neighbours."""
-        release = real_labels(y)
+        release = require_numeric_labels(y)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_released_rows(features, release)
         numbers = unbiased_numbers(release)
@@ -237,7 +237,7 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
 
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Store features of shape (n, d) and the unbiased vectors of n rows, and choose the number of neighbours."""
-        release = released(y)
+        release = require_release(y)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_released_rows(features, release)
         require_identified(release)

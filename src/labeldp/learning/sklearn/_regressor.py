@@ -24,12 +24,12 @@ from labeldp.learning.losses import (
     clipped_mean,
     decoded_numbers,
     ends_of,
+    is_decodable,
     is_unbiased,
     label_variance,
     noise_variances,
     plain_numbers,
-    real_labels,
-    tells_numbers,
+    require_numeric_labels,
     unbiased_numbers,
 )
 from labeldp.learning.metrics import gains_of
@@ -58,7 +58,7 @@ class NumberRegressor(RegressorMixin, BaseEstimator):
 
     def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803 (scikit-learn's name)
         """Reduction of the mean squared error against predicting the middle of the range: see ``squared_gain``."""
-        release = real_labels(y)
+        release = require_numeric_labels(y)
         return float(np.average(gains_of(release, np.asarray(self.predict(X))), weights=sample_weight))
 
 
@@ -136,7 +136,7 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
 
     def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Fit on features of n rows, in any form that the regressor takes, and a release of n rows."""
-        release, features = real_labels(y), indexable_rows(X)
+        release, features = require_numeric_labels(y), indexable_rows(X)
         check_released_rows(features, release)
         if self.method not in NUMBER_METHODS:
             raise InputError(f"expected a method among {', '.join(NUMBER_METHODS)}, found {self.method!r}")
@@ -168,7 +168,7 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
         return self._mean_labels(centres)
 
     def _method(self, release: Release) -> str:
-        if self.method == "decoded" and not tells_numbers(release):
+        if self.method == "decoded" and not is_decodable(release):
             raise InputError(
                 "expected bins or unbiased numbers to decode, found candidates or clusters; use method='likelihood'"
             )

@@ -31,7 +31,7 @@ from labeldp.learning.losses import (
     class_shares,
     gain,
     mean_vector,
-    released,
+    require_release,
     resampling_probability,
     stack_rows,
     unbiased_rows,
@@ -373,7 +373,7 @@ def true_accuracy(
 
 def _labels_and_probability(y: object, replaced: float | None) -> tuple[Release, float]:
     """Released labels, and the probability that their features were resampled."""
-    release = released(y.labels if isinstance(y, RowRelease) else y)
+    release = require_release(y.labels if isinstance(y, RowRelease) else y)
     law = None if release.certificate is None else release.certificate.features
     if replaced is None and law is None:
         raise InputError(

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count, take_rows
-from labeldp.learning.losses import gain, released
+from labeldp.learning.losses import gain, require_release
 from labeldp.release import Release
 
 
@@ -32,7 +32,7 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803
         """The mean log likelihood of released labels, in nats over the uniform model; more is better."""
         check_is_fitted(self, "classes_")
-        release = released(y)
+        release = require_release(y)
         if not np.array_equal(np.array(release.space.points), self.classes_):
             raise InputError(
                 "expected a release of the classes that the model was fitted on, in their order, found other classes "

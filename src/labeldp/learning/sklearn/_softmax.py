@@ -33,7 +33,7 @@ from labeldp.learning.losses import (
     best_penalty,
     gain,
     posterior,
-    released,
+    require_release,
     row_loss,
 )
 from labeldp.learning.sklearn._lbfgs import SoftmaxFit, fit_softmax, softmax
@@ -171,7 +171,7 @@ class SoftmaxRegression(ProbabilityClassifier):
             synthetic: With ``"unbiased"``: rows of the generator whose loss is subtracted; ``original`` then only
                 serves the choice of ``l2``.
         """
-        release = released(y)
+        release = require_release(y)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_released_rows(features, release)
         if self.method not in METHODS:
@@ -345,7 +345,7 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             original: Probabilities that the features are the original ones, where some were resampled; rows are then
                 weighted by their posterior.
         """
-        release = released(y)
+        release = require_release(y)
         if self.method not in ("em", "clusters", "plain"):
             raise InputError(f"expected a method among em, clusters, plain, found {self.method!r}")
         features = indexable_rows(X)

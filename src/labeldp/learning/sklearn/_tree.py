@@ -16,7 +16,7 @@ from labeldp import _checks
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.cells import ClusterTree
 from labeldp.learning.features import row_weights
-from labeldp.learning.losses import released
+from labeldp.learning.losses import require_release
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
 from labeldp.release import Release
 
@@ -83,14 +83,16 @@ class TreeClassifier(ProbabilityClassifier):
             y: A release of n rows.
             sample_weight: Weights of rows.
         """
-        release = released(y)
+        release = require_release(y)
         leaves = self._leaves(X)
         if len(leaves) != len(release):
             raise RowsError(f"expected a released label for each of {len(leaves)} rows, found {len(release)}")
         weights = row_weights(sample_weight, len(release))
         mixtures, prior = _mixtures(release.space.size)
         results = [
-            _average_prunings(_leaf_likelihoods(release, leaf, tree.count, weights, mixtures), tree, mixtures, prior)
+            _average_prunings(
+                _leaf_likelihoods(release, leaf, tree.count, weights, mixtures), tree.merges, mixtures, prior
+            )
             for tree, leaf in zip(self.trees, leaves.T, strict=True)
         ]
         self.classes_ = np.array(release.space.points)
@@ -106,12 +108,12 @@ class TreeClassifier(ProbabilityClassifier):
             np.mean([each[leaf] for each, leaf in zip(self.distributions_, leaves.T, strict=True)], axis=0)
         )
 
-    def _leaves(self, leaves: Any) -> Int[np.ndarray, "n t"]:
+    def _leaves(self, numbers: Any) -> Int[np.ndarray, "n t"]:
         """The leaf of each row in each tree, checked."""
         trees = tuple(self.trees)
         if not trees or not all(isinstance(tree, ClusterTree) for tree in trees):
             raise InputError("expected a list of ClusterTree, found something else; make trees with cluster_tree")
-        leaves = np.asarray(leaves)
+        leaves = np.asarray(numbers)
         leaves = leaves[:, None] if leaves.ndim == 1 else leaves
         if leaves.ndim != 2 or leaves.shape[1] != len(trees) or leaves.dtype.kind not in "iu":
             raise InputError(
@@ -158,7 +160,7 @@ def _leaf_likelihoods(
 
 def _average_prunings(
     sums: Float[np.ndarray, "leaves m"],
-    tree: ClusterTree,
+    merges: Int[np.ndarray, "s 2"],
     mixtures: Float[np.ndarray, "m k"],
     prior: Float[np.ndarray, "m"],
 ) -> tuple[Float[np.ndarray, "leaves k"], float]:
@@ -168,7 +170,7 @@ def _average_prunings(
     ``W = E / 2 + W' W'' / 2`` for the parts ' and '', and W = E for a leaf. Going down, a node is reached by the
     prunings that split all its ancestors; the share ``E / 2 W`` of them stops there.
     """
-    leaves, merges = len(sums), tree.merges
+    leaves = len(sums)
     nodes = np.concatenate([sums, np.empty((len(merges), sums.shape[1]))])
     for i, (one, other) in enumerate(merges):
         nodes[leaves + i] = nodes[one] + nodes[other]
