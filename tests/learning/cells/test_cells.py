@@ -221,7 +221,7 @@ def test_soft_labels_are_weighted_rows():
 
 
 def test_a_class_that_no_cell_has_is_still_a_class():
-    """Where no row stands for a class, its probability is zero and the columns stay in declared order."""
+    """A class without rows has probability zero, and the columns stay in declared order."""
     features, codes = problem(60)
     numbers = codes.copy()
     answer = histogram(numbers, np.where(codes == 1, 2, codes), 600.0)

@@ -22,7 +22,7 @@ def groups(rows, seed=0):
 
 
 def same_groups(one, two):
-    """Whether two numberings put the same rows together."""
+    """True if two numberings put the same rows together."""
     return len(set(zip(one.tolist(), two.tolist(), strict=True))) == len(set(one.tolist())) == len(set(two.tolist()))
 
 
@@ -127,7 +127,7 @@ def test_places_are_the_leading_eigenvectors(apart):
 
 
 def test_more_parts_than_eigenvectors():
-    """Where the graph has more parts than eigenvectors are asked for, the largest parts have one each."""
+    """If the graph has more components than eigenvectors are requested, the largest components get one each."""
     rng = np.random.default_rng(0)
     sizes = np.array([10, 40, 30, 20])
     group = np.repeat(np.arange(4), sizes)

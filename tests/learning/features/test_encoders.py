@@ -1,4 +1,4 @@
-"""What networks are given of a row, and how a file says so."""
+"""Encoders of rows for networks, and their form in a file."""
 
 import json
 

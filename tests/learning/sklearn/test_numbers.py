@@ -1,4 +1,4 @@
-"""Learners and metrics of real labels: any regressor on released numbers, neighbours, and what errors are."""
+"""Learners and metrics of numeric labels: any regressor on released numbers, neighbours, and what errors are."""
 
 import numpy as np
 import pytest
@@ -156,7 +156,7 @@ def test_public_labels_have_the_ordinary_metrics():
 
 @pytest.mark.parametrize("name", ["one-bit", "bins"])
 def test_bounds_hold_an_error_that_is_not_told(name):
-    """Where squares are not told, the error on true labels lies between bounds, which their ends widen by noise.
+    """If squares are not identified, the error on true labels lies between bounds, which their ends widen by noise.
 
     Ends of level 0.9999 fail with a chance of 1 in 10 000; the words have a seed.
     """
