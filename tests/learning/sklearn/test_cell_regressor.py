@@ -287,7 +287,7 @@ BAD = {
     "other cells": (
         lambda: fitted(asked(NoisyMean(SPACE, 1.0))),
         InputError,
-        "expected cells below 1, the number of cells of the answer",
+        "expected cells below 1, the number of cells",
     ),
     "a spread of NaN": (
         lambda: fitted(asked(NoisyMean(SPACE, 1.0, TWO)), spread=math.nan),
