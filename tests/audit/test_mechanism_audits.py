@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from labeldp import Classes, Interval, LaplaceResponse, OneBitResponse, RandomizedResponse, SubsetResponse
 from labeldp.audit import audit_mechanism
-from labeldp.audit.mechanisms._partition import cells_of
+from labeldp.audit.mechanisms._partition import choose_partitions
 from labeldp.errors import EpsilonError, InputError
 from labeldp.privacy.channels import BitChannel, ResponseChannel
 
@@ -288,7 +288,7 @@ def test_lines_of_numbers_are_told_apart():
     """
     lines = (np.arange(1 << 10)[:, None] >> np.arange(10)) & 1
     for whole in (lines.astype(np.float64), lines.astype(np.float64) - 1, lines.astype(np.int64) << 60):
-        found = cells_of([np.repeat(whole, 8, axis=0)] * 2)[0]
+        found = choose_partitions([np.repeat(whole, 8, axis=0)] * 2)[0]
         assert found.single == (np.abs(whole).max() < 2**53)
         assert found.size - found.rest == 1 << 10
         assert (found.count(whole)[: 1 << 10] == 1).all()
@@ -362,7 +362,7 @@ FORMS = {
 def test_cells_are_functions_of_one_output(form):
     """An output is in the same cell alone, in any batch, in a list or an array, and of any type that has its value."""
     pilot, batches = FORMS[form]
-    for view in cells_of(pilot):
+    for view in choose_partitions(pilot):
         for batch in batches:
             alone = [view.count(batch[place : place + 1]) for place in range(len(batch))]
             assert (view.count(batch) == np.sum(alone, axis=0)).all()

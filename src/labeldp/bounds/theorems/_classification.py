@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from labeldp import _checks
-from labeldp._smoothing import smallest
+from labeldp._smoothing import golden_section_minimizer
 from labeldp.bounds._checks import chance, classes_of, rows_of
 from labeldp.bounds.theorems._bound import Bound
 from labeldp.bounds.theorems._rates import rate
@@ -213,7 +213,7 @@ def _upper(
 def _best_sides(rows: int, regularity: Regularity, delta: Callable[[float], float]) -> int:
     """The whole number of parts of an axis with the least Delta, at most one cell for each row."""
     most = max(1.0, math.pow(rows, 1 / regularity.dimension))
-    near = smallest(delta, 1.0, most)
+    near = golden_section_minimizer(delta, 1.0, most)
     return min((math.floor(near), min(math.ceil(near), math.floor(most))), key=delta)
 
 

@@ -177,7 +177,7 @@ def local_heavy_upper(
     def error(k: float) -> float:
         return _near(rows, regularity, variance, k) + _clipped(p, moment, noise / k)
 
-    k = float(math.ceil(_smoothing.smallest(error, 1.0, rows)))
+    k = float(math.ceil(_smoothing.golden_section_minimizer(error, 1.0, rows)))
     sizes = (("neighbours", k), ("clip", _smoothing.clip_level(p, moment, noise / k)))
     return _upper(10, "with clipped labels, noise on each, and nearest neighbours", error(k), regularity, sizes)
 
@@ -231,7 +231,7 @@ def central_heavy_upper(
     def error(n: float) -> float:
         return _celled(rows, regularity, variance, n) + _clipped(p, moment, _LAPLACE / (e * n) ** 2)
 
-    held = _smoothing.smallest(error, 1.0, rows)
+    held = _smoothing.golden_section_minimizer(error, 1.0, rows)
     sizes = (
         *_cell_sizes(rows, regularity, held),
         ("clip", _smoothing.clip_level(p, moment, _LAPLACE / (e * held) ** 2)),
@@ -264,7 +264,7 @@ def _celled(rows: int, regularity: Regularity, variance: float, held: float, noi
 
 def _cells(rows: int, regularity: Regularity, variance: float, noise: float) -> tuple[float, float]:
     """The rows of a cell, and the error with them."""
-    held = _smoothing.smallest(lambda n: _celled(rows, regularity, variance, n, noise), 1.0, rows)
+    held = _smoothing.golden_section_minimizer(lambda n: _celled(rows, regularity, variance, n, noise), 1.0, rows)
     return held, _celled(rows, regularity, variance, held, noise)
 
 
