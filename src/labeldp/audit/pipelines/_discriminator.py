@@ -136,7 +136,7 @@ def held_out_log_odds(
     (fit_first, held_first), (fit_second, held_second) = halves
     if fit_first.shape[1:] != fit_second.shape[1:]:
         raise InputError(
-            f"expected rows of one shape, found {seen.shape[1:]} and {seen_other.shape[1:]}; give both the same columns"
+            f"expected rows of one shape, found {fit_first.shape[1:]} and {fit_second.shape[1:]}; use the same columns"
         )
     membership = np.repeat([1, 0], [len(fit_first), len(fit_second)])
     estimator.fit(np.concatenate([fit_first, fit_second]), membership)
