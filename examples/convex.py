@@ -46,7 +46,8 @@ for table, labels in release_batches(folder / "shared"):
     if hasattr(model, "coef_"):
         estimate = accuracy(labels, model.predict(batch))
         print(
-            f"after {model.steps_done_:7,} labels: {estimate.value:.1%} ± {2 * estimate.error:.1%} by released labels"
+            f"after {model.steps_done_:7,} labels: accuracy {estimate.value:.1%} ± {2 * estimate.error:.1%}, "
+            "by released labels"
         )
     model.partial_fit(batch, labels)
 

@@ -74,7 +74,7 @@ def test_a_channel_that_claims_less_is_caught(case, monkeypatch):
 
 
 def test_a_table_that_disagrees_with_the_integers_is_caught(monkeypatch):
-    """What a table shows counts, where it is more than the integers do."""
+    """The epsilon of a table counts if it exceeds that of the integers."""
     channel = ResponseChannel.at(3, 1.0)
     table = dataclasses.replace(channel.table(), matrix=np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]))
     monkeypatch.setattr(ResponseChannel, "table", lambda *_: table)
@@ -184,7 +184,7 @@ def test_a_rounded_law_is_bounded_from_both_sides():
     ],
 )
 def test_what_is_no_law_is_refused(matrix, options, words):
-    """What is no law, or no claim, gets a clear error."""
+    """Matrices that are not distributions, and invalid claims, get a clear error."""
     with pytest.raises((InputError, EpsilonError), match=words):
         audit_matrix(matrix, **({"claim": 1.0} | options))
 

@@ -53,7 +53,7 @@ def saved(release, path):
 
 
 def failed(found):
-    """What failed, and nothing else."""
+    """Names of the failed checks."""
     return [check.what for check in found.checks if not check.holds]
 
 
@@ -80,7 +80,7 @@ def test_shared_noise_is_noticed(case, tmp_path):
 
 @pytest.mark.parametrize("case", ["classes", "sets", "bits", "candidates"])
 def test_labels_that_stayed_raw_are_noticed(case, tmp_path):
-    """Where every released label is the true one, a class is more common than the law can make it."""
+    """If every released label is the true one, a class is more frequent than the channel allows."""
     release = released(case)
     raw = np.zeros(ROWS, dtype=np.int64)
     if release.class_channel.form == "class":
@@ -95,7 +95,7 @@ def test_labels_that_stayed_raw_are_noticed(case, tmp_path):
 
 
 def test_numbers_that_stay_at_one_outcome_are_noticed(tmp_path):
-    """Where every released number is the same, it is more common than the law can make it."""
+    """If every released number is the same, it is more frequent than the channel allows."""
     release = released("numbers")
     stuck = Release(np.zeros_like(release.codes), release.channel, release.space, release.certificate)
     assert any(SHARES in what for what in failed(audit_folder(saved(stuck, tmp_path / "stuck"))))

@@ -128,7 +128,7 @@ def test_conditional_guarantees_bound_the_best_attack():
 
 
 class Towns:
-    """What a town tells of the label: a model of true features, which takes released tables."""
+    """A model of the label given a town: fitted on true features, applied to released tables."""
 
     chances = np.array([[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]])
 

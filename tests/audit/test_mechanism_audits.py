@@ -140,7 +140,7 @@ def test_a_broken_mechanism_is_caught(case):
 @pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize("case", SOUND)
 def test_a_sound_mechanism_is_not_accused_and_much_of_it_is_shown(case):
-    """What is sound holds (false alarm 1e-9), and most of its epsilon is shown."""
+    """Sound mechanisms hold (false alarm 1e-9), with a lower bound of more than half of the claim."""
     mechanism, inputs, claim = SOUND[case]
     found = audit_mechanism(mechanism, inputs, claim, draws=100_000, confidence=SURE)
     assert found.holds
@@ -321,7 +321,7 @@ def rarely(other, form=list, share=1.5e-4, width=()):
     ids=["array with NaN", "list with a float", "list with None", "list with NaN", "lines with NaN", "lists with None"],
 )
 def test_a_rare_output_of_another_type_accuses_no_one(mechanism):
-    """What ignores its input is not accused where one output turns a whole batch into floats (false alarm 1e-8)."""
+    """A mechanism that ignores its input is not accused if one output turns a whole batch into floats (false alarm 1e-8)."""
     for _ in range(4):
         assert audit_mechanism(mechanism, [0, 1], 1.0, draws=10_000, confidence=SURE).holds
 
@@ -390,7 +390,7 @@ def test_no_upper_bound_is_claimed_where_types_differ(form):
 @pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize("kind", ["texts", "booleans", "sets"])
 def test_upper_bounds_are_given_of_few_outputs_of_any_kind(kind):
-    """Where outputs are few and of one kind, it is also said what they give away at most."""
+    """Few outputs of one type also get an upper bound."""
     draw, form = response(1.0, 2), OUTPUTS[kind]
     found = audit_mechanism(lambda label, n: [form(int(code)) for code in draw(label, n)], [0, 1], 2.0, draws=8_000)
     assert found.lower < 1.0 < found.upper < 1.5
@@ -426,7 +426,7 @@ def test_outputs_are_counted_in_bounded_pieces():
 
 
 def test_early_stop_saves_draws():
-    """Where more than the claim is shown early, few draws are taken."""
+    """A claim that is refuted early takes few draws."""
     assert audit_mechanism(lambda label, n: np.full(n, label), [0, 1], 1.0, draws=10_000_000).draws < 50_000
 
 
@@ -454,7 +454,7 @@ def boom(label, n):
     ],
 )
 def test_what_cannot_be_audited_is_refused(mechanism, inputs, claim, words):
-    """What cannot be audited gets a clear error, which shows no label."""
+    """Invalid inputs get a clear error, which contains no label."""
     with pytest.raises(InputError, match=words) as refused:
         audit_mechanism(mechanism, inputs, claim, draws=1_000)
     assert "zq" not in str(refused.value)

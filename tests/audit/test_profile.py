@@ -269,7 +269,7 @@ def test_the_order_of_rows_settles_no_tie():
 
 
 def test_smoothness_widens_bounds_until_they_hold():
-    """Where chances change among neighbours, bounds fail under smoothness 0, and hold under the true constant."""
+    """If probabilities change among neighbours, bounds fail under smoothness 0, and hold under the true constant."""
     random = np.random.default_rng(5)
     features = random.random((2000, 1))
     chances = 0.5 + 0.49 * np.sin(6 * np.pi * features[:, 0])
@@ -290,7 +290,7 @@ def test_smoothness_widens_bounds_until_they_hold():
 
 
 def test_a_row_is_bounded_at_its_level():
-    """Where all rows are alike, each has the exact interval of its neighbours at level 0.01 / (2 m), and H."""
+    """If all rows are alike, each has the exact interval of its neighbours at level 0.01 / (2 m), and H."""
     labels = np.array(["yes"] * 30 + ["no"] * 170)
     release = Release.public(labels, SPACE)
     rows = np.arange(200)[60:160]
@@ -338,7 +338,7 @@ def test_every_row_loses_the_minimum():
 
 
 def test_bad_input_is_refused():
-    """What cannot be served is refused with what was expected, and no label is in the message."""
+    """Invalid inputs are refused with what was expected, and no label is in the message."""
     random = np.random.default_rng(7)
     features, labels = random.random((100, 2)), np.tile(["no", "yes"], 50)
     release = Release.public(labels, SPACE)

@@ -125,7 +125,7 @@ def test_a_forecast_fits_together(space, trust):
 
 
 def test_few_points_stand_for_many():
-    """What is found on a few points of a range and at a few epsilons is what is found on many, up to two hundredths."""
+    """A search on a few grid points and at a few epsilons agrees with one on many, up to two hundredths."""
     from labeldp.bounds.planning._noise_of_mechanisms import mechanism_noises  # noqa: PLC0415
 
     space = Interval(-3, 3, 0.25)
@@ -159,7 +159,7 @@ def test_the_sweep_says_what_the_options_say(trust):
 
 
 def test_errors_against_labels_have_their_spread_in_them():
-    """What features do not explain is added in squares, and who says the mean is off by the deviation of labels."""
+    """Unexplained variance is added, and predicting the mean errs by the standard deviation of labels."""
     found = forecast(SCALE, 5000, 4.0, dimension=2, explained=0.2)
     assert found.spread == pytest.approx(10 / math.sqrt(12))
     assert found.unexplained == pytest.approx(found.spread * math.sqrt(0.8))

@@ -89,8 +89,8 @@ def convex_subset_upper(
 
     Example:
         >>> from labeldp.bounds.theorems import convex_subset_upper
-        >>> found = convex_subset_upper(100_000, 1.0, 1000)
-        >>> found.size("subset size"), round(found.size("second moment")), round(found.size("printed second moment"))
+        >>> bound = convex_subset_upper(100_000, 1.0, 1000)
+        >>> bound.size("subset size"), round(bound.size("second moment")), round(bound.size("printed second moment"))
         (184.0, 3904, 9611)
     """
     problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes)

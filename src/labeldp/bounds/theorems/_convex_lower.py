@@ -74,8 +74,8 @@ def convex_sequential_lower(
 
     Example:
         >>> from labeldp.bounds.theorems import convex_local_upper, convex_sequential_lower
-        >>> found = convex_sequential_lower(1_000_000, 1.0, 100)
-        >>> round(found.value, 5), round(convex_local_upper(1_000_000, 1.0, 100).value, 5)
+        >>> bound = convex_sequential_lower(1_000_000, 1.0, 100)
+        >>> round(bound.value, 5), round(convex_local_upper(1_000_000, 1.0, 100).value, 5)
         (0.00025, 0.02034)
     """
     problem, most = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes) // 2

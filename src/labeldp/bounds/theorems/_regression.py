@@ -72,8 +72,8 @@ def local_regression_upper(
 
     Example:
         >>> from labeldp.bounds.theorems import Regularity, local_regression_upper
-        >>> found = local_regression_upper(10_000, 1.0, Regularity(dimension=2))
-        >>> round(found.value, 4), found.size("neighbours")
+        >>> bound = local_regression_upper(10_000, 1.0, Regularity(dimension=2))
+        >>> round(bound.value, 4), bound.size("neighbours")
         (0.0226, 798.0)
     """
     bound, e = check_positive(bound, "bound"), _checks.epsilon(epsilon)
@@ -319,6 +319,6 @@ def _upper_bound(
     )
 
 
-def _label_variance(given: float | None, moment: float, power: float) -> float:
+def _label_variance(variance: float | None, moment: float, power: float) -> float:
     """Variance of a label: at most its second moment, which is at most ``M^(2/p)`` (Jensen)."""
-    return math.pow(moment, 2 / power) if given is None else check_positive(given, "label_variance")
+    return math.pow(moment, 2 / power) if variance is None else check_positive(variance, "label_variance")
