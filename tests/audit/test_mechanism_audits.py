@@ -321,7 +321,7 @@ def rarely(other, form=list, share=1.5e-4, width=()):
     ids=["array with NaN", "list with a float", "list with None", "list with NaN", "lines with NaN", "lists with None"],
 )
 def test_a_rare_output_of_another_type_accuses_no_one(mechanism):
-    """A mechanism that ignores its input is not accused if one output turns a whole batch into floats (false alarm 1e-8)."""
+    """A mechanism that ignores its input is not accused if one output makes a batch floats (false alarm 1e-8)."""
     for _ in range(4):
         assert audit_mechanism(mechanism, [0, 1], 1.0, draws=10_000, confidence=SURE).holds
 

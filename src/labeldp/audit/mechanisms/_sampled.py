@@ -101,10 +101,8 @@ def audit_mechanism(
     pilot = [sampler.outputs(label, parts[0]) for label in range(len(sampler.labels))]
     sampler.chunk = _chunk_size(pilot[0])
     partitions = [*choose_partitions(pilot), *(() if sampler.many else (type_partition(pilot),))]
-    past, drawn = (
-        [np.array([partition.count(pilot[label]) for label in partition.labels]) for partition in partitions],
-        parts[0],
-    )
+    past = [np.array([each.count(pilot[label]) for label in each.labels]) for each in partitions]
+    drawn = parts[0]
     best, test = _Evidence(), 0
     if sampler.many:
         test, best = 1, _test_single_calls(sampler, partitions, _TestLevel(error / 2, delta), claim, total)
@@ -114,11 +112,8 @@ def audit_mechanism(
         test += 1
         fresh = sampler.counts(partitions, part)
         level = _TestLevel(error / (test * (test + 1)), delta)
-        best = max(
-            best,
-            _best_evidence(sampler, partitions, past, drawn, fresh, part, level),
-            key=lambda evidence: evidence.epsilon,
-        )
+        evidence = _best_evidence(sampler, partitions, past, drawn, fresh, part, level)
+        best = max(best, evidence, key=lambda each: each.epsilon)
         past, drawn = [old + new for old, new in zip(past, fresh, strict=True)], drawn + part
     upper = _upper_bound(partitions[0], past[0], drawn, error / ((test + 1) * (test + 2))) if sampler.uniform else None
     upper = None if upper is None or upper < best.epsilon else upper
@@ -266,13 +261,10 @@ def _test_single_calls(
     half = max(1, min(calls, total // _DRAWS_PER_CALL) // 2)
     outputs = [[sampler.single_outputs(label, half) for label in range(len(sampler.labels))] for _ in range(2)]
     partitions = [*partitions, type_partition(outputs[0])]
-    before, after = (
-        [np.array([partition.count(half[i]) for i in partition.labels]) for partition in partitions] for half in outputs
-    )
+    before, after = ([np.array([each.count(half[i]) for i in each.labels]) for each in partitions] for half in outputs)
     evidence = _best_evidence(sampler, partitions, before, half, after, half, level)
-    return (
-        _Evidence(evidence.epsilon, f"{evidence.event}, at calls for one output each") if evidence.epsilon else evidence
-    )
+    event = f"{evidence.event}, at calls for one output each" if evidence.epsilon else ""
+    return _Evidence(evidence.epsilon, event)
 
 
 def _best_evidence(
@@ -293,24 +285,20 @@ def _best_evidence(
     best = _Evidence()
     for _, partition, table, (a, b, cells) in sorted(chosen, key=lambda item: -item[0])[:_TESTED]:
         hits, misses = int(table[a, cells].sum()), int(table[b, cells].sum())
-        p, q = (
-            float(clopper_pearson_lower(hits, part, level.each)),
-            float(clopper_pearson_upper(misses, part, level.each)),
-        )
+        p = float(clopper_pearson_lower(hits, part, level.each))
+        q = float(clopper_pearson_upper(misses, part, level.each))
         epsilon = _log_ratio_rounded_down(p, q, level.delta)
         if epsilon > best.epsilon:
-            one, other = (
-                _input_name(sampler.labels[partition.labels[place]], partition.labels[place]) for place in (a, b)
-            )
+            one, other = (_input_name(sampler.labels, partition.labels[place]) for place in (a, b))
             words = f"{partition.name(cells.tolist())} from {one} ({hits:,} of {part:,}) against {other} ({misses:,})"
             best = _Evidence(epsilon, words)
     return best
 
 
-def _input_name(label_input: Any, number: int) -> str:
+def _input_name(labels: Sequence[Any], number: int) -> str:
     """Name of an input: a single label as it is; the number of anything larger, which may be data."""
-    single = isinstance(label_input, str | int | float | np.generic) or label_input is None
-    return reprlib.repr(label_input) if single else f"input {number}"
+    single = isinstance(labels[number], str | int | float | np.generic) or labels[number] is None
+    return reprlib.repr(labels[number]) if single else f"input {number}"
 
 
 def _log_ratio_rounded_down(p: float, q: float, delta: float) -> float:
