@@ -242,9 +242,9 @@ def test_rates_are_turned_back_by_the_law_of_released_labels():
     """Bounds of a mean chance m are those of the rate b + (a - b) m of its law, where rows differ in law too."""
     labels = np.tile(["no", "yes"], 100)
     other = 1 / (1 + math.e)
-    counted = ClassIndicators.of(Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 1.0)))
+    indicators = ClassIndicators.of(Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 1.0)))
     counts, level = np.array([0.0, 35.0, 60.0, 100.0]), 0.02
-    found = counted.chances(counts[:, None], 100, level, 0.0)
+    found = indicators.probabilities(counts[:, None], 100, level, 0.0)
     rates = clopper_pearson_lower(counts, 100, level / 2), counts / 100, clopper_pearson_upper(counts, 100, level / 2)
     for ours, rate in zip(found, rates, strict=True):
         assert np.allclose(ours, np.clip((rate - other) / (1 - 2 * other), 0, 1), atol=1e-6)
@@ -252,7 +252,7 @@ def test_rates_are_turned_back_by_the_law_of_released_labels():
     grouped = ClassIndicators.of(Curator(labels, SPACE, units=units).randomize(RandomizedResponse(SPACE, 2.0)))
     alone, of_two = 1 / (1 + math.exp(2)), other
     assert np.allclose(grouped.values[:, 1:], np.repeat([[1 - alone, alone], [1 - of_two, of_two]], 100, axis=0))
-    low, middle, high = grouped.chances(np.array([[35.0, 100 - 20.0, 20.0], [50.0, 50.0, 50.0]]), 100, level, 0.1)
+    low, middle, high = grouped.probabilities(np.array([[35.0, 100 - 20.0, 20.0], [50.0, 50.0, 50.0]]), 100, level, 0.1)
     assert middle == pytest.approx([0.15 / 0.6, 0.5])
     assert low[0] == pytest.approx(max(0.0, (float(clopper_pearson_lower(35, 100, level / 2)) - 0.2) / 0.6 - 0.1))
     assert (low[1], high[1]) == (0.0, 1.0), "neighbours whose labels say nothing"
