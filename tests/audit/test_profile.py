@@ -349,7 +349,7 @@ def test_bad_input_is_refused():
     three = Release.public(["a"] * 100, Classes(["a", "b", "c"]))
     cases = [
         (features[:50], release, {}, InputError, "expected features of 100 rows"),
-        (features[:, 0], release, {}, InputError, "expected numbers in rows and columns"),
+        (features[:, 0], release, {}, InputError, "expected a matrix of numbers"),
         (np.full((100, 2), np.nan), release, {}, InputError, "expected finite features"),
         (
             features,

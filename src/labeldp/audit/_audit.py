@@ -39,7 +39,7 @@ class Audit:
 
     Example:
         >>> print(Audit(1.0, 0.0, 1.2, 1.25, 0.99, 100_000, "sampled", "event E"))
-        The claim of epsilon 1 is wrong: epsilon is at least 1.2, with, with confidence 0.99, by event E.
+        The claim of epsilon 1 is wrong: epsilon is at least 1.2, with confidence 0.99, by event E.
     """
 
     claim: float
