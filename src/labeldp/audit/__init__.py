@@ -1,4 +1,4 @@
-"""What is shown: how much a mechanism, a release or a trained pipeline really gives away."""
+"""Audits and attacks: lower bounds on the leakage of mechanisms, releases and trained pipelines."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What is possible: rates, limits and plans. Formulas only; no label and no table is read here."""
+"""Bounds, rates and plans from formulas alone; no label and no table is read."""
 
 import lazy_loader
 
