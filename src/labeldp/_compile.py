@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from numba import njit
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-def compiled(**options: Any) -> Callable[[Function], Function]:
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function at its first call; the interpreter's lock is released while it runs.
 
     The compiled code is kept beside the package, or in the user's cache folder. Where neither can be written (a
@@ -20,10 +18,10 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
         **options: Further options of ``numba.njit``.
     """
 
-    def decorate(function: Function) -> Function:
+    def decorate(function: Callable[..., Any]) -> Any:
         try:
-            return njit(cache=True, nogil=True, **options)(function)  # type: ignore[no-any-return]
+            return njit(cache=True, nogil=True, **options)(function)
         except RuntimeError:  # no folder for the cache
-            return njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
+            return njit(nogil=True, **options)(function)
 
     return decorate
