@@ -1,11 +1,18 @@
 """The import contracts of pyproject.toml catch what they are there for."""
 
+import builtins
+import dis
+import importlib
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
+
+import labeldp
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,3 +49,24 @@ def test_a_stray_import_breaks_its_contract(tmp_path):
     assert done.returncode == 1, done.stderr
     broken = re.findall(r"^(.+) BROKEN$", done.stdout, re.MULTILINE)
     assert sorted(broken) == sorted(contract for _, contract in STRAYS.values())
+
+
+def global_names(code):
+    """Names that the functions of a compiled module look up as globals."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "LOAD_GLOBAL":
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from global_names(constant)
+
+
+def test_every_name_is_defined():
+    """No function uses a global that its module does not have: linters are blind here, as shapes look like names."""
+    undefined = []
+    for info in pkgutil.walk_packages(labeldp.__path__, "labeldp."):
+        if info.name != "labeldp.__main__":
+            module = importlib.import_module(info.name)
+            code = compile(Path(module.__file__).read_text(encoding="utf-8"), info.name, "exec")
+            undefined += [f"{info.name}: {name}" for name in {*global_names(code)} - {*vars(module), *dir(builtins)}]
+    assert undefined == []

@@ -124,11 +124,11 @@ def _canary_pairs(pairs: Any, space: LabelSpace, count: int) -> list[tuple[Any, 
     """Two different labels of the space for each canary."""
     choices = [tuple(space.points[:2])] * count if pairs is None else [tuple(pair) for pair in pairs]
     if len(choices) != count or any(len(pair) != 2 for pair in choices):
-        raise InputError(f"expected two labels for each of {count} canaries, found {len(found)} pairs or other sizes")
+        raise InputError(f"expected two labels for each of {count} canaries, found {len(choices)} pairs or other sizes")
     first, second = (space.encode([pair[place] for pair in choices]) for place in (0, 1))
     if (first == second).any():
         raise InputError(
-            f"expected two different labels for each canary, found one twice for canary {_first(first, second)}"
+            f"expected two different labels for each canary, found one twice for canary {_first_equal(first, second)}"
         )
     return choices
 
