@@ -190,7 +190,7 @@ def _log_odds(estimator: Discriminator, rows: np.ndarray, margin: float) -> Floa
     probabilities = np.asarray(estimator.predict_proba(rows), dtype=np.float64)
     if probabilities.shape != (len(rows), 2) or not np.isfinite(probabilities).all():
         raise InputError(
-            f"expected finite probabilities of shape ({len(rows)}, 2) from the classifier, found shape {probabilities.shape}"
+            f"expected finite probabilities of shape ({len(rows)}, 2) from the classifier, found {probabilities.shape}"
         )
     one = np.clip(probabilities[:, 1], margin, 1 - margin)
     return np.asarray(np.log(one) - np.log1p(-one))
