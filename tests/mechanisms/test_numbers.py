@@ -212,7 +212,7 @@ def test_a_wrong_solution_costs_accuracy_and_no_privacy(monkeypatch):
     monkeypatch.setattr(
         _optimal,
         "least_variance",
-        lambda prior, epsilon, worst: _columns.Columns(  # noqa: ARG005 (a stub)
+        lambda prior, epsilon, worst: _columns.RestrictedProgramme(  # noqa: ARG005 (a stub)
             np.array([-3.0, 0.0, 3.0]), np.eye(len(prior), 3, dtype=np.bool_), np.array([0.3, 0.1, 0.2])
         ),
     )

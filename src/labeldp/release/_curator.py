@@ -19,7 +19,7 @@ from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLa
 from labeldp.mechanisms.queries import Query
 from labeldp.mechanisms.randomizers import Randomizer, expectation, grouped, per_unit, unit_sizes
 from labeldp.privacy import Guarantee, LabelSpace, shown_above
-from labeldp.privacy.accounting import Budget, Rows
+from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, row_arrays
 from labeldp.release._answer import Answer
 from labeldp.release._release import Release
@@ -330,7 +330,7 @@ class Curator:
             (),
             name,
             guarantee,
-            Rows.between(places.start, places.stop) if isinstance(places, slice) else Rows.of(places),
+            RowRanges.between(places.start, places.stop) if isinstance(places, slice) else RowRanges.of(places),
             asked=asked,
             session=self._session,
             units=self._unit_mark(),

@@ -17,7 +17,7 @@ from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
 from labeldp.mechanisms.randomizers._prior import checked_prior
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
 from labeldp.privacy import Guarantee, LabelSpace, exp_below, rest_of
-from labeldp.privacy.accounting import Charge, Rows, compose
+from labeldp.privacy.accounting import Charge, RowRanges, compose
 from labeldp.privacy.channels import ClusterChannel
 
 #: The least probability of a class in a cluster's distribution, times the number of classes, by default.
@@ -218,7 +218,7 @@ class ClusterParameters:
     def epsilon(self) -> float:
         """What both cost together on the same rows."""
         costs = (self.histogram_epsilon, self.response_epsilon)
-        return compose(Charge(Guarantee(cost), Rows.all(1)) for cost in costs)[0]
+        return compose(Charge(Guarantee(cost), RowRanges.all(1)) for cost in costs)[0]
 
     def query(self, clusters: object, count: int = 0) -> NoisyHistogram:
         """The noisy histogram of the classes in each cluster."""

@@ -49,7 +49,7 @@ _NONE = 1e-12
 
 
 @dataclass(frozen=True)
-class Columns:
+class RestrictedProgramme:
     """Sets of knots with a number each; numbers are in half ranges from the middle of the range.
 
     Attributes:
@@ -62,19 +62,19 @@ class Columns:
     inside: Bool[np.ndarray, "knots m"]
     masses: Float[np.ndarray, "m"]
 
-    def take(self, kept: np.ndarray) -> Columns:
+    def take(self, kept: np.ndarray) -> RestrictedProgramme:
         """Some of the columns."""
-        return Columns(self.numbers[kept], self.inside[:, kept], self.masses[kept])
+        return RestrictedProgramme(self.numbers[kept], self.inside[:, kept], self.masses[kept])
 
-    def with_images(self) -> Columns:
+    def with_images(self) -> RestrictedProgramme:
         """The columns and their mirror images, with half the mass each."""
         return _joined(
-            Columns(self.numbers, self.inside, self.masses / 2),
-            Columns(-self.numbers, self.inside[::-1], self.masses / 2),
+            RestrictedProgramme(self.numbers, self.inside, self.masses / 2),
+            RestrictedProgramme(-self.numbers, self.inside[::-1], self.masses / 2),
         )
 
 
-def least_variance(prior: Float[np.ndarray, "knots"], epsilon: float, worst: bool) -> Columns | None:
+def least_variance(prior: Float[np.ndarray, "knots"], epsilon: float, worst: bool) -> RestrictedProgramme | None:
     """The columns of least variance, from coarse grids to fine ones; None where the solver fails.
 
     Duals of a coarse grid, spread over the knots of a finer one, make columns there that are nearly the best.
@@ -161,7 +161,7 @@ class _Programme:
         """The ratio of each entry to the smallest of its column."""
         return np.where(inside, np.exp(self.epsilon), 1.0)
 
-    def solve(self, duals: np.ndarray | None) -> tuple[Columns, np.ndarray] | None:
+    def solve(self, duals: np.ndarray | None) -> tuple[RestrictedProgramme, np.ndarray] | None:
         """The best columns and their duals; None where the solver fails."""
         columns = _joined(self.thresholds(), self.windows())
         if duals is not None:
@@ -181,7 +181,7 @@ class _Programme:
         used = columns.take(columns.masses > _NONE * columns.masses.max())
         return used.with_images() if self.symmetric else used, last
 
-    def _made(self, last: np.ndarray, best: np.ndarray | None) -> tuple[Columns, np.ndarray, float]:
+    def _made(self, last: np.ndarray, best: np.ndarray | None) -> tuple[RestrictedProgramme, np.ndarray, float]:
         """New columns that improve on the last duals, from duals between them and the best known, and their bound."""
         for share in (0.5, 0.25, 0.125, 0.0) if best is not None else (0.0,):
             at = last if best is None or not share else share * best + (1 - share) * last
@@ -191,7 +191,7 @@ class _Programme:
                 break
         return made.take(better), at, float(at[1].sum() + min(costs.min(), 0.0))
 
-    def _kept(self, columns: Columns, duals: np.ndarray) -> Columns:
+    def _kept(self, columns: RestrictedProgramme, duals: np.ndarray) -> RestrictedProgramme:
         """The columns in use, and the cheapest of the others."""
         knots = len(self.prior)
         if columns.numbers.size <= _MOST * knots:
@@ -199,7 +199,7 @@ class _Programme:
         costs = self.costs(columns, duals)
         return columns.take((columns.masses > 0) | (costs <= np.partition(costs, _KEPT * knots)[_KEPT * knots]))
 
-    def _restricted(self, columns: Columns) -> tuple[float, Columns, np.ndarray] | None:
+    def _restricted(self, columns: RestrictedProgramme) -> tuple[float, RestrictedProgramme, np.ndarray] | None:
         """The programme with these columns alone: its value, the columns with their masses, and the duals."""
         from scipy.optimize import linprog  # noqa: PLC0415 (the package is imported without it)
 
@@ -226,15 +226,15 @@ class _Programme:
         sums, means = solved.eqlin.marginals.reshape(2, half)
         duals = np.array([weights, self.unfolded(sums) * square, self.unfolded(means, -1) * self.scale])
         masses = solved.x[: columns.numbers.size] / np.exp(self.epsilon)
-        return solved.fun * square, Columns(columns.numbers, columns.inside, masses), duals
+        return solved.fun * square, RestrictedProgramme(columns.numbers, columns.inside, masses), duals
 
-    def costs(self, columns: Columns, duals: np.ndarray) -> Float[np.ndarray, "m"]:
+    def costs(self, columns: RestrictedProgramme, duals: np.ndarray) -> Float[np.ndarray, "m"]:
         """The reduced costs of columns."""
         weights, sums, means = duals[:, :, None]
         away = columns.numbers - self.places[:, None]
         return np.asarray(((weights * away**2 - means * away - sums) * self.factors(columns.inside)).sum(axis=0))
 
-    def priced(self, duals: np.ndarray) -> tuple[Columns, Float[np.ndarray, "m"]]:
+    def priced(self, duals: np.ndarray) -> tuple[RestrictedProgramme, Float[np.ndarray, "m"]]:
         """The best set for every number, and the best number between two changes of it; with the reduced costs."""
         weights, sums, means = duals[:, :, None]
         changes = self._changes(*duals)
@@ -245,7 +245,7 @@ class _Programme:
         square, line = duals[0] @ factors, (2 * duals[0] * self.places + duals[2]) @ factors
         numbers = np.divide(line, 2 * square, out=middles.copy(), where=square > 0)
         numbers = np.clip(numbers, np.append(-np.inf, changes), np.append(changes, np.inf))
-        columns = Columns(numbers, inside, np.zeros(numbers.size))
+        columns = RestrictedProgramme(numbers, inside, np.zeros(numbers.size))
         return columns, self.costs(columns, duals)
 
     def _changes(self, weights: np.ndarray, sums: np.ndarray, means: np.ndarray) -> Float[np.ndarray, "r"]:
@@ -258,14 +258,14 @@ class _Programme:
         roots = np.unique(roots[np.isfinite(roots) & np.tile(spread > 0, 2)])
         return roots if roots.size else np.zeros(1)
 
-    def thresholds(self) -> Columns:
+    def thresholds(self) -> RestrictedProgramme:
         """One bit, at each threshold: a law that always exists."""
         reach, knots = 1 / np.tanh(self.epsilon / 2), len(self.prior)
         above = np.arange(knots)[:, None] >= np.arange(1, knots)
         numbers = np.repeat([reach, -reach], knots - 1)
-        return Columns(numbers, np.concatenate([above, ~above], axis=1), np.zeros(numbers.size))
+        return RestrictedProgramme(numbers, np.concatenate([above, ~above], axis=1), np.zeros(numbers.size))
 
-    def windows(self) -> Columns:
+    def windows(self) -> RestrictedProgramme:
         """The windows of the piecewise law."""
         pieces = len(self.prior) - 1
         width = window_width(pieces, self.epsilon)
@@ -274,12 +274,12 @@ class _Programme:
         start = low * (outcomes.size * (outcomes.size - 1)) / 2 + gain * width * (width - 1) / 2
         numbers = (outcomes - start) / (gain * width) * 2 / pieces - 1
         first = np.arange(pieces + 1)[:, None]
-        return Columns(numbers, (first <= outcomes) & (outcomes < first + width), np.zeros(outcomes.size))
+        return RestrictedProgramme(numbers, (first <= outcomes) & (outcomes < first + width), np.zeros(outcomes.size))
 
 
-def _joined(first: Columns, second: Columns) -> Columns:
+def _joined(first: RestrictedProgramme, second: RestrictedProgramme) -> RestrictedProgramme:
     """The columns of both."""
-    return Columns(
+    return RestrictedProgramme(
         np.concatenate([first.numbers, second.numbers]),
         np.concatenate([first.inside, second.inside], axis=1),
         np.concatenate([first.masses, second.masses]),

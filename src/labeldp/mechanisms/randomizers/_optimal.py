@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from labeldp.errors import EpsilonError, InputError, PriorError
-from labeldp.mechanisms.randomizers._column_generation import Columns, even, least_variance, projected
+from labeldp.mechanisms.randomizers._column_generation import RestrictedProgramme, even, least_variance, projected
 from labeldp.mechanisms.randomizers._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse
 from labeldp.mechanisms.randomizers._randomizer import NumberRandomizer
 from labeldp.privacy import Interval
@@ -192,7 +192,7 @@ def _searched(wanted: _Wanted, epsilon: float) -> GridChannel | None:
 
 
 @lru_cache(maxsize=64)
-def _columns(prior: bytes, epsilon: float, worst: bool) -> Columns | None:
+def _columns(prior: bytes, epsilon: float, worst: bool) -> RestrictedProgramme | None:
     """The columns of least variance for a prior over knots."""
     return least_variance(np.frombuffer(prior), epsilon, worst)
 

@@ -24,7 +24,7 @@ _EXACT = Context(prec=3000)
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowRanges:
     """Rows as sorted, disjoint, non-empty ranges ``[start, stop)``."""
 
     ranges: tuple[tuple[int, int], ...]
@@ -35,12 +35,12 @@ class Rows:
             raise RowsError("expected sorted, disjoint, non-empty row ranges")
 
     @classmethod
-    def all(cls, count: int) -> Rows:
+    def all(cls, count: int) -> RowRanges:
         """The rows ``0 .. count - 1``."""
         return cls.between(0, count)
 
     @classmethod
-    def between(cls, start: int, stop: int) -> Rows:
+    def between(cls, start: int, stop: int) -> RowRanges:
         """The rows ``start .. stop - 1``."""
         return cls(((start, stop),)) if start < stop else cls(())
 
@@ -53,7 +53,7 @@ class Rows:
         """Whether these are so many rows exactly, and not a range that covers very scattered ones."""
         return sum(stop - start for start, stop in self.ranges) == count
 
-    def meet(self, others: Rows) -> bool:
+    def meet(self, others: RowRanges) -> bool:
         """Whether a row is among both."""
         stops = [stop for _, stop in others.ranges]
         after = (bisect_right(stops, start) for start, _ in self.ranges)  # the first range that ends behind a start
@@ -67,7 +67,7 @@ class Rows:
         return single or self.holds(count)
 
     @classmethod
-    def of(cls, indices: np.ndarray) -> Rows:
+    def of(cls, indices: np.ndarray) -> RowRanges:
         """The rows of an integer array without repeats; covered by one range where they are too scattered."""
         if indices.dtype.kind not in "iu":
             raise RowsError(f"expected row numbers, found {indices.dtype}")
@@ -93,7 +93,7 @@ class Charge:
     """One request: what it promised, and of which rows."""
 
     guarantee: Guarantee
-    rows: Rows
+    rows: RowRanges
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class Budget:
 
     Example:
         >>> from labeldp import Account, Budget, Charge, Guarantee
-        >>> from labeldp.privacy.accounting import Rows
-        >>> small = Charge(Guarantee(0.02), Rows.all(50))
+        >>> from labeldp.privacy.accounting import RowRanges
+        >>> small = Charge(Guarantee(0.02), RowRanges.all(50))
         >>> [Account(Budget(2.0, 1e-6), (small,) * spent).allows(small) for spent in (99, 100)]
         [True, False]
         >>> concentrated = Budget(2.0, 1e-6, concentrated=True)

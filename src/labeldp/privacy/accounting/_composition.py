@@ -83,14 +83,14 @@ class Composition:
 
     Example:
         >>> from labeldp import Charge, Guarantee
-        >>> from labeldp.privacy.accounting import Composition, Rows
+        >>> from labeldp.privacy.accounting import Composition, RowRanges
         >>> from labeldp.privacy.channels import ResponseChannel
         >>> channel = ResponseChannel.at(10, 1.0)
-        >>> charge = Charge(Guarantee(channel.epsilon), Rows.all(1000))
+        >>> charge = Charge(Guarantee(channel.epsilon), RowRanges.all(1000))
         >>> hundred = Composition.of([(charge, channel)] * 100)
         >>> hundred.epsilon, round(hundred.epsilon_at(1e-6), 1)
         (100.0, 39.9)
-        >>> noisy = Charge(Guarantee(1.0, 1e-6, rho=0.02), Rows.all(1000))
+        >>> noisy = Charge(Guarantee(1.0, 1e-6, rho=0.02), RowRanges.all(1000))
         >>> hundred = Composition.of([(noisy, None)] * 100)
         >>> hundred.epsilon, round(hundred.epsilon_at(1e-6), 1)
         (100.0, 11.7)

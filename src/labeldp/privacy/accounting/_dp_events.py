@@ -33,10 +33,10 @@ def dp_events(composition: Composition) -> list[Any]:
 
     Example:
         >>> from labeldp import Charge, Guarantee, dp_events
-        >>> from labeldp.privacy.accounting import Composition, Rows
+        >>> from labeldp.privacy.accounting import Composition, RowRanges
         >>> from labeldp.privacy.channels import ResponseChannel
         >>> channel = ResponseChannel.at(10, 1.0)
-        >>> charge = Charge(Guarantee(channel.epsilon), Rows.all(1000))
+        >>> charge = Charge(Guarantee(channel.epsilon), RowRanges.all(1000))
         >>> (event,) = dp_events(Composition.of([(charge, channel)] * 3))
         >>> [each.num_buckets for each in event.events]
         [10, 10, 10]

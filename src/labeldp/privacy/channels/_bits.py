@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int, UInt8, UInt64
 
 from labeldp.privacy.channels._bitsets import pack
 from labeldp.privacy.channels._calibration import accept, bit_weight
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
 from labeldp.privacy.channels._subset import set_mask
 
 _LARGEST_TABLE = 16  # classes
@@ -95,7 +95,7 @@ class BitChannel(ClassChannel):
         """Every set."""
         return np.ones(len(released), dtype=np.bool_)
 
-    def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
+    def table(self, row: int = 0) -> TransitionTable:  # noqa: ARG002 (all rows are alike)
         """Every set of classes, where there are few."""
         if self.classes > _LARGEST_TABLE:
             raise ValueError(f"expected at most {_LARGEST_TABLE} classes, found {self.classes}; use levels")
@@ -103,7 +103,7 @@ class BitChannel(ClassChannel):
         p, q = float(self.membership.true), float(self.membership.other)
         chance = np.where(np.eye(self.classes, dtype=np.bool_), p, q)
         each = np.where(mask[None, :, :], chance[:, None, :], 1 - chance[:, None, :])
-        return Table(pack(mask), each.prod(axis=2))
+        return TransitionTable(pack(mask), each.prod(axis=2))
 
 
 def _odds(true: int, false: int, word: int) -> Fraction:

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int, UInt8, UInt64
 from labeldp._threads import over_chunks
 from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
 from labeldp.privacy.channels._calibration import accept, subset_weight
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
 from labeldp.privacy.channels._subset import LARGEST_TABLE, set_mask, words_for_picks
 from labeldp.privacy.channels._utility import training_sizes
 
@@ -116,7 +116,7 @@ class CandidateSubsetChannel(ClassChannel):
         right = np.count_nonzero(mask, axis=1) == np.array(self.size)[self.sizes]
         return np.asarray(right & ~(mask & ~inside).any(axis=1))
 
-    def table(self, row: int = 0) -> Table:
+    def table(self, row: int = 0) -> TransitionTable:
         """Every subset of the candidates of one row, where there are few."""
         support = unpack(self.candidates[row : row + 1], self.classes)[0]
         members = np.flatnonzero(support)
@@ -128,11 +128,11 @@ class CandidateSubsetChannel(ClassChannel):
         for outcome, subset in zip(mask, itertools.combinations(members.tolist(), d), strict=True):
             outcome[list(subset)] = True
         if m == 1:
-            return Table(pack(mask), np.ones((self.classes, 1)))
+            return TransitionTable(pack(mask), np.ones((self.classes, 1)))
         true = Fraction(self.member[m], 1 << self.bits)
         inside, other = float(true / math.comb(m - 1, d - 1)), float((1 - true) / math.comb(m - 1, d))
         law = np.where(mask.T, inside, np.where(support[:, None], other, 1 / count))
-        return Table(pack(mask), law)
+        return TransitionTable(pack(mask), law)
 
     def _odds(self, m: int) -> Fraction:
         return _odds(m, self.size[m], self.member[m], 1 << self.bits)

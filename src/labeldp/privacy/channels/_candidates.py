@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int, UInt8, UInt64
 from labeldp._threads import over_chunks
 from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
 from labeldp.privacy.channels._calibration import accept, response_weights
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
 
 _ENTRIES_PER_CHUNK = 1 << 20
 
@@ -117,7 +117,7 @@ class CandidateChannel(ClassChannel):
         inside = self.candidates[np.arange(released.size), place >> 3] >> (place & 7).astype(np.uint8) & 1
         return np.asarray((released == place) & (inside == 1))
 
-    def table(self, row: int = 0) -> Table:
+    def table(self, row: int = 0) -> TransitionTable:
         """The candidates of one row as outcomes."""
         support = unpack(self.candidates[row : row + 1], self.classes)[0]
         outcomes = np.flatnonzero(support)
@@ -126,7 +126,7 @@ class CandidateChannel(ClassChannel):
         matrix[:, -1] = float(1 - (m - 1) * Fraction(-(-word // m), word))
         matrix[outcomes] = float(Fraction(self.other[m], word))
         matrix[outcomes, np.arange(m)] = float(Fraction(self.keep[m], word))
-        return Table(outcomes.astype(np.int32), matrix)
+        return TransitionTable(outcomes.astype(np.int32), matrix)
 
 
 def prior_candidates(

@@ -61,7 +61,7 @@ class NumberLaw:
 
 
 @dataclass(frozen=True)
-class Table:
+class TransitionTable:
     """A law written out: every outcome, and its probability given each true class."""
 
     outcomes: np.ndarray
@@ -142,7 +142,7 @@ class Channel(ABC):
         """Whether each released label is one that the law can give."""
 
     @abstractmethod
-    def table(self, row: int = 0) -> Table:
+    def table(self, row: int = 0) -> TransitionTable:
         """The law of one row written out, where it is small."""
 
     @property

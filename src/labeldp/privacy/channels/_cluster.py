@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, UInt64
 
 from labeldp.privacy._rounding import log_above
 from labeldp.privacy.channels._calibration import accept, bounds_resampled, cluster_weights, resampled_weights
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,12 +155,12 @@ class ClusterChannel(ClassChannel):
         """Every class."""
         return (released >= 0) & (released < self.classes)
 
-    def table(self, row: int = 0) -> Table:
+    def table(self, row: int = 0) -> TransitionTable:
         """Every class as an outcome."""
         kept, drawn = self._chances
         cluster = int(self.clusters[row])
         matrix = np.tile(drawn[cluster], (self.classes, 1)) + kept[cluster] * np.eye(self.classes)
-        return Table(np.arange(self.classes, dtype=np.int32), matrix)
+        return TransitionTable(np.arange(self.classes, dtype=np.int32), matrix)
 
     def take(self, rows: slice | Int[np.ndarray, "m"]) -> Self:
         """The channel of some of its rows; its clusters were checked, and what is known of them is kept."""

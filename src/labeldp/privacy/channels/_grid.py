@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
 
 from labeldp.errors import InputError
-from labeldp.privacy.channels._channel import Channel, NumberLaw, Table, released_labels
+from labeldp.privacy.channels._channel import Channel, NumberLaw, TransitionTable, released_labels
 
 #: Numbers that outcomes stand for are whole parts of a grid step.
 PARTS = 1 << 32
@@ -103,14 +103,14 @@ class SingleNumberChannel(NumberChannel):
         """Every outcome."""
         return np.asarray((released >= 0) & (released < len(self.values)))
 
-    def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
+    def table(self, row: int = 0) -> TransitionTable:  # noqa: ARG002 (all rows are alike)
         """Every outcome, where there are few."""
         if self.classes * len(self.values) > LARGEST_TABLE:
             raise InputError(
                 f"expected a grid of few points for a law written out, found {self.classes} points and "
                 f"{len(self.values)} outcomes; declare a larger step"
             )
-        return Table(np.arange(len(self.values), dtype=np.int16), self.rows_of(np.arange(self.classes)))
+        return TransitionTable(np.arange(len(self.values), dtype=np.int16), self.rows_of(np.arange(self.classes)))
 
     def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
         """P(released | true = j) for each row and grid point."""

@@ -18,7 +18,7 @@ from labeldp.privacy.channels._channel import (
     Levels,
     Membership,
     NumberLaw,
-    Table,
+    TransitionTable,
     released_labels,
     row_arrays,
 )
@@ -90,7 +90,7 @@ class _Grouped(Channel):
         del rows
         return self.groups
 
-    def table(self, row: int = 0) -> Table:
+    def table(self, row: int = 0) -> TransitionTable:
         """The law of the row's group."""
         return self.channels[int(self.groups[row])].table()
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int, UInt64
 
 from labeldp.privacy.channels._calibration import accept, response_weights
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +77,9 @@ class ResponseChannel(ClassChannel):
         """Every class."""
         return (released >= 0) & (released < self.classes)
 
-    def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
+    def table(self, row: int = 0) -> TransitionTable:  # noqa: ARG002 (all rows are alike)
         """Every class as an outcome."""
         chance = self.membership
         matrix = np.full((self.classes, self.classes), float(chance.other))
         np.fill_diagonal(matrix, float(chance.true))
-        return Table(np.arange(self.classes, dtype=np.int32), matrix)
+        return TransitionTable(np.arange(self.classes, dtype=np.int32), matrix)

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Int, UInt8, UInt64
 
 from labeldp.privacy.channels._bitsets import pack, unpack
 from labeldp.privacy.channels._calibration import accept, subset_weight
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
 
 #: A row runs out of words with a probability below 2**-LOST; the draw then stops and nothing is released.
 _LOST = 128
@@ -89,7 +89,7 @@ class SubsetChannel(ClassChannel):
         """Every set of that size."""
         return np.asarray(np.count_nonzero(set_mask(released, self.classes), axis=1) == self.size)
 
-    def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
+    def table(self, row: int = 0) -> TransitionTable:  # noqa: ARG002 (all rows are alike)
         """Every subset of that size, where there are few."""
         count = math.comb(self.classes, self.size)
         if count * self.classes > LARGEST_TABLE:
@@ -100,7 +100,7 @@ class SubsetChannel(ClassChannel):
         true = Fraction(self.member, 1 << self.bits)
         inside = float(true / math.comb(self.classes - 1, self.size - 1))
         outside = float((1 - true) / math.comb(self.classes - 1, self.size))
-        return Table(pack(mask), np.where(mask.T, inside, outside))
+        return TransitionTable(pack(mask), np.where(mask.T, inside, outside))
 
 
 def words_for_picks(picks: int, classes: int) -> int:

@@ -51,6 +51,15 @@ def estimation_size(classes: int, epsilon: float) -> int:
     return int(np.argmin(_variances(_subsets(classes, epsilon), classes))) + 1
 
 
+def nearest_distributions(vectors: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "m k"]:
+    """The distribution that is nearest to each vector (Held, Wolfe and Crowder 1974)."""
+    ordered = -np.sort(-vectors, axis=1)
+    over = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, vectors.shape[1] + 1)
+    kept = np.count_nonzero(ordered > over, axis=1)
+    cut = np.take_along_axis(over, kept[:, None] - 1, axis=1)
+    return np.asarray(np.maximum(vectors - cut, 0.0))
+
+
 def _variances(chance: Membership, classes: int) -> Float[np.ndarray, "*rows"]:
     true, other = chance.true, chance.other
     spread = np.asarray(true * (1 - true) + (classes - 1) * other * (1 - other))
