@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Float, UInt64
 
 from labeldp.errors import InputError
-from labeldp.mechanisms.features._form import (
+from labeldp.mechanisms.features._column_form import (
     DATE,
     FLAG,
     MOST_DIGITS,
@@ -22,8 +22,9 @@ from labeldp.mechanisms.features._form import (
     TIME,
     WHOLE,
     ColumnForm,
-    Form,
 )
+
+ColumnForms = tuple[ColumnForm, ...]
 
 FEATURES = "features"
 _FEW, _OFTEN = 20, 20
@@ -47,62 +48,59 @@ def type_of(column: ColumnForm) -> pa.DataType:
     return pa.list_(element, column.width) if column.width else element
 
 
-def schema_of(form: Form) -> pa.Schema:
+def schema_of(columns: ColumnForms) -> pa.Schema:
     """The schema of shaped rows."""
-    return pa.schema([pa.field(column.name, type_of(column)) for column in form.columns])
+    return pa.schema([pa.field(column.name, type_of(column)) for column in columns])
 
 
-def table_of(form: Form, rows: object) -> pa.Table:
+def table_of(columns: ColumnForms, array_name: str | None, rows: object) -> pa.Table:
     """See ``Form.table``."""
-    table = _table(rows, form.names[0] if form.of_array else None)
-    if sorted(table.column_names) != sorted(form.names):
+    table, names = _table(rows, array_name), [column.name for column in columns]
+    if sorted(table.column_names) != sorted(names):
         raise InputError(
-            f"expected exactly the columns {', '.join(map(repr, form.names))}, found "
+            f"expected exactly the columns {', '.join(map(repr, names))}, found "
             f"{', '.join(map(repr, table.column_names)) or 'none'}; select them"
         )
-    for column in form.columns:
+    for column in columns:
         found = _values_type(table.schema.field(column.name).type)
         if not _fits(found, column):
             raise InputError(
                 f"expected values of type {column.type} in the column {column.name!r}, found {_family(found)}; "
                 "give them in the type of the public rows"
             )
-    return table.select(form.names)
+    return table.select(names)
 
 
-def shaped(form: Form, rows: pa.Table) -> tuple[pa.Table, Bool[np.ndarray, "n"]]:
+def shaped(columns: ColumnForms, rows: pa.Table) -> tuple[pa.Table, Bool[np.ndarray, "n"]]:
     """See ``Form.shaped``."""
-    schema = schema_of(form)
+    schema = schema_of(columns)
     tables, changed = [schema.empty_table()], [np.zeros(0, dtype=np.bool_)]
-    for piece in _pieces(form, rows):
-        parts = [_shaped(column, piece[column.name]) for column in form.columns]
+    for piece in _pieces(columns, rows):
+        parts = [_shaped(column, piece[column.name]) for column in columns]
         tables.append(pa.Table.from_arrays([made for made, _ in parts], schema=schema))
         changed.append(np.logical_or.reduce([other for _, other in parts]))
     return pa.concat_tables(tables).combine_chunks(), np.concatenate(changed)
 
 
-def _pieces(form: Form, rows: pa.Table) -> Iterator[pa.Table]:
+def _pieces(columns: ColumnForms, rows: pa.Table) -> Iterator[pa.Table]:
     """The same rows, so many at a time that copies of their numbers stay small."""
-    step = max(1, _NUMBERS_AT_ONCE // max(column.width or 1 for column in form.columns))
+    step = max(1, _NUMBERS_AT_ONCE // max(column.width or 1 for column in columns))
     return (rows.slice(low, step) for low in range(0, rows.num_rows, step))
 
 
-def array_of(form: Form, rows: pa.Table) -> np.ndarray:
+def array_of(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
     """See ``Form.array``."""
-    (column, *_) = form.columns
-    if not form.of_array or column.shape is None:
-        raise InputError("expected the form of an array, found that of a table; use the table")
-    numbers, missing = _numbers(column, rows[column.name])
+    numbers, missing = _numbers(column, values)
     dtype = _TYPES[column.element].to_pandas_dtype()
     found = np.where(missing, np.nan, numbers) if missing.any() else numbers
-    return np.asarray(found.astype(dtype).reshape(rows.num_rows, *column.shape))
+    return np.asarray(found.astype(dtype).reshape(len(values), *(column.shape or ())))
 
 
-def missing_or_endless(form: Form, rows: pa.Table) -> tuple[list[str], list[str]]:
+def missing_or_endless(columns: ColumnForms, rows: pa.Table) -> tuple[list[str], list[str]]:
     """The columns of rows, as ``Form.table`` gives them, that lack a value; and those with an infinite number."""
     lacking, endless = [], []
-    for piece in _pieces(form, rows):
-        for column in form.columns:
+    for piece in _pieces(columns, rows):
+        for column in columns:
             if column.of_numbers:
                 numbers, missing = _numbers(column, piece[column.name])
                 endless += [column.name] if np.isinf(numbers).any() else []
@@ -112,12 +110,12 @@ def missing_or_endless(form: Form, rows: pa.Table) -> tuple[list[str], list[str]
     return lacking, endless
 
 
-def digests(form: Form, rows: pa.Table) -> UInt64[np.ndarray, "n"]:
+def digests(columns: ColumnForms, rows: pa.Table) -> UInt64[np.ndarray, "n"]:
     """A number of 64 bits for each shaped row, equal for equal rows: to notice rows again, not to hide them."""
     found = [np.zeros(0, dtype=np.uint64)]
-    for piece in _pieces(form, rows):
+    for piece in _pieces(columns, rows):
         words = np.zeros(piece.num_rows, dtype=np.uint64)
-        for column in form.columns:
+        for column in columns:
             for part in _words(column, piece[column.name]).T:
                 words = _mixed(words ^ part)
         found.append(words)
@@ -161,12 +159,12 @@ def _table(rows: object, array_name: str | None) -> pa.Table:
     return found.replace_schema_metadata(None)
 
 
-def container(form: Form, rows: object) -> pa.Table:
+def container(array_name: str | None, rows: object) -> pa.Table:
     """Rows in any container as a table; a column of Python objects of several types as their texts."""
     found: Any = rows
     named = hasattr(found, "columns") if _is_pandas(found) else isinstance(found, Mapping)
     if not named or _quietly(found) is not None:
-        return _table(rows, form.names[0] if form.of_array else None)
+        return _table(rows, array_name)
     return pa.table({str(name): _texts_of(found[name]) for name in found})
 
 
@@ -348,17 +346,17 @@ def _shaped_codes(column: ColumnForm, values: pa.ChunkedArray) -> tuple[pa.Array
     return pa.array(column.values, _TYPES[column.type]).take(places), changed
 
 
-def form_of(public: object) -> Form:
-    """See ``Form.of``."""
+def columns_of(public: object) -> tuple[ColumnForms, bool]:
+    """The columns of the form of public rows, and whether they are an array; see ``Form.of``."""
     given: Any = public
     array = not isinstance(given, pa.Table | pa.RecordBatch | Mapping) and not hasattr(given, "__dataframe__")
     if array and hasattr(given, "__array__"):
         numbers = np.asarray(given)
-        return Form((_list_form(FEATURES, _lists(numbers), numbers.shape[1:]),), of_array=True)
+        return (_list_form(FEATURES, _lists(numbers), numbers.shape[1:]),), True
     table = _table(public, None)
     if table.num_rows == 0:
         raise InputError("expected public rows to read the form off, found none")
-    return Form(tuple(_form_of_column(name, table[name]) for name in table.column_names))
+    return tuple(_form_of_column(name, table[name]) for name in table.column_names), False
 
 
 def _form_of_column(name: str, values: pa.ChunkedArray) -> ColumnForm:

@@ -182,7 +182,7 @@ class Generator:
                 f"expected {count} rows from the sampler, one for each code, with exactly the columns {columns}, found "
                 "something else"
             )
-        missing, endless = missing_or_endless(self.form, table)
+        missing, endless = missing_or_endless(self.form.columns, table)
         may_lack = {column.name for column in self.form.columns if column.missing}
         lacking = [name for name in missing if name not in may_lack]
         if lacking or endless:
@@ -225,7 +225,7 @@ def row_digests(form: Form, rows: pa.Table) -> np.ndarray:
     """Digests of 64 bits of rows, after they were shaped: equal for equal rows."""
     from labeldp.mechanisms.features._coerce import digests  # noqa: PLC0415 (keeps `import labeldp` light)
 
-    return digests(form, form.shaped(rows)[0])
+    return digests(form.columns, form.shaped(rows)[0])
 
 
 def seen_in(form: Form, rows: pa.Table) -> frozenset[int]:

@@ -8,8 +8,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp.mechanisms.features._coerce import container
-from labeldp.mechanisms.features._form import DATE, FLAG, REAL, TEXT, TIME, WHOLE, ColumnForm, Form
+from labeldp.mechanisms.features._column_form import DATE, FLAG, REAL, TEXT, TIME, WHOLE, ColumnForm
 
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?$"
 _INTEGER = r"^-?\d{1,18}$"
@@ -19,13 +18,11 @@ _FLAGS = MappingProxyType({"true": True, "1": True, "false": False, "0": False})
 _NOTHING = pa.scalar(None, pa.string())
 
 
-def read(form: Form, rows: object) -> pa.Table:
+def read_columns(columns: tuple[ColumnForm, ...], table: pa.Table) -> pa.Table:
     """See ``Form.read``."""
-    table, columns = container(form, rows), {column.name: column for column in form.columns}
-    read_columns = [
-        _read(columns[name], table[name]) if name in columns else table[name] for name in table.column_names
-    ]
-    return pa.table(read_columns, names=table.column_names)
+    forms = {column.name: column for column in columns}
+    parsed = [_read(forms[name], table[name]) if name in forms else table[name] for name in table.column_names]
+    return pa.table(parsed, names=table.column_names)
 
 
 def _read(column: ColumnForm, values: pa.ChunkedArray) -> pa.ChunkedArray:
