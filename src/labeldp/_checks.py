@@ -1,6 +1,6 @@
 """Keyword validators: each takes a value and its name, and returns the value in the type that is used.
 
-Beside them, what makes a text from elsewhere fit to be printed.
+Also a filter that makes foreign text safe to print.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 
 from labeldp.errors import EpsilonError, InputError
 
-#: The largest epsilon anybody may ask for: beyond it no 64-bit word can keep a second class apart from none.
+#: The largest epsilon that is accepted: beyond it a 64-bit word cannot give a second class any probability.
 LARGEST_EPSILON = 700.0
 
 
 def epsilon(value: object, name: str = "epsilon") -> float:
-    """A finite number above zero."""
+    """A finite epsilon above zero."""
     found = number(value, name)
     if not 0.0 < found <= LARGEST_EPSILON:
         raise EpsilonError(
@@ -58,5 +58,5 @@ def number(value: object, name: str) -> float:
 
 
 def printable(text: str) -> str:
-    """A text that cannot command a terminal: what it holds of control characters is written out."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+    """The text with its control characters escaped, so that it cannot command a terminal."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text)

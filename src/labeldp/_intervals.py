@@ -1,4 +1,4 @@
-"""Exact confidence bounds for a probability, from how often something happened."""
+"""Exact (Clopper-Pearson) confidence bounds for a probability, from a binomial count."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
-#: What the inverse of the incomplete beta function may be off by, relatively; bounds are moved outward by it.
+#: Relative error of the inverse of the incomplete beta function; bounds are moved outward by it.
 _ROUNDING = 1e-9
 _HALVINGS = 100
 
 
 def share_above(happened: object, trials: object, level: float) -> Float[np.ndarray, "..."]:
-    """What a probability is at least, unless something of a chance of at most ``level`` happened.
+    """Lower confidence bound for a probability, at confidence ``1 - level``.
 
     Args:
-        happened: How many of the trials succeeded, a number or an array.
-        trials: How many independent trials there were, of the same shape or one number.
-        level: The chance to be wrong, above 0 and below one half.
+        happened: Number of successes, a number or an array.
+        trials: Number of independent trials, of the same shape or one number.
+        level: Probability that the bound is wrong, above 0 and below one half.
 
     References:
         Clopper and Pearson 1934: the least p for which a binomial count is as large with a chance above ``level``.
@@ -35,7 +35,7 @@ def share_above(happened: object, trials: object, level: float) -> Float[np.ndar
 
 
 def share_below(happened: object, trials: object, level: float) -> Float[np.ndarray, "..."]:
-    """What a probability is at most, unless something of a chance of at most ``level`` happened: ``share_above``."""
+    """Upper confidence bound for a probability, at confidence ``1 - level``; see ``share_above``."""
     count, rows = _counts(happened, trials)
     failed = np.maximum(rows - count, 1.0)
     a = rows - failed + 1.0
@@ -45,22 +45,22 @@ def share_below(happened: object, trials: object, level: float) -> Float[np.ndar
 
 
 def _counts(happened: object, trials: object) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
-    """Both as floats of one shape."""
+    """Successes and trials as floats of one shape."""
     count, rows = np.broadcast_arrays(np.asarray(happened, np.float64), np.asarray(trials, np.float64))
     return count, rows
 
 
 def _checked(found: Any, tail: Callable[[Any], Any], outside: Any, inside: Any, level: float) -> Any:
-    """Where a bound has not nearly its tail, or more, the root by bisection, from the side that claims less.
+    """The bound, recomputed by bisection from the conservative side wherever its tail is far from ``level``.
 
-    The inverse of SciPy 1.17 is wrong by far at a first parameter of 1000 and 1e8 trials; the function itself is not.
+    The inverse of SciPy 1.17 is far off at a first parameter of 1000 and 1e8 trials; the function itself is right.
 
     Args:
-        found: The bound, from an inverse.
-        tail: The tail of a probability: at most ``level`` from ``outside`` to the root, and above from there on.
+        bound: The bound from the inverse.
+        tail: Tail probability: at most ``level`` from ``outside`` to the root, above it from there on.
         outside: 0 for a lower bound, 1 for an upper one.
-        inside: The share that was seen, whose tail is at least one half.
-        level: The tail that is wanted.
+        inside: The observed share, whose tail is at least one half.
+        level: The tail probability of the bound.
     """
     tails = tail(found)
     wrong = ~((tails <= level) & (tails >= level / 2))

@@ -1,15 +1,15 @@
-"""How many rows to average: neighbours, cells and clipping levels that balance bias, sampling and noise.
+"""Smoothing parameters: numbers of neighbours, cell widths and clipping levels that balance bias and variance.
 
-Pure formulas of public numbers, which the learners tune themselves with and the planner predicts with; no label is
-read. An average of m rows near a point errs for three reasons, and each has its term in the mean squared error::
+Pure formulas of public numbers, used by the learners for tuning and by the planner for forecasts; no label is read.
+An average of m rows near a point errs for three reasons, and each has its term in the mean squared error::
 
     bias      C (m / (N f v))^(2 b / d)     the function changes within the neighbourhood
     sampling  V / m                         labels differ from their mean; with local noise, V holds its variance
     noise     W / m^2                       one draw of noise for the sum, in the central model alone
 
-N rows of density f in d dimensions, a function with |eta(x) - eta(x')| <= L |x - x'|^b. The constants C are those of a
-function that changes evenly, and densities are taken as even: sizes to start from, which cross-validation on released
-labels refines at no cost, and no guarantee rests on them.
+There are N rows of density f in d dimensions, and |eta(x) - eta(x')| <= L |x - x'|^b for the regression function. The
+constants C are those of a function that changes evenly, and densities are taken as uniform. These are starting values:
+cross-validation on released labels refines them at no privacy cost, and no guarantee rests on them.
 
 References:
     Zhao et al. 2025, theorems 6, 8, 10 and 12, which give the same sizes up to constants.
@@ -27,17 +27,18 @@ _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 def ball_volume(dimension: float) -> float:
-    """The volume of the Euclidean unit ball, of an effective dimension that need not be whole."""
+    """Volume of the Euclidean unit ball; the (effective) dimension need not be whole."""
     return math.exp(dimension / 2 * math.log(math.pi) - math.lgamma(dimension / 2 + 1))
 
 
 def participation(covariance: Float[np.ndarray, "d d"]) -> float:
-    """(sum of eigenvalues)^2 / sum of squared eigenvalues: d for d directions of equal spread, 1 for a line.
+    """Participation ratio, (sum of eigenvalues)^2 / sum of squared eigenvalues: d for d equal variances, 1 for a line.
 
-    These are the squared trace and the sum of squared entries, so that no eigenvalue is computed.
+    It is the squared trace over the sum of squared entries, so no eigenvalue is computed.
 
     Args:
-        covariance: Of columns, not zero; or products of centred rows, which have the same eigenvalues but for zeros.
+        covariance: Covariance of columns, not zero; or the Gram matrix of centred rows, whose non-zero eigenvalues are
+            the same.
     """
     scaled = covariance / np.trace(covariance)
     return float(1.0 / (scaled**2).sum())
@@ -62,13 +63,13 @@ def mean_squared_error(
     noise: float = 0.0,
     smoothness: float = 1.0,
 ) -> float:
-    """The three terms for an average of ``averaged`` rows.
+    """Mean squared error of an average of ``averaged`` rows: the sum of the three terms.
 
     Args:
-        averaged: m, the rows that are averaged.
-        spread: N f v, how many rows a neighbourhood of size 1 holds.
+        averaged: m, the number of averaged rows.
+        spread: N f v, the number of rows in a neighbourhood of size 1.
         dimension: d.
-        bias: C, as of ``neighbour_bias`` or ``cell_bias``.
+        bias: C, from ``neighbour_bias`` or ``cell_bias``.
         variance: V, of one row's released label given its features.
         noise: W, the variance of the noise on the sum.
         smoothness: b, above 0 and at most 1.
@@ -86,7 +87,7 @@ def averaged_rows(
     noise: float = 0.0,
     smoothness: float = 1.0,
 ) -> float:
-    """The m between 1 and ``rows`` that makes ``mean_squared_error`` smallest.
+    """The m between 1 and ``rows`` that minimises ``mean_squared_error``.
 
     Each term is exp of a linear function of log m, so the sum is convex in log m, and its slope there,
     ``(2 b / d) C (m / (N f v))^(2 b / d) - V / m - 2 W / m^2``, changes its sign once.
@@ -108,15 +109,15 @@ def neighbour_count(
 ) -> int:
     """The k of nearest neighbours, (d V / (2 b C))^(d/(2b+d)) (N v f)^(2b/(2b+d)), between 1 and ``rows``.
 
-    It is where the derivative of C (k / (N f v))^(2b/d) + V / k vanishes.
+    The derivative of C (k / (N f v))^(2b/d) + V / k vanishes there.
 
     Args:
         rows: N.
-        dimension: d, best the effective dimension of the features.
+        dimension: d, preferably the effective dimension of the features.
         variance: V, of one row's released label given its features: that of the label and that of the noise.
         smoothness: b, above 0 and at most 1.
-        lipschitz: L, by how much the label's mean changes over a distance of 1.
-        density: f, rows in a unit of volume as a share of all rows: 1 for features that fill the unit cube.
+        lipschitz: L, the largest change of the label's mean over a distance of 1.
+        density: f, the share of all rows in a unit of volume: 1 for features that fill the unit cube.
 
     Example:
         >>> from labeldp._smoothing import neighbour_count
@@ -140,7 +141,7 @@ def cell_width(
     lipschitz: float = 1.0,
     density: float = 1.0,
 ) -> float:
-    """The side h of cells that makes C h^(2b) + V / (N f h^d) + W / (N f h^d)^2 smallest.
+    """The side h of cells that minimises C h^(2b) + V / (N f h^d) + W / (N f h^d)^2.
 
     Args:
         rows: N.
@@ -165,13 +166,13 @@ def clip_constant(power: float) -> float:
 
 
 def clip_level(power: float, moment: float, noise: float) -> float:
-    """T, ((p-1) c^2 M^2 / w)^(1/(2p)): the clipping level that balances its bias and the noise it needs.
+    """The clipping level T = ((p-1) c^2 M^2 / w)^(1/(2p)), which balances clipping bias and noise.
 
-    It makes w T^2 + (c M T^(1-p))^2 smallest.
+    It minimises w T^2 + (c M T^(1-p))^2.
 
     Args:
         power: p, at least 2.
-        moment: M, a bound of E[|Y|^p | X].
+        moment: M, a bound on E[|Y|^p | X].
         noise: w, the variance of the averaged noise for T = 1: 8 / (k epsilon^2) for k labels with Laplace noise each,
             8 / (n epsilon)^2 for one draw on the sum of n labels.
 
@@ -187,7 +188,7 @@ def clip_level(power: float, moment: float, noise: float) -> float:
 
 
 def smallest(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function that falls and then rises in log m is smallest between two numbers, by golden section."""
+    """The minimiser between two numbers of a function that is unimodal in log m, by golden-section search."""
     left, right = math.log(low), math.log(high)
     while right - left > 1e-7:
         first, second = right - _GOLDEN * (right - left), left + _GOLDEN * (right - left)

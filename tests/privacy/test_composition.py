@@ -364,7 +364,7 @@ def test_units_and_groups_count_as_the_worst_of_their_epsilon():
         assert found.delta_at(epsilon) == pytest.approx(worst.delta_at(epsilon), rel=1e-12)
         one, other = (np.multiply.outer(*2 * [channels[1].matrix()[y]]).ravel() for y in (0, 1))
         assert np.maximum(one - math.exp(epsilon) * other, 0).sum() <= worst.delta_at(epsilon) + 1e-15
-    with pytest.raises(BudgetError, match="expected one unit"):
+    with pytest.raises(BudgetError, match="expected one privacy unit"):
         Composition.of([(far[0], grouped), (charge(1.0), None)]).epsilon_at(1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Label spaces: what a label may be, declared and never read off the labels."""
+"""Label spaces: the declared values that a label may take, never inferred from the labels."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from labeldp.errors import LabelError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The policy that refuses missing labels; any other policy is the class that they are given.
+#: The policy that refuses missing labels; any other policy is the class or number that replaces them.
 REFUSE = "refuse"
 _MOST_CLASSES = 1 << 24
 _SHOWN = 8
 
 
 class LabelSpace(ABC):
-    """What a label may be: finitely many points, each with a code from 0 to ``size - 1``."""
+    """The finite set of values that a label may take, each with a code from 0 to ``size - 1``."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """The number of points, k."""
+        """The number of classes or grid points, k."""
 
     @property
     @abstractmethod
     def points(self) -> tuple[Any, ...]:
-        """The points in declared order."""
+        """The classes or grid points in declared order."""
 
     @abstractmethod
     def encode(self, labels: object, first_row: int = 0) -> Int[np.ndarray, "n"]:
@@ -54,7 +54,7 @@ class LabelSpace(ABC):
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """What the declaration does to labels before anything is drawn, in words for a certificate."""
+        """Preprocessing of labels that the declaration implies, as sentences for the certificate."""
         return ()
 
     @abstractmethod
@@ -68,7 +68,7 @@ class Classes(LabelSpace):
 
     Args:
         values: At least two different strings, whole numbers or booleans, all of one kind.
-        missing: ``"refuse"``, or the declared class that missing labels are given.
+        missing: ``"refuse"``, or the declared class that replaces missing labels.
 
     Example:
         >>> space = Classes(["benign", "malignant"])
@@ -108,7 +108,7 @@ class Classes(LabelSpace):
         object.__setattr__(self, "missing", instead)
 
     def __eq__(self, other: object) -> bool:
-        """Spaces are equal if their classes are, in kind and order: False is not 0."""
+        """Equality of classes in type, value and order: False is not 0."""
         return isinstance(other, Classes) and self._key == other._key
 
     def __hash__(self) -> int:
@@ -180,16 +180,16 @@ class Classes(LabelSpace):
 
 @dataclass(frozen=True)
 class Interval(LabelSpace):
-    """A declared range of real labels on a declared grid.
+    """A declared range of numeric labels on a declared grid.
 
-    A label outside the range is put on its nearer end and a label between two points on the nearer point (the
-    upper of two equally near), before anything is drawn: both are part of the declaration.
+    Before anything is drawn, a label outside the range is clipped to it and rounded to the nearest grid point (the
+    upper of two equally near): both are part of the declaration.
 
     Args:
         low: Lowest label.
         high: Highest label.
-        step: Distance of two points; it must divide the range, in decimals.
-        missing: ``"refuse"``, or the number that missing labels are given.
+        step: Distance of neighbouring grid points; it must divide the range, in decimals.
+        missing: ``"refuse"``, or the number that replaces missing labels.
 
     Example:
         >>> Interval(0, 1, 0.25).encode([0.3, 7.0, -1.0]).tolist()
@@ -244,7 +244,7 @@ class Interval(LabelSpace):
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """Labels were clipped to the range and put on the grid."""
+        """Clipping to the range and rounding to the grid."""
         return (
             f"labels beyond the declared range {self.low:.17g} to {self.high:.17g} were clipped to it, and put on the "
             f"nearest point of a grid of step {self.step:.17g}, before anything was drawn",
@@ -293,7 +293,7 @@ class Interval(LabelSpace):
 
 
 def space_from(description: dict[str, Any]) -> LabelSpace:
-    """The label space of a declaration."""
+    """The label space that a declaration describes."""
     given = dict(description)
     kind = given.pop("kind")
     return Classes(**given) if kind == "classes" else Interval(**given)
@@ -323,7 +323,7 @@ def _arrow(labels: object) -> pa.Array:
 
 
 def _floats(labels: object) -> Float[np.ndarray, "n"]:
-    """Numbers that Arrow does not know, such as whole numbers of any length; none that have an imaginary part."""
+    """Real numbers of types that Arrow does not know, such as integers of any length, as floats."""
     found = np.asarray(labels)
     if found.dtype.kind == "c":
         raise TypeError("expected real numbers")
@@ -331,7 +331,7 @@ def _floats(labels: object) -> Float[np.ndarray, "n"]:
 
 
 def _quietly(make: Callable[[], Any]) -> Any:
-    """What a function returns, or None where Arrow refuses: its message may quote a label, so it ends here."""
+    """The result of a function, or None where Arrow raises: its message is dropped, since it may quote a label."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
     try:
@@ -341,7 +341,7 @@ def _quietly(make: Callable[[], Any]) -> Any:
 
 
 def _strange(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
-    """Which labels are no value of the wanted type at all, such as 1.5 among whole numbers; None if all are."""
+    """Mask of labels that the type cannot represent, such as 1.5 among integers; None where all can be represented."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
     import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -357,7 +357,7 @@ def _strange(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy scalar as the Python value that it stands for."""
+    """A NumPy scalar as the equivalent Python value."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -366,7 +366,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _family(kind: pa.DataType) -> str:
-    """A type as a message may show it: the names and digits of a nested or decimal type may come from labels."""
+    """The name of a type for a message, without the fields and digits of nested or decimal types: they may be labels."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
     if pa.types.is_nested(kind):
@@ -375,7 +375,7 @@ def _family(kind: pa.DataType) -> str:
 
 
 def _same_kind(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether labels of one type may stand for classes of another, without reading "1" as 1."""
+    """True if labels of one type can represent classes of another, without reading "1" as 1."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
     if pa.types.is_string(wanted):

@@ -204,7 +204,7 @@ def test_units_of_several_rows_meet_everywhere(labels, space, save):
     assert found.composition.epsilon == curator.spent[0]
     assert len(found.composition.losses) == 2
     single = save(Curator(labels, space, name="colour").randomize(RandomizedResponse(space, 0.6)))
-    with pytest.raises(BudgetError, match="expected one unit"):
+    with pytest.raises(BudgetError, match="expected one privacy unit"):
         combined_guarantee([*folders, *single])[0].composition.epsilon_at(1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Rows as Arrow tables, read and made to fit a form, column by column; and the form of public rows."""
+"""Conversion of rows to Arrow tables that fit a form, column by column; and the form of public rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FEW, _OFTEN = 20, 20
 _MICROSECONDS = 6
 _NUMBERS_AT_ONCE = 1 << 22
 _MISSING = np.uint64(0x9E3779B97F4A7C15)
-#: Where so many significant digits do not do, floats are taken for full precision.
+#: Floats that need more significant digits than this count as full precision.
 _MOST_DIGITS = {"float": 7, "double": MOST_DIGITS}
 _TYPES = {
     **{name: pa.type_for_alias(name) for name in (*WHOLE, *REAL) if "[" not in name},
@@ -83,26 +83,26 @@ def shaped(columns: ColumnForms, rows: pa.Table) -> tuple[pa.Table, Bool[np.ndar
 
 
 def _pieces(columns: ColumnForms, rows: pa.Table) -> Iterator[pa.Table]:
-    """The same rows, so many at a time that copies of their numbers stay small."""
+    """The rows in slices that are small enough to copy."""
     step = max(1, _NUMBERS_AT_ONCE // max(column.width or 1 for column in columns))
     return (rows.slice(low, step) for low in range(0, rows.num_rows, step))
 
 
 def array_of(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
     """See ``Form.array``."""
-    numbers, missing = _numbers(column, values)
+    numbers, missing = _column_numbers(column, values)
     dtype = _TYPES[column.element].to_pandas_dtype()
     found = np.where(missing, np.nan, numbers) if missing.any() else numbers
     return np.asarray(found.astype(dtype).reshape(len(values), *(column.shape or ())))
 
 
 def missing_or_endless(columns: ColumnForms, rows: pa.Table) -> tuple[list[str], list[str]]:
-    """The columns of rows, as ``Form.table`` gives them, that lack a value; and those with an infinite number."""
+    """The names of columns with a missing value, and of those with an infinite one; for rows from ``Form.table``."""
     lacking, endless = [], []
     for piece in _pieces(columns, rows):
         for column in columns:
             if column.of_numbers:
-                numbers, missing = _numbers(column, piece[column.name])
+                numbers, missing = _column_numbers(column, piece[column.name])
                 endless += [column.name] if np.isinf(numbers).any() else []
             else:
                 missing = _codes(column, piece[column.name]) == -1
@@ -111,7 +111,7 @@ def missing_or_endless(columns: ColumnForms, rows: pa.Table) -> tuple[list[str],
 
 
 def digests(columns: ColumnForms, rows: pa.Table) -> UInt64[np.ndarray, "n"]:
-    """A number of 64 bits for each shaped row, equal for equal rows: to notice rows again, not to hide them."""
+    """A 64-bit hash of each shaped row, equal for equal rows: to recognise rows, not to hide them."""
     found = [np.zeros(0, dtype=np.uint64)]
     for piece in _pieces(columns, rows):
         words = np.zeros(piece.num_rows, dtype=np.uint64)
@@ -135,7 +135,7 @@ def _words(column: ColumnForm, values: pa.ChunkedArray) -> UInt64[np.ndarray, "n
     if not column.of_numbers:
         codes = _codes(column, values)
         return np.where(codes < 0, _MISSING, codes.astype(np.uint64))[:, None]
-    numbers, missing = _numbers(column, values)
+    numbers, missing = _column_numbers(column, values)
     if column.width is None:
         return np.where(missing, _MISSING, numbers.view(np.uint64))[:, None]
     stored = np.where(missing, np.nan, numbers) if missing.any() else numbers
@@ -145,7 +145,7 @@ def _words(column: ColumnForm, values: pa.ChunkedArray) -> UInt64[np.ndarray, "n
 
 
 def _table(rows: object, array_name: str | None) -> pa.Table:
-    """Rows in any container as a table, with nothing but columns."""
+    """Rows in any container as a table without metadata."""
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if array_name is not None and not isinstance(rows, pa.Table | Mapping) and hasattr(rows, "__array__"):
@@ -160,16 +160,16 @@ def _table(rows: object, array_name: str | None) -> pa.Table:
 
 
 def container(array_name: str | None, rows: object) -> pa.Table:
-    """Rows in any container as a table; a column of Python objects of several types as their texts."""
+    """Rows in any container as a table; columns of mixed Python objects become text."""
     found: Any = rows
     named = hasattr(found, "columns") if _is_pandas(found) else isinstance(found, Mapping)
     if not named or _quietly(found) is not None:
         return _table(rows, array_name)
-    return pa.table({str(name): _texts_of(found[name]) for name in found})
+    return pa.table({str(name): _as_texts(found[name]) for name in found})
 
 
-def _texts_of(values: Any) -> pa.Array:
-    """The texts of Python objects; None and NaN are missing."""
+def _as_texts(values: Any) -> pa.Array:
+    """Python objects as text; None and NaN are missing."""
     absent = [value is None or (isinstance(value, float) and np.isnan(value)) for value in values]
     return pa.array([None if none else str(value) for value, none in zip(values, absent, strict=True)], pa.string())
 
@@ -179,7 +179,7 @@ def _is_pandas(rows: Any) -> bool:
 
 
 def _quietly(rows: Any) -> pa.Table | None:
-    """Rows as a table, or None where Arrow refuses: its message may quote a value."""
+    """Rows as a table, or None where Arrow raises: its message is dropped, since it may quote a value."""
     try:
         if _is_pandas(rows):
             return pa.Table.from_pandas(rows, preserve_index=False)
@@ -207,7 +207,7 @@ def _values_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _family(kind: pa.DataType) -> str:
-    """A type as a message may show it: the digits of a decimal, or the lengths of lists, may come from values."""
+    """The name of a type for a message, without digits of decimals or lengths of lists, which may come from values."""
     if pa.types.is_nested(kind):
         return "nested values"
     return "decimal" if pa.types.is_decimal(kind) else str(kind)
@@ -222,7 +222,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _fits(kind: pa.DataType, column: ColumnForm) -> bool:
-    """Whether values of a type can be read as those of a column."""
+    """True if values of a type can be converted to those of a column."""
     if column.width is not None:
         return bool(
             pa.types.is_fixed_size_list(kind) and kind.list_size == column.width and _is_number(kind.value_type)
@@ -230,7 +230,7 @@ def _fits(kind: pa.DataType, column: ColumnForm) -> bool:
     return bool(pa.types.is_null(kind) or _READ_AS.get(column.type, _is_number)(kind))
 
 
-#: What values a column of a type is read from; of other types, numbers.
+#: The Arrow types that a column of a type accepts; numbers for all other types.
 _READ_AS: Mapping[str, Callable[[pa.DataType], bool]] = {
     TEXT: _is_text,
     FLAG: pa.types.is_boolean,
@@ -240,7 +240,7 @@ _READ_AS: Mapping[str, Callable[[pa.DataType], bool]] = {
 
 
 def _codes(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
-    """The place of each text or flag among the column's values; -1 for what is missing, -2 for another."""
+    """Index of each text or flag among the column's values; -1 if missing, -2 if unknown."""
     if pa.types.is_null(values.type):
         return np.full(len(values), -1)
     plain = values.cast(_values_type(values.type))
@@ -250,13 +250,13 @@ def _codes(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
     return np.where(values.is_null().to_numpy() | plain.is_null().to_numpy(), -1, found)
 
 
-def _numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.ndarray, Bool[np.ndarray, "m"]]:
-    """The numbers of a column, of lists one after the other: 64-bit whole ones or doubles; and which are missing.
+def _column_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.ndarray, Bool[np.ndarray, "m"]]:
+    """The numbers of a column as 64-bit integers or doubles, with lists flattened, and the mask of missing ones.
 
-    A number that is missing has the fallback in its place. A whole column may hold doubles still.
+    Missing numbers are replaced by the fallback. A column of whole numbers may still be doubles.
     """
     if column.width is not None:
-        return _listed_numbers(column, values)
+        return _listed_column_numbers(column, values)
     kind = _values_type(values.type)
     missing = values.is_null().to_numpy()
     if pa.types.is_null(kind):
@@ -272,7 +272,7 @@ def _numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.ndarray, B
 
 
 def _plain_numbers(values: pa.ChunkedArray) -> np.ndarray:
-    """Numbers, dates and times as NumPy has them; whole ones with 0 where they are missing."""
+    """Numbers, dates and times as a NumPy array; missing integers are 0."""
     kind = values.type
     if pa.types.is_decimal(kind):
         values = values.cast(pa.string()).cast(pa.float64())  # to the nearest double, as a text is read
@@ -286,7 +286,7 @@ def _plain_numbers(values: pa.ChunkedArray) -> np.ndarray:
 
 
 def _signed(numbers: np.ndarray) -> np.ndarray:
-    """Whole numbers of 64 bits, those beyond the range of a form at its ends."""
+    """64-bit integers, clipped to the range of a form."""
     low, high = WHOLE["int64"]
     if numbers.dtype == np.uint64:
         numbers = np.minimum(numbers, np.uint64(high))
@@ -294,12 +294,12 @@ def _signed(numbers: np.ndarray) -> np.ndarray:
 
 
 def _listed_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.ndarray, Bool[np.ndarray, "m"]]:
-    """As ``_numbers``, for lists: a row without a list lacks all its numbers."""
+    """``_column_numbers`` for lists: all numbers of a missing list are missing."""
     whole = values.combine_chunks()
     rows = whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
     there = rows.is_valid().to_numpy(zero_copy_only=False)
     one = dataclasses.replace(column, type=column.element, shape=None)
-    numbers, missing = _numbers(one, pa.chunked_array([rows.flatten()]))
+    numbers, missing = _column_numbers(one, pa.chunked_array([rows.flatten()]))
     if there.all():
         return numbers, missing
     shape = (len(rows), column.width or 1)
@@ -309,10 +309,10 @@ def _listed_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.nda
 
 
 def _shaped(column: ColumnForm, values: pa.ChunkedArray) -> tuple[pa.Array, Bool[np.ndarray, "n"]]:
-    """One column made to fit, and the rows in which it holds another value than before."""
+    """One column shaped to fit, and the mask of rows whose value changed."""
     if not column.of_numbers:
         return _shaped_codes(column, values)
-    numbers, missing = _numbers(column, values)
+    numbers, missing = _column_numbers(column, values)
     made = column.nearest(_rounded(numbers) if column.element in WHOLE else numbers)
     changed = (made != numbers) | (missing & (not column.missing))
     kept_out = missing if column.missing and missing.any() else None
@@ -324,12 +324,12 @@ def _shaped(column: ColumnForm, values: pa.ChunkedArray) -> tuple[pa.Array, Bool
     return lists, changed.reshape(len(values), -1).any(axis=1)
 
 
-#: What dates and times are before Arrow calls them so.
+#: Integer types of dates and times in storage.
 _STORED: dict[str, type[np.generic]] = {DATE: np.int32, TIME: np.int64}
 
 
 def _rounded(numbers: np.ndarray) -> np.ndarray:
-    """Numbers as whole ones."""
+    """Numbers rounded to integers."""
     if numbers.dtype.kind != "f":
         return numbers
     low, high = WHOLE["int64"]
@@ -347,7 +347,7 @@ def _shaped_codes(column: ColumnForm, values: pa.ChunkedArray) -> tuple[pa.Array
 
 
 def columns_of(public: object) -> tuple[ColumnForms, bool]:
-    """The columns of the form of public rows, and whether they are an array; see ``Form.of``."""
+    """The columns of the form of public rows, and a flag for arrays; see ``Form.of``."""
     given: Any = public
     array = not isinstance(given, pa.Table | pa.RecordBatch | Mapping) and not hasattr(given, "__dataframe__")
     if array and hasattr(given, "__array__"):
@@ -374,7 +374,7 @@ def _form_of_column(name: str, values: pa.ChunkedArray) -> ColumnForm:
 
 
 def _element_of(name: str, kind: pa.DataType) -> str:
-    """The type that numbers of a type have in a form."""
+    """The type in a form of numbers of an Arrow type."""
     if pa.types.is_date(kind):
         return DATE
     if pa.types.is_timestamp(kind) and kind.tz is None:
@@ -411,7 +411,7 @@ def _list_form(name: str, lists: Any, shape: tuple[int, ...] | None) -> ColumnFo
 def _number_form(
     name: str, element: str, values: pa.ChunkedArray, row: tuple[int, tuple[int, ...]] | None
 ) -> ColumnForm:
-    """The form of numbers: their range and digits, or their few values."""
+    """The form of numbers: their range and digits, or a list of values."""
     found = _plain_numbers(values)
     absent = values.is_null().to_numpy()
     if found.dtype.kind == "f":
@@ -421,7 +421,7 @@ def _number_form(
         raise InputError(f"expected finite numbers in the public column {name!r}, found none, or infinity")
     different, counts = np.unique(found + 0 if element in WHOLE else found + 0.0, return_counts=True)
     most = different[counts == counts.max()]
-    texts = list(map(str, different)) if element in REAL else []  # the shortest that stand for them
+    texts = list(map(str, different)) if element in REAL else []  # shortest texts that round-trip
     about = {
         "name": name,
         "type": element if row is None else f"list<{element}>[{row[0]}]",
@@ -450,7 +450,7 @@ def _number_form(
 
 
 def _some_of(different: np.ndarray) -> tuple[Any, ...]:
-    """Sorted numbers, or so many of them as a form may list, evenly by their ranks, with both ends."""
+    """The sorted numbers, or a subset of the allowed size, evenly spaced by rank, with both ends."""
     places = np.linspace(0, len(different) - 1, min(len(different), MOST_TEXTS)).round().astype(np.int64)
     return tuple(different[places].tolist())
 
@@ -463,12 +463,12 @@ def _tried(fields: Mapping[str, Any]) -> ColumnForm | None:
 
 
 def _second_digits(times: np.ndarray) -> int:
-    """The digits behind the point of a second that times need."""
+    """Number of decimals of seconds that times need."""
     return next(digits for digits in range(_MICROSECONDS + 1) if not (times % 10 ** (_MICROSECONDS - digits)).any())
 
 
 def _digits_of(texts: list[str], numbers: Float[np.ndarray, "m"], most: int) -> list[dict[str, int]]:
-    """Decimals and significant digits that shortest texts of numbers need, if these are few; the best try first."""
+    """Options for decimals and significant digits that the shortest texts of numbers need, best first."""
     decimals = significant = 0
     for text in texts:
         mantissa, _, exponent = text.lower().lstrip("-").partition("e")

@@ -15,16 +15,16 @@ from jaxtyping import Float, Int
 from labeldp._checks import whole
 from labeldp.errors import InputError
 
-#: Texts of a column that may differ at the most: beyond it they are names of rows and not categories.
+#: The largest number of different texts of a column: more would identify rows.
 MOST_TEXTS = 1000
-#: Where this many decimals or significant digits do not do, numbers are taken for full precision.
+#: Numbers that need more decimals or significant digits than this count as full precision.
 MOST_DIGITS = 15
 _MICROSECONDS = 6
 _EXACT = 1 << 52
 _WIDEST = 1 << 62
 _FLOAT_MAX = float(np.finfo(np.float32).max)
 
-#: The least and the largest whole number of a type. 64 bits lack two, so that distances do not overflow.
+#: The range of whole numbers of a type; of 64-bit types two bits less, so that differences do not overflow.
 WHOLE = MappingProxyType(
     {f"int{bits}": (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) for bits in (8, 16, 32)}
     | {f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32)}
@@ -38,23 +38,23 @@ _LIST = re.compile(r"list<(\w+)>\[([1-9][0-9]{0,8})\]")
 
 @dataclass(frozen=True)
 class ColumnForm:
-    """What a value of one column may look like.
+    """The form of one column: the values that it may hold.
 
     Attributes:
-        name: The column.
+        name: The name of the column.
         type: Its Arrow type: ``"bool"``, ``"string"``, ``"int8"`` to ``"int64"``, ``"uint8"`` to ``"uint32"``,
             ``"float"``, ``"double"``, ``"date32[day]"`` (whole days from 1970), ``"timestamp[us]"`` (whole microseconds
             from 1970), or ``"list<TYPE>[LENGTH]"`` of numbers.
-        low: The least number. Without ``values`` a float needs one; of whole numbers by default that of the type.
+        low: The least number. Floats without ``values`` need one; for whole numbers by default that of the type.
         high: The largest number.
-        decimals: Digits behind the point, or behind the point of a time's seconds; None for as many as the type has.
+        decimals: Number of decimals, or decimals of seconds for times; None for as many as the type has.
         digits: Significant digits of floats; None for as many as the type has.
-        single: Whether doubles hold numbers of single precision.
-        values: All that may occur: texts, or a few numbers, sorted.
-        missing: Whether values may be missing.
-        fallback: What a value becomes that cannot be made to fit: a text that is not among the values, or what is
-            missing where nothing may be. By default the first value, or the number nearest to 0.
-        shape: Of an image: the shape of the numbers in the list.
+        single: True if doubles hold single-precision numbers.
+        values: All possible values: texts, or a few numbers, sorted.
+        missing: True if values may be missing.
+        fallback: The replacement for values that cannot fit: texts not among the values, and missing values where none
+            may be missing. By default the first value, or the number nearest to 0.
+        shape: For an image, the shape of the numbers in the list.
 
     Example:
         >>> age = ColumnForm("age", "double", low=17.0, high=90.0, decimals=1)
@@ -177,28 +177,28 @@ class ColumnForm:
 
     @property
     def width(self) -> int | None:
-        """How many numbers a row has, where it has a list of them."""
+        """Length of the lists of numbers; None for other types."""
         found = _LIST.fullmatch(self.type)
         return int(found[2]) if found else None
 
     @property
     def element(self) -> str:
-        """The type of one number of a list, or else the type."""
+        """The type of a list's numbers; for other types, the type."""
         found = _LIST.fullmatch(self.type)
         return found[1] if found else self.type
 
     @property
     def of_numbers(self) -> bool:
-        """Whether it holds numbers, or dates and times, which are whole numbers inside."""
+        """True for numbers, and for dates and times, which are stored as integers."""
         return self.element not in (TEXT, FLAG)
 
     @property
     def cells(self) -> int | None:
-        """How many different values it may hold, where they are listed."""
+        """Number of different values, including missing; None if values are not listed."""
         return None if self.values is None or self.width is not None else len(self.values) + self.missing
 
     def nearest(self, numbers: Float[np.ndarray, "n"] | Int[np.ndarray, "n"]) -> np.ndarray:
-        """The nearest numbers that the column may hold, for any numbers but NaN; a time is cut, not rounded."""
+        """The nearest allowed numbers, for any numbers but NaN; times are truncated, not rounded."""
         if self.values is not None:
             return _closest(np.array(self.values, dtype=self._dtype), numbers)
         inside = np.clip(numbers, self.low, self.high)
@@ -214,13 +214,13 @@ class ColumnForm:
         return np.asarray(inside + 0.0)  # there is one zero
 
     def describe(self) -> dict[str, Any]:
-        """What was declared, as plain data."""
+        """The declaration as plain data."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
 
 
 def _closest(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """For each number the closest of some sorted values, the lower one of two."""
+    """For each number the closest of the sorted values, the lower one at a tie."""
     inside = np.clip(numbers, values[0], values[-1])
     above = np.searchsorted(values, inside)
     below = np.maximum(above - 1, 0)

@@ -1,8 +1,8 @@
-"""The form of rows: types, precision, ranges, categories, and what may be missing. It is public.
+"""The public form of rows: types, precision, ranges, categories, and columns with missing values.
 
-Where some rows of a release are real and others are synthetic, nobody may tell them apart by anything but what they
-say. So both go through one function that depends on nothing but the form, and what it gives has one type, one range,
-one precision, one spelling and one way to be missing.
+Real and synthetic rows of one release must be indistinguishable but for their values. So both pass through one function
+that depends on the form alone, and its results have one type, one range, one precision, one spelling and one way to be
+missing.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Form:
-    """What rows look like, real and synthetic ones alike: their columns, in order.
+    """The form of rows, real and synthetic ones alike: their columns, in order.
 
-    It is public: declared, or read off public rows, and never off private ones.
+    It is public: declared, or inferred from public rows, never from private ones.
 
     Attributes:
         columns: The columns.
-        of_array: Whether rows are given and handed out as a NumPy array of numbers; then there is one column, with a
-            shape.
+        of_array: True if rows are a NumPy array of numbers; then there is one column, with a shape.
 
     Example:
         >>> form = Form.of({"age": [44.5, 51.0], "town": ["Ulm", "Bonn"]})
@@ -55,14 +54,14 @@ class Form:
 
     @classmethod
     def of(cls, public: object) -> Form:
-        """The form of public rows: types, ranges, digits and categories as they are there.
+        """The form inferred from public rows: their types, ranges, digits and categories.
 
-        Numbers may take the public values alone where these are few, at most 20 that occur 20 times on average, or
-        leave gaps: at most 1 000 that occur twice on average, between which at least as many others would have the
-        same digits. Else true rows would be known by values that only they have. Floats that no decimals and no
-        significant digits explain are put on public ones too, the nearest of at most 1 000, evenly by rank: with all
-        the digits of a float, a true row could be known by them, such as those of a whole number that was scaled. Who
-        declares a ``ColumnForm`` of full precision answers for that.
+        Numbers are restricted to the public values if these are few (at most 20 that occur 20 times on average) or have
+        gaps (at most 1 000 that occur twice on average, with at least as many other numbers of the same digits between
+        them). Otherwise values that only real rows have would identify real rows. Floats that no number of decimals or
+        significant digits explains are rounded to public values too, the nearest of at most 1 000, evenly by rank: all
+        the digits of a float could identify a real row, such as those of a scaled whole number. To use full precision
+        anyway, declare a ``ColumnForm``.
 
         Args:
             public: A pandas or polars frame, an Arrow table, a mapping of columns; or an array of numbers of shape
@@ -83,7 +82,7 @@ class Form:
 
     @property
     def array_name(self) -> str | None:
-        """The name of the only column where rows are an array, else None."""
+        """The name of the only column if rows are an array, else None."""
         return self.names[0] if self.of_array else None
 
     @property
@@ -95,12 +94,12 @@ class Form:
 
     @property
     def cells(self) -> int | None:
-        """How many different rows there may be, where every column lists its values; else None."""
+        """Number of possible rows if every column lists its values, else None."""
         sizes = [column.cells for column in self.columns]
         return None if None in sizes else math.prod(size for size in sizes if size is not None)
 
     def table(self, rows: object) -> pa.Table:
-        """Rows as an Arrow table with the form's columns, in its order; the values are as they were given.
+        """Rows as an Arrow table with the form's columns, in its order and with unchanged values.
 
         Args:
             rows: As in ``of``. It must have exactly these columns, each of a type that fits: numbers may be of another
@@ -114,14 +113,14 @@ class Form:
         return table_of(self.columns, self.array_name, rows)
 
     def read(self, rows: object) -> pa.Table:
-        """Rows whose columns may hold texts, as CSV has them, or Python objects of several types, as the form's kinds.
+        """Rows with texts, as from CSV, or mixed Python objects converted to the types of the form.
 
         Args:
             rows: A frame, an Arrow table, a mapping of columns, or an array where the form is one.
 
         Guarantee:
-            Each value is a function of the same text alone, and any text has one: one that stands for no value of the
-            column's type is missing, so that reading private rows does not fail, and tells nothing of them.
+            Each value is a function of the same text alone, and every text has one: text that is no value of the
+            column's type becomes missing. So reading private rows never fails, and failure discloses nothing.
         """
         from labeldp.mechanisms.features._coerce import container  # noqa: PLC0415 (keeps `import labeldp` light)
         from labeldp.mechanisms.features._parse import read_columns  # noqa: PLC0415
@@ -129,29 +128,29 @@ class Form:
         return read_columns(self.columns, container(self.array_name, rows))
 
     def shaped(self, rows: pa.Table) -> tuple[pa.Table, Bool[np.ndarray, "n"]]:
-        """Rows made to fit: numbers moved into the range and rounded, other texts replaced by the fallback.
+        """Rows shaped to fit: numbers clipped to the range and rounded, unknown texts replaced by the fallback.
 
         Args:
-            rows: What ``table`` gave.
+            rows: The result of ``table``.
 
         Returns:
-            The rows, whose schema is ``schema``, and which of them hold another value than before.
+            The rows, whose schema is ``schema``, and the mask of rows with a changed value.
 
         Guarantee:
-            * Each row of the result is a function of the same row of ``rows`` alone, and of the form: applied to
-              private rows before anything is drawn, it is part of what the features are.
-            * It is total: whatever the values are, it does not fail, so failing tells nothing of them.
-            * What it gives it leaves as it is, so whether a row was shaped before cannot be seen.
+            * Each row of the result is a function of the same row of ``rows`` and of the form alone: applied to
+              private rows before anything is drawn, it is preprocessing of the features.
+            * It is total: it never fails, whatever the values are, so failure discloses nothing.
+            * It is idempotent, so nobody can see whether a row was shaped before.
         """
         from labeldp.mechanisms.features._coerce import shaped  # noqa: PLC0415 (keeps `import labeldp` light)
 
         return shaped(self.columns, rows)
 
     def array(self, rows: pa.Table) -> np.ndarray:
-        """Shaped rows as an array of shape (n, ...), where the form is that of an array.
+        """Shaped rows as an array of shape (n, ...), for the form of an array.
 
         Raises:
-            InputError: It is that of a table.
+            InputError: The form is that of a table.
         """
         from labeldp.mechanisms.features._coerce import array_of  # noqa: PLC0415 (keeps `import labeldp` light)
 
@@ -168,7 +167,7 @@ def form_from(plain: object) -> Form:
     """The form that plain data describe.
 
     Raises:
-        InputError: They describe none.
+        InputError: The data describe no form.
     """
     try:
         return _form_from(plain)

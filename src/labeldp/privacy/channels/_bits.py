@@ -1,4 +1,4 @@
-"""Independent bits: each class is in or out by its own coin."""
+"""The channel of independent bits (unary encoding): each class is in the released set by its own coin."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LARGEST_TABLE = 16  # classes
 class BitChannel(ClassChannel):
     """A set of classes: the true class in with weight ``true``, every other with ``false``, out of ``2**bits``.
 
-    Another true class changes the law of two bits, so the worst ratio is that of a set with the one and without
-    the other: ``true (W - false) / ((W - true) false)``. With ``true = W/2`` that is ``(W - false) / false``, and
-    with ``true = W - false`` its square.
+    Another true class changes the distribution of two bits, so the worst ratio is that of a set with one of the two
+    classes and without the other: ``true (W - false) / ((W - true) false)``. With ``true = W/2`` that is
+    ``(W - false) / false``, and with ``true = W - false`` its square.
 
     References:
         Chua et al. 2025, equation (1), for ``true = W/2`` (Wang et al. 2017, optimized unary encoding); Zhao et
@@ -44,12 +44,12 @@ class BitChannel(ClassChannel):
 
     @classmethod
     def independent(cls, classes: int, epsilon: float, bits: int = 64) -> Self:
-        """The true bit a fair coin, each other bit one with probability ``1 / (exp(epsilon) + 1)``."""
+        """Optimized unary encoding: the true bit is fair, each other bit is 1 with probability 1/(exp(epsilon) + 1)."""
         return cls._accepted(classes, 1 << (bits - 1), bit_weight(epsilon, 1, bits), epsilon, bits)
 
     @classmethod
     def symmetric(cls, classes: int, epsilon: float, bits: int = 64) -> Self:
-        """Every bit of the one-hot label flipped with probability ``1 / (exp(epsilon / 2) + 1)``."""
+        """RAPPOR: every bit of the one-hot label is flipped with probability ``1 / (exp(epsilon / 2) + 1)``."""
         false = bit_weight(epsilon, 2, bits)
         return cls._accepted(classes, (1 << bits) - false, false, epsilon, bits)
 
@@ -76,7 +76,7 @@ class BitChannel(ClassChannel):
 
     @property
     def pair_of_others(self) -> float:
-        """Bits are independent."""
+        """The square of a bit's probability, since bits are independent."""
         return float(self.membership.other) ** 2
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
@@ -88,7 +88,7 @@ class BitChannel(ClassChannel):
         return released
 
     def levels(self, released: np.ndarray) -> Levels:
-        """The classes in the set at ``odds``: the factors of all other bits are common to every true class."""
+        """``odds`` for the classes in the set: the factors of all other bits are common to every true class."""
         return Levels(set_mask(released, self.classes), np.array(float(self.odds)))
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:

@@ -1,4 +1,4 @@
-"""RRTop-k: randomized response on a public candidate set of each row."""
+"""RRTop-k: randomized response on each row's public candidate set."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ENTRIES_PER_CHUNK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class CandidateChannel(ClassChannel):
-    """Randomized response on a row's candidates; a label outside them gives one of them uniformly.
+    """Randomized response on a row's candidates; a label outside them is replaced by a uniform candidate.
 
     With ``m`` candidates the weights out of ``W = 2**bits`` are ``keep[m]`` for the true class, ``other[m]`` for
-    each other candidate, and for a label outside ``ceil(W / m)`` for each candidate but the last, which takes
-    what is left. So one word decides each row, without rejection.
+    each other candidate, and for a label outside ``ceil(W / m)`` for each candidate but the last, which has the
+    remainder. So one word decides each row, without rejection.
 
     Attributes:
         keep: The weights of the true class, at ``m = 0 .. classes`` (those at 0 are not used).
@@ -56,7 +56,7 @@ class CandidateChannel(ClassChannel):
 
     @classmethod
     def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:
-        """The channel of given candidates with an epsilon at most the one asked for."""
+        """The channel for these candidates at the requested epsilon, rounded down."""
         keep, other = _weights(classes, epsilon, bits)
         return cls(classes, keep, other, candidates, bits=bits)
 
@@ -67,7 +67,7 @@ class CandidateChannel(ClassChannel):
 
     @cached_property
     def odds(self) -> Fraction:
-        """The largest ratio over all numbers of candidates that a row may have, labels outside included."""
+        """The largest ratio over all possible numbers of candidates, labels outside them included."""
         pairs = enumerate(zip(self.keep, self.other, strict=True))
         return max(_odds(keep, other, m, 1 << self.bits) for m, (keep, other) in pairs)
 
@@ -78,12 +78,12 @@ class CandidateChannel(ClassChannel):
 
     @cached_property
     def membership(self) -> Membership:
-        """For true classes among the candidates of each row; a row with one candidate says nothing."""
+        """For true classes among the candidates of each row; a row with one candidate discloses nothing."""
         word = 1 << self.bits
         true = np.array([float(Fraction(weight, word)) for weight in self.keep])[self.sizes]
         other = np.array([float(Fraction(weight, word)) for weight in self.other])[self.sizes]
         other = np.where(self.sizes == 1, 0.0, other)
-        # one candidate leaves no two classes to tell apart, and an infinite `apart` makes such a row worth nothing
+        # one candidate leaves no two classes to distinguish: an infinite `apart` makes it no effective row
         return Membership(true, other, np.where(self.sizes == 1, np.inf, true + other))
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
@@ -103,7 +103,7 @@ class CandidateChannel(ClassChannel):
         return released
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
-        """The released class at ``keep / other``, other candidates at one, classes outside at ``W / (m other)``."""
+        """``keep / other`` for the released class, one for other candidates, ``W / (m other)`` for classes outside."""
         word = 1 << self.bits
         pairs = list(zip(self.keep, self.other, strict=True))
         high = np.array([keep / other for keep, other in pairs])[self.sizes]
@@ -132,9 +132,9 @@ class CandidateChannel(ClassChannel):
 def prior_candidates(
     prior: Float[np.ndarray, "n k"], epsilon: float
 ) -> tuple[UInt8[np.ndarray, "n b"], Float[np.ndarray, "n"]]:
-    """The candidates of RRWithPrior, and their prior mass: the set that most likely releases the true class.
+    """The candidates of RRWithPrior, which release the true class with the largest probability, and their prior mass.
 
-    That set is the ``k*`` most likely classes, ``k*`` maximising ``e / (e + k - 1) * sum of the k largest``.
+    They are the ``k*`` most likely classes, ``k*`` maximising ``e / (e + k - 1) * sum of the k largest``.
 
     References:
         Ghazi et al. 2021, Algorithm 2 and Theorem 3.
@@ -149,7 +149,7 @@ def prior_candidates(
 
 
 def bad_prior_row(prior: Float[np.ndarray, "n k"], tolerance: float) -> int:
-    """The first row of a prior that is no distribution, or -1."""
+    """The first row of a prior that is not a distribution, or -1."""
     from labeldp.privacy.channels._kernels import first_bad_row  # noqa: PLC0415 (the compiler loads at the first draw)
 
     found: dict[int, int] = {}
@@ -165,7 +165,7 @@ def bad_prior_row(prior: Float[np.ndarray, "n k"], tolerance: float) -> int:
 def top_candidates(
     prior: Float[np.ndarray, "n k"], size: int
 ) -> tuple[UInt8[np.ndarray, "n b"], Float[np.ndarray, "n"]]:
-    """The ``size`` most likely classes of each row, and their mass; ties go to the class that was declared first."""
+    """The ``size`` most likely classes of each row, and their prior mass; ties go to the class declared first."""
     order = np.argsort(-prior, axis=1, kind="stable")[:, :size]
     mask = np.zeros(prior.shape, dtype=np.bool_)
     np.put_along_axis(mask, order, True, axis=1)
