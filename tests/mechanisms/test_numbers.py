@@ -197,7 +197,7 @@ def test_a_failing_solver_leaves_a_law_in_closed_form_and_says_so(monkeypatch):
     """Where the programme is not solved, the epsilon is kept by another law, whose name is shown."""
     _optimal._columns.cache_clear()
     monkeypatch.setattr(scipy.optimize, "linprog", lambda *_, **__: scipy.optimize.OptimizeResult(status=4))
-    with pytest.warns(SolverWarning, match="the law of 'piecewise' is used in its place"):
+    with pytest.warns(SolverWarning, match="the mechanism 'piecewise' is used instead"):
         randomizer = OptimalResponse(Interval(0, 7, 1), 1.5)
     assert randomizer.used == "piecewise"
     assert randomizer.channel().weights == piecewise_channel(8, 1.5).weights

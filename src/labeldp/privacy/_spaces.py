@@ -366,7 +366,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _family(kind: pa.DataType) -> str:
-    """The name of a type for a message, without the fields and digits of nested or decimal types: they may be labels."""
+    """The name of a type for a message, without fields of nested types or digits of decimals: they may be labels."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
     if pa.types.is_nested(kind):

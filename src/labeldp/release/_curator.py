@@ -305,7 +305,7 @@ class Curator:
         query.check_rows(codes.size)
         most = 1 if self._unit is None else int(np.unique(self._unit[places], return_counts=True)[1].max(initial=1))
         guarantee = dataclasses.replace(query.promise(most), unit=self._unit_name)
-        entry = self._entry(query.name, guarantee, whole or query.asked(most), places)
+        entry = self._entry(query.name, guarantee, whole or query.requested_epsilon(most), places)
         declared = self._declared(entry)
         watched = WatchedWords(words)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):

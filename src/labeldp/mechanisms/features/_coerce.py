@@ -256,7 +256,7 @@ def _column_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.nda
     Missing numbers are replaced by the fallback. A column of whole numbers may still be doubles.
     """
     if column.width is not None:
-        return _listed_column_numbers(column, values)
+        return _listed_numbers(column, values)
     kind = _values_type(values.type)
     missing = values.is_null().to_numpy()
     if pa.types.is_null(kind):

@@ -1,4 +1,4 @@
-"""The loops of exact noise, compiled: uniform integers by rejection, and what is made of them."""
+"""Compiled loops of exact noise: uniform integers by rejection, and draws made of them."""
 
 # Compiled functions take their types from the call, so the type checker has nothing to hold on to here.
 # mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
@@ -12,8 +12,8 @@ _NO_WORDS = -1
 
 
 @njit(cache=True, nogil=True)
-def _below(words, at, bound):
-    """A uniform integer below a bound, by rejection; -1 where words ran out."""
+def _uniform_uniform_below(words, at, bound):
+    """A uniform integer below a bound, by rejection; -1 if words run out."""
     mask = np.uint64(1)
     while mask < np.uint64(bound):
         mask <<= np.uint64(1)
@@ -31,7 +31,7 @@ def _part(words, at, top, parts):
     """1 with probability ``exp(-top / parts)`` for a top of at most ``parts``, else 0."""
     turn = 1
     while True:
-        found = _below(words, at, parts * turn)
+        found = _uniform_below(words, at, parts * turn)
         if found < 0:
             return np.int64(_NO_WORDS)
         if found >= top:
@@ -52,9 +52,9 @@ def _survives(words, at, top, parts):
 
 @njit(cache=True, nogil=True)
 def _one_laplace(words, at, rate, parts):
-    """One draw of ``discrete_laplace`` and whether words sufficed."""
+    """One draw of ``discrete_laplace``, and a flag that words sufficed."""
     while True:
-        low = _below(words, at, parts)
+        low = _uniform_below(words, at, parts)
         kept = _part(words, at, low, parts) if low >= 0 else np.int64(_NO_WORDS)
         if kept < 0:
             return np.int64(0), False
@@ -65,7 +65,7 @@ def _one_laplace(words, at, rate, parts):
         while more == 1:
             high += 1
             more = _part(words, at, parts, parts)
-        sign = _below(words, at, 2) if more == 0 else np.int64(_NO_WORDS)
+        sign = _uniform_below(words, at, 2) if more == 0 else np.int64(_NO_WORDS)
         if sign < 0:
             return np.int64(0), False
         size = (low + parts * high) // rate
@@ -76,7 +76,7 @@ def _one_laplace(words, at, rate, parts):
 
 @njit(cache=True, nogil=True)
 def laplace(words, found, done, rate, parts):
-    """Draws until all are made or words run out: how many are made, and how many words they used."""
+    """Draw until all values are filled or words run out; return the number of values and of words used."""
     at = np.zeros(1, dtype=np.int64)
     used = 0
     while done < found.size:
@@ -108,12 +108,12 @@ def _close_enough(words, at, gap, rate, parts):
 
 @njit(cache=True, nogil=True)
 def _one_best(words, at, rate, parts, scores, again, order):
-    """One draw of ``noisy_best``; -1 where words ran out."""
+    """One draw of ``noisy_best``; -1 if words run out."""
     most, left = scores.max(), scores.size
     for j in range(left):
         order[j] = j
     while True:
-        place = _below(words, at, left)
+        place = _uniform_below(words, at, left)
         if place < 0:
             return np.int64(_NO_WORDS)
         entry = order[place]
@@ -122,7 +122,7 @@ def _one_best(words, at, rate, parts, scores, again, order):
             return entry
         if taken < 0:
             return np.int64(_NO_WORDS)
-        if not again:  # the best entry is always taken, so some are left
+        if not again:  # the best entry is always accepted, so some are left
             left -= 1
             order[place] = order[left]
             order[left] = entry
@@ -130,7 +130,7 @@ def _one_best(words, at, rate, parts, scores, again, order):
 
 @njit(cache=True, nogil=True)
 def best(words, found, done, rate, parts, scores, again):
-    """Draws until all are made or words run out: how many are made, and how many words they used."""
+    """Draw until all values are filled or words run out; return the number of values and of words used."""
     at = np.zeros(1, dtype=np.int64)
     order = np.empty(scores.shape[1], dtype=np.int64)
     used = 0
@@ -145,11 +145,11 @@ def best(words, found, done, rate, parts, scores, again):
 
 @njit(cache=True, nogil=True)
 def _inside(words, at, deviation, whole, digits):
-    """1 with probability x, else 0, for ``x = (whole + 0.digits) / deviation``: whether a uniform number is below it.
+    """1 with probability ``x = (whole + 0.digits) / deviation``, else 0: compares a uniform number with x.
 
-    The digits of x, words all, are drawn when another number first agrees with it so far.
+    The digits of x are words, drawn when another number first agrees with x so far.
     """
-    found = _below(words, at, deviation)
+    found = _uniform_below(words, at, deviation)
     if found < 0:
         return np.int64(_NO_WORDS)
     if found != whole:
@@ -172,7 +172,7 @@ def _fades(words, at, deviation, whole, digits, power):
     """1 with probability ``exp(-x^power / power)``, else 0, for the x of ``_inside`` and a power of 1 or 2."""
     turn = 1
     while True:
-        found = _below(words, at, power * turn)
+        found = _uniform_below(words, at, power * turn)
         taken = np.int64(found == 0) if found >= 0 else np.int64(_NO_WORDS)
         for _ in range(power):
             if taken == 1:
@@ -186,7 +186,7 @@ def _fades(words, at, deviation, whole, digits, power):
 
 @njit(cache=True, nogil=True)
 def _one_size(words, at, deviation):
-    """The size of one draw of ``rounded_normal``; -1 where words ran out."""
+    """The absolute value of one draw of ``rounded_normal``; -1 if words run out."""
     while True:
         k = 0
         kept = _part(words, at, 1, 2)
@@ -197,7 +197,7 @@ def _one_size(words, at, deviation):
         for _ in range(k * (k - 1)):
             if kept == 1:
                 kept = _part(words, at, 1, 2)
-        whole = _below(words, at, deviation) if kept == 1 else np.int64(_NO_WORDS)
+        whole = _uniform_below(words, at, deviation) if kept == 1 else np.int64(_NO_WORDS)
         if kept < 0 or (kept == 1 and (whole < 0 or at[0] == words.size)):
             return np.int64(_NO_WORDS)
         if kept == 0:
@@ -217,12 +217,12 @@ def _one_size(words, at, deviation):
 
 @njit(cache=True, nogil=True)
 def normal(words, found, done, deviation):
-    """Draws until all are made or words run out: how many are made, and how many words they used."""
+    """Draw until all values are filled or words run out; return the number of values and of words used."""
     at = np.zeros(1, dtype=np.int64)
     used = 0
     while done < found.size:
         size = _one_size(words, at, deviation)
-        sign = _below(words, at, 2) if size >= 0 else np.int64(_NO_WORDS)
+        sign = _uniform_below(words, at, 2) if size >= 0 else np.int64(_NO_WORDS)
         if sign < 0:
             break
         found[done] = -size if sign == 1 else size

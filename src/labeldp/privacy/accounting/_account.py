@@ -318,7 +318,7 @@ class _Total:
         return cls(
             epsilon=exact_sum(charge.guarantee.epsilon for charge in charges),
             delta=exact_sum(charge.guarantee.delta for charge in charges),
-            rho=sum_of([pure_rho(each.epsilon) if each.rho is None else Decimal(repr(each.rho)) for each in guarantees]),
+            rho=sum_of([pure_rho(g.epsilon) if g.rho is None else Decimal(repr(g.rho)) for g in guarantees]),
             apart=exact_sum(each.delta for each in guarantees if each.rho is None),
             leans_on_rho=any(each.delta and each.rho is not None for each in guarantees),
         )

@@ -16,8 +16,8 @@ the first mechanism with distributions P and Q, whose outcome z leaves the rest 
   supremum of convex functions. So its mean over P is largest for the pair of L', whose hockey-stick divergences are
   the largest at every order (Zhu, Dong and Wang 2022, theorem 10).
 
-``concentrated_delta``, which is at least D_R, is computed. The grid is valid here too, since D_R is convex in exp(-loss)
-and does not grow with x.
+``concentrated_delta``, which is at least D_R, is computed. The grid is valid here too, since D_R is convex in
+exp(-loss) and does not grow with x.
 """
 
 from __future__ import annotations

@@ -66,7 +66,9 @@ class GaussianNoise:
 
     def __post_init__(self) -> None:
         if self.deviation < 1 or not 1 <= self.sensitivity_squared <= _LARGEST:
-            raise ValueError("expected a deviation of at least one step, and a sensitivity of at least one and at most 1e19")
+            raise ValueError(
+                "expected a deviation of at least one step, and a sensitivity of 1 to 1e19 steps, found others"
+            )
 
     @cached_property
     def ratio(self) -> Decimal:

@@ -18,7 +18,8 @@ so it is at most the one without those members, at the same m.
 **A range of counts at once.** Take n1 in [low, high] and w = high - low members of unspecified labels. Each flipped
 label is a fair coin with probability 2a, whatever the label, and the label itself otherwise; the choice of the two is
 independent of labels. Except with a small probability, which is added to delta, at least c of them are coins, and the
-others are removed as above. So every n1 of the range has at most the divergence of ``low`` ones, ``n - 1 - high`` zeros and c
+others are removed as above. So every n1 of the range has at most the divergence of ``low`` ones, ``n - 1 - high`` zeros
+and c
 coins beside the label that changes, at m released labels. The largest divergence is found by taking the range with
 the largest bound and halving it, until it is a single count. Up to 2048 members that is the exact maximum. In larger
 clusters the search may stop earlier (``_PATIENCE``), with the largest bound, which is still an upper bound; only flips
@@ -263,7 +264,7 @@ def _around(low: float, high: float, variance: float, last: int) -> tuple[int, i
 
 
 def _binomial(count: int, weight: int) -> _Piece:
-    """The distribution ``Bin(count, weight / 2**64)``; above one half by its complement, so that no float rounds to 1."""
+    """The distribution ``Bin(count, weight / 2**64)``; by its complement above one half, so that no float is 1."""
     from scipy.special import gammaln  # noqa: PLC0415 (the package is imported without it)
 
     if weight > _WORD // 2:

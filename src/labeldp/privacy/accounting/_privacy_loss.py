@@ -93,7 +93,7 @@ class PrivacyLoss:
         """The worst loss of all mechanisms with these odds and this failure probability.
 
         References:
-            Kairouz, Oh and Viswanath 2015, theorem 3.3 and its proof: every such mechanism is a post-processing of this.
+            Kairouz, Oh and Viswanath 2015, theorem 3.3 and its proof: all such mechanisms are post-processings of this.
         """
         return cls(odds, 1 / (1 + odds), failure)
 

@@ -217,8 +217,9 @@ def replaced_divergence(alpha: float, replaced: Fraction, divergence: float) -> 
 
         a / (a - 1) * log(r^(1/a) + (1 - r) r^(-(a-1)/a) exp(D (a-1)/a)).
 
-    Proof. The distribution of the other label is at least the measure ``rQ``, so ``log E[...]`` is at most the logarithm
-    of the a-th power of the norm of ``1 + (1 - r) P_y / (r Q)`` in ``L^a(rQ)``, over ``a - 1``. By Minkowski's inequality that
+    Proof. The distribution of the other label is at least the measure ``rQ``, so ``log E[...]`` is at most the
+    logarithm of the a-th power of the norm of ``1 + (1 - r) P_y / (r Q)`` in ``L^a(rQ)``, over ``a - 1``. By
+    Minkowski's inequality that
     norm is at most the sum of the norms, ``r^(1/a)`` and ``(1 - r) / r * (r E_Q[(P_y / Q)^a])^(1/a)``, which is at most
     ``(1 - r) r^(-(a-1)/a) exp(D (a-1)/a)``. For a to infinity it is ``log(1 + (1 - r)/r exp(D))``.
 
@@ -264,7 +265,7 @@ def _pure_divergence(epsilon: float, alpha: Decimal) -> Decimal:
 
 
 def _divergence(odds: Fraction, apart: Fraction, alpha: Decimal) -> Decimal:
-    """The divergence of two labels that outcomes distinguish, at the ratio ``odds``, with some probability; rounded up."""
+    """The divergence of two labels that outcomes distinguish with a probability, at the ratio ``odds``; rounded up."""
     if odds == 1:
         return Decimal(0)
     logarithm = _log(odds, _UP)

@@ -68,7 +68,7 @@ class CandidateSubsetChannel(ClassChannel):
 
     @classmethod
     def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:
-        """The channel for these candidates at the requested epsilon, rounded down, with the subset sizes best to train on."""
+        """The channel for these candidates at the requested epsilon, rounded down, with subset sizes for training."""
         return cls(classes, *_weights(classes, epsilon, bits), candidates, bits=bits)
 
     @cached_property

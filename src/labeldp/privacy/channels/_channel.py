@@ -147,7 +147,7 @@ class Channel(ABC):
 
     @property
     def epsilon(self) -> float:
-        """The certified epsilon of one unit's released labels, computed from the integers of the draw and rounded up."""
+        """The certified epsilon of one unit's released labels, from the integers of the draw, rounded up."""
         return log_above(self.odds)
 
     def matrix(self, row: int = 0) -> Float[np.ndarray, "k m"]:

@@ -61,7 +61,7 @@ class ClusterChannel(ClassChannel):
         clusters: Int[np.ndarray, "n"],
         bits: int = 64,
     ) -> Self:
-        """The channel in which every cluster spends the requested epsilon and keeps the true class as often as it allows."""
+        """The channel whose clusters all spend the requested epsilon, keeping the true class as often as possible."""
         found = [cluster_weights(line.tolist(), epsilon, bits) for line in distributions]
         keep, weights = tuple(keep for keep, _ in found), tuple(weights for _, weights in found)
         channel = cls(distributions.shape[1], keep, weights, clusters, bits=bits)

@@ -23,7 +23,7 @@ from labeldp.privacy.channels._grid import PARTS, BinChannel, GridChannel
 
 #: Binary digits of the powers in a discrete Laplace distribution.
 _DIGITS = 256
-#: Number of pieces between knots of a fine grid, for closed forms: by default, above epsilon ``_LARGE``, and that epsilon.
+#: Intervals between knots of a fine grid, for closed forms: up to the epsilon ``_LARGE``, and above.
 _PIECES, _MORE_PIECES, _LARGE = 64, 256, 9.0
 #: The widest window, in multiples of the number of pieces.
 _WIDEST = 8
