@@ -17,31 +17,33 @@ LARGEST_EPSILON = 700.0
 
 def epsilon(value: object, name: str = "epsilon") -> float:
     """A finite epsilon above zero."""
-    found = number(value, name)
-    if not 0.0 < found <= LARGEST_EPSILON:
+    result = number(value, name)
+    if not 0.0 < result <= LARGEST_EPSILON:
         raise EpsilonError(
-            f"expected {name} to be a finite number above 0 and at most {LARGEST_EPSILON:g}, found {found!r}; "
+            f"expected {name} to be a finite number above 0 and at most {LARGEST_EPSILON:g}, found {result!r}; "
             "give the natural-logarithm epsilon that you want to defend, usually between 0.1 and 10"
         )
-    return found
+    return result
 
 
 def delta(value: object, name: str = "delta") -> float:
     """A failure probability in [0, 1)."""
-    found = number(value, name)
-    if not 0.0 <= found < 1.0:
-        raise EpsilonError(f"expected {name} to be at least 0 and below 1, found {found!r}; use 0 for a pure guarantee")
-    return found
+    result = number(value, name)
+    if not 0.0 <= result < 1.0:
+        raise EpsilonError(
+            f"expected {name} to be at least 0 and below 1, found {result!r}; use 0 for a pure guarantee"
+        )
+    return result
 
 
 def whole(value: object, name: str, low: int, high: int) -> int:
     """An integer between two bounds, both included."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputError(f"expected {name} to be a whole number, found {type(value).__name__}")
-    found = int(value)
-    if not low <= found <= high:
-        raise InputError(f"expected {name} between {low} and {high}, found {found}")
-    return found
+    result = int(value)
+    if not low <= result <= high:
+        raise InputError(f"expected {name} between {low} and {high}, found {result}")
+    return result
 
 
 def number(value: object, name: str) -> float:
@@ -49,12 +51,12 @@ def number(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise EpsilonError(f"expected {name} to be a number, found {type(value).__name__}")
     try:
-        found = float(value)
+        result = float(value)
     except OverflowError:
-        found = math.inf
-    if math.isnan(found):
+        result = math.inf
+    if math.isnan(result):
         raise EpsilonError(f"expected {name} to be a number, found nan; give a finite value")
-    return found
+    return result
 
 
 def printable(text: str) -> str:

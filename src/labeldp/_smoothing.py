@@ -128,8 +128,8 @@ def neighbour_count(
         Zhao et al. 2025, theorem 6; theory of nearest neighbours for the constant.
     """
     spread, bias = rows * density * ball_volume(dimension), neighbour_bias(dimension, smoothness, lipschitz)
-    found = averaged_rows(rows, spread, dimension, bias, variance, 0.0, smoothness)
-    return max(1, min(rows, math.ceil(found * (1 - 1e-12))))
+    best = averaged_rows(rows, spread, dimension, bias, variance, 0.0, smoothness)
+    return max(1, min(rows, math.ceil(best * (1 - 1e-12))))
 
 
 def cell_width(
@@ -156,8 +156,8 @@ def cell_width(
         Zhao et al. 2025, theorems 8 and 12; with Lap(2T / (n_l epsilon)) where the paper prints Lap(2 / (n_l epsilon)).
     """
     spread, bias = rows * density, cell_bias(dimension, smoothness, lipschitz)
-    held = averaged_rows(rows, spread, dimension, bias, variance, noise, smoothness)
-    return float((held / spread) ** (1 / dimension))
+    best = averaged_rows(rows, spread, dimension, bias, variance, noise, smoothness)
+    return float((best / spread) ** (1 / dimension))
 
 
 def clip_constant(power: float) -> float:

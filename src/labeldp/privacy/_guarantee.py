@@ -68,13 +68,13 @@ class Guarantee:
 
     def sentence(self) -> str:
         """The guarantee in one plain sentence, its numbers rounded up."""
-        whose = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
+        labels = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
         factor, epsilon = shown_above(exp_above(self.epsilon), 5), shown_above(self.epsilon, 7)
         delta = shown_above(self.delta, 5)
-        more = f", plus {delta}" if self.delta else ""
+        plus = f", plus {delta}" if self.delta else ""
         return (
-            f"{_TRUST[self.trust]}: {_KNOWN[self.trust]}, replacing {whose} changes the probability of "
-            f"anything in this release by a factor of at most {factor}{more} (epsilon {epsilon}, delta "
+            f"{_TRUST[self.trust]}: {_KNOWN[self.trust]}, replacing {labels} changes the probability of "
+            f"anything in this release by a factor of at most {factor}{plus} (epsilon {epsilon}, delta "
             f"{delta}); the kept columns are public and are not protected."
         )
 

@@ -85,27 +85,27 @@ class Classes(LabelSpace):
     def __init__(self, values: Iterable[Any], missing: Any = REFUSE) -> None:
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise LabelError("expected classes as a list, found a single value; write ['a', 'b']")
-        plain, instead = tuple(_plain(value) for value in values), _plain(missing)
-        kinds = {type(value) for value in plain}
-        if len(plain) < 2:
-            raise LabelError(f"expected at least two declared classes, found {len(plain)}; nothing could be hidden")
-        if len(plain) > _MOST_CLASSES:
-            raise LabelError(f"expected at most {_MOST_CLASSES} classes, found {len(plain)}")
+        classes, replacement = tuple(_plain(value) for value in values), _plain(missing)
+        kinds = {type(value) for value in classes}
+        if len(classes) < 2:
+            raise LabelError(f"expected at least two declared classes, found {len(classes)}; nothing could be hidden")
+        if len(classes) > _MOST_CLASSES:
+            raise LabelError(f"expected at most {_MOST_CLASSES} classes, found {len(classes)}")
         if len(kinds) != 1 or not kinds <= {str, int, bool}:
-            found = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise LabelError(f"expected classes that are all strings, all whole numbers or all booleans, found {found}")
-        if len(set(plain)) != len(plain):
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise LabelError(f"expected classes that are all strings, all whole numbers or all booleans, found {names}")
+        if len(set(classes)) != len(classes):
             raise LabelError("expected different classes, found a declared class twice")
-        if kinds == {int} and not all(-(1 << 63) <= value < 1 << 63 for value in plain):
+        if kinds == {int} and not all(-(1 << 63) <= value < 1 << 63 for value in classes):
             raise LabelError("expected whole numbers that fit in 64 bits, found a larger one")
-        if kinds == {str} and any(0xD800 <= ord(letter) < 0xE000 for value in plain for letter in value):
+        if kinds == {str} and any(0xD800 <= ord(letter) < 0xE000 for value in classes for letter in value):
             raise LabelError("expected text that can be written as UTF-8, found half of a surrogate pair")
-        if instead != REFUSE and (type(instead) not in kinds or instead not in plain):
+        if replacement != REFUSE and (type(replacement) not in kinds or replacement not in classes):
             raise LabelError(
                 "expected missing='refuse' or a declared class, found something else; declare a class for it"
             )
-        object.__setattr__(self, "values", plain)
-        object.__setattr__(self, "missing", instead)
+        object.__setattr__(self, "values", classes)
+        object.__setattr__(self, "missing", replacement)
 
     def __eq__(self, other: object) -> bool:
         """Equality of classes in type, value and order: False is not 0."""
@@ -140,18 +140,18 @@ class Classes(LabelSpace):
         import pyarrow.compute as pc  # noqa: PLC0415
 
         array = _arrow(labels)
-        wanted = self.arrow_type()
+        expected = self.arrow_type()
         if pa.types.is_null(array.type):
-            array = pa.nulls(len(array), wanted)
-        if not _same_kind(array.type, wanted):
+            array = pa.nulls(len(array), expected)
+        if not _same_kind(array.type, expected):
             raise LabelError(
-                f"expected labels of type {wanted} like the declared classes, found {_family(array.type)}; "
+                f"expected labels of type {expected} like the declared classes, found {_family(array.type)}; "
                 "declare the classes in the type of the labels"
             )
-        strange = _strange(array, wanted)
-        fitting = array if strange is None else pc.if_else(strange, None, array)
-        codes = pc.index_in(fitting.cast(wanted), value_set=pa.array(self.values, wanted))
-        known, missing = codes.is_valid(), array.is_null()
+        invalid = _strange(array, expected)
+        representable = array if invalid is None else pc.if_else(invalid, None, array)
+        codes = pc.index_in(representable.cast(expected), value_set=pa.array(self.values, expected))
+        valid, missing = codes.is_valid(), array.is_null()
         if self.missing != REFUSE:
             codes = pc.if_else(missing, pa.scalar(self.values.index(self.missing), pa.int32()), codes)
         elif array.null_count:
@@ -161,7 +161,7 @@ class Classes(LabelSpace):
                 "missing labels (missing=, --missing), or leave such rows out"
             )
         if codes.null_count:
-            row = first_row + pc.index(pc.or_(known, missing), False).as_py()
+            row = first_row + pc.index(pc.or_(valid, missing), False).as_py()
             raise LabelError(
                 f"expected one of the {self.size} declared classes in every row, found something else in row {row}; "
                 "declare all classes that can occur"
@@ -173,9 +173,9 @@ class Classes(LabelSpace):
         return {"kind": "classes", "values": list(self.values), "missing": self.missing}
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr(value) for value in self.values[:_SHOWN])
+        first = ", ".join(repr(value) for value in self.values[:_SHOWN])
         more = f", ... {self.size} in all" if self.size > _SHOWN else ""
-        return f"Classes([{shown}{more}], missing={self.missing!r})"
+        return f"Classes([{first}{more}], missing={self.missing!r})"
 
 
 @dataclass(frozen=True)
@@ -294,9 +294,9 @@ class Interval(LabelSpace):
 
 def space_from(description: dict[str, Any]) -> LabelSpace:
     """The label space that a declaration describes."""
-    given = dict(description)
-    kind = given.pop("kind")
-    return Classes(**given) if kind == "classes" else Interval(**given)
+    fields = dict(description)
+    kind = fields.pop("kind")
+    return Classes(**fields) if kind == "classes" else Interval(**fields)
 
 
 def _arrow(labels: object) -> pa.Array:
@@ -324,10 +324,10 @@ def _arrow(labels: object) -> pa.Array:
 
 def _floats(labels: object) -> Float[np.ndarray, "n"]:
     """Real numbers of types that Arrow does not know, such as integers of any length, as floats."""
-    found = np.asarray(labels)
-    if found.dtype.kind == "c":
+    array = np.asarray(labels)
+    if array.dtype.kind == "c":
         raise TypeError("expected real numbers")
-    return found.astype(np.float64)
+    return array.astype(np.float64)
 
 
 def _quietly(make: Callable[[], Any]) -> Any:
@@ -340,12 +340,12 @@ def _quietly(make: Callable[[], Any]) -> Any:
         return None
 
 
-def _strange(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+def _strange(array: pa.Array, expected: pa.DataType) -> pa.Array | None:
     """Mask of labels that the type cannot represent, such as 1.5 among integers; None where all can be represented."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    if not pa.types.is_integer(wanted) or array.type not in (pa.uint64(), pa.float16(), pa.float32(), pa.float64()):
+    if not pa.types.is_integer(expected) or array.type not in (pa.uint64(), pa.float16(), pa.float32(), pa.float64()):
         return None
     if pa.types.is_uint64(array.type):
         return pc.greater(array, pa.scalar((1 << 63) - 1, pa.uint64()))
@@ -374,12 +374,12 @@ def _family(kind: pa.DataType) -> str:
     return "decimal" if pa.types.is_decimal(kind) else str(kind)
 
 
-def _same_kind(found: pa.DataType, wanted: pa.DataType) -> bool:
+def _same_kind(actual: pa.DataType, expected: pa.DataType) -> bool:
     """True if labels of one type can represent classes of another, without reading "1" as 1."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
-    if pa.types.is_string(wanted):
-        return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or found == pa.string_view())
-    if pa.types.is_boolean(wanted):
-        return bool(pa.types.is_boolean(found))
-    return bool(pa.types.is_integer(found) or pa.types.is_floating(found))
+    if pa.types.is_string(expected):
+        return bool(pa.types.is_string(actual) or pa.types.is_large_string(actual) or actual == pa.string_view())
+    if pa.types.is_boolean(expected):
+        return bool(pa.types.is_boolean(actual))
+    return bool(pa.types.is_integer(actual) or pa.types.is_floating(actual))

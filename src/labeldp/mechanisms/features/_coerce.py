@@ -62,10 +62,10 @@ def table_of(columns: ColumnForms, array_name: str | None, rows: object) -> pa.T
             f"{', '.join(map(repr, table.column_names)) or 'none'}; select them"
         )
     for column in columns:
-        found = _values_type(table.schema.field(column.name).type)
-        if not _fits(found, column):
+        kind = _values_type(table.schema.field(column.name).type)
+        if not _fits(kind, column):
             raise InputError(
-                f"expected values of type {column.type} in the column {column.name!r}, found {_family(found)}; "
+                f"expected values of type {column.type} in the column {column.name!r}, found {_family(kind)}; "
                 "give them in the type of the public rows"
             )
     return table.select(names)
@@ -77,8 +77,8 @@ def shaped(columns: ColumnForms, rows: pa.Table) -> tuple[pa.Table, Bool[np.ndar
     tables, changed = [schema.empty_table()], [np.zeros(0, dtype=np.bool_)]
     for piece in _pieces(columns, rows):
         parts = [_shaped(column, piece[column.name]) for column in columns]
-        tables.append(pa.Table.from_arrays([made for made, _ in parts], schema=schema))
-        changed.append(np.logical_or.reduce([other for _, other in parts]))
+        tables.append(pa.Table.from_arrays([values for values, _ in parts], schema=schema))
+        changed.append(np.logical_or.reduce([change for _, change in parts]))
     return pa.concat_tables(tables).combine_chunks(), np.concatenate(changed)
 
 
@@ -92,8 +92,8 @@ def array_of(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
     """See ``Form.array``."""
     numbers, missing = _column_numbers(column, values)
     dtype = _TYPES[column.element].to_pandas_dtype()
-    found = np.where(missing, np.nan, numbers) if missing.any() else numbers
-    return np.asarray(found.astype(dtype).reshape(len(values), *(column.shape or ())))
+    filled = np.where(missing, np.nan, numbers) if missing.any() else numbers
+    return np.asarray(filled.astype(dtype).reshape(len(values), *(column.shape or ())))
 
 
 def missing_or_endless(columns: ColumnForms, rows: pa.Table) -> tuple[list[str], list[str]]:
@@ -112,14 +112,14 @@ def missing_or_endless(columns: ColumnForms, rows: pa.Table) -> tuple[list[str],
 
 def digests(columns: ColumnForms, rows: pa.Table) -> UInt64[np.ndarray, "n"]:
     """A 64-bit hash of each shaped row, equal for equal rows: to recognise rows, not to hide them."""
-    found = [np.zeros(0, dtype=np.uint64)]
+    hashes = [np.zeros(0, dtype=np.uint64)]
     for piece in _pieces(columns, rows):
         words = np.zeros(piece.num_rows, dtype=np.uint64)
         for column in columns:
             for part in _words(column, piece[column.name]).T:
                 words = _mixed(words ^ part)
-        found.append(words)
-    return np.concatenate(found)
+        hashes.append(words)
+    return np.concatenate(hashes)
 
 
 def _mixed(words: UInt64[np.ndarray, "n"]) -> UInt64[np.ndarray, "n"]:
@@ -150,22 +150,22 @@ def _table(rows: object, array_name: str | None) -> pa.Table:
         rows = pa.Table.from_batches([rows])
     if array_name is not None and not isinstance(rows, pa.Table | Mapping) and hasattr(rows, "__array__"):
         return pa.table({array_name: _lists(np.asarray(rows))})
-    found = _quietly(rows)
-    if found is None:
+    table = _quietly(rows)
+    if table is None:
         raise InputError(
             "expected rows as a pandas or polars frame, an Arrow table or a mapping of columns, each of one type, "
             f"found {type(rows).__name__}, or values of several types in one column"
         )
-    return found.replace_schema_metadata(None)
+    return table.replace_schema_metadata(None)
 
 
 def container(array_name: str | None, rows: object) -> pa.Table:
     """Rows in any container as a table; columns of mixed Python objects become text."""
-    found: Any = rows
-    named = hasattr(found, "columns") if _is_pandas(found) else isinstance(found, Mapping)
-    if not named or _quietly(found) is not None:
+    columns: Any = rows
+    named = hasattr(columns, "columns") if _is_pandas(columns) else isinstance(columns, Mapping)
+    if not named or _quietly(columns) is not None:
         return _table(rows, array_name)
-    return pa.table({str(name): _as_texts(found[name]) for name in found})
+    return pa.table({str(name): _as_texts(columns[name]) for name in columns})
 
 
 def _as_texts(values: Any) -> pa.Array:
@@ -246,8 +246,8 @@ def _codes(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
     plain = values.cast(_values_type(values.type))
     if plain.type == pa.string_view():
         plain = plain.cast(pa.large_string())
-    found = pc.index_in(plain, value_set=pa.array(column.values, plain.type)).fill_null(-2).to_numpy()
-    return np.where(values.is_null().to_numpy() | plain.is_null().to_numpy(), -1, found)
+    codes = pc.index_in(plain, value_set=pa.array(column.values, plain.type)).fill_null(-2).to_numpy()
+    return np.where(values.is_null().to_numpy() | plain.is_null().to_numpy(), -1, codes)
 
 
 def _column_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.ndarray, Bool[np.ndarray, "m"]]:
@@ -263,12 +263,12 @@ def _column_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.nda
         return np.full(len(values), column.fallback, dtype=np.int64 if column.element in WHOLE else float), missing
     plain = values.cast(kind)
     missing = missing | plain.is_null().to_numpy()
-    found = _plain_numbers(plain)
-    if found.dtype.kind == "f":
-        missing |= np.isnan(found)
+    numbers = _plain_numbers(plain)
+    if numbers.dtype.kind == "f":
+        missing |= np.isnan(numbers)
     real = column.element in REAL
-    found = found.astype(np.float64) if real or found.dtype.kind == "f" else _signed(found)
-    return np.where(missing, np.array(column.fallback, dtype=found.dtype), found), missing
+    numbers = numbers.astype(np.float64) if real or numbers.dtype.kind == "f" else _signed(numbers)
+    return np.where(missing, np.array(column.fallback, dtype=numbers.dtype), numbers), missing
 
 
 def _plain_numbers(values: pa.ChunkedArray) -> np.ndarray:
@@ -295,16 +295,16 @@ def _signed(numbers: np.ndarray) -> np.ndarray:
 
 def _listed_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.ndarray, Bool[np.ndarray, "m"]]:
     """``_column_numbers`` for lists: all numbers of a missing list are missing."""
-    whole = values.combine_chunks()
-    rows = whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
-    there = rows.is_valid().to_numpy(zero_copy_only=False)
-    one = dataclasses.replace(column, type=column.element, shape=None)
-    numbers, missing = _column_numbers(one, pa.chunked_array([rows.flatten()]))
-    if there.all():
+    combined = values.combine_chunks()
+    rows = combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+    present = rows.is_valid().to_numpy(zero_copy_only=False)
+    element = dataclasses.replace(column, type=column.element, shape=None)
+    numbers, missing = _column_numbers(element, pa.chunked_array([rows.flatten()]))
+    if present.all():
         return numbers, missing
     shape = (len(rows), column.width or 1)
     all_numbers, all_missing = np.full(shape, column.fallback, dtype=numbers.dtype), np.ones(shape, dtype=np.bool_)
-    all_numbers[there], all_missing[there] = numbers.reshape(-1, shape[1]), missing.reshape(-1, shape[1])
+    all_numbers[present], all_missing[present] = numbers.reshape(-1, shape[1]), missing.reshape(-1, shape[1])
     return all_numbers.reshape(-1), all_missing.reshape(-1)
 
 
@@ -313,11 +313,11 @@ def _shaped(column: ColumnForm, values: pa.ChunkedArray) -> tuple[pa.Array, Bool
     if not column.of_numbers:
         return _shaped_codes(column, values)
     numbers, missing = _column_numbers(column, values)
-    made = column.nearest(_rounded(numbers) if column.element in WHOLE else numbers)
-    changed = (made != numbers) | (missing & (not column.missing))
-    kept_out = missing if column.missing and missing.any() else None
-    stored = made.astype(_STORED.get(column.element) or _TYPES[column.element].to_pandas_dtype())
-    element = pa.array(stored, mask=kept_out).cast(_TYPES[column.element])
+    nearest = column.nearest(_rounded(numbers) if column.element in WHOLE else numbers)
+    changed = (nearest != numbers) | (missing & (not column.missing))
+    mask = missing if column.missing and missing.any() else None
+    stored = nearest.astype(_STORED.get(column.element) or _TYPES[column.element].to_pandas_dtype())
+    element = pa.array(stored, mask=mask).cast(_TYPES[column.element])
     if column.width is None:
         return element, changed
     lists = pa.FixedSizeListArray.from_arrays(element, type=type_of(column))
@@ -348,10 +348,10 @@ def _shaped_codes(column: ColumnForm, values: pa.ChunkedArray) -> tuple[pa.Array
 
 def columns_of(public: object) -> tuple[ColumnForms, bool]:
     """The columns of the form of public rows, and a flag for arrays; see ``Form.of``."""
-    given: Any = public
-    array = not isinstance(given, pa.Table | pa.RecordBatch | Mapping) and not hasattr(given, "__dataframe__")
-    if array and hasattr(given, "__array__"):
-        numbers = np.asarray(given)
+    rows: Any = public
+    array = not isinstance(rows, pa.Table | pa.RecordBatch | Mapping) and not hasattr(rows, "__dataframe__")
+    if array and hasattr(rows, "__array__"):
+        numbers = np.asarray(rows)
         return (_list_form(FEATURES, _lists(numbers), numbers.shape[1:]),), True
     table = _table(public, None)
     if table.num_rows == 0:
@@ -379,13 +379,13 @@ def _element_of(name: str, kind: pa.DataType) -> str:
         return DATE
     if pa.types.is_timestamp(kind) and kind.tz is None:
         return TIME
-    found = "double" if pa.types.is_decimal(kind) else str(kind)
-    if found not in WHOLE and found not in REAL:
+    element = "double" if pa.types.is_decimal(kind) else str(kind)
+    if element not in WHOLE and element not in REAL:
         raise InputError(
             f"expected texts, flags, numbers of at most 63 bits, dates or times without a zone in the public column "
             f"{name!r}, found {_family(kind)}; leave it out, or give it in another type"
         )
-    return found
+    return element
 
 
 def _category_form(name: str, values: pa.ChunkedArray, missing: bool) -> ColumnForm:
@@ -412,17 +412,17 @@ def _number_form(
     name: str, element: str, values: pa.ChunkedArray, row: tuple[int, tuple[int, ...]] | None
 ) -> ColumnForm:
     """The form of numbers: their range and digits, or a list of values."""
-    found = _plain_numbers(values)
+    numbers = _plain_numbers(values)
     absent = values.is_null().to_numpy()
-    if found.dtype.kind == "f":
-        absent = absent | np.isnan(found)
-    found = found[~absent]
-    if not found.size or not np.isfinite(found.astype(np.float64)).all():
+    if numbers.dtype.kind == "f":
+        absent = absent | np.isnan(numbers)
+    numbers = numbers[~absent]
+    if not numbers.size or not np.isfinite(numbers.astype(np.float64)).all():
         raise InputError(f"expected finite numbers in the public column {name!r}, found none, or infinity")
-    different, counts = np.unique(found + 0 if element in WHOLE else found + 0.0, return_counts=True)
+    different, counts = np.unique(numbers + 0 if element in WHOLE else numbers + 0.0, return_counts=True)
     most = different[counts == counts.max()]
     texts = list(map(str, different)) if element in REAL else []  # shortest texts that round-trip
-    about = {
+    fields = {
         "name": name,
         "type": element if row is None else f"list<{element}>[{row[0]}]",
         "missing": bool(absent.any()),
@@ -430,19 +430,19 @@ def _number_form(
         "shape": None if row is None else tuple(int(size) for size in row[1]),
     }
     listed = _some_of(different)
-    nearest = min(listed, key=lambda value: abs(value - about["fallback"]))
-    listed_form = ColumnForm(**{**about, "values": listed, "fallback": nearest})
-    if len(different) <= _FEW and len(different) * _OFTEN <= found.size:
+    nearest = min(listed, key=lambda value: abs(value - fields["fallback"]))
+    listed_form = ColumnForm(**{**fields, "values": listed, "fallback": nearest})
+    if len(different) <= _FEW and len(different) * _OFTEN <= numbers.size:
         return listed_form
     ranged = {"low": different[0].item(), "high": different[-1].item()}
     if element == TIME:
-        return ColumnForm(**about, **ranged, decimals=_second_digits(different))
-    repeated = len(different) <= MOST_TEXTS and 2 * len(different) <= found.size
+        return ColumnForm(**fields, **ranged, decimals=_second_digits(different))
+    repeated = len(different) <= MOST_TEXTS and 2 * len(different) <= numbers.size
     if element in WHOLE:
         wide = int(different[-1]) - int(different[0]) > 2 * len(different)
-        return listed_form if repeated and wide else ColumnForm(**about, **ranged)
+        return listed_form if repeated and wide else ColumnForm(**fields, **ranged)
     for digits in _digits_of(texts, different.astype(np.float64), _MOST_DIGITS.get(element, 0)):
-        form = _tried({**about, **ranged, **digits})
+        form = _tried({**fields, **ranged, **digits})
         if form is not None and np.array_equal(form.nearest(different.astype(np.float64)), different):
             steps = np.inf if form.decimals is None else float(different[-1] - different[0]) * 10.0**form.decimals
             return listed_form if repeated and steps > 2 * len(different) else form

@@ -99,7 +99,7 @@ class ColumnForm:
     def _check_categories(self) -> None:
         values = (False, True) if self.element == FLAG else tuple(sorted(set(self.values or ()), key=str))
         kind = bool if self.element == FLAG else str
-        if any(given is not None for given in (self.low, self.high, self.decimals, self.digits)) or self.single:
+        if any(option is not None for option in (self.low, self.high, self.decimals, self.digits)) or self.single:
             raise self._wrong("no range and no digits", "some")
         if not values or not all(isinstance(value, kind) for value in values):
             raise self._wrong("the texts that may occur as values", "none, or other types")
@@ -120,15 +120,15 @@ class ColumnForm:
         zero = self.nearest(np.zeros(1, dtype=self._dtype)).item()
         fallback = zero if self.fallback is None else self._plain(self.fallback)
         self._set(fallback=fallback)
-        given = np.array([self.low, self.high, fallback], dtype=self._dtype)
-        if not np.array_equal(self.nearest(given), given):
+        limits = np.array([self.low, self.high, fallback], dtype=self._dtype)
+        if not np.array_equal(self.nearest(limits), limits):
             raise self._wrong("a range and a fallback inside it, with these digits", "others")
 
     def _check_values(self) -> None:
         values = tuple(sorted({self._plain(value) for value in self.values or ()}))
         if not 0 < len(values) <= MOST_TEXTS:
             raise self._wrong(f"1 to {MOST_TEXTS} different numbers as values", f"{len(values)}")
-        if any(given is not None for given in (self.decimals, self.digits)) or self.single:
+        if any(option is not None for option in (self.decimals, self.digits)) or self.single:
             raise self._wrong("no digits where the values are listed", "some")
         if not {self.low, self.high} <= {None, values[0], values[-1]}:
             raise self._wrong("no range where the values are listed", "one")
@@ -178,14 +178,14 @@ class ColumnForm:
     @property
     def width(self) -> int | None:
         """Length of the lists of numbers; None for other types."""
-        found = _LIST.fullmatch(self.type)
-        return int(found[2]) if found else None
+        match = _LIST.fullmatch(self.type)
+        return int(match[2]) if match else None
 
     @property
     def element(self) -> str:
         """The type of a list's numbers; for other types, the type."""
-        found = _LIST.fullmatch(self.type)
-        return found[1] if found else self.type
+        match = _LIST.fullmatch(self.type)
+        return match[1] if match else self.type
 
     @property
     def of_numbers(self) -> bool:

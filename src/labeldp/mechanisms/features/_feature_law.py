@@ -102,8 +102,8 @@ class FeatureLaw:
         """Refuse a description that is not exactly a source and a form, and a floor that this form cannot have."""
         described = dict(self.generator or {})
         form = form_from(described.get("form"))
-        known = {"source": Source(**described.get("source", {})).describe(), "form": form.describe()}
-        if described != known:
+        expected = {"source": Source(**described.get("source", {})).describe(), "form": form.describe()}
+        if described != expected:
             raise InputError("expected the source and the form of a generator, and nothing else, found other fields")
         if self.basis == "floor":
             cells = form.cells
@@ -167,8 +167,8 @@ class FeatureLaw:
         if self.generator is None:
             return (_ROWS_APART,)
         source = Source(**self.generator["source"])
-        seen = f"the generator saw none of these rows; it knows {source.sentence()}"
-        return (seen, _FRESH, _ROWS_APART, _NOWHERE_ELSE)
+        unseen = f"the generator saw none of these rows; it knows {source.sentence()}"
+        return (unseen, _FRESH, _ROWS_APART, _NOWHERE_ELSE)
 
     def conditional(self, channel: ClassChannel) -> tuple[RenyiGuarantee, ...]:
         """The guarantees with conditional features, for each order: the sum of the label's and the features' parts.

@@ -208,9 +208,9 @@ class Generator:
         private = np.unique(row_digests(self.form, rows))
         if len(self.seen) >= MOST_SEEN:
             private = private[private <= np.uint64(max(self.seen))]
-        seen = np.fromiter(self.seen, dtype=np.uint64, count=len(self.seen))
-        known = int(np.isin(private, seen).sum())
-        if known > _FEW_KNOWN + _SHARE_KNOWN * len(private):
+        digests = np.fromiter(self.seen, dtype=np.uint64, count=len(self.seen))
+        recognised = int(np.isin(private, digests).sum())
+        if recognised > _FEW_KNOWN + _SHARE_KNOWN * len(private):
             raise InputError(
                 "expected private rows that the generator was not fitted on, found rows that it was fitted on: its "
                 "draws would disclose their labels; fit it on public or auxiliary rows, or on other rows whose labels "

@@ -55,8 +55,8 @@ def _parsed_integers(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _parsed_days(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """Days that exist: Arrow reads the 30th of February as another day, which prints as another text."""
-    found = pc.strptime(_only(texts, _DAY), format="%Y-%m-%d", unit="s", error_is_null=True).cast(pa.date32())
-    return pc.if_else(pc.equal(found.cast(pa.string()), texts), found, pa.scalar(None, pa.date32()))
+    days = pc.strptime(_only(texts, _DAY), format="%Y-%m-%d", unit="s", error_is_null=True).cast(pa.date32())
+    return pc.if_else(pc.equal(days.cast(pa.string()), texts), days, pa.scalar(None, pa.date32()))
 
 
 def _parsed_times(texts: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -139,8 +139,8 @@ class NoisyGradients(Query):
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, LabelSpace):
-            found = type(self.space).__name__
-            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {found}")
+            kind = type(self.space).__name__
+            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {kind}")
         if not isinstance(self.client, InteractiveClient):
             raise InputError(f"expected a client with the methods ask and tell, found {type(self.client).__name__}")
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))

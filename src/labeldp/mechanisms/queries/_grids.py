@@ -107,23 +107,23 @@ def _matrix(features: object) -> Any:
     if hasattr(features, "tocsr"):
         from scipy import sparse  # noqa: PLC0415 (already loaded if there is a sparse matrix)
 
-        found: Any = sparse.csr_array(features, copy=True)
-        found.sum_duplicates()
+        matrix: Any = sparse.csr_array(features, copy=True)
+        matrix.sum_duplicates()
     else:
-        found = np.asarray(features)
-    if found.dtype.kind not in "biuf" or found.ndim != 2 or 0 in found.shape or found.shape[0] > _MOST_ROWS:
+        matrix = np.asarray(features)
+    if matrix.dtype.kind not in "biuf" or matrix.ndim != 2 or 0 in matrix.shape or matrix.shape[0] > _MOST_ROWS:
         raise InputError(
-            f"expected features as numbers of shape (rows, columns), found {found.dtype} of shape {found.shape}; "
+            f"expected features as numbers of shape (rows, columns), found {matrix.dtype} of shape {matrix.shape}; "
             "convert texts and dates to numbers first"
         )
-    return found
+    return matrix
 
 
 def _norm(value: object) -> float:
-    found = _checks.number(value, "norm")
-    if not _LEAST <= found <= _MOST:
-        raise InputError(f"expected a norm above 0, from {_LEAST:g} to {_MOST:g}, found {found!r}")
-    return found
+    norm = _checks.number(value, "norm")
+    if not _LEAST <= norm <= _MOST:
+        raise InputError(f"expected a norm above 0, from {_LEAST:g} to {_MOST:g}, found {norm!r}")
+    return norm
 
 
 def _blocks(matrix: Any, columns: int = 1) -> Iterator[Any]:
@@ -146,10 +146,10 @@ def _gridded(matrix: Any, factors: Float[np.ndarray, "n"], bits: int) -> Any:
     """A read-only copy of a matrix with its rows scaled and its entries truncated to steps."""
     if not isinstance(matrix, np.ndarray):
         data = _cut(matrix.data, np.repeat(factors, np.diff(matrix.indptr)), bits)
-        found = type(matrix)((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-        for part in (found.data, found.indices, found.indptr):
+        copy = type(matrix)((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+        for part in (copy.data, copy.indices, copy.indptr):
             part.flags.writeable = False
-        return found
+        return copy
     steps, low = np.empty(matrix.shape, dtype=np.int32), 0
     for block in _blocks(matrix):
         high = low + len(block)

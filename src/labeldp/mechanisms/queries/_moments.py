@@ -78,8 +78,8 @@ class LabelMoments(Query):
 
     def __post_init__(self, features: object) -> None:
         if not isinstance(self.space, LabelSpace):
-            found = type(self.space).__name__
-            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {found}")
+            kind = type(self.space).__name__
+            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {kind}")
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
         object.__setattr__(self, "delta", _delta(self.delta))
         object.__setattr__(self, "grid", self._gridded(features))
@@ -245,10 +245,10 @@ def _promise(noise: GaussianNoise, delta: float) -> Guarantee:
 
 def _delta(value: object) -> float:
     """A failure probability above zero."""
-    found = _checks.delta(value)
-    if found == 0.0:
+    delta = _checks.delta(value)
+    if delta == 0.0:
         raise EpsilonError(
             "expected delta above 0, found 0.0: Gaussian noise has no pure guarantee; choose one well below one over "
             "the number of rows, or use a NoisyHistogram"
         )
-    return found
+    return delta

@@ -130,10 +130,10 @@ class PeerExchange:
             EpsilonError: An epsilon that is not a finite number of at least 0.
             InputError: No cluster, or one without rows or with more than ``2**24``.
         """
-        found = _checks.number(epsilon, "epsilon")
-        if found != 0.0:
-            found = _checks.epsilon(found)
-        return self.law.delta(found, _sizes(cluster_sizes))
+        checked = _checks.number(epsilon, "epsilon")
+        if checked != 0.0:
+            checked = _checks.epsilon(checked)
+        return self.law.delta(checked, _sizes(cluster_sizes))
 
     def collusion(self, cluster_sizes: Iterable[Any], delta: float) -> float:
         """The epsilon at a delta against the learner colluding with one peer, rounded up.
@@ -380,71 +380,71 @@ def exchange(
             "expected codes 0 and 1, found another: the exchange between peers and its proof are for two classes; "
             "use a randomizer, such as SubsetResponse"
         )
-    drawn = words.block(0, _WORDS_PER_ROW * codes.size).reshape(codes.size, _WORDS_PER_ROW)
+    row_words = words.block(0, _WORDS_PER_ROW * codes.size).reshape(codes.size, _WORDS_PER_ROW)
     groups, sizes = np.unique(clusters, return_inverse=True, return_counts=True)[1:]
     order, starts = np.argsort(groups, kind="stable"), np.cumsum(sizes) - sizes
-    flipped = codes.astype(np.int8) ^ (drawn[:, 0] < np.uint64(peers.law.flip))
-    peer = order[starts[groups] + _uniform(drawn[:, 1], sizes[groups], words)]
-    sampled = _sampled(drawn[:, 2], groups, sizes, peers.law)
+    flipped = codes.astype(np.int8) ^ (row_words[:, 0] < np.uint64(peers.law.flip))
+    peer = order[starts[groups] + _uniform(row_words[:, 1], sizes[groups], words)]
+    sampled = _sampled(row_words[:, 2], groups, sizes, peers.law)
     return np.where(sampled, flipped[peer], _NOTHING), sampled
 
 
-def _uniform(drawn: UInt64[np.ndarray, "n"], sizes: Int[np.ndarray, "n"], words: Words) -> Int[np.ndarray, "n"]:
+def _uniform(first: UInt64[np.ndarray, "n"], sizes: Int[np.ndarray, "n"], words: Words) -> Int[np.ndarray, "n"]:
     """A uniform integer below each size: the remainder of the first word below the largest multiple of the size."""
-    count, found = drawn.size, drawn.copy()
+    count, numbers = first.size, first.copy()
     modulus = sizes.astype(np.uint64)
     last = np.uint64(_WORD - 1) - ((np.uint64(_WORD - 1) % modulus) + np.uint64(1)) % modulus
-    again, spare = np.flatnonzero(found > last), _WORDS_PER_ROW * count
-    while again.size:
-        found[again] = [words.block(spare + int(row), 1)[0] for row in again]
-        again, spare = again[found[again] > last[again]], spare + count
-    return (found % modulus).astype(np.int64)
+    rejected, spare = np.flatnonzero(numbers > last), _WORDS_PER_ROW * count
+    while rejected.size:
+        numbers[rejected] = [words.block(spare + int(row), 1)[0] for row in rejected]
+        rejected, spare = rejected[numbers[rejected] > last[rejected]], spare + count
+    return (numbers % modulus).astype(np.int64)
 
 
 def _sampled(
-    drawn: UInt64[np.ndarray, "n"], groups: Int[np.ndarray, "n"], sizes: Int[np.ndarray, "c"], law: PeerLaw
+    row_words: UInt64[np.ndarray, "n"], groups: Int[np.ndarray, "n"], sizes: Int[np.ndarray, "c"], law: PeerLaw
 ) -> Bool[np.ndarray, "n"]:
     """Mask of the released rows; under fixed sampling, ties of words go to the earlier row."""
     if law.sample == _WORD:
-        return np.ones(drawn.size, dtype=np.bool_)
+        return np.ones(row_words.size, dtype=np.bool_)
     if not law.fixed:
-        return drawn < np.uint64(law.sample)
-    order = np.lexsort((drawn, groups))
+        return row_words < np.uint64(law.sample)
+    order = np.lexsort((row_words, groups))
     released = np.array([law.released(int(size)) for size in sizes], dtype=np.int64)
-    rank = np.arange(drawn.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    sampled = np.empty(drawn.size, dtype=np.bool_)
+    rank = np.arange(row_words.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    sampled = np.empty(row_words.size, dtype=np.bool_)
     sampled[order] = rank < np.repeat(released, sizes)
     return sampled
 
 
 def _checked_rows(values: object, name: str) -> Integer[np.ndarray, "n"]:
     """An array of one whole number for each row, checked."""
-    found = np.asarray(values)
-    if found.ndim != 1 or (found.dtype.kind not in "iu" and found.size):
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
         raise InputError(
-            f"expected {name} to be whole numbers, one for each row, found {found.dtype} in {found.ndim} "
+            f"expected {name} to be whole numbers, one for each row, found {array.dtype} in {array.ndim} "
             "dimensions; give an array of one dimension"
         )
-    return found if found.size else found.astype(np.int64)
+    return array if array.size else array.astype(np.int64)
 
 
 def _sizes(cluster_sizes: Iterable[Any]) -> list[int]:
     """The different sizes of clusters, at least one."""
-    found = list(cluster_sizes)
-    if not found:
+    sizes = list(cluster_sizes)
+    if not sizes:
         raise InputError("expected the number of rows of at least one cluster, found none; give cluster_sizes")
-    return sorted({_checks.whole(size, "a cluster's size", 1, LARGEST_CLUSTER) for size in found})
+    return sorted({_checks.whole(size, "a cluster's size", 1, LARGEST_CLUSTER) for size in sizes})
 
 
 def _delta(value: object) -> float:
     """A failure probability above zero."""
-    found = _checks.delta(value)
-    if found == 0.0:
+    delta = _checks.delta(value)
+    if delta == 0.0:
         raise EpsilonError(
             "expected delta above 0, found 0.0; the exchange amplifies privacy at a delta above 0 only: choose one "
             "over the square of the cluster's size, or use the epsilon of flipping alone (view_of_one_peer)"
         )
-    return found
+    return delta
 
 
 def _delta_below(delta: float) -> float:

@@ -80,8 +80,8 @@ class CellQuery(Query):
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, LabelSpace):
-            found = type(self.space).__name__
-            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {found}")
+            kind = type(self.space).__name__
+            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {kind}")
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
         if self.cells is not None:
             object.__setattr__(self, "cells", cell_numbers(self.cells))
@@ -191,9 +191,9 @@ def _clipped_range(law: Mapping[str, Any], space: LabelSpace) -> int:
             present if labels are clipped, and neither if not.
     """
     low, high = clip_of(law, space)
-    written = [name in law for name in ("lowest", "highest")]
+    present = [name in law for name in ("lowest", "highest")]
     clipped = (low, high) != (0, space.size - 1)
-    if not 0 <= low < high < space.size or written != [clipped, clipped]:
+    if not 0 <= low < high < space.size or present != [clipped, clipped]:
         raise ValueError("expected labels clipped to a part of the interval, found other ends")
     return high - low
 
@@ -380,8 +380,8 @@ class NoisyMean(CellQuery):
 
 def _grid_range(clip: object, space: Interval) -> tuple[float, float]:
     """Two grid points in increasing order, checked."""
-    found = clip if isinstance(clip, tuple | list | np.ndarray) and np.shape(clip) == (2,) else ()
-    ends = [_checks.number(end, "clip") for end in found]
+    values = clip if isinstance(clip, tuple | list | np.ndarray) and np.shape(clip) == (2,) else ()
+    ends = [_checks.number(end, "clip") for end in values]
     if len(ends) != 2 or not all(end in space.points for end in ends) or not ends[0] < ends[1]:
         raise InputError(
             f"expected clip to be two points of the grid from {space.low} to {space.high} in steps of {space.step}, "

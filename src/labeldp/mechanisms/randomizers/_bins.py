@@ -100,10 +100,10 @@ def best_bins(
     first, ratio = np.zeros(1, dtype=np.int64), math.inf
     for _ in range(_ROUNDS):
         errors = _errors(moments, first, np.append(first[1:], len(edges) - 1), rest)[0]
-        found = float(errors.sum()) / (1 + (len(first) - 1) * rest)
-        if not found < ratio * (1 - _GAIN):
+        value = float(errors.sum()) / (1 + (len(first) - 1) * rest)
+        if not value < ratio * (1 - _GAIN):
             break
-        best, ratio = first, found
+        best, ratio = first, value
         first = _least_sum(moments, ratio * rest, rest)
     numbers = _errors(moments, best, np.append(best[1:], len(edges) - 1), rest)[1]
     return edges[best], numbers * max(1, len(prior) - 1)

@@ -60,12 +60,12 @@ def grouped(law: UnitLaw, rows_per_unit: Int[np.ndarray, "n"]) -> UnitLaw:
 
 def unit_sizes(rows_per_unit: Int[np.ndarray, "n"]) -> tuple[int, ...]:
     """The different numbers of rows of units, rounded up to powers of two if there are very many."""
-    found = np.unique(rows_per_unit)
-    if found.size and (found[0] < 1 or found[-1] > _MOST_ROWS):
-        raise InputError(f"expected units of 1 to {_MOST_ROWS} rows, found one of {found[-1]}; declare another unit")
-    if found.size > _MOST_GROUPS:
-        found = np.unique(2 ** np.ceil(np.log2(found)).astype(np.int64))
-    return tuple(found.tolist()) or (1,)
+    sizes = np.unique(rows_per_unit)
+    if sizes.size and (sizes[0] < 1 or sizes[-1] > _MOST_ROWS):
+        raise InputError(f"expected units of 1 to {_MOST_ROWS} rows, found one of {sizes[-1]}; declare another unit")
+    if sizes.size > _MOST_GROUPS:
+        sizes = np.unique(2 ** np.ceil(np.log2(sizes)).astype(np.int64))
+    return tuple(sizes.tolist()) or (1,)
 
 
 def best_unit_response(randomizer: Randomizer, most_rows: int) -> Randomizer:

@@ -34,8 +34,8 @@ class Randomizer(ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, LabelSpace):
-            found = type(self.space).__name__
-            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {found}")
+            kind = type(self.space).__name__
+            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {kind}")
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
         self.channel()
 

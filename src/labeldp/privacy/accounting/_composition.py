@@ -204,11 +204,11 @@ class _Law:
     def delta_at(self, epsilon: float) -> float:
         """``E[(1 - exp(epsilon - loss))+]``, rounded up; with a rho, the mean of the rho's delta at epsilon - loss."""
         above = self.losses > (-math.inf if self.rho else epsilon)
-        left = epsilon - self.losses[above]
-        shares = concentrated_delta(self.rho, np.nextafter(left, -np.inf)) if self.rho else -np.expm1(left)
-        found = self.failure + float(self.masses[above] @ shares)
+        gaps = epsilon - self.losses[above]
+        shares = concentrated_delta(self.rho, np.nextafter(gaps, -np.inf)) if self.rho else -np.expm1(gaps)
+        delta = self.failure + float(self.masses[above] @ shares)
         error = (self.roundings + shares.size + 16) * _ROUNDING
-        return min(1.0, found * (1 + error) + _UNDERFLOW) if shares.size or self.failure else 0.0
+        return min(1.0, delta * (1 + error) + _UNDERFLOW) if shares.size or self.failure else 0.0
 
 
 def _concentrated(rho: float) -> ConcentratedLoss:

@@ -121,10 +121,10 @@ def concentrated_delta(rho: float, epsilons: Float[np.ndarray, "n"]) -> Float[np
         gain, doubt = a * ((a + 1) * rho), a * size
         saved = np.log1p(a) + a * np.log1p(1 / a)
         exponent = gain - doubt - saved + _SLACK * (gain + doubt + saved + 1)
-        found = np.exp(np.minimum(exponent, 0.0))
-        mirrored = -np.expm1(-size) + np.exp(-size) * found
+        deltas = np.exp(np.minimum(exponent, 0.0))
+        mirrored = -np.expm1(-size) + np.exp(-size) * deltas
         # an overflow gives NaN, for which fmin claims a delta of 1
-        return np.asarray(np.fmin(1.0, np.where(epsilons >= 0, found, mirrored) * (1 + _SLACK)))
+        return np.asarray(np.fmin(1.0, np.where(epsilons >= 0, deltas, mirrored) * (1 + _SLACK)))
 
 
 def _best_excess(rho: float, doubt: float) -> float:

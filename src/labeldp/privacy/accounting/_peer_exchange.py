@@ -220,8 +220,8 @@ class _Cluster:
         others = _ones((low, _WORD - flip), (self.members - 1 - high, flip), (coins, _WORD // 2))
         empty = np.zeros(1)
         zero, one = np.concatenate([others.mass, empty]), np.concatenate([empty, others.mass])
-        flipped, kept = flip / _WORD, (_WORD - flip) / _WORD
-        sums = np.stack([kept * zero + flipped * one, flipped * zero + kept * one])
+        flipped, unflipped = flip / _WORD, (_WORD - flip) / _WORD
+        sums = np.stack([unflipped * zero + flipped * one, flipped * zero + unflipped * one])
         error, cut = _relative_error(self.size), others.cut + 2.0 * _CUT
         pairs = []
         for count, weight in enumerate(self._counts.mass, self._counts.start):
@@ -308,12 +308,12 @@ def _released_law(start: int, sums: Float[np.ndarray, "2 j"], members: int, coun
     k = firsts[:, None] + steps
     ways = gammaln(count + 1.0) - gammaln(k + 1.0) - gammaln(count - k + 1.0)
     powers = (sums[:, None, inner] * np.exp(steps[:, None] * odds)).reshape(2 * _STEP, -1).T
-    found = np.empty((firsts.size, 2 * _STEP))
+    products = np.empty((firsts.size, 2 * _STEP))
     block = max(1, _BLOCK // max(1, odds.size))
     for at in range(0, firsts.size, block):
         rows = slice(at, at + block)
-        found[rows] = np.exp(firsts[rows, None] * odds + count * base + ways[rows, :1]) @ powers
-    laws: np.ndarray = found.reshape(-1, 2, _STEP) * np.exp(ways - ways[:, :1])[:, None]
+        products[rows] = np.exp(firsts[rows, None] * odds + count * base + ways[rows, :1]) @ powers
+    laws: np.ndarray = products.reshape(-1, 2, _STEP) * np.exp(ways - ways[:, :1])[:, None]
     laws = laws.transpose(1, 0, 2).reshape(2, -1)
     if start == 0:
         laws[:, 0] += sums[:, 0]

@@ -114,12 +114,12 @@ class PrivacyLoss:
         worst of them, since hockey-stick divergences are jointly convex. Two labels outside have the same distribution.
         If an integer violates ``b_m <= u_z``, the worst loss with the channel's odds is returned.
         """
-        found = [(m, channel.keep[m], channel.other[m]) for m in _candidate_numbers(channel)]
-        if not found:
+        weights = [(m, channel.keep[m], channel.other[m]) for m in _candidate_numbers(channel)]
+        if not weights:
             return cls(Fraction(1), Fraction(0))
-        if any(word - (m - 1) * -(-word // m) < other for m, _, other in found):
+        if any(word - (m - 1) * -(-word // m) < other for m, _, other in weights):
             return cls.within(channel.odds)
-        return cls._covering((Fraction(keep, other), Fraction(other, word)) for _, keep, other in found)
+        return cls._covering((Fraction(keep, other), Fraction(other, word)) for _, keep, other in weights)
 
     @classmethod
     def _of_candidate_subsets(cls, channel: CandidateSubsetChannel, word: int) -> Self:

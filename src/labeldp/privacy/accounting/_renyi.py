@@ -132,23 +132,25 @@ class RenyiGuarantee:
 
     def sentence(self) -> str:
         """The guarantee in one plain sentence, its numbers rounded up; then its assumptions, line by line."""
-        whose = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
-        shown = shown_above(self.epsilon, 7)
+        labels = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
+        divergence = shown_above(self.epsilon, 7)
         if math.isinf(self.alpha):
             factor = shown_above(exp_above(self.epsilon), 5)
-            told = f"the probability of anything in this release by a factor of at most {factor} (epsilon {shown})"
+            change = (
+                f"the probability of anything in this release by a factor of at most {factor} (epsilon {divergence})"
+            )
         else:
-            told = f"the law of this release by a Rényi divergence of order {self.alpha:g} of at most {shown}"
+            change = f"the law of this release by a Rényi divergence of order {self.alpha:g} of at most {divergence}"
         if self.features == "static":
             return (
-                f"Static features: to someone who knows all features, replacing {whose} changes {told}; what features "
-                "tell of labels is not counted."
+                f"Static features: to someone who knows all features, replacing {labels} changes {change}; what "
+                "features tell of labels is not counted."
             )
-        on = "".join(f"\n- {each}" for each in self.assumptions)
+        assumptions = "".join(f"\n- {each}" for each in self.assumptions)
         return (
-            f"Conditional features: to someone who knew none of these features beforehand, replacing {whose}, and with "
-            f"it the features of the row by others drawn from {self.population}, changes {told}; what released "
-            f"features tell of labels is counted.{' This rests on:' * bool(on)}{on}"
+            f"Conditional features: to someone who knew none of these features beforehand, replacing {labels}, and "
+            f"with it the features of the row by others drawn from {self.population}, changes {change}; what released "
+            f"features tell of labels is counted.{' This rests on:' * bool(assumptions)}{assumptions}"
         )
 
     def __str__(self) -> str:
@@ -161,13 +163,13 @@ def order(alpha: object) -> Decimal:
     Raises:
         InputError: It is not a number above 1, or above a million and not infinite.
     """
-    found = _checks.number(alpha, "alpha")
-    if not (1 < found <= LARGEST_ORDER or math.isinf(found)):
+    number = _checks.number(alpha, "alpha")
+    if not (1 < number <= LARGEST_ORDER or math.isinf(number)):
         raise InputError(
-            f"expected an order alpha above 1 and at most {LARGEST_ORDER:g}, found {found:g}; give infinity for a pure "
-            "guarantee"
+            f"expected an order alpha above 1 and at most {LARGEST_ORDER:g}, found {number:g}; give infinity for a "
+            "pure guarantee"
         )
-    return Decimal(repr(found))
+    return Decimal(repr(number))
 
 
 def checked_divergence(divergence: object) -> Decimal:
@@ -176,10 +178,10 @@ def checked_divergence(divergence: object) -> Decimal:
     Raises:
         InputError: It is below 0, or so large that nothing follows from it.
     """
-    found = _checks.number(divergence, "divergence")
-    if not 0 <= found <= LARGEST_DIVERGENCE:
-        raise InputError(f"expected a divergence from 0 to {LARGEST_DIVERGENCE:g}, in nats, found {found!r}")
-    return Decimal(repr(found))
+    number = _checks.number(divergence, "divergence")
+    if not 0 <= number <= LARGEST_DIVERGENCE:
+        raise InputError(f"expected a divergence from 0 to {LARGEST_DIVERGENCE:g}, in nats, found {number!r}")
+    return Decimal(repr(number))
 
 
 def label_divergence(channel: ClassChannel, alpha: float) -> float:
@@ -287,8 +289,8 @@ def _ratio(value: Fraction, context: Context) -> Decimal:
 
 def _log(value: Fraction, context: Context) -> Decimal:
     """A logarithm in the rounding direction of the context; ``ln`` itself rounds to nearest."""
-    found = context.ln(_ratio(value, context))
-    return context.next_plus(found) if context is _UP else context.next_minus(found)
+    logarithm = context.ln(_ratio(value, context))
+    return context.next_plus(logarithm) if context is _UP else context.next_minus(logarithm)
 
 
 def _exp(value: Decimal) -> Decimal:

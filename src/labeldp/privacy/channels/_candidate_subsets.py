@@ -216,12 +216,12 @@ def _worst(size: tuple[int, ...], member: tuple[int, ...], word: int) -> Fractio
     """
     if (size[:2], member[:2]) != ((1, 1), (word, word)):
         raise ValueError("expected the only candidate of a row in every subset")
-    found = []
+    odds = []
     for m in range(2, len(size)):
         if not (1 <= size[m] < m and 0 < member[m] < word and _odds(m, size[m], member[m], word) >= 1):
             raise ValueError("expected subsets of some but not all candidates that favour the true class")
-        found.append(_odds(m, size[m], member[m], word))
-    worst = max(found, default=Fraction(1))
+        odds.append(_odds(m, size[m], member[m], word))
+    worst = max(odds, default=Fraction(1))
     if any(member[m] + 1 < word and _odds(m, size[m], member[m] + 1, word) <= worst for m in range(2, len(size))):
         raise ValueError("expected each weight as large as the worst odds allow, so that a law has one form")
     return worst

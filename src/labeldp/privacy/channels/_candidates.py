@@ -152,14 +152,14 @@ def bad_prior_row(prior: Float[np.ndarray, "n k"], tolerance: float) -> int:
     """The first row of a prior that is not a distribution, or -1."""
     from labeldp.privacy.channels._kernels import first_bad_row  # noqa: PLC0415 (the compiler loads at the first draw)
 
-    found: dict[int, int] = {}
+    bad_rows: dict[int, int] = {}
 
-    def look(part: slice) -> None:
+    def check(part: slice) -> None:
         if (row := first_bad_row(prior[part], tolerance)) >= 0:
-            found[part.start] = part.start + row
+            bad_rows[part.start] = part.start + row
 
-    over_chunks(look, len(prior), max(1, _ENTRIES_PER_CHUNK // prior.shape[1]))
-    return min(found.values(), default=-1)
+    over_chunks(check, len(prior), max(1, _ENTRIES_PER_CHUNK // prior.shape[1]))
+    return min(bad_rows.values(), default=-1)
 
 
 def top_candidates(

@@ -62,8 +62,8 @@ class ClusterChannel(ClassChannel):
         bits: int = 64,
     ) -> Self:
         """The channel whose clusters all spend the requested epsilon, keeping the true class as often as possible."""
-        found = [cluster_weights(line.tolist(), epsilon, bits) for line in distributions]
-        keep, weights = tuple(keep for keep, _ in found), tuple(weights for _, weights in found)
+        pairs = [cluster_weights(line.tolist(), epsilon, bits) for line in distributions]
+        keep, weights = tuple(keep for keep, _ in pairs), tuple(weights for _, weights in pairs)
         channel = cls(distributions.shape[1], keep, weights, clusters, bits=bits)
         accept(channel.odds, epsilon, bits)
         return channel
@@ -84,12 +84,12 @@ class ClusterChannel(ClassChannel):
         """
         k = distributions.shape[1]
         most, least = bounds_resampled(k, floor, redrawn, bits)
-        room = most > 2 * k + (1 << bits >> 40)  # for sums that are rounded up, and a floor that is rounded down
-        asked = log_above(1 + (1 / Fraction(redrawn) - 1) / Fraction(floor))
-        accept(1 + Fraction(most, least) * room, asked or math.ulp(0.0), bits)
-        found = [resampled_weights(line.tolist(), floor, redrawn, bits) for line in distributions]
-        found.append((most, ((1 << bits) - most - (k - 1) * least, *[least] * (k - 1))))
-        keep, weights = tuple(keep for keep, _ in found), tuple(weights for _, weights in found)
+        possible = most > 2 * k + (1 << bits >> 40)  # for sums that are rounded up, and a floor that is rounded down
+        requested = log_above(1 + (1 / Fraction(redrawn) - 1) / Fraction(floor))
+        accept(1 + Fraction(most, least) * possible, requested or math.ulp(0.0), bits)
+        pairs = [resampled_weights(line.tolist(), floor, redrawn, bits) for line in distributions]
+        pairs.append((most, ((1 << bits) - most - (k - 1) * least, *[least] * (k - 1))))
+        keep, weights = tuple(keep for keep, _ in pairs), tuple(weights for _, weights in pairs)
         return cls(k, keep, weights, clusters, bits=bits)
 
     @cached_property
@@ -108,8 +108,8 @@ class ClusterChannel(ClassChannel):
     @property
     def shares(self) -> Float[np.ndarray, "n k"]:
         """The public class distribution of each row's cluster, from which labels are resampled."""
-        drawn = self._chances[1]
-        return np.asarray((drawn / drawn.sum(axis=1, keepdims=True))[self.clusters])
+        resample = self._chances[1]
+        return np.asarray((resample / resample.sum(axis=1, keepdims=True))[self.clusters])
 
     @property
     def words_per_row(self) -> int:
@@ -119,16 +119,16 @@ class ClusterChannel(ClassChannel):
     @cached_property
     def membership(self) -> Membership:
         """For each row, averaged over true classes distributed as in its cluster."""
-        kept, drawn = self._chances
-        match = (drawn**2).sum(axis=1) / drawn.sum(axis=1)
-        true, other, apart = kept + match, match, kept + 2 * match
+        keep, resample = self._chances
+        match = (resample**2).sum(axis=1) / resample.sum(axis=1)
+        true, other, apart = keep + match, match, keep + 2 * match
         return Membership(true[self.clusters], other[self.clusters], apart[self.clusters])
 
     def holding(self, codes: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
         """From the weight of the class in the row's cluster."""
-        kept, drawn = self._chances
-        other = drawn[self.clusters, codes]
-        return other + kept[self.clusters], other
+        keep, resample = self._chances
+        other = resample[self.clusters, codes]
+        return other + keep[self.clusters], other
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
         """Released class codes."""
@@ -140,16 +140,16 @@ class ClusterChannel(ClassChannel):
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
         """``1 + keep / weight`` for the released class."""
-        kept, drawn = self._chances
-        high = 1.0 + kept[self.clusters] / drawn[self.clusters, released]
+        keep, resample = self._chances
+        high = 1.0 + keep[self.clusters] / resample[self.clusters, released]
         return Levels(released[:, None] == np.arange(self.classes), high)
 
     def unbiased(self, released: object) -> Float[np.ndarray, "n k"]:
         """``(one_hot(z) - resample) / keep``: subtracts the resampling probabilities; the entries sum to one."""
         codes = np.asarray(getattr(released, "codes", released))
-        kept, drawn = self._chances
+        keep, resample = self._chances
         hit = codes[:, None] == np.arange(self.classes)
-        return np.asarray((hit - drawn[self.clusters]) / kept[self.clusters, None])
+        return np.asarray((hit - resample[self.clusters]) / keep[self.clusters, None])
 
     def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
         """Every class."""
@@ -157,9 +157,9 @@ class ClusterChannel(ClassChannel):
 
     def table(self, row: int = 0) -> TransitionTable:
         """Every class as an outcome."""
-        kept, drawn = self._chances
+        keep, resample = self._chances
         cluster = int(self.clusters[row])
-        matrix = np.tile(drawn[cluster], (self.classes, 1)) + kept[cluster] * np.eye(self.classes)
+        matrix = np.tile(resample[cluster], (self.classes, 1)) + keep[cluster] * np.eye(self.classes)
         return TransitionTable(np.arange(self.classes, dtype=np.int32), matrix)
 
     def take(self, rows: slice | Int[np.ndarray, "m"]) -> Self:

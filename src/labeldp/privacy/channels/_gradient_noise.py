@@ -84,18 +84,18 @@ def _of_sets(channel: ClassChannel, *, projected: bool) -> Float[np.ndarray, "2 
     original, rest = true * (1 - true), other * (1 - other)
     trace = original + (k - 1) * rest
     if channel.fixed_size:
-        found = np.stack([_largest(original, rest, k), trace])
+        traces = np.stack([_largest(original, rest, k), trace])
     elif projected:  # bits are independent: subtract the mean of rows and columns from their covariance
         original, rest = original - 2 * original / k + trace / k**2, rest - 2 * rest / k + trace / k**2
-        found = np.stack([_largest(original, rest, k), original + (k - 1) * rest])
+        traces = np.stack([_largest(original, rest, k), original + (k - 1) * rest])
     else:
-        found = np.stack([trace, trace])
+        traces = np.stack([trace, trace])
     if sizes is not None:  # a label outside the candidates gives a uniform set
         share = np.where(k < channel.classes, (true + (k - 1) * other) / k, 0.0)
         each = share * (1 - share)
-        found = np.maximum(found, np.stack([_largest(each, each, k), k * each]))
+        traces = np.maximum(traces, np.stack([_largest(each, each, k), k * each]))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(found > 0, found / (true - other) ** 2, 0.0))
+        return np.asarray(np.where(traces > 0, traces / (true - other) ** 2, 0.0))
 
 
 def _largest(original: np.ndarray, rest: np.ndarray, k: np.ndarray) -> np.ndarray:
@@ -113,8 +113,8 @@ def _largest(original: np.ndarray, rest: np.ndarray, k: np.ndarray) -> np.ndarra
 def _of_clusters(channel: ClusterChannel) -> Float[np.ndarray, "2 n"]:
     """The noise of cluster response, in which the probabilities of other classes differ."""
     word = 2.0**channel.bits
-    kept, drawn = np.array(channel.keep, dtype=np.float64) / word, np.array(channel.weights, dtype=np.float64) / word
-    least, most = drawn.min(axis=1), drawn.max(axis=1)  # the worst true class is the least likely to be resampled
-    over = np.maximum(2 * np.maximum(kept + least, most) - 1, 0.0)
-    alike = (drawn**2).sum(axis=1) + 2 * kept * least + kept**2
-    return np.asarray((np.stack([1 - over**2, 1 - alike]) / kept**2)[:, channel.clusters])
+    keep, resample = np.array(channel.keep, dtype=np.float64) / word, np.array(channel.weights, dtype=np.float64) / word
+    least, most = resample.min(axis=1), resample.max(axis=1)  # the worst true class is the least likely to be resampled
+    over = np.maximum(2 * np.maximum(keep + least, most) - 1, 0.0)
+    alike = (resample**2).sum(axis=1) + 2 * keep * least + keep**2
+    return np.asarray((np.stack([1 - over**2, 1 - alike]) / keep**2)[:, channel.clusters])

@@ -43,11 +43,11 @@ class NumberChannel(Channel):
         labels = released_labels(released)
         if len(self.steps) == 1:
             return np.asarray(self.steps[0][labels])
-        laws, found = self.law_numbers(len(labels)), np.empty(len(labels))
+        laws, numbers = self.law_numbers(len(labels)), np.empty(len(labels))
         for law, steps in enumerate(self.steps):
             rows = laws == law
-            found[rows] = steps[labels[rows]]
-        return found
+            numbers[rows] = steps[labels[rows]]
+        return numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,9 +174,9 @@ class GridChannel(SingleNumberChannel):
         means = [
             Fraction(sum(w * v for w, v in zip(row, self.values, strict=True)), word * PARTS) for row in self.weights
         ]
-        off = max(abs(mean - i * gap) for i, mean in enumerate(means))
-        between = Fraction(0) if self.words_per_row == 1 else (gap + 2 * off) / word
-        return _float_above(off + between)
+        largest = max(abs(mean - i * gap) for i, mean in enumerate(means))
+        between = Fraction(0) if self.words_per_row == 1 else (gap + 2 * largest) / word
+        return _float_above(largest + between)
 
     def rows_of(self, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n m"]:
         """The mixture of the two knots around each grid point."""
@@ -220,16 +220,16 @@ class GridChannel(SingleNumberChannel):
     @cached_property
     def _squares(self) -> Float[np.ndarray, "m"]:
         gap, close = (self.classes - 1) / self.pieces, self.words_per_row == 1 or self.pieces >= _PIECES_FOR_SQUARES
-        wanted = (np.arange(self.pieces + 1) * gap) ** 2 - (gap**2 / 6 if self.words_per_row == 2 else 0.0)
+        targets = (np.arange(self.pieces + 1) * gap) ** 2 - (gap**2 / 6 if self.words_per_row == 2 else 0.0)
         root = np.sqrt(self.chances.mean(axis=0))
-        found = np.linalg.pinv(self.chances / root) @ wanted / root
-        if not close or np.abs(self.chances @ found - wanted).max() > _TOLERANCE * (self.classes - 1) ** 2:
+        solution = np.linalg.pinv(self.chances / root) @ targets / root
+        if not close or np.abs(self.chances @ solution - targets).max() > _TOLERANCE * (self.classes - 1) ** 2:
             raise InputError(
                 f"expected a channel that identifies the squares of labels, found one with {len(self.values)} outcomes "
                 f"for {self.pieces + 1} knots, which tells their means alone; compare models by their gain, or "
                 "evaluate on public labels"
             )
-        return np.asarray(found)
+        return np.asarray(solution)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,12 +290,12 @@ class BinChannel(SingleNumberChannel):
         """The largest distance of a bin's mean from the points in the bin."""
         word, total = 1 << self.bits, sum(self.values)
         ends = zip(self.starts, (*(start - 1 for start in self.starts[1:]), self.classes - 1), strict=True)
-        off = [
+        distances = [
             abs(Fraction(self.other * total + (self.keep - self.other) * value, word * PARTS) - end)
             for value, pair in zip(self.values, ends, strict=True)
             for end in pair
         ]
-        return _float_above(max(off))
+        return _float_above(max(distances))
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
         """Indices of bins."""
@@ -325,5 +325,5 @@ def _increasing(values: tuple[int, ...]) -> bool:
 
 def _float_above(value: Fraction) -> float:
     """A float upper bound on an exact number."""
-    found = float(value)
-    return found if Fraction(found) >= value else math.nextafter(found, math.inf)
+    number = float(value)
+    return number if Fraction(number) >= value else math.nextafter(number, math.inf)

@@ -196,7 +196,7 @@ def _columns(lows: Sequence[int], inside: Bool[np.ndarray, "knots m"], epsilon: 
     odds = exp_below(epsilon)
     highs = [math.floor(odds * low) for low in lows]
     return [
-        [high if held else low for held in column]
+        [high if member else low for member in column]
         for low, high, column in zip(lows, highs, inside.T.tolist(), strict=True)
     ]
 
@@ -215,8 +215,8 @@ def _corrected(
     lacks, means = [], []
     for i, row in enumerate(zip(*columns, strict=True)):
         lacks.append((word - sum(row)) / word)
-        off = sum(weight * (value * pieces - i * span) for weight, value in zip(row, values, strict=True))
-        means.append(-float(Fraction(off, word * span * pieces)))
+        error = sum(weight * (value * pieces - i * span) for weight, value in zip(row, values, strict=True))
+        means.append(-float(Fraction(error, word * span * pieces)))
     factors = np.where(inside, math.exp(epsilon), 1.0)
     places = np.array([value / span for value in values]) - np.linspace(0.0, 1.0, pieces + 1)[:, None]
     system = np.concatenate([factors, factors * places])
@@ -258,7 +258,7 @@ def _filled(
     """The row with its sum corrected to ``2**bits``, one outcome after the other, within the limits."""
     missing = (1 << bits) - sum(row)
     for z in order:
-        moved = max(lows[z] - row[z], min(highs[z] - row[z], missing))
-        row[z] += moved
-        missing -= moved
+        change = max(lows[z] - row[z], min(highs[z] - row[z], missing))
+        row[z] += change
+        missing -= change
     return tuple(row)

@@ -131,9 +131,9 @@ def draw_subset(codes, words, classes, size, member, out):
     for i in range(codes.size):
         y = codes[i]
         inside = words[i, 0] < member
-        chosen = size - 1 if inside else size
+        others = size - 1 if inside else size
         half = 2
-        for j in range(classes - 1 - chosen, classes - 1):
+        for j in range(classes - 1 - others, classes - 1):
             bound = np.uint64(j + 1)
             floor = ((_LOW + np.uint64(1)) - bound) % bound
             while True:
@@ -173,11 +173,11 @@ def draw_candidate_subset(codes, words, candidates, size, member, out):
         if m == 1:
             out[i, members[0] >> 3] |= np.uint8(1) << np.uint8(members[0] & 7)
             continue
-        held = words[i, 0] < member[m]
-        chosen = size[m] - 1 if held else size[m]
+        contains = words[i, 0] < member[m]
+        others = size[m] - 1 if contains else size[m]
         half = 2
-        for j in range(m - 2 - chosen, m - 1):
-            stand_in = j == m - 2 - chosen
+        for j in range(m - 2 - others, m - 1):
+            stand_in = j == m - 2 - others
             bound = np.uint64(m if stand_in else j + 1)
             floor = ((_LOW + np.uint64(1)) - bound) % bound
             while True:
@@ -196,7 +196,7 @@ def draw_candidate_subset(codes, words, candidates, size, member, out):
             if out[i, chosen_class >> 3] >> np.uint8(chosen_class & 7) & 1:
                 chosen_class = members[j + (j >= place)]
             out[i, chosen_class >> 3] |= np.uint8(1) << np.uint8(chosen_class & 7)
-        if held:
+        if contains:
             out[i, members[place] >> 3] |= np.uint8(1) << np.uint8(members[place] & 7)
     return True
 

@@ -56,16 +56,16 @@ def channel_of(law: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) 
     Raises:
         ValueError: The kind is unknown, or the integers do not form a channel of it.
     """
-    given = dict(law)
-    kind, by_row = given.pop("kind", None), given.pop("by_row", [])
+    fields = dict(law)
+    kind, by_row = fields.pop("kind", None), fields.pop("by_row", [])
     if arrays is None:
-        arrays = {name: _no_rows(name, int(given["classes"])) for name in by_row}
+        arrays = {name: _no_rows(name, int(fields["classes"])) for name in by_row}
     if kind not in CHANNELS or set(by_row) != set(arrays):
         raise ValueError(f"expected a law of a known kind with its columns {by_row}, found kind {kind!r}")
     names = {field.name for field in dataclasses.fields(CHANNELS[kind])}
-    if set(given) | set(arrays) != names:
+    if set(fields) | set(arrays) != names:
         raise ValueError(f"expected the fields {sorted(names)} in a law of kind {kind!r}")
-    return CHANNELS[kind](**{name: _read(value) for name, value in given.items()}, **arrays)
+    return CHANNELS[kind](**{name: _read(value) for name, value in fields.items()}, **arrays)
 
 
 def _no_rows(name: str, classes: int) -> np.ndarray:

@@ -55,8 +55,8 @@ def nearest_distributions(vectors: Float[np.ndarray, "m k"]) -> Float[np.ndarray
     """Euclidean projection of vectors onto the probability simplex (Held, Wolfe and Crowder 1974)."""
     ordered = -np.sort(-vectors, axis=1)
     over = (np.cumsum(ordered, axis=1) - 1.0) / np.arange(1, vectors.shape[1] + 1)
-    kept = np.count_nonzero(ordered > over, axis=1)
-    cut = np.take_along_axis(over, kept[:, None] - 1, axis=1)
+    positive = np.count_nonzero(ordered > over, axis=1)
+    cut = np.take_along_axis(over, positive[:, None] - 1, axis=1)
     return np.asarray(np.maximum(vectors - cut, 0.0))
 
 
