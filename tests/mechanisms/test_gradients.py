@@ -156,7 +156,7 @@ def test_distances_are_those_of_all_pairs(monkeypatch):
 @pytest.mark.parametrize("name", ["opposed", "general", "right angles"])
 def test_floats_that_are_wrong_do_not_weaken_it(name, monkeypatch):
     """If vectors came out too far apart on the grid, a coarser one is taken."""
-    monkeypatch.setattr(_gradients, "_steps", lambda _: 2.5 * REACH)
+    monkeypatch.setattr(_gradients, "_distance_before_rounding", lambda _: 2.5 * REACH)
     assert REACH**2 / 16 < most_apart(steps_told(VECTORS[name], monkeypatch)) <= REACH**2
 
 

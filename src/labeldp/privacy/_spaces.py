@@ -85,7 +85,7 @@ class Classes(LabelSpace):
     def __init__(self, values: Iterable[Any], missing: Any = REFUSE) -> None:
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise LabelError("expected classes as a list, found a single value; write ['a', 'b']")
-        classes, replacement = tuple(_plain(value) for value in values), _plain(missing)
+        classes, replacement = tuple(_python_value(value) for value in values), _python_value(missing)
         kinds = {type(value) for value in classes}
         if len(classes) < 2:
             raise LabelError(f"expected at least two declared classes, found {len(classes)}; nothing could be hidden")
@@ -139,16 +139,16 @@ class Classes(LabelSpace):
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
         import pyarrow.compute as pc  # noqa: PLC0415
 
-        array = _arrow(labels)
+        array = _as_arrow(labels)
         expected = self.arrow_type()
         if pa.types.is_null(array.type):
             array = pa.nulls(len(array), expected)
         if not _same_kind(array.type, expected):
             raise LabelError(
-                f"expected labels of type {expected} like the declared classes, found {_family(array.type)}; "
+                f"expected labels of type {expected} like the declared classes, found {_type_name(array.type)}; "
                 "declare the classes in the type of the labels"
             )
-        invalid = _strange(array, expected)
+        invalid = _unrepresentable(array, expected)
         representable = array if invalid is None else pc.if_else(invalid, None, array)
         codes = pc.index_in(representable.cast(expected), value_set=pa.array(self.values, expected))
         valid, missing = codes.is_valid(), array.is_null()
@@ -260,14 +260,14 @@ class Interval(LabelSpace):
         """Codes of the nearest grid points; see ``LabelSpace.encode``."""
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
-        exact = _quietly(lambda: _arrow(labels))
-        array = _quietly(lambda: _arrow(_floats(labels))) if exact is None else exact
+        exact = _result_or_none(lambda: _as_arrow(labels))
+        array = _result_or_none(lambda: _as_arrow(_as_floats(labels))) if exact is None else exact
         if array is None:
             raise LabelError("expected numbers as labels, in one dimension, found something else")
         if pa.types.is_null(array.type):
             array = pa.nulls(len(array), pa.float64())
         if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type) or pa.types.is_decimal(array.type)):
-            raise LabelError(f"expected numbers as labels, found {_family(array.type)}; declare classes for others")
+            raise LabelError(f"expected numbers as labels, found {_type_name(array.type)}; declare classes for others")
         values = np.array(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
         missing = np.isnan(values)
         if self.missing != REFUSE:
@@ -299,7 +299,7 @@ def space_from(description: dict[str, Any]) -> LabelSpace:
     return Classes(**fields) if kind == "classes" else Interval(**fields)
 
 
-def _arrow(labels: object) -> pa.Array:
+def _as_arrow(labels: object) -> pa.Array:
     """Labels as one Arrow array; NaN and None are missing."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
     import pyarrow.compute as pc  # noqa: PLC0415
@@ -309,10 +309,10 @@ def _arrow(labels: object) -> pa.Array:
     elif isinstance(labels, pa.ChunkedArray):
         array = labels.combine_chunks()
     else:
-        dimensions = _quietly(lambda: np.ndim(labels))  # type: ignore[arg-type]
+        dimensions = _result_or_none(lambda: np.ndim(labels))  # type: ignore[arg-type]
         if dimensions != 1:
             raise LabelError(f"expected labels in one dimension, found {dimensions or 'something else'}")
-        array = _quietly(lambda: pa.array(labels, from_pandas=True))
+        array = _result_or_none(lambda: pa.array(labels, from_pandas=True))
         if array is None:
             raise LabelError("expected labels that are all strings, numbers or booleans, found something else")
     if isinstance(array, pa.ChunkedArray):
@@ -322,7 +322,7 @@ def _arrow(labels: object) -> pa.Array:
     return pc.if_else(pc.is_nan(array), None, array) if pa.types.is_floating(array.type) else array
 
 
-def _floats(labels: object) -> Float[np.ndarray, "n"]:
+def _as_floats(labels: object) -> Float[np.ndarray, "n"]:
     """Real numbers of types that Arrow does not know, such as integers of any length, as floats."""
     array = np.asarray(labels)
     if array.dtype.kind == "c":
@@ -330,7 +330,7 @@ def _floats(labels: object) -> Float[np.ndarray, "n"]:
     return array.astype(np.float64)
 
 
-def _quietly(make: Callable[[], Any]) -> Any:
+def _result_or_none(make: Callable[[], Any]) -> Any:
     """The result of a function, or None where Arrow raises: its message is dropped, since it may quote a label."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
@@ -340,7 +340,7 @@ def _quietly(make: Callable[[], Any]) -> Any:
         return None
 
 
-def _strange(array: pa.Array, expected: pa.DataType) -> pa.Array | None:
+def _unrepresentable(array: pa.Array, expected: pa.DataType) -> pa.Array | None:
     """Mask of labels that the type cannot represent, such as 1.5 among integers; None where all can be represented."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
     import pyarrow.compute as pc  # noqa: PLC0415
@@ -356,7 +356,7 @@ def _strange(array: pa.Array, expected: pa.DataType) -> pa.Array | None:
     )
 
 
-def _plain(value: Any) -> Any:
+def _python_value(value: Any) -> Any:
     """A NumPy scalar as the equivalent Python value."""
     return value.item() if isinstance(value, np.generic) else value
 
@@ -365,7 +365,7 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _family(kind: pa.DataType) -> str:
+def _type_name(kind: pa.DataType) -> str:
     """The name of a type for a message, without fields of nested types or digits of decimals: they may be labels."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 

@@ -55,7 +55,7 @@ def schema_of(columns: ColumnForms) -> pa.Schema:
 
 def table_of(columns: ColumnForms, array_name: str | None, rows: object) -> pa.Table:
     """See ``Form.table``."""
-    table, names = _table(rows, array_name), [column.name for column in columns]
+    table, names = _as_table(rows, array_name), [column.name for column in columns]
     if sorted(table.column_names) != sorted(names):
         raise InputError(
             f"expected exactly the columns {', '.join(map(repr, names))}, found "
@@ -65,7 +65,7 @@ def table_of(columns: ColumnForms, array_name: str | None, rows: object) -> pa.T
         kind = _values_type(table.schema.field(column.name).type)
         if not _fits(kind, column):
             raise InputError(
-                f"expected values of type {column.type} in the column {column.name!r}, found {_family(kind)}; "
+                f"expected values of type {column.type} in the column {column.name!r}, found {_type_name(kind)}; "
                 "give them in the type of the public rows"
             )
     return table.select(names)
@@ -105,7 +105,7 @@ def missing_or_endless(columns: ColumnForms, rows: pa.Table) -> tuple[list[str],
                 numbers, missing = _column_numbers(column, piece[column.name])
                 endless += [column.name] if np.isinf(numbers).any() else []
             else:
-                missing = _codes(column, piece[column.name]) == -1
+                missing = _category_codes(column, piece[column.name]) == -1
             lacking += [column.name] if missing.any() else []
     return lacking, endless
 
@@ -116,13 +116,13 @@ def digests(columns: ColumnForms, rows: pa.Table) -> UInt64[np.ndarray, "n"]:
     for piece in _pieces(columns, rows):
         words = np.zeros(piece.num_rows, dtype=np.uint64)
         for column in columns:
-            for part in _words(column, piece[column.name]).T:
-                words = _mixed(words ^ part)
+            for part in _value_words(column, piece[column.name]).T:
+                words = _hashed(words ^ part)
         hashes.append(words)
     return np.concatenate(hashes)
 
 
-def _mixed(words: UInt64[np.ndarray, "n"]) -> UInt64[np.ndarray, "n"]:
+def _hashed(words: UInt64[np.ndarray, "n"]) -> UInt64[np.ndarray, "n"]:
     """The finalizer of splitmix64 (Steele, Lea and Flood 2014): a permutation of the 64-bit words."""
     words = words + _MISSING
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -130,10 +130,10 @@ def _mixed(words: UInt64[np.ndarray, "n"]) -> UInt64[np.ndarray, "n"]:
     return np.asarray(words ^ (words >> np.uint64(31)))
 
 
-def _words(column: ColumnForm, values: pa.ChunkedArray) -> UInt64[np.ndarray, "n m"]:
+def _value_words(column: ColumnForm, values: pa.ChunkedArray) -> UInt64[np.ndarray, "n m"]:
     """The values of a shaped column as words, one or more for each row."""
     if not column.of_numbers:
-        codes = _codes(column, values)
+        codes = _category_codes(column, values)
         return np.where(codes < 0, _MISSING, codes.astype(np.uint64))[:, None]
     numbers, missing = _column_numbers(column, values)
     if column.width is None:
@@ -144,13 +144,13 @@ def _words(column: ColumnForm, values: pa.ChunkedArray) -> UInt64[np.ndarray, "n
     return np.ascontiguousarray(np.pad(bytes_of, ((0, 0), (0, -bytes_of.shape[1] % 8)))).view(np.uint64)
 
 
-def _table(rows: object, array_name: str | None) -> pa.Table:
+def _as_table(rows: object, array_name: str | None) -> pa.Table:
     """Rows in any container as a table without metadata."""
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if array_name is not None and not isinstance(rows, pa.Table | Mapping) and hasattr(rows, "__array__"):
-        return pa.table({array_name: _lists(np.asarray(rows))})
-    table = _quietly(rows)
+        return pa.table({array_name: _as_lists(np.asarray(rows))})
+    table = _table_or_none(rows)
     if table is None:
         raise InputError(
             "expected rows as a pandas or polars frame, an Arrow table or a mapping of columns, each of one type, "
@@ -163,8 +163,8 @@ def container(array_name: str | None, rows: object) -> pa.Table:
     """Rows in any container as a table; columns of mixed Python objects become text."""
     columns: Any = rows
     named = hasattr(columns, "columns") if _is_pandas(columns) else isinstance(columns, Mapping)
-    if not named or _quietly(columns) is not None:
-        return _table(rows, array_name)
+    if not named or _table_or_none(columns) is not None:
+        return _as_table(rows, array_name)
     return pa.table({str(name): _as_texts(columns[name]) for name in columns})
 
 
@@ -178,7 +178,7 @@ def _is_pandas(rows: Any) -> bool:
     return type(rows).__module__.partition(".")[0] == "pandas"
 
 
-def _quietly(rows: Any) -> pa.Table | None:
+def _table_or_none(rows: Any) -> pa.Table | None:
     """Rows as a table, or None where Arrow raises: its message is dropped, since it may quote a value."""
     try:
         if _is_pandas(rows):
@@ -188,7 +188,7 @@ def _quietly(rows: Any) -> pa.Table | None:
         return None
 
 
-def _lists(numbers: np.ndarray) -> pa.Array:
+def _as_lists(numbers: np.ndarray) -> pa.Array:
     """The rows of an array of numbers as lists of one length."""
     if numbers.ndim < 2 or numbers.dtype.kind not in "iuf" or not numbers[:1].size * len(numbers) == numbers.size:
         raise InputError(
@@ -206,7 +206,7 @@ def _values_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _family(kind: pa.DataType) -> str:
+def _type_name(kind: pa.DataType) -> str:
     """The name of a type for a message, without digits of decimals or lengths of lists, which may come from values."""
     if pa.types.is_nested(kind):
         return "nested values"
@@ -239,7 +239,7 @@ _READ_AS: Mapping[str, Callable[[pa.DataType], bool]] = {
 }
 
 
-def _codes(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
+def _category_codes(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
     """Index of each text or flag among the column's values; -1 if missing, -2 if unknown."""
     if pa.types.is_null(values.type):
         return np.full(len(values), -1)
@@ -267,7 +267,7 @@ def _column_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.nda
     if numbers.dtype.kind == "f":
         missing |= np.isnan(numbers)
     real = column.element in REAL
-    numbers = numbers.astype(np.float64) if real or numbers.dtype.kind == "f" else _signed(numbers)
+    numbers = numbers.astype(np.float64) if real or numbers.dtype.kind == "f" else _clipped_integers(numbers)
     return np.where(missing, np.array(column.fallback, dtype=numbers.dtype), numbers), missing
 
 
@@ -285,7 +285,7 @@ def _plain_numbers(values: pa.ChunkedArray) -> np.ndarray:
     return np.asarray(values.to_numpy())
 
 
-def _signed(numbers: np.ndarray) -> np.ndarray:
+def _clipped_integers(numbers: np.ndarray) -> np.ndarray:
     """64-bit integers, clipped to the range of a form."""
     low, high = WHOLE["int64"]
     if numbers.dtype == np.uint64:
@@ -337,7 +337,7 @@ def _rounded(numbers: np.ndarray) -> np.ndarray:
 
 
 def _shaped_codes(column: ColumnForm, values: pa.ChunkedArray) -> tuple[pa.Array, Bool[np.ndarray, "n"]]:
-    codes = _codes(column, values)
+    codes = _category_codes(column, values)
     assert column.values is not None  # noqa: S101 (its form says so)
     fallback = column.values.index(column.fallback)
     keeps = (codes == -1) & column.missing
@@ -352,8 +352,8 @@ def columns_of(public: object) -> tuple[ColumnForms, bool]:
     array = not isinstance(rows, pa.Table | pa.RecordBatch | Mapping) and not hasattr(rows, "__dataframe__")
     if array and hasattr(rows, "__array__"):
         numbers = np.asarray(rows)
-        return (_list_form(FEATURES, _lists(numbers), numbers.shape[1:]),), True
-    table = _table(public, None)
+        return (_list_form(FEATURES, _as_lists(numbers), numbers.shape[1:]),), True
+    table = _as_table(public, None)
     if table.num_rows == 0:
         raise InputError("expected public rows to read the form off, found none")
     return tuple(_form_of_column(name, table[name]) for name in table.column_names), False
@@ -383,7 +383,7 @@ def _element_of(name: str, kind: pa.DataType) -> str:
     if element not in WHOLE and element not in REAL:
         raise InputError(
             f"expected texts, flags, numbers of at most 63 bits, dates or times without a zone in the public column "
-            f"{name!r}, found {_family(kind)}; leave it out, or give it in another type"
+            f"{name!r}, found {_type_name(kind)}; leave it out, or give it in another type"
         )
     return element
 
@@ -429,7 +429,7 @@ def _number_form(
         "fallback": most[(len(most) - 1) // 2].item(),
         "shape": None if row is None else tuple(int(size) for size in row[1]),
     }
-    listed = _some_of(different)
+    listed = _evenly_spaced(different)
     nearest = min(listed, key=lambda value: abs(value - fields["fallback"]))
     listed_form = ColumnForm(**{**fields, "values": listed, "fallback": nearest})
     if len(different) <= _FEW and len(different) * _OFTEN <= numbers.size:
@@ -442,20 +442,20 @@ def _number_form(
         wide = int(different[-1]) - int(different[0]) > 2 * len(different)
         return listed_form if repeated and wide else ColumnForm(**fields, **ranged)
     for digits in _digits_of(texts, different.astype(np.float64), _MOST_DIGITS.get(element, 0)):
-        form = _tried({**fields, **ranged, **digits})
+        form = _form_or_none({**fields, **ranged, **digits})
         if form is not None and np.array_equal(form.nearest(different.astype(np.float64)), different):
             steps = np.inf if form.decimals is None else float(different[-1] - different[0]) * 10.0**form.decimals
             return listed_form if repeated and steps > 2 * len(different) else form
     return listed_form
 
 
-def _some_of(different: np.ndarray) -> tuple[Any, ...]:
+def _evenly_spaced(different: np.ndarray) -> tuple[Any, ...]:
     """The sorted numbers, or a subset of the allowed size, evenly spaced by rank, with both ends."""
     places = np.linspace(0, len(different) - 1, min(len(different), MOST_TEXTS)).round().astype(np.int64)
     return tuple(different[places].tolist())
 
 
-def _tried(fields: Mapping[str, Any]) -> ColumnForm | None:
+def _form_or_none(fields: Mapping[str, Any]) -> ColumnForm | None:
     try:
         return ColumnForm(**fields)
     except InputError:

@@ -309,7 +309,7 @@ class _Gaussian(GradientLaw):
         spread = math.sqrt(vectors.spread_squared(vectors.off))
         if not spread:
             return vectors.origin
-        scale = _steps(vectors.dimension) / spread
+        scale = _distance_before_rounding(vectors.dimension) / spread
         steps = np.rint(vectors.off * scale)
         while vectors.spread_squared(steps) > _REACH_SQUARED:
             scale /= 2.0
@@ -319,7 +319,11 @@ class _Gaussian(GradientLaw):
     def error(self, classes: int, dimension: int, spread: float, radius: float) -> float:
         """The variance of rounded noise in each entry, plus the squared rounding error of the grid."""
         del classes, radius
-        return float(dimension * (self.deviation**2 + 1.0 / 12.0 + 1.0 / 4.0) * (spread / _steps(dimension)) ** 2)
+        return float(
+            dimension
+            * (self.deviation**2 + 1.0 / 12.0 + 1.0 / 4.0)
+            * (spread / _distance_before_rounding(dimension)) ** 2
+        )
 
 
 @dataclass(frozen=True)
@@ -399,7 +403,7 @@ def _row_noise(rows: int, dimension: int, deviation: int, words: Words) -> Itera
         yield from zip(normals.reshape(count, dimension), words.block(low, count).tolist(), strict=True)
 
 
-def _steps(dimension: int) -> float:
+def _distance_before_rounding(dimension: int) -> float:
     """The distance of vectors before rounding, which adds at most ``sqrt(r)`` to the distance of two."""
     return _REACH - math.sqrt(dimension) - 1.0
 

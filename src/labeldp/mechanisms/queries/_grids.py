@@ -53,21 +53,21 @@ class FeatureGrid:
             InputError: The features are not finite numbers of that shape, or all zero.
         """
         matrix = _matrix(features)
-        lengths = np.concatenate([np.sqrt(_squares(block.astype(np.float64))) for block in _blocks(matrix)])
+        lengths = np.concatenate([np.sqrt(_squared_lengths(block.astype(np.float64))) for block in _blocks(matrix)])
         if not (lengths <= _MOST).all():
             raise InputError(
                 f"expected finite features in rows of at most {_MOST:g} in length, found others in row "
                 f"{np.argmin(lengths <= _MOST)}; fill in what is missing"
             )
         longest = float(lengths.max())
-        bound = longest if norm is None else min(longest, _norm(norm))
+        bound = longest if norm is None else min(longest, _checked_norm(norm))
         if bound < _LEAST:
             raise InputError(f"expected features of at least {_LEAST:g} in length, found shorter ones; scale them")
         available = min(_BITS, _MOST_BITS - parts.bit_length(), 61 - parts.bit_length() - len(lengths).bit_length())
         bits = (available if parts > 1 else _BITS) - math.frexp(bound)[1]
         factors = bound / np.maximum(lengths, bound)
         steps = _gridded(matrix, factors, bits)
-        return cls(steps, bits, max(int(_squares(block.astype(np.int64)).max()) for block in _blocks(steps)))
+        return cls(steps, bits, max(int(_squared_lengths(block.astype(np.int64)).max()) for block in _blocks(steps)))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -119,7 +119,7 @@ def _matrix(features: object) -> Any:
     return matrix
 
 
-def _norm(value: object) -> float:
+def _checked_norm(value: object) -> float:
     norm = _checks.number(value, "norm")
     if not _LEAST <= norm <= _MOST:
         raise InputError(f"expected a norm above 0, from {_LEAST:g} to {_MOST:g}, found {norm!r}")
@@ -134,7 +134,7 @@ def _blocks(matrix: Any, columns: int = 1) -> Iterator[Any]:
         yield matrix[low : low + rows]
 
 
-def _squares(block: Any) -> np.ndarray:
+def _squared_lengths(block: Any) -> np.ndarray:
     """The squared length of each row, in the type of the entries."""
     with np.errstate(over="ignore", invalid="ignore"):
         if isinstance(block, np.ndarray):

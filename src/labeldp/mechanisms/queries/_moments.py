@@ -81,7 +81,7 @@ class LabelMoments(Query):
             kind = type(self.space).__name__
             raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {kind}")
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
-        object.__setattr__(self, "delta", _delta(self.delta))
+        object.__setattr__(self, "delta", _positive_delta(self.delta))
         object.__setattr__(self, "grid", self._gridded(features))
         warn_of_large(self.delta, self.grid.shape[0], "the number of rows", stacklevel=4)
 
@@ -114,7 +114,7 @@ class LabelMoments(Query):
 
     def promise(self, labels_of_a_unit: int) -> Guarantee:
         """The guarantee of a trusted curator."""
-        return _promise(self.noise(labels_of_a_unit), self.delta)
+        return _gaussian_guarantee(self.noise(labels_of_a_unit), self.delta)
 
     def law(self, labels_of_a_unit: int) -> dict[str, Any]:
         """The integers of the noise and of the sensitivity to one label, in steps; and the size of a step."""
@@ -219,7 +219,9 @@ def promise_of_moments(law: Mapping[str, Any]) -> Guarantee:
     deviation, squared, labels, columns, _ = (int(law[name]) for name in names)
     if squared % 2 or labels < 1 or columns < 1:
         raise ValueError("expected an even sensitivity, units with labels, and features, found other integers")
-    return _promise(GaussianNoise(deviation, _unit_sensitivity(squared, labels)), _delta(float(law["delta"])))
+    return _gaussian_guarantee(
+        GaussianNoise(deviation, _unit_sensitivity(squared, labels)), _positive_delta(float(law["delta"]))
+    )
 
 
 def promise_of_number_moments(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
@@ -239,11 +241,11 @@ def _unit_sensitivity(squared: int, labels_of_a_unit: int) -> int:
     return squared * labels_of_a_unit**2
 
 
-def _promise(noise: GaussianNoise, delta: float) -> Guarantee:
+def _gaussian_guarantee(noise: GaussianNoise, delta: float) -> Guarantee:
     return Guarantee(noise.epsilon(delta), delta, "central", assumptions=(_PUBLIC,), rho=noise.rho)
 
 
-def _delta(value: object) -> float:
+def _positive_delta(value: object) -> float:
     """A failure probability above zero."""
     delta = _checks.delta(value)
     if delta == 0.0:

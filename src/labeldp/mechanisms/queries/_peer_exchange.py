@@ -114,7 +114,7 @@ class PeerExchange:
             EpsilonError: A delta that is not above 0 and below 1.
             InputError: No cluster, or one without rows or with more than ``2**24``.
         """
-        sizes, delta = _sizes(cluster_sizes), _delta(delta)
+        sizes, delta = _checked_sizes(cluster_sizes), _positive_delta(delta)
         smallest = min(sizes)
         warn_of_large(delta, smallest, "the size of the smallest cluster", stacklevel=3)
         return _guarantee(self.law, sizes, delta)
@@ -133,7 +133,7 @@ class PeerExchange:
         checked = _checks.number(epsilon, "epsilon")
         if checked != 0.0:
             checked = _checks.epsilon(checked)
-        return self.law.delta(checked, _sizes(cluster_sizes))
+        return self.law.delta(checked, _checked_sizes(cluster_sizes))
 
     def collusion(self, cluster_sizes: Iterable[Any], delta: float) -> float:
         """The epsilon at a delta against the learner colluding with one peer, rounded up.
@@ -150,7 +150,7 @@ class PeerExchange:
             EpsilonError: A delta that is not above 0 and below 1.
             InputError: No cluster, or one without rows or with more than ``2**24``.
         """
-        return self.law.collusion(_delta_below(_delta(delta)), _sizes(cluster_sizes))
+        return self.law.collusion(_delta_below(_positive_delta(delta)), _checked_sizes(cluster_sizes))
 
     @classmethod
     def calibrate(
@@ -184,7 +184,11 @@ class PeerExchange:
             >>> 0.0 < peers.flip < 0.06
             True
         """
-        target, sizes, allowed = _checks.epsilon(epsilon), _sizes(cluster_sizes), _delta_below(_delta(delta))
+        target, sizes, allowed = (
+            _checks.epsilon(epsilon),
+            _checked_sizes(cluster_sizes),
+            _delta_below(_positive_delta(delta)),
+        )
 
         def keeps(flip: float) -> bool:
             return cls(flip, subsample, sampling).law.keeps(target * (1.0 - 1e-9), allowed, sizes)
@@ -259,7 +263,7 @@ class ExchangedLabels(Query):
         clusters = _checked_rows(self.clusters, "clusters").copy()
         clusters.flags.writeable = False
         object.__setattr__(self, "clusters", clusters)
-        object.__setattr__(self, "delta", _delta(self.delta))
+        object.__setattr__(self, "delta", _positive_delta(self.delta))
 
     @cached_property
     def _promise(self) -> Guarantee:
@@ -310,7 +314,9 @@ def promise_of_exchange(law: Mapping[str, Any]) -> Guarantee:
         ValueError: They are not valid parameters of an exchange.
     """
     integers = PeerLaw(int(law["flip"]), int(law["sample"]), law["fixed"] is True)
-    return _guarantee(integers, _sizes(int(size) for size in law["cluster_sizes"]), _delta(float(law["delta"])))
+    return _guarantee(
+        integers, _checked_sizes(int(size) for size in law["cluster_sizes"]), _positive_delta(float(law["delta"]))
+    )
 
 
 def _guarantee(law: PeerLaw, sizes: list[int], delta: float) -> Guarantee:
@@ -428,7 +434,7 @@ def _checked_rows(values: object, name: str) -> Integer[np.ndarray, "n"]:
     return array if array.size else array.astype(np.int64)
 
 
-def _sizes(cluster_sizes: Iterable[Any]) -> list[int]:
+def _checked_sizes(cluster_sizes: Iterable[Any]) -> list[int]:
     """The different sizes of clusters, at least one."""
     sizes = list(cluster_sizes)
     if not sizes:
@@ -436,7 +442,7 @@ def _sizes(cluster_sizes: Iterable[Any]) -> list[int]:
     return sorted({_checks.whole(size, "a cluster's size", 1, LARGEST_CLUSTER) for size in sizes})
 
 
-def _delta(value: object) -> float:
+def _positive_delta(value: object) -> float:
     """A failure probability above zero."""
     delta = _checks.delta(value)
     if delta == 0.0:

@@ -95,21 +95,21 @@ def best_bins(
     a ratio x that some bins attain, take the bins of the least ``sum (L(B) - x r)``; their ratio is at most x, and if
     it is x, it is minimal. Dynamic programming over bin ends gives the best bins at x.
     """
-    moments, edges = _moments(prior)
+    moments, edges = _block_moments(prior)
     rest = math.exp(-epsilon)
     first, ratio = np.zeros(1, dtype=np.int64), math.inf
     for _ in range(_ROUNDS):
-        errors = _errors(moments, first, np.append(first[1:], len(edges) - 1), rest)[0]
+        errors = _bin_errors(moments, first, np.append(first[1:], len(edges) - 1), rest)[0]
         value = float(errors.sum()) / (1 + (len(first) - 1) * rest)
         if not value < ratio * (1 - _GAIN):
             break
         best, ratio = first, value
         first = _least_sum(moments, ratio * rest, rest)
-    numbers = _errors(moments, best, np.append(best[1:], len(edges) - 1), rest)[1]
+    numbers = _bin_errors(moments, best, np.append(best[1:], len(edges) - 1), rest)[1]
     return edges[best], numbers * max(1, len(prior) - 1)
 
 
-def _moments(prior: Float[np.ndarray, "k"]) -> tuple[Float[np.ndarray, "3 edges"], Int[np.ndarray, "edges"]]:
+def _block_moments(prior: Float[np.ndarray, "k"]) -> tuple[Float[np.ndarray, "3 edges"], Int[np.ndarray, "edges"]]:
     """Cumulative sums of p, p x and p x**2 at each edge of blocks of grid points, x from 0 to 1; and the edges."""
     points = np.linspace(0.0, 1.0, len(prior))
     edges = np.unique(np.linspace(0, len(prior), min(len(prior), _BLOCKS) + 1).round().astype(np.int64))
@@ -117,7 +117,7 @@ def _moments(prior: Float[np.ndarray, "k"]) -> tuple[Float[np.ndarray, "3 edges"
     return np.concatenate([np.zeros((3, 1)), sums], axis=1)[:, edges], edges
 
 
-def _errors(
+def _bin_errors(
     moments: Float[np.ndarray, "3 edges"], first: Int[np.ndarray, "b"], last: Int[np.ndarray, "b"], rest: float
 ) -> tuple[Float[np.ndarray, "b"], Float[np.ndarray, "b"]]:
     """The errors and the numbers of bins between two edges each."""
@@ -131,7 +131,7 @@ def _least_sum(moments: Float[np.ndarray, "3 edges"], credit: float, rest: float
     ends = moments.shape[1]
     least, come_from = np.zeros(ends), np.zeros(ends, dtype=np.int64)
     for end in range(1, ends):
-        sums = least[:end] + _errors(moments, np.arange(end), np.full(end, end), rest)[0]
+        sums = least[:end] + _bin_errors(moments, np.arange(end), np.full(end, end), rest)[0]
         come_from[end] = np.argmin(sums)
         least[end] = sums[come_from[end]] - credit
     starts = [ends - 1]

@@ -44,7 +44,7 @@ def per_unit(randomizer: Randomizer, sizes: tuple[int, ...]) -> UnitLaw:
             f"expected a randomizer whose channel is the same for all rows, found {randomizer.name!r}, which has "
             "parameters for each row; declare no unit, or use another mechanism"
         )
-    channels, no_rows = [_at(randomizer, size).channel() for size in sizes], np.empty(0, dtype=np.int32)
+    channels, no_rows = [_at_share(randomizer, size).channel() for size in sizes], np.empty(0, dtype=np.int32)
     classes = tuple(channel for channel in channels if isinstance(channel, ClassChannel))
     if classes:
         return GroupedChannel(randomizer.space.size, classes, sizes, no_rows)
@@ -75,6 +75,6 @@ def best_unit_response(randomizer: Randomizer, most_rows: int) -> Randomizer:
     return RandomizedResponse(space, epsilon) if alone else SubsetResponse(space, epsilon)
 
 
-def _at(randomizer: Randomizer, rows: int) -> Randomizer:
+def _at_share(randomizer: Randomizer, rows: int) -> Randomizer:
     """The randomizer at one row's share of the epsilon, rounded down."""
     return randomizer.at(randomizer.epsilon if rows == 1 else math.nextafter(randomizer.epsilon / rows, 0.0))

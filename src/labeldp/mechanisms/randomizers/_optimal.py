@@ -104,7 +104,7 @@ class OptimalResponse(NumberRandomizer):
 
     @cached_property
     def _chosen(self) -> tuple[str, GridChannel]:
-        return _least(self.space.size, self.epsilon, self.prior, self.worst)
+        return _best_channel(self.space.size, self.epsilon, self.prior, self.worst)
 
     def channel(self) -> GridChannel:
         """The channel from the true label to the released number."""
@@ -161,7 +161,9 @@ def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
     return array
 
 
-def _least(classes: int, epsilon: float, prior: Float[np.ndarray, "k"] | None, worst: bool) -> tuple[str, GridChannel]:
+def _best_channel(
+    classes: int, epsilon: float, prior: Float[np.ndarray, "k"] | None, worst: bool
+) -> tuple[str, GridChannel]:
     """The name and the channel of the mechanism with the least variance."""
     objective = _Objective(classes, prior, worst)
     laws = {name: make(classes, epsilon) for name, (_, make) in _CLOSED.items()}
@@ -183,7 +185,7 @@ def _least(classes: int, epsilon: float, prior: Float[np.ndarray, "k"] | None, w
 
 def _solved(objective: _Objective, epsilon: float) -> GridChannel | None:
     """The solution of the linear programme as a channel of integers; None if there is none of small bias."""
-    columns = _columns(objective.knots(min(objective.classes - 1, _PIECES)).tobytes(), epsilon, objective.worst)
+    columns = _solved_columns(objective.knots(min(objective.classes - 1, _PIECES)).tobytes(), epsilon, objective.worst)
     if columns is None:
         return None
     try:
@@ -194,7 +196,7 @@ def _solved(objective: _Objective, epsilon: float) -> GridChannel | None:
 
 
 @lru_cache(maxsize=64)
-def _columns(prior: bytes, epsilon: float, worst: bool) -> RestrictedProgramme | None:
+def _solved_columns(prior: bytes, epsilon: float, worst: bool) -> RestrictedProgramme | None:
     """The columns of least variance for a prior over knots."""
     return least_variance(np.frombuffer(prior), epsilon, worst)
 

@@ -166,7 +166,7 @@ def compose(charges: Iterable[Charge]) -> tuple[float, float]:
     References:
         Dwork and Roth 2014, theorem 3.16, for sums; McSherry 2009, theorem 4, for disjoint rows.
     """
-    epsilon, delta = _largest(list(charges), _Total.by_sums)
+    epsilon, delta = _largest_cost(list(charges), _Total.by_sums)
     return printed_above(epsilon), printed_above(delta)
 
 
@@ -258,7 +258,7 @@ class Account:
 
     def _needed(self, charges: Sequence[Charge]) -> tuple[Decimal, Decimal]:
         """The (epsilon, delta) of the smallest budget of this kind that admits the charges."""
-        return _largest(charges, self._concentrated if self.budget.concentrated else _Total.by_sums)
+        return _largest_cost(charges, self._concentrated if self.budget.concentrated else _Total.by_sums)
 
     def _concentrated(self, total: _Total) -> tuple[Decimal, Decimal]:
         """The total by rhos or by sums, whichever is less; deltas apart are within ``apart`` if it is within delta."""
@@ -327,7 +327,9 @@ class _Total:
         return self.epsilon, self.delta
 
 
-def _largest(charges: Sequence[Charge], cost: Callable[[_Total], tuple[Decimal, Decimal]]) -> tuple[Decimal, Decimal]:
+def _largest_cost(
+    charges: Sequence[Charge], cost: Callable[[_Total], tuple[Decimal, Decimal]]
+) -> tuple[Decimal, Decimal]:
     """The largest cost, over units, of the charges that meet in one."""
     costs = [cost(_Total.of([charges[i] for i in places])) for places in together(charges)]
     zero = Decimal(0)

@@ -110,7 +110,9 @@ class Composition:
             InputError: The epsilon of a charge is below that of its channel.
         """
         pairs = list(draws)
-        return cls(tuple(charge for charge, _ in pairs), tuple(_loss(charge, channel) for charge, channel in pairs))
+        return cls(
+            tuple(charge for charge, _ in pairs), tuple(_charge_loss(charge, channel) for charge, channel in pairs)
+        )
 
     @property
     def epsilon(self) -> float:
@@ -164,7 +166,9 @@ class Composition:
     def _readings(self) -> tuple[tuple[_Law, ...], ...]:
         """Loss distributions by two valid readings: by the losses, and with rhos for all charges that have one."""
         rhos = (charge.guarantee.rho for charge in self.charges)
-        by_rho = (_concentrated(rho) if rho is not None else loss for rho, loss in zip(rhos, self.losses, strict=True))
+        by_rho = (
+            _concentrated_loss(rho) if rho is not None else loss for rho, loss in zip(rhos, self.losses, strict=True)
+        )
         return tuple(self._laws(losses) for losses in dict.fromkeys((self.losses, tuple(by_rho))))
 
     def _laws(self, losses: Sequence[Loss]) -> tuple[_Law, ...]:
@@ -172,7 +176,7 @@ class Composition:
         kinds = {loss: number for number, loss in enumerate(dict.fromkeys(losses))}
         numbers = np.array([kinds[loss] for loss in losses], dtype=np.int64)
         sets = [np.bincount(numbers[list(places)], minlength=len(kinds)) for places in together(self.charges)]
-        return tuple(_law(dict(zip(kinds, times.tolist(), strict=True))) for times in _largest(sets))
+        return tuple(_law_of_losses(dict(zip(kinds, times.tolist(), strict=True))) for times in _undominated(sets))
 
     def _delta_at(self, epsilon: float) -> float:
         # a float also stands for the decimal that it prints as, which may be a little less
@@ -211,22 +215,22 @@ class _Law:
         return min(1.0, delta * (1 + error) + _UNDERFLOW) if shares.size or self.failure else 0.0
 
 
-def _concentrated(rho: float) -> ConcentratedLoss:
+def _concentrated_loss(rho: float) -> ConcentratedLoss:
     return ConcentratedLoss(Decimal(repr(rho)))
 
 
-def _loss(charge: Charge, channel: Channel | None) -> Loss:
+def _charge_loss(charge: Charge, channel: Channel | None) -> Loss:
     guarantee = charge.guarantee
     if channel is not None and channel.epsilon > guarantee.epsilon:
         raise InputError(f"expected a charge of at least epsilon {channel.epsilon}, found {guarantee.epsilon}")
     if guarantee.delta and guarantee.rho is not None:
-        return _concentrated(guarantee.rho)
+        return _concentrated_loss(guarantee.rho)
     if channel is None or guarantee.delta or (guarantee.unit, guarantee.trust) != ("row", "local"):
         return PrivacyLoss.promised(guarantee)
     return PrivacyLoss.of(channel)
 
 
-def _largest(sets: Sequence[Int[np.ndarray, "kinds"]]) -> Int[np.ndarray, "sets kinds"]:
+def _undominated(sets: Sequence[Int[np.ndarray, "kinds"]]) -> Int[np.ndarray, "sets kinds"]:
     """The counts of draws that no other dominates; more than ``_MOST_SETS`` are merged into one that dominates all."""
     if not sets:
         return np.empty((0, 0), dtype=np.int64)
@@ -237,7 +241,7 @@ def _largest(sets: Sequence[Int[np.ndarray, "kinds"]]) -> Int[np.ndarray, "sets 
     return np.asarray(unlike[dominators == 1])  # each dominates itself
 
 
-def _law(times: Mapping[Loss, int]) -> _Law:
+def _law_of_losses(times: Mapping[Loss, int]) -> _Law:
     """The distribution of the sum of independent losses with their counts, and the sum of rhos."""
     rho = sum_of([times_of(loss.rho, count) for loss, count in times.items() if isinstance(loss, ConcentratedLoss)])
     losses = {loss: count for loss, count in times.items() if isinstance(loss, PrivacyLoss)}

@@ -127,7 +127,7 @@ class PeerLaw:
         others, chance = _Cluster(self, size, size - 2), self.flip / _WORD
 
         def within(epsilon: float, delta: float) -> bool:
-            direct = (max(0.0, (1.0 - chance) - _factor(epsilon) * chance) + 2.0**-50) / size
+            direct = (max(0.0, (1.0 - chance) - _exp_below(epsilon) * chance) + 2.0**-50) / size
             return delta > direct and others.within(epsilon, delta - direct)
 
         return within
@@ -193,7 +193,7 @@ class _Cluster:
 
     def _worst(self, epsilon: float, enough: float) -> float:
         """The largest divergence over all counts, or an upper bound that is at most ``enough``."""
-        factor, last = _factor(epsilon), (self.members - 1) // 2
+        factor, last = _exp_below(epsilon), (self.members - 1) // 2
         ranges = [(-self._bound(0, last, factor), 0, last)]
         patience = max(_PATIENCE, _EFFORT // self.members)
         while True:
@@ -217,7 +217,7 @@ class _Cluster:
         flip, open_ = self.law.flip, high - low
         coins = _window(open_, 2 * flip)[0]
         members = self.members - open_ + coins
-        others = _ones((low, _WORD - flip), (self.members - 1 - high, flip), (coins, _WORD // 2))
+        others = _sum_of_binomials((low, _WORD - flip), (self.members - 1 - high, flip), (coins, _WORD // 2))
         empty = np.zeros(1)
         zero, one = np.concatenate([others.mass, empty]), np.concatenate([empty, others.mass])
         flipped, unflipped = flip / _WORD, (_WORD - flip) / _WORD
@@ -276,7 +276,7 @@ def _binomial(count: int, weight: int) -> _Piece:
     return _Piece(low, np.exp(ways + k * math.log(chance) + (count - k) * math.log1p(-chance)), _CUT)
 
 
-def _ones(*groups: tuple[int, int]) -> _Piece:
+def _sum_of_binomials(*groups: tuple[int, int]) -> _Piece:
     """The distribution of the sum of independent binomials, each a count and a weight."""
     start, mass, cut = 0, np.ones(1), 0.0
     for count, weight in groups:
@@ -333,7 +333,7 @@ def _relative_error(size: int) -> float:
     return 2.0**-44 * (size + 1) * (math.log(size + 2) + 45.0)
 
 
-def _factor(epsilon: float) -> float:
+def _exp_below(epsilon: float) -> float:
     """A lower bound on ``exp(epsilon)``, for the binary value and for the decimal that it prints as."""
     return math.exp(epsilon) * (1.0 - 2.0**-45)
 

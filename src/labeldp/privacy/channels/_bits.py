@@ -55,13 +55,13 @@ class BitChannel(ClassChannel):
 
     @classmethod
     def _accepted(cls, classes: int, true: int, false: int, epsilon: float, bits: int) -> Self:
-        accept(_odds(true, false, 1 << bits), epsilon, bits)
+        accept(_bit_odds(true, false, 1 << bits), epsilon, bits)
         return cls(classes, true, false, bits=bits)
 
     @property
     def odds(self) -> Fraction:
         """``true (W - false) / ((W - true) false)``."""
-        return _odds(self.true, self.false, 1 << self.bits)
+        return _bit_odds(self.true, self.false, 1 << self.bits)
 
     @property
     def words_per_row(self) -> int:
@@ -106,7 +106,7 @@ class BitChannel(ClassChannel):
         return TransitionTable(pack(mask), each.prod(axis=2))
 
 
-def _odds(true: int, false: int, word: int) -> Fraction:
+def _bit_odds(true: int, false: int, word: int) -> Fraction:
     if not 0 < false <= true < word:
         return Fraction(0)
     return Fraction(true * (word - false), (word - true) * false)

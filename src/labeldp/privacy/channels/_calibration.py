@@ -52,7 +52,7 @@ def cluster_weights(distribution: list[float], epsilon: float, bits: int) -> tup
     ``lambda q_min W``, so ``keep = W - sum(weights) <= (1 - lambda) W = (e - 1) lambda q_min W <= (e - 1) least``.
     """
     word, gain = 1 << bits, exp_below(epsilon) - 1
-    shares = _shares(distribution)
+    shares = _integer_shares(distribution)
     whole = sum(shares) * gain.denominator + gain.numerator * min(shares)  # lambda q = share * denominator / whole
     weights = tuple(max(1, -(-share * gain.denominator * word // whole)) for share in shares)
     if sum(weights) >= word:
@@ -68,7 +68,7 @@ def resampled_weights(
     With ``weights = max(least, ceil(lambda q W))`` and ``least`` as in ``bounds_resampled``.
     """
     word, chance = 1 << bits, Fraction(redrawn)
-    shares = _shares(distribution)
+    shares = _integer_shares(distribution)
     least, whole = bounds_resampled(len(shares), floor, redrawn, bits)[1], sum(shares) * chance.denominator
     weights = tuple(max(least, -(-share * chance.numerator * word // whole)) for share in shares)
     return word - sum(weights), weights
@@ -85,7 +85,7 @@ def bounds_resampled(classes: int, floor: float, redrawn: float, bits: int) -> t
     return min(math.floor((1 - chance) * word), word - classes * least), least
 
 
-def _shares(distribution: list[float]) -> list[int]:
+def _integer_shares(distribution: list[float]) -> list[int]:
     """A distribution as integers, in steps of 2**-80; weights are computed for the shares of these integers."""
     return [int(chance * 2.0**80) for chance in distribution]
 

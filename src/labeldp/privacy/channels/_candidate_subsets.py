@@ -69,7 +69,7 @@ class CandidateSubsetChannel(ClassChannel):
     @classmethod
     def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:
         """The channel for these candidates at the requested epsilon, rounded down, with subset sizes for training."""
-        return cls(classes, *_weights(classes, epsilon, bits), candidates, bits=bits)
+        return cls(classes, *_subset_weights(classes, epsilon, bits), candidates, bits=bits)
 
     @cached_property
     def sizes(self) -> Int[np.ndarray, "n"]:
@@ -135,7 +135,7 @@ class CandidateSubsetChannel(ClassChannel):
         return TransitionTable(pack(mask), law)
 
     def _odds(self, m: int) -> Fraction:
-        return _odds(m, self.size[m], self.member[m], 1 << self.bits)
+        return _subset_odds(m, self.size[m], self.member[m], 1 << self.bits)
 
     def _membership(self, m: int) -> tuple[float, float, float]:
         """P(true class in), P(another candidate in), P(exactly one of both) with m candidates."""
@@ -194,13 +194,13 @@ def _pair_values(classes: int, epsilon: float) -> Float[np.ndarray, "k"]:
 
 
 @lru_cache
-def _weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _subset_weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The sizes and weights at every number of candidates; with one candidate nothing depends on the label."""
     word = 1 << bits
     size = [int(d) for d in training_sizes(classes, epsilon)]
     member = [word, word, *(subset_weight(m, size[m], epsilon, bits) for m in range(2, classes + 1))]
     for m in range(2, classes + 1):
-        accept(_odds(m, size[m], member[m], word), epsilon, bits)
+        accept(_subset_odds(m, size[m], member[m], word), epsilon, bits)
     return tuple(size), tuple(member)
 
 
@@ -218,16 +218,18 @@ def _worst(size: tuple[int, ...], member: tuple[int, ...], word: int) -> Fractio
         raise ValueError("expected the only candidate of a row in every subset")
     odds = []
     for m in range(2, len(size)):
-        if not (1 <= size[m] < m and 0 < member[m] < word and _odds(m, size[m], member[m], word) >= 1):
+        if not (1 <= size[m] < m and 0 < member[m] < word and _subset_odds(m, size[m], member[m], word) >= 1):
             raise ValueError("expected subsets of some but not all candidates that favour the true class")
-        odds.append(_odds(m, size[m], member[m], word))
+        odds.append(_subset_odds(m, size[m], member[m], word))
     worst = max(odds, default=Fraction(1))
-    if any(member[m] + 1 < word and _odds(m, size[m], member[m] + 1, word) <= worst for m in range(2, len(size))):
+    if any(
+        member[m] + 1 < word and _subset_odds(m, size[m], member[m] + 1, word) <= worst for m in range(2, len(size))
+    ):
         raise ValueError("expected each weight as large as the worst odds allow, so that a law has one form")
     return worst
 
 
-def _odds(m: int, size: int, member: int, word: int) -> Fraction:
+def _subset_odds(m: int, size: int, member: int, word: int) -> Fraction:
     """The ratio of a subset with the true class to one without it; no label outside the candidates exceeds it."""
     if not 0 < member < word:
         return Fraction(0)

@@ -57,7 +57,7 @@ class CandidateChannel(ClassChannel):
     @classmethod
     def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:
         """The channel for these candidates at the requested epsilon, rounded down."""
-        keep, other = _weights(classes, epsilon, bits)
+        keep, other = _response_weights(classes, epsilon, bits)
         return cls(classes, keep, other, candidates, bits=bits)
 
     @cached_property
@@ -69,7 +69,7 @@ class CandidateChannel(ClassChannel):
     def odds(self) -> Fraction:
         """The largest ratio over all possible numbers of candidates, labels outside them included."""
         pairs = enumerate(zip(self.keep, self.other, strict=True))
-        return max(_odds(keep, other, m, 1 << self.bits) for m, (keep, other) in pairs)
+        return max(_response_odds(keep, other, m, 1 << self.bits) for m, (keep, other) in pairs)
 
     @property
     def words_per_row(self) -> int:
@@ -173,15 +173,15 @@ def top_candidates(
 
 
 @lru_cache
-def _weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _response_weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The weights at every number of candidates; with one candidate nothing depends on the label."""
     pairs = [(1 << bits, 1), (1 << bits, 1), *(response_weights(m, epsilon, bits) for m in range(2, classes + 1))]
     for m, (keep, other) in enumerate(pairs[2:], start=2):
-        accept(_odds(keep, other, m, 1 << bits) if other else Fraction(1), epsilon, bits)
+        accept(_response_odds(keep, other, m, 1 << bits) if other else Fraction(1), epsilon, bits)
     return tuple(keep for keep, _ in pairs), tuple(other for _, other in pairs)
 
 
-def _odds(keep: int, other: int, m: int, word: int) -> Fraction:
+def _response_odds(keep: int, other: int, m: int, word: int) -> Fraction:
     """The worst ratio with ``m`` candidates: between two candidates, and between a candidate and a class outside."""
     if m < 2:
         return Fraction(1)

@@ -72,11 +72,11 @@ def gradient_noise(channel: ClassChannel, *, projected: bool = True) -> Gradient
     References:
         Chua et al. 2025, proof of theorem 1, for bits that are not projected; Appendix A bounds that of subsets.
     """
-    every = _of_clusters(channel) if isinstance(channel, ClusterChannel) else _of_sets(channel, projected=projected)
+    every = _cluster_noise(channel) if isinstance(channel, ClusterChannel) else _set_noise(channel, projected=projected)
     return GradientNoise(*(float(np.mean(values)) if values.size else 0.0 for values in every))
 
 
-def _of_sets(channel: ClassChannel, *, projected: bool) -> Float[np.ndarray, "2 rows"]:
+def _set_noise(channel: ClassChannel, *, projected: bool) -> Float[np.ndarray, "2 rows"]:
     """The noise of sets in which all classes but the true one are alike; single classes are sets of size one."""
     chance, sizes = channel.membership, candidate_sizes(channel)
     count = np.asarray(channel.classes if sizes is None else sizes, dtype=np.float64)
@@ -84,21 +84,21 @@ def _of_sets(channel: ClassChannel, *, projected: bool) -> Float[np.ndarray, "2 
     original, rest = true * (1 - true), other * (1 - other)
     trace = original + (k - 1) * rest
     if channel.fixed_size:
-        traces = np.stack([_largest(original, rest, k), trace])
+        traces = np.stack([_largest_trace(original, rest, k), trace])
     elif projected:  # bits are independent: subtract the mean of rows and columns from their covariance
         original, rest = original - 2 * original / k + trace / k**2, rest - 2 * rest / k + trace / k**2
-        traces = np.stack([_largest(original, rest, k), original + (k - 1) * rest])
+        traces = np.stack([_largest_trace(original, rest, k), original + (k - 1) * rest])
     else:
         traces = np.stack([trace, trace])
     if sizes is not None:  # a label outside the candidates gives a uniform set
         share = np.where(k < channel.classes, (true + (k - 1) * other) / k, 0.0)
         each = share * (1 - share)
-        traces = np.maximum(traces, np.stack([_largest(each, each, k), k * each]))
+        traces = np.maximum(traces, np.stack([_largest_trace(each, each, k), k * each]))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(traces > 0, traces / (true - other) ** 2, 0.0))
 
 
-def _largest(original: np.ndarray, rest: np.ndarray, k: np.ndarray) -> np.ndarray:
+def _largest_trace(original: np.ndarray, rest: np.ndarray, k: np.ndarray) -> np.ndarray:
     """The largest ``trace(C G)`` for C with the diagonal (original, rest, ..., rest) and rows that sum to zero.
 
     ``B = -original / (k-1)`` and ``(k-1) (k-2) F = original - (k-1) rest``.
@@ -110,7 +110,7 @@ def _largest(original: np.ndarray, rest: np.ndarray, k: np.ndarray) -> np.ndarra
     return np.asarray(np.where(k > 1, original + total + 2 * original * a + others, 0.0))
 
 
-def _of_clusters(channel: ClusterChannel) -> Float[np.ndarray, "2 n"]:
+def _cluster_noise(channel: ClusterChannel) -> Float[np.ndarray, "2 n"]:
     """The noise of cluster response, in which the probabilities of other classes differ."""
     word = 2.0**channel.bits
     keep, resample = np.array(channel.keep, dtype=np.float64) / word, np.array(channel.weights, dtype=np.float64) / word

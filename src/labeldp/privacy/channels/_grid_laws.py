@@ -127,13 +127,13 @@ def _window_variances(pieces: int, widths: Int[np.ndarray, "w"], epsilon: float)
     share = 1.0 / (width + pieces * math.exp(-epsilon))  # of one outcome inside; one outside has the rest
     low, gain = share * math.exp(-epsilon), -share * math.expm1(-epsilon)
     outcomes = pieces + width
-    second = low * _squares(outcomes) + gain * (_squares(knots + width) - _squares(knots))
+    second = low * _sum_of_squares(outcomes) + gain * (_sum_of_squares(knots + width) - _sum_of_squares(knots))
     mean = low * outcomes * (outcomes - 1) / 2 + gain * width * (knots + (width - 1) / 2)
     variances = (second - mean**2) / (gain * width) ** 2
     return np.asarray(variances.sum(axis=1) - (variances[:, 0] + variances[:, -1]) / 2) / pieces
 
 
-def _squares(count: np.ndarray) -> np.ndarray:
+def _sum_of_squares(count: np.ndarray) -> np.ndarray:
     """The sum of the squares of ``0 .. count - 1``."""
     return np.asarray((count - 1) * count * (2 * count - 1) / 6)
 
@@ -165,7 +165,7 @@ def column_channel(
     for _ in range(_CORRECTIONS):
         lows = _corrected(lows, inside, values, span, epsilon, bits)
     merged: dict[int, list[list[int]]] = {}
-    for value, column in zip(values, _columns(lows, inside, epsilon), strict=True):
+    for value, column in zip(values, _column_weights(lows, inside, epsilon), strict=True):
         merged.setdefault(value, []).append(column)
     columns = [list(map(sum, zip(*merged[value], strict=True))) for value in sorted(merged)]
     rows = [list(row) for row in zip(*columns, strict=True)]
@@ -191,7 +191,7 @@ def bin_channel(
     return BinChannel(classes=classes, values=tuple(values), keep=keep, other=other, starts=tuple(starts), bits=bits)
 
 
-def _columns(lows: Sequence[int], inside: Bool[np.ndarray, "knots m"], epsilon: float) -> list[list[int]]:
+def _column_weights(lows: Sequence[int], inside: Bool[np.ndarray, "knots m"], epsilon: float) -> list[list[int]]:
     """The weights of each outcome, for all knots."""
     odds = exp_below(epsilon)
     highs = [math.floor(odds * low) for low in lows]
@@ -211,7 +211,7 @@ def _corrected(
 ) -> list[int]:
     """The lows after one Newton step towards rows that sum to W and whose means are their knots."""
     word, pieces = 1 << bits, len(inside) - 1
-    columns = _columns(lows, inside, epsilon)
+    columns = _column_weights(lows, inside, epsilon)
     lacks, means = [], []
     for i, row in enumerate(zip(*columns, strict=True)):
         lacks.append((word - sum(row)) / word)

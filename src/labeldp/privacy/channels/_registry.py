@@ -46,7 +46,7 @@ CHANNELS: Mapping[str, type[Channel]] = types.MappingProxyType(
 def law_of(channel: Channel) -> dict[str, Any]:
     """The integers of a channel, and the names of its arrays by row."""
     fields = {field.name: getattr(channel, field.name) for field in dataclasses.fields(channel)}
-    law = {name: _plain(value) for name, value in fields.items() if not isinstance(value, np.ndarray)}
+    law = {name: _serialised(value) for name, value in fields.items() if not isinstance(value, np.ndarray)}
     return {"kind": channel.kind, **law, "by_row": list(row_arrays(channel))}
 
 
@@ -65,7 +65,7 @@ def channel_of(law: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) 
     names = {field.name for field in dataclasses.fields(CHANNELS[kind])}
     if set(fields) | set(arrays) != names:
         raise ValueError(f"expected the fields {sorted(names)} in a law of kind {kind!r}")
-    return CHANNELS[kind](**{name: _read(value) for name, value in fields.items()}, **arrays)
+    return CHANNELS[kind](**{name: _parsed(value) for name, value in fields.items()}, **arrays)
 
 
 def _no_rows(name: str, classes: int) -> np.ndarray:
@@ -73,13 +73,13 @@ def _no_rows(name: str, classes: int) -> np.ndarray:
     return np.empty((0, (classes + 7) // 8), dtype=np.uint8) if name == "candidates" else np.empty(0, dtype=np.int32)
 
 
-def _plain(value: Any) -> Any:
+def _serialised(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [_serialised(item) for item in value]
     return law_of(value) if isinstance(value, Channel) else str(int(value))
 
 
-def _read(value: Any) -> Any:
+def _parsed(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(_read(item) for item in value)
+        return tuple(_parsed(item) for item in value)
     return channel_of(value) if isinstance(value, dict) else int(value)

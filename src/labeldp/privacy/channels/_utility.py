@@ -22,12 +22,12 @@ def pair_share(chance: Membership) -> Float[np.ndarray, "*rows"]:
 
 def total_variance(chance: Membership, classes: int) -> float:
     """The trace of the covariance of the unbiased vector given the true class; infinite if it does not exist."""
-    return float(np.mean(_variances(chance, classes)))
+    return float(np.mean(_total_variances(chance, classes)))
 
 
 def training_size(classes: int, epsilon: float) -> int:
     """The subset size with the largest ``pair_share``: about ``classes / (exp(epsilon / 2) + 1)``."""
-    return int(np.argmax(pair_share(_subsets(classes, epsilon)))) + 1
+    return int(np.argmax(pair_share(_subset_memberships(classes, epsilon)))) + 1
 
 
 def training_sizes(classes: int, epsilon: float) -> Int[np.ndarray, "sizes"]:
@@ -48,7 +48,7 @@ def training_sizes(classes: int, epsilon: float) -> Int[np.ndarray, "sizes"]:
 
 def estimation_size(classes: int, epsilon: float) -> int:
     """The subset size with the least ``total_variance``: about ``classes / (exp(epsilon) + 1)``."""
-    return int(np.argmin(_variances(_subsets(classes, epsilon), classes))) + 1
+    return int(np.argmin(_total_variances(_subset_memberships(classes, epsilon), classes))) + 1
 
 
 def nearest_distributions(vectors: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "m k"]:
@@ -60,7 +60,7 @@ def nearest_distributions(vectors: Float[np.ndarray, "m k"]) -> Float[np.ndarray
     return np.asarray(np.maximum(vectors - cut, 0.0))
 
 
-def _variances(chance: Membership, classes: int) -> Float[np.ndarray, "*rows"]:
+def _total_variances(chance: Membership, classes: int) -> Float[np.ndarray, "*rows"]:
     true, other = chance.true, chance.other
     spread = np.asarray(true * (1 - true) + (classes - 1) * other * (1 - other))
     gap = np.asarray((true - other) ** 2)
@@ -68,7 +68,7 @@ def _variances(chance: Membership, classes: int) -> Float[np.ndarray, "*rows"]:
     return variance
 
 
-def _subsets(classes: int, epsilon: float) -> Membership:
+def _subset_memberships(classes: int, epsilon: float) -> Membership:
     """The membership of subsets of every size from 1 to ``classes - 1``, in floating point."""
     size = np.arange(1, classes, dtype=np.float64)
     true = 1 / (1 + np.exp(-epsilon) * (classes - size) / size)
