@@ -235,7 +235,7 @@ def test_the_promise_follows_from_the_law(unit, epsilon, delta):
     query = moments(epsilon=epsilon, delta=delta)
     found, law = query.promise(unit), query.law(unit)
     assert epsilon * (1 - 1e-6) < found.epsilon <= epsilon
-    assert (found.delta, found.trust, query.asked(unit)) == (delta, "central", epsilon)
+    assert (found.delta, found.trust, query.requested_epsilon(unit)) == (delta, "central", epsilon)
     assert promise_of(law, SPACE) == found
     exact = Fraction(int(law["sensitivity_squared"]) * unit**2, 2 * int(law["deviation"]) ** 2)
     assert exact <= Fraction(found.rho) <= exact * (1 + Fraction(1, 10**15))

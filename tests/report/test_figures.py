@@ -10,7 +10,7 @@ from labeldp import Charge, Guarantee
 from labeldp.bounds import plan
 from labeldp.bounds.planning._plan import EPSILONS
 from labeldp.errors import InputError, MissingExtraError, OutputError
-from labeldp.privacy.accounting import Composition, Rows
+from labeldp.privacy.accounting import Composition, RowRanges
 from labeldp.release import CombinedGuarantee
 from labeldp.report import account_text, save_account_figure, save_lines, save_plan_figure
 from labeldp.report._figures import by_sums
@@ -27,7 +27,7 @@ def save_plan(path):
 
 def accounts(delta=0.0):
     """Charges for labels of awkward names, and some that may fail."""
-    charge = Charge(Guarantee(0.5, delta), Rows.all(3))
+    charge = Charge(Guarantee(0.5, delta), RowRanges.all(3))
     whole = Composition.of([(charge, None)] * 9)
     return [CombinedGuarantee(label, "row", ("x",), whole, 3, deltas=(1e-6,)) for label in ("_a", "$b", "[red]c^_{")]
 

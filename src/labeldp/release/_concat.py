@@ -12,7 +12,7 @@ from jaxtyping import Int
 
 from labeldp.errors import InputError, RowsError
 from labeldp.mechanisms.randomizers import mean_expectation
-from labeldp.privacy.accounting import Rows
+from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import law_of, row_arrays
 from labeldp.release._answer import Answer
 from labeldp.release._release import Release
@@ -102,7 +102,7 @@ class _Stage:
             raise InputError("expected releases of labels whose features are public, found one with redrawn features")
         if len(index) != len(release):
             raise RowsError(f"expected the {len(release)} rows of a release beside it, found {len(index)}")
-        if Rows.of(index) != certificate.draws[-1].rows or not certificate.draws[-1].rows.holds(len(index)):
+        if RowRanges.of(index) != certificate.draws[-1].rows or not certificate.draws[-1].rows.holds(len(index)):
             raise RowsError(
                 "expected the rows that the curator was asked for, few enough runs of them that the charge holds each, "
                 "found others; split rows with public_split"

@@ -19,7 +19,7 @@ from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLa
 from labeldp.mechanisms.queries import Query
 from labeldp.mechanisms.randomizers import Randomizer, expectation, grouped, per_unit, unit_sizes
 from labeldp.privacy import Guarantee, LabelSpace, shown_above
-from labeldp.privacy.accounting import Budget, Rows
+from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, row_arrays
 from labeldp.release._answer import Answer
 from labeldp.release._release import Release
@@ -305,7 +305,7 @@ class Curator:
         query.check_rows(codes.size)
         most = 1 if self._unit is None else int(np.unique(self._unit[places], return_counts=True)[1].max(initial=1))
         guarantee = dataclasses.replace(query.promise(most), unit=self._unit_name)
-        entry = self._entry(query.name, guarantee, whole or query.asked(most), places)
+        entry = self._entry(query.name, guarantee, whole or query.requested_epsilon(most), places)
         declared = self._declared(entry)
         watched = WatchedWords(words)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
@@ -330,7 +330,7 @@ class Curator:
             (),
             name,
             guarantee,
-            Rows.between(places.start, places.stop) if isinstance(places, slice) else Rows.of(places),
+            RowRanges.between(places.start, places.stop) if isinstance(places, slice) else RowRanges.of(places),
             asked=asked,
             session=self._session,
             units=self._unit_mark(),

@@ -17,7 +17,7 @@ from labeldp import _checks
 from labeldp._words import identifier
 from labeldp.errors import InputError, LabelDPError, LabelError
 from labeldp.privacy import Guarantee, LabelSpace
-from labeldp.privacy.accounting import Budget, Rows
+from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import Curator, budget_of
 from labeldp.release._release import Release
 from labeldp.release._table_release import (
@@ -129,7 +129,7 @@ def release_with(
         marks_of(record, table.path, known_by),
         "stages",
         Guarantee(asked, trust="central"),
-        Rows.all(found.rows),
+        RowRanges.all(found.rows),
         asked=asked,
         output=str(target),
         features="kept" if kept else "",

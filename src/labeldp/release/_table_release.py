@@ -21,7 +21,7 @@ from labeldp.mechanisms import draw
 from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLaw, Generator
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation, mean_expectation
 from labeldp.privacy import LabelSpace
-from labeldp.privacy.accounting import Budget, Rows
+from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import budget_of
 from labeldp.release._requests import (
     AUTO,
@@ -196,7 +196,7 @@ def release_table(
         marks_of(record, table.path, known_by),
         law.name,
         law.guarantee,
-        Rows.all(found.rows),
+        RowRanges.all(found.rows),
         asked=asked.epsilon,
         output=str(target),
         features="redrawn" if law.types else "kept" if kept else "",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from labeldp import _checks
 from labeldp.errors import InputError, VerificationError
-from labeldp.privacy.accounting import Charge, Composition, Rows
+from labeldp.privacy.accounting import Charge, Composition, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, channel_of
 from labeldp.release.folder import Certificate, Draw, certified, law_of_rows, read_alone
 from labeldp.release.ledger import Ledger, by_data
@@ -19,7 +19,7 @@ from labeldp.release.ledger import Ledger, by_data
 _SQLITE = b"SQLite format 3\x00"
 _DELTAS = (1e-9, 1e-6)
 _CURVE = tuple(float(f"1e-{power}") for power in range(12, 1, -1))
-_ANY_ROWS = Rows.all(1 << 62)
+_ANY_ROWS = RowRanges.all(1 << 62)
 
 
 @dataclass(frozen=True)

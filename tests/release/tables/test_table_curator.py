@@ -172,7 +172,7 @@ def test_what_was_drawn_is_paid_for_whatever_stops_it(table, tmp_path, monkeypat
         raise problem
 
     def ask(_, curator):
-        gradients = NoisyGradients(SPACE, 0.5, asker=listener, rows=ROWS, dimension=1)
+        gradients = NoisyGradients(SPACE, 0.5, client=listener, rows=ROWS, dimension=1)
         answer = curator.answer(gradients)
         if when == "after a draw":
             stop()

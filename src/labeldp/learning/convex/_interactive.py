@@ -91,7 +91,7 @@ def fit_interactively(
     if made.shuffle:
         order = np.random.default_rng(made.random_state).permutation(order)
     asker, scores = _Asker(descent, rows, order), scores_of(loss, pull)
-    query = NoisyGradients(curator.space, epsilon, delta, asker=asker, rows=len(curator), dimension=scores)
+    query = NoisyGradients(curator.space, epsilon, delta, client=asker, rows=len(curator), dimension=scores)
     answer = curator.answer(query, rows=order)
     model.__dict__.update(vars(made._finished(descent)))  # only now: what fails before leaves the model as it was
     model.answer_ = answer

@@ -15,7 +15,7 @@ from labeldp.errors import BudgetError, VerificationError
 from labeldp.mechanisms.features import FeatureLaw
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation
 from labeldp.privacy import Guarantee, LabelSpace, shown_above, space_from
-from labeldp.privacy.accounting import Charge, RenyiGuarantee, Rows, compose
+from labeldp.privacy.accounting import Charge, RenyiGuarantee, RowRanges, compose
 from labeldp.privacy.channels import CHANNELS, Channel, ResponseChannel, channel_of, law_of
 
 SCHEMA = "labeldp/certificate/1"
@@ -58,11 +58,11 @@ class Draw:
 
     mechanism: str
     law: Mapping[str, Any]
-    rows: Rows
+    rows: RowRanges
     guarantee: Guarantee
 
     @classmethod
-    def of(cls, mechanism: str, channel: Channel, rows: Rows, guarantee: Guarantee) -> Draw:
+    def of(cls, mechanism: str, channel: Channel, rows: RowRanges, guarantee: Guarantee) -> Draw:
         """The charge for a draw from a channel."""
         return cls(mechanism, law_of(channel), rows, guarantee)
 
@@ -294,7 +294,7 @@ def _draw_to_plain(draw: Draw) -> dict[str, Any]:
 
 
 def _draw_from_plain(body: Mapping[str, Any]) -> Draw:
-    rows = Rows(tuple((int(a), int(b)) for a, b in body["rows"]))
+    rows = RowRanges(tuple((int(a), int(b)) for a, b in body["rows"]))
     return Draw(str(body["mechanism"]), body["law"], rows, _guarantee_from_plain(body["guarantee"]))
 
 

@@ -25,12 +25,12 @@ from filelock import FileLock, Timeout
 from labeldp._words import identifier
 from labeldp.errors import BudgetError, InputError, LedgerError
 from labeldp.privacy import Guarantee
-from labeldp.privacy.accounting import Account, Budget, Charge, Rows
+from labeldp.privacy.accounting import Account, Budget, Charge, RowRanges
 from labeldp.release.folder import Fate, fate_of
 
 State = Literal["charged", "released", "void"]
 
-_ANY_ROWS = Rows.all(1 << 62)
+_ANY_ROWS = RowRanges.all(1 << 62)
 #: Seconds to wait for another thread or process that holds the ledger. It holds it while it draws and writes.
 _PATIENCE = 60.0
 _held = threading.local()  # the ledgers that this thread holds: to wait for oneself would be to wait in vain
@@ -81,7 +81,7 @@ class Entry:
     marks: tuple[str, ...]
     mechanism: str
     guarantee: Guarantee
-    rows: Rows
+    rows: RowRanges
     asked: float
     session: str = ""
     units: str = ""
@@ -420,7 +420,7 @@ def _entry(name: str, time: str, body: dict[str, Any]) -> Entry:
         marks=tuple(body["marks"]),
         mechanism=body["mechanism"],
         guarantee=Guarantee(**guarantee),
-        rows=Rows(tuple((a, b) for a, b in body["rows"]["ranges"])),
+        rows=RowRanges(tuple((a, b) for a, b in body["rows"]["ranges"])),
         asked=body["asked"],
         session=body["session"],
         units=body["units"],
