@@ -165,14 +165,14 @@ def test_no_share_is_shown_that_cannot_be(value, error, low, high, told):
     """Estimates beyond 0 to 100 % are the nearest end, or unknown where no share is in their interval; no loss then."""
     found = shares(Estimate(value, error, low, high), auc=Estimate(value, error, low, high))
     assert tuple(found["accuracy"]) == tuple(found["area under the ROC"]) == told
-    assert (found["log loss, nats"] == ["unknown", "unknown"]) == (told[0] == "unknown")
+    assert (found["log loss (nats)"] == ["unknown", "unknown"]) == (told[0] == "unknown")
 
 
 def test_bounds_are_shares():
     """What accuracy lies between is never below 0 % or above 100 %."""
     found = shares(Bounds(-0.2, 1.3, 0.0, 1.0))
     assert found["accuracy lies between"] == ["0.0% and 100.0%", "0.0% to 100.0%"]
-    assert found["log loss, nats"][0] == "0.6000"
+    assert found["log loss (nats)"][0] == "0.6000"
 
 
 def test_the_likelihood_says_whose_it_is():
