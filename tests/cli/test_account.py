@@ -28,20 +28,21 @@ def test_what_is_printed_is_the_account(run, three):
     assert (ran.code, ran.err) == (0, "")
     (found,) = combined_guarantee(three, deltas=[0.01, 0.1], epsilons=[1.0, 1.25])
     first, *rows = cells(ran.out)
-    assert first == ["0", "1.5", "however they were chosen (by sums)"]
+    assert first == ["0", "1.5", "always (sum of epsilons)"]
     assert len(rows) == len(found.at_deltas) + 2 == 7
     for row, (delta, epsilon) in zip(rows, found.at_deltas, strict=False):
         assert float(row[0]) == delta
-        assert epsilon <= float(row[1]) <= epsilon * (1 + 1e-6)
+        assert epsilon <= float(row[1]) <= epsilon * 1.01
     for row, (epsilon, delta) in zip(rows[5:], found.at_epsilons, strict=True):
         assert float(row[1]) == epsilon
         assert delta <= float(row[0]) <= delta * 1.01
     assert all(row[2] == "if all were fixed beforehand" for row in rows)
     told = " ".join(ran.out.split())
-    assert "replacing one row's label changes the probability of anything in these 3 requests together" in told
+    assert "replacing one row's label changes the probability of any outcome of these 3 requests together" in told
     assert "at most exp(1.5)." in told
-    assert re.search(r"fixed before the first result was seen .* exp\(1\.4\d+\), plus 1e-06\.", told)
-    assert "All releases of 'y' count as being of the same rows." in told
+    assert ran.out.startswith("y: epsilon 1.5 per row in total.\n")
+    assert re.search(r"fixed before the first result was seen: .* exp\(1\.4\d+\), plus 1e-06\.", told)
+    assert "All releases of 'y' are counted for the same rows." in told
 
 
 def test_a_ledger_is_said_to_keep_no_law(run, three, table):
@@ -51,8 +52,8 @@ def test_a_ledger_is_said_to_keep_no_law(run, three, table):
     ran = run("account", ledger, "--delta", 0.1)
     assert (ran.code, ran.err) == (0, "")
     assert ledger.read_bytes() == before
-    assert cells(ran.out)[0] == ["0", "1.5", "however they were chosen (by sums)"]
-    assert "A ledger keeps no law" in ran.out
+    assert cells(ran.out)[0] == ["0", "1.5", "always (sum of epsilons)"]
+    assert "A ledger stores no mechanism" in ran.out
     laws, worst = (dict(combined_guarantee(paths, deltas=[0.1])[0].at_deltas)[0.1] for paths in (three, [ledger]))
     assert laws < worst < 1.5
     both = run("account", *three, ledger)
@@ -88,7 +89,9 @@ def test_none_is_explained(run, tmp_path):
     curator.answer(ExchangedLabels(space, PeerExchange(0.1, 0.5), [0, 1] * 20, 1e-4)).save(tmp_path / "one")
     ran = run("account", tmp_path / "one")
     assert ["1e-09", "none", "if all were fixed beforehand"] in cells(ran.out)
-    assert "none: these requests themselves fail with a larger probability." in " ".join(ran.out.split())
+    assert "none: the failure probability of these requests is already larger than that delta." in " ".join(
+        ran.out.split()
+    )
     (charge, _) = cells(run("ledger", tmp_path / "ledger").out)
     assert charge[4] == "0.0001"
 
@@ -110,8 +113,11 @@ def test_units_are_named(release, run, table, tmp_path):
     assert release(table, tmp_path / "one", unit="person").code == 0
     ran = run("account", tmp_path / "one", "--one-table")
     assert "replacing all labels of one person changes" in ran.out
-    assert "anything in this one alone by" in ran.out
-    assert "laws are not used, all count for each unit, and 'person' is taken to tell the same units apart" in ran.out
+    assert "any outcome of this request by" in ran.out
+    assert (
+        "each charge counts in full, as the worst of its epsilon, and 'person' is taken to mean the same units"
+        in ran.out
+    )
     assert "disjoint rows cost the maximum" in ran.out
 
 
@@ -121,8 +127,8 @@ def test_unknown_candidates_are_named(release, run, tmp_path, write_csv, columns
     table = write_csv(tmp_path / "p.csv", columns | prior)
     assert release(table, tmp_path / "one", mechanism="prior", prior="p_").code == 0
     file = tmp_path / "one" / "certificate.json"
-    assert f"Without all its rows, {file} counts with the fewest" in run("account", file).out
-    assert "Without all" not in run("account", tmp_path / "one").out
+    assert f"The rows of {file} are incomplete: it counts with the fewest" in run("account", file).out
+    assert "incomplete" not in run("account", tmp_path / "one").out
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])

@@ -16,7 +16,7 @@ from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import ResponseChannel
 from labeldp.release._release import Release
 from labeldp.release.folder import CLUSTERS, added_columns, column_name, read_certificate
-from labeldp.release.tables import label_codes, no_such_column, open_table
+from labeldp.release.tables import label_codes, open_table
 
 _ROWS_PER_BATCH = 1 << 18
 
@@ -95,9 +95,9 @@ def public_table(
         LabelError: A label is missing or not in the space.
     """
     table = open_table(Path(source), label)
-    for name in columns:
-        if name not in table.schema.names:
-            raise TableError(no_such_column(name, table.schema.names))
+    missing = [repr(name) for name in columns if name not in table.schema.names]
+    if missing:
+        raise TableError(f"expected the columns {', '.join(map(repr, columns))}, found no {', '.join(missing)}")
     if table.kind == "csv":
         fields = [pa.field(field.name, columns.get(field.name, field.type)) for field in table.schema]
         table = dataclasses.replace(table, schema=pa.schema(fields))
