@@ -265,6 +265,5 @@ def test_a_forecast_that_cannot_be_made(run, tmp_path, typed):
     source = table_with(tmp_path / "t.parquet", ["zq-secret"] * 400)
     ran = run("plan", *(source if part == "TABLE" else part for part in typed))
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("error: expected")
-    assert "found" in ran.err
+    assert re.search(r"^error: (expected .*found|no .*column .*; columns: )", ran.err)
     assert "zq-secret" not in ran.err

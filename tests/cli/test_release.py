@@ -58,7 +58,7 @@ def check_printed(ran, output, rows, truth, share, epsilon, whose="one row's lab
     factor, shown = re.search(r"a factor of at most (\S+) \(epsilon (\S+), delta 0\)", ran.out).groups()
     sentence = body(output)["guarantee"]["sentence"]
     assert sentence.startswith(f"Each label was randomized alone: whatever else someone knows, replacing {whose} ")
-    assert ran.out.startswith(f"Released {rows} rows at epsilon ")
+    assert ran.out.startswith(f"Released {rows:,} rows at epsilon ")
     assert ran.out.endswith(f"\n{sentence}\n")
     assert epsilon <= mpmath.mpf(shown) <= epsilon * (1 + 1e-6) + 1e-6
     assert mpmath.exp(epsilon) <= mpmath.mpf(factor) <= mpmath.exp(epsilon) * (1 + 1e-3)

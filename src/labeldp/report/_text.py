@@ -12,7 +12,7 @@ from rich.text import Text
 
 from labeldp.mechanisms.queries import noise_deviation
 from labeldp.mechanisms.randomizers import NumberExpectation
-from labeldp.privacy import Guarantee, Interval, LabelSpace
+from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
 from labeldp.privacy.accounting import Budget
 from labeldp.release import CombinedGuarantee, TableRelease
 from labeldp.release.folder import Certificate, Verdict
@@ -222,14 +222,14 @@ def _account_table(each: CombinedGuarantee) -> Table:
     """Pairs of epsilon and delta that hold, rounded up."""
     whole = each.composition
     folders = f" in {_count(each.folders, 'folder')}" if each.folders else ""
-    title = f"{each.label}: {_requests(each)}{folders}, of at most {each.rows:,} rows each"
+    title = f"{_requests(each)}{folders}, of at most {each.rows:,} rows each"
     table = titled_table(title, ["delta", "epsilon", "holds"])
-    add_row(table, _delta(whole.delta), epsilon_above(whole.epsilon), "always (sum of epsilons)")
+    add_row(table, _delta(whole.delta), _exact_above(whole.epsilon), "always (sum of epsilons)")
     pairs = [(repr(delta), epsilon) for delta, epsilon in each.at_deltas]
     pairs += [(_delta(delta), epsilon) for epsilon, delta in each.at_epsilons]
     for delta, epsilon in pairs:
         holds = "if all were fixed beforehand"
-        add_row(table, delta, epsilon_above(epsilon) if math.isfinite(epsilon) else "none", holds)
+        add_row(table, delta, _exact_above(epsilon) if math.isfinite(epsilon) else "none", holds)
     return table
 
 
@@ -237,7 +237,7 @@ def _account_lines(each: CombinedGuarantee) -> list[str]:
     """The formal statement, and what it assumes."""
     whose = "one row's label" if each.unit == "row" else f"all labels of one {each.unit}"
     whole, (delta, epsilon) = each.composition, next(pair for pair in each.at_deltas if pair[0] >= _USUAL_DELTA)
-    sums = f"exp({epsilon_above(whole.epsilon)})" + (f", plus {_delta(whole.delta)}" if whole.delta else "")
+    sums = f"exp({_exact_above(whole.epsilon)})" + (f", plus {_delta(whole.delta)}" if whole.delta else "")
     what = f"these {_requests(each)} together" if len(whole.charges) > 1 else "this request"
     assumed = _assumed(charge.guarantee for charge in whole.charges)
     known = "Whatever else someone knows" + (", provided that the assumptions below hold" if assumed else "")
@@ -247,7 +247,7 @@ def _account_lines(each: CombinedGuarantee) -> list[str]:
     if math.isfinite(epsilon):
         lines[0] += (
             " If their number, rows and mechanisms were fixed before the first result was seen: by a factor of at most "
-            f"exp({epsilon_above(epsilon)}), plus {delta!r}."
+            f"exp({_exact_above(epsilon)}), plus {delta!r}."
         )
     if any(not math.isfinite(epsilon) for _, epsilon in each.at_deltas):
         lines.append("none: the failure probability of these requests is already larger than that delta.")
@@ -267,6 +267,11 @@ def _account_lines(each: CombinedGuarantee) -> list[str]:
     if each.repeated:
         lines.append(f"Listed more than once, counted once: {', '.join(each.repeated)}.")
     return [*lines, *assumed]
+
+
+def _exact_above(value: float) -> str:
+    """An epsilon rounded up; with seven digits, since no file keeps a combined guarantee."""
+    return shown_above(value, 7)
 
 
 def _requests(each: CombinedGuarantee) -> str:

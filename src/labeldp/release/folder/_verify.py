@@ -108,8 +108,8 @@ def read_certificate(folder: Path) -> Certificate:
         return Certificate.from_json((folder / CERTIFICATE).read_text(encoding="utf-8"))
     except (OSError, UnicodeError):
         raise VerificationError(
-            f"expected a release with a {CERTIFICATE} in {folder}, found none; check the path, or make one with answer.save "
-            "or labeldp release"
+            f"expected a release with a {CERTIFICATE} in {folder}, found none; check the path, or make one with "
+            "answer.save or labeldp release"
         ) from None
 
 
