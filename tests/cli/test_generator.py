@@ -129,7 +129,7 @@ def test_the_release_of_other_rows_is_a_paid_split(run, table, tmp_path):
     ("options", "told"),
     [
         ((*CLASSES, "--keep", "all"), "labels that are not public must be released first"),
-        (("--labels-are-public", "--keep", "all"), "declare the classes"),
+        (("--labels-are-public", "--keep", "all"), "declare the label column and its classes"),
         ((*CLASSES, "--labels-are-public"), "either --keep or --drop"),
         ((*CLASSES, "--labels-are-public", "--keep", "all", "--model", "gan"), "expected a model among"),
         ((*CLASSES, "--labels-are-public", "--keep", "all", "--model", "cells"), "bins"),

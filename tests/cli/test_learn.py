@@ -182,7 +182,7 @@ def test_candidates_give_bounds(run, tmp_path):
     done = run("learn", output, "--output", tmp_path / "m")
     assert done.code == 0, done.err
     assert set(rows_of(done.out)) == {
-        "log likelihood of released labels, nats over an even guess",
+        "log likelihood of released labels, gain over uniform guessing (nats)",
         "accuracy lies between",
     }
 

@@ -298,7 +298,7 @@ def test_no_private_value_decides_whether_it_fails(tmp_path, kind):
         path, "y", SPACE, 1.0, tmp_path / "out", keep=["town", "age"], mechanism="double", generator=GENERATOR
     )
     assert verify(done.output).holds
-    assert "9 rows had features that are not of the generator's form" in " ".join(done.notes)
+    assert "9 rows had features outside the generator's form" in " ".join(done.notes)
     ages = RowRelease.load(done.output).features["age"].to_numpy()
     assert ((ages >= 0) & (ages <= 99)).all()
 
@@ -481,7 +481,7 @@ def test_a_generator_of_these_rows_is_refused():
 
 def test_rows_are_not_joined(released):
     """Stages are of labels whose features are public."""
-    with pytest.raises(InputError, match="redrawn features"):
+    with pytest.raises(InputError, match="resampled features"):
         concatenate([(None, released.labels)])
 
 

@@ -172,7 +172,7 @@ def test_public_columns_go_beside_the_labels_of_peers(tmp_path):
 def test_what_cannot_be_saved_leaves_nothing(tmp_path):
     """A table beside counts, one of another length, and a column with the label's name."""
     counts, peers = answered(QUERIES[0]), answered(QUERIES[4])
-    with pytest.raises(InputError, match="no table beside"):
+    with pytest.raises(InputError, match="no table with the answer"):
         counts.save(tmp_path / "one", pd.DataFrame({"age": CELLS}), keep="all")
     with pytest.raises(InputError, match="300 rows like the answer, found 299"):
         peers.save(tmp_path / "one", pd.DataFrame({"age": CELLS[1:]}), keep="all")
