@@ -120,7 +120,7 @@ def test_skewed_labels_are_planned_with_what_is_declared_of_them(run):
     ran = run(*given, "--epsilon", 4)
     assert (ran.code, ran.err) == (0, "")
     assert cells(ran)[0][4] == three_digits(found.options[0].error)
-    assert "assumed: labels have a deviation of 60, and features explain 20% of their variance" in ran.out
+    assert "assumed: labels have a standard deviation of 60, and features explain 20% of their variance" in ran.out
     ran = run("plan", "--classes", 3, "--rows", 50, "--epsilon", 1, "--spread", 1)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("error: expected no spread with classes, found 1.0")

@@ -74,7 +74,7 @@ def marked_sampler(codes):
 
 @pytest.mark.parametrize("replaced", [None, 0.25, 1.0])
 def test_features_are_redrawn_with_exactly_the_stated_chance_and_class(replaced):
-    """Counted over all words of a tape: which rows are redrawn, and for which class, is what the law says."""
+    """ClassIndicators over all words of a tape: which rows are redrawn, and for which class, is what the law says."""
     double = DoubleResponse(SPACE, 1.0, dataclasses.replace(GENERATOR, sampler=marked_sampler), replaced)
     law = double.law("anyone")
     steps = np.arange(256, dtype=np.uint64) << np.uint64(56)  # evenly over all words

@@ -33,7 +33,7 @@ def test_names_are_shown_as_they_are():
             ["at least 0.1234567", "epsilon 0.9876544, assuming every possible output", "no proof of privacy"],
         ),
         (0.0, None, ["nothing", "no proof of privacy"]),
-        (1.5, 1.7, ["is wrong: at least 1.5 was shown", "how      by events"]),
+        (1.5, 1.7, ["is wrong: epsilon is at least 1.5", "how      by events"]),
     ],
 )
 def test_numbers_are_rounded_to_the_side_that_claims_less(lower, upper, words):

@@ -1,9 +1,7 @@
-"""What is learned: losses, learners and metrics for released labels. No true label comes here.
+"""Losses, learners and metrics for released labels; no function here sees a true label.
 
-The doors are modules: ``labeldp.learning.sklearn``, ``labeldp.learning.metrics``, ``labeldp.learning.tables``,
-``labeldp.learning.table_stages``, ``labeldp.learning.clusters``, ``labeldp.learning.cells``,
-``labeldp.learning.generators``, ``labeldp.learning.priors``, ``labeldp.learning.rows``, ``labeldp.learning.stages``,
-``labeldp.learning.torch`` and ``labeldp.learning.images``.
+The public interface is its packages: ``sklearn``, ``metrics``, ``tables``, ``stages``, ``cells``, ``generators``,
+``convex`` and ``torch``.
 """
 
 __all__: list[str] = []

@@ -50,7 +50,7 @@ def concatenate(parts: Iterable[tuple[object, Release]], answers: Sequence[Answe
     Example:
         >>> import numpy as np
         >>> from labeldp import Classes, Curator, PriorResponse
-        >>> from labeldp import joined, public_split
+        >>> from labeldp import concatenate, public_split
         >>> space = Classes(["no", "perhaps", "yes"])
         >>> curator = Curator(["no", "yes"] * 50, space)
         >>> first, second = public_split(100, [1, 1])

@@ -114,12 +114,12 @@ def combined_guarantee(
     Example:
         >>> import tempfile
         >>> from labeldp import Classes, Curator, RandomizedResponse
-        >>> from labeldp import accounted
+        >>> from labeldp import combined_guarantee
         >>> space = Classes(range(10))
         >>> curator = Curator([1, 2, 3] * 9, space, budget=10, name="grade")
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     made = [curator.randomize(RandomizedResponse(space, 0.5)).save(f"{folder}/{i}") for i in range(10)]
-        ...     (found,) = accounted(made)
+        ...     (found,) = combined_guarantee(made)
         >>> found.label, found.composition.epsilon, round(dict(found.at_deltas)[1e-6], 2)
         ('grade', 5.0, 3.9)
     """

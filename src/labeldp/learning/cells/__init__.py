@@ -1,15 +1,10 @@
-"""Groups of rows by public features: boxes, trees and clusters, for which no label is read."""
+"""Cells: groups of rows by public features alone, as boxes, trees and clusters."""
 
 import lazy_loader
 
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
-    "ClusterTree",
-    "Clusters",
-    "Embedding",
-    "GridCells",
-    "TreeCells",
     "class_cells",
     "clip_for",
     "cluster",

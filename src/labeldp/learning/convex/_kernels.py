@@ -11,7 +11,8 @@ core by D leaves the sum as it was if ``weight * D`` is taken off the rest.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from labeldp._compile import compiled
 
 #: Scales below this are multiplied out: the sum of points is then made of numbers that are not much larger than it.
 _SMALL = 1e-3
@@ -20,7 +21,7 @@ _SMALL = 1e-3
 SCALE, WEIGHT, SQUARED, GRADIENTS = range(4)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def pull(loss, width, scores, weights, points, found):
     """Write ``sum_j w_j g_j(z)`` of a row; see ``_convex_losses`` for each loss."""
     if loss == 0:
@@ -33,7 +34,7 @@ def pull(loss, width, scores, weights, points, found):
         found[0] = _slope(loss, width, scores[0], weights, points)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _softmax(scores, weights, found):
     top, total, mass = scores[0], 0.0, 0.0
     for j in range(scores.size):
@@ -46,7 +47,7 @@ def _softmax(scores, weights, found):
         found[j] = total * found[j] / mass - weights[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _hinge(scores, weights, found):
     """All classes but the first are beaten by the first, which is beaten by the second where that is near."""
     first, second, total = 0, 1, 0.0
@@ -66,7 +67,7 @@ def _hinge(scores, weights, found):
         found[first] -= weights[first]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _linear(weights, found):
     total = 0.0
     for j in range(weights.size):
@@ -75,7 +76,7 @@ def _linear(weights, found):
         found[j] = -0.5 * (weights[j] - total / weights.size)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _slope(loss, width, score, weights, points):
     """Of the squared loss (3), the absolute (4) and Huber's (5)."""
     slope = 0.0
@@ -89,7 +90,7 @@ def _slope(loss, width, score, weights, points):
     return slope
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def descend(rows, part, loss, width, weights, points, rates, shares, pace, radius, box, l2, core, rest, state):
     """One step for each row of a part of the rows.
 
@@ -152,7 +153,7 @@ def descend(rows, part, loss, width, weights, points, rates, shares, pace, radiu
             state[SQUARED] = radius * radius
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _shrink(factor, core, rest, state):
     """Multiply all parameters, and not the sum, by a factor."""
     state[SCALE] *= factor
@@ -164,7 +165,7 @@ def _shrink(factor, core, rest, state):
         state[WEIGHT], state[SCALE] = 0.0, 1.0
 
 
-@njit(cache=True, nogil=True, inline="always")  # as a call it would take most of the time
+@compiled(inline="always")  # as a call it would take most of the time
 def _move(core, rest, column, step, box, found, weight):
     """Move a column's entries of the core against what pulls, cut off at the box, and keep the sum as it was."""
     for j in range(found.size):

@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_score
 
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import Columns
-from labeldp.learning.losses import released
+from labeldp.learning.losses import require_release
 
 if TYPE_CHECKING:
     from labeldp.learning.generators._fit import FittedGenerator
@@ -34,7 +34,7 @@ def two_sample_accuracy(fitted: FittedGenerator, features: object, labels: objec
         NotTrueLabelsError: The labels are no release.
         InputError: They were not declared public.
     """
-    release = released(labels)
+    release = require_release(labels)
     if release.certificate is not None:
         raise InputError("expected labels that were declared public, to draw rows of the same classes, found others")
     columns, codes = Columns(fitted.form), np.asarray(release.codes)

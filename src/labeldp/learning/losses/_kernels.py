@@ -1,4 +1,4 @@
-"""The loops of the losses, compiled: over rows, with logits turned into gradients in place."""
+"""Compiled loops of the losses over rows, which overwrite logits with their gradient."""
 
 # Compiled functions take their types from the call, so the type checker has nothing to hold on to here.
 # mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from labeldp._compile import compiled
 
 
-@njit(cache=True, nogil=True)
-def _spread(values, i, mask, inside, other, support, outside):
-    """Write the values of all classes in row ``i``, by selection and not by branches, which random bits mislead."""
+@compiled()
+def _fill_values(values, i, mask, inside, other, support, outside):
+    """Write the values of all classes in row ``i``, by selection: random bits would defeat branch prediction."""
     high, middle, low = inside[i], other[i], outside[i]
     supported = support.shape[1] > 0
     for j in range(values.size):
@@ -22,18 +23,18 @@ def _spread(values, i, mask, inside, other, support, outside):
         values[j] = high if mask[i, byte] >> bit & 1 else value
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def forward(logits, mask, inside, other, support, outside, weights):
-    """Sum of ``-log sum_j v_j p_j`` over rows; logits become its gradient, ``p - posterior``.
+    """Weighted sum of ``-log sum_j v_j p_j`` over rows; logits become its gradient, ``p - posterior``.
 
-    The logits are taken relative to their largest, so neither sum can overflow, and the largest class keeps both
-    away from zero: this is ``logaddexp`` over all classes at once.
+    The largest logit is subtracted first, so neither sum can overflow, and its class keeps both away from zero: this
+    is ``logaddexp`` over all classes at once.
     """
     n, k = logits.shape
     values = np.empty(k)
     loss = 0.0
     for i in range(n):
-        _spread(values, i, mask, inside, other, support, outside)
+        _fill_values(values, i, mask, inside, other, support, outside)
         top = logits[i, 0]
         for j in range(1, k):
             top = max(top, logits[i, j])
@@ -49,14 +50,14 @@ def forward(logits, mask, inside, other, support, outside, weights):
     return loss
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def linear(logits, mask, inside, other, support, outside, weights):
-    """Sum of ``sum_j t_j (-log p_j)`` for targets that sum to one; logits become its gradient, ``p - t``."""
+    """Weighted sum of ``sum_j t_j (-log p_j)``, targets summing to one; logits become its gradient, ``p - t``."""
     n, k = logits.shape
     targets = np.empty(k)
     loss = 0.0
     for i in range(n):
-        _spread(targets, i, mask, inside, other, support, outside)
+        _fill_values(targets, i, mask, inside, other, support, outside)
         top = logits[i, 0]
         for j in range(1, k):
             top = max(top, logits[i, j])

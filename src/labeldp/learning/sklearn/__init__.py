@@ -1,4 +1,4 @@
-"""Learners of released labels in the manner of scikit-learn."""
+"""Learners of released labels and of a curator's answers, as scikit-learn estimators."""
 
 import lazy_loader
 
@@ -21,8 +21,6 @@ __all__ = [
     "SoftLabelClassifier",
     "SoftmaxRegression",
     "TreeClassifier",
-    "class_shares",
     "mean_in_cells",
     "original_share",
-    "synthetic_rows",
 ]

@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count, row_weights
-from labeldp.learning.losses import OriginalFeatures, SyntheticRows, released
+from labeldp.learning.losses import OriginalFeatures, SyntheticRows, require_release
 from labeldp.learning.sklearn import ProbabilityClassifier
 from labeldp.learning.torch._checkpoint import Checkpoint
 from labeldp.learning.torch._device import Alone, Machine
@@ -200,7 +200,7 @@ class TorchClassifier(ProbabilityClassifier):
                 as released rows; nothing bounds such a loss below, so take few epochs and a small learning rate. Then
                 ``original`` serves the rows that are held out alone.
         """
-        release, features = released(y), as_rows(X)
+        release, features = require_release(y), as_rows(X)
         course = self._course()
         machine = self._machine()
         classes = np.array(release.space.points)

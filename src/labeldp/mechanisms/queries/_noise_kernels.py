@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from labeldp._compile import compiled
 
 _NO_WORDS = -1
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _below(words, at, bound):
     """A uniform integer below a bound, by rejection; -1 where words ran out."""
     mask = np.uint64(1)
@@ -26,7 +27,7 @@ def _below(words, at, bound):
     return np.int64(_NO_WORDS)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _part(words, at, top, parts):
     """1 with probability ``exp(-top / parts)`` for a top of at most ``parts``, else 0."""
     turn = 1
@@ -39,7 +40,7 @@ def _part(words, at, top, parts):
         turn += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _survives(words, at, top, parts):
     """1 with probability ``exp(-top / parts)`` for any top, else 0."""
     while top > parts:
@@ -50,7 +51,7 @@ def _survives(words, at, top, parts):
     return _part(words, at, top, parts)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _one_laplace(words, at, rate, parts):
     """One draw of ``discrete_laplace`` and whether words sufficed."""
     while True:
@@ -74,7 +75,7 @@ def _one_laplace(words, at, rate, parts):
         return (-size if sign == 1 else size), True
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def laplace(words, found, done, rate, parts):
     """Draws until all are made or words run out: how many are made, and how many words they used."""
     at = np.zeros(1, dtype=np.int64)
@@ -88,7 +89,7 @@ def laplace(words, found, done, rate, parts):
     return done, used
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _close_enough(words, at, gap, rate, parts):
     """1 with probability ``exp(-gap rate / parts)``, else 0; in steps whose products fit into a word."""
     whole, rest = rate // parts, rate % parts
@@ -106,7 +107,7 @@ def _close_enough(words, at, gap, rate, parts):
     return np.int64(1)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _one_best(words, at, rate, parts, scores, again, order):
     """One draw of ``noisy_best``; -1 where words ran out."""
     most, left = scores.max(), scores.size
@@ -128,7 +129,7 @@ def _one_best(words, at, rate, parts, scores, again, order):
             order[left] = entry
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def best(words, found, done, rate, parts, scores, again):
     """Draws until all are made or words run out: how many are made, and how many words they used."""
     at = np.zeros(1, dtype=np.int64)
@@ -143,7 +144,7 @@ def best(words, found, done, rate, parts, scores, again):
     return done, used
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _inside(words, at, deviation, whole, digits):
     """1 with probability x, else 0, for ``x = (whole + 0.digits) / deviation``: whether a uniform number is below it.
 
@@ -167,7 +168,7 @@ def _inside(words, at, deviation, whole, digits):
     return np.int64(_NO_WORDS)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _fades(words, at, deviation, whole, digits, power):
     """1 with probability ``exp(-x^power / power)``, else 0, for the x of ``_inside`` and a power of 1 or 2."""
     turn = 1
@@ -184,7 +185,7 @@ def _fades(words, at, deviation, whole, digits, power):
         turn += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _one_size(words, at, deviation):
     """The size of one draw of ``rounded_normal``; -1 where words ran out."""
     while True:
@@ -215,7 +216,7 @@ def _one_size(words, at, deviation):
             return deviation * k + whole + np.int64(digits[0] >> np.uint64(63))
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def normal(words, found, done, deviation):
     """Draws until all are made or words run out: how many are made, and how many words they used."""
     at = np.zeros(1, dtype=np.int64)

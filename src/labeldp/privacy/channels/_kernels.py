@@ -9,13 +9,14 @@ All of them do the same work for every row, whatever its label, up to the choice
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from labeldp._compile import compiled
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_response(codes, words, keep, other, out):
     """Randomized response: the label if ``u < keep``, else the ``(u - keep) // other``-th other class.
 
@@ -34,7 +35,7 @@ def draw_response(codes, words, keep, other, out):
         out[i] = y if u < keep else j + (j >= y)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_grid(codes, words, limits, top, whole, over, out):
     """An outcome by the law of the knot that a label is at, or is put at: the first whose limit exceeds the word.
 
@@ -62,7 +63,7 @@ def draw_grid(codes, words, limits, top, whole, over, out):
         out[i] = low
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_cluster(codes, words, clusters, keep, limits, out):
     """The label if ``u < keep``, else the first class of the cluster whose running sum of weights exceeds the rest."""
     for i in range(codes.size):
@@ -78,7 +79,7 @@ def draw_cluster(codes, words, clusters, keep, limits, out):
         out[i] = codes[i] if words[i, 0] < keep[c] else low
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_candidates(codes, words, candidates, sizes, keep, other, uniform, out):
     """RRTop-k: randomized response on a row's candidates; a label outside them gives one of them uniformly.
 
@@ -100,7 +101,7 @@ def draw_candidates(codes, words, candidates, sizes, keep, other, uniform, out):
         out[i] = _nth(candidates[i], np.int64(rank), skip)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _nth(packed, rank, skip):
     """The class of the given rank in a packed set, one class left out."""
     for byte in range(packed.size):
@@ -119,7 +120,7 @@ def _nth(packed, rank, skip):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_subset(codes, words, classes, size, member, out):
     """Subsets of a fixed size: the first word decides whether the true class is in, the others choose the rest.
 
@@ -154,7 +155,7 @@ def draw_subset(codes, words, classes, size, member, out):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_candidate_subset(codes, words, candidates, size, member, out):
     """Subsets of a row's candidates, as ``draw_subset`` draws them, on the candidates in their order.
 
@@ -201,7 +202,7 @@ def draw_candidate_subset(codes, words, candidates, size, member, out):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_bits(codes, words, true, false, out):
     """Independent bits: one word for each class, below ``true`` for the true class and ``false`` for the others."""
     for i in range(codes.size):
@@ -215,7 +216,7 @@ def draw_bits(codes, words, true, false, out):
 _REORDER = {"reassoc", "nsz", "contract"}
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def best_candidates(prior, gain, out, mass):
     """The candidates that maximise ``sum_A prior / (gain + |A|)``, ``gain = exp(epsilon) - 1``, and their mass.
 
@@ -246,7 +247,7 @@ def best_candidates(prior, gain, out, mass):
         mass[i] = total
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def first_bad_row(prior, tolerance):
     """The first row that is no distribution, or -1; what is not a number is bad."""
     n, k = prior.shape

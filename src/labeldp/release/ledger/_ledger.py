@@ -31,6 +31,9 @@ from labeldp.release.folder import Fate, fate_of
 State = Literal["charged", "released", "void"]
 
 _ANY_ROWS = Rows.all(1 << 62)
+#: Seconds to wait for another thread or process that holds the ledger. It holds it while it draws and writes.
+_PATIENCE = 60.0
+_held = threading.local()  # the ledgers that this thread holds: to wait for oneself would be to wait in vain
 _STATES: dict[str, State] = {"released": "released", "void": "void"}
 _SCHEMA_VERSION = 1
 _SCHEMA = """
@@ -236,13 +239,14 @@ class Ledger:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock the ledger against other threads and processes; the lock is released when its process dies."""
+        """Lock the ledger after other threads and processes; the lock is released when its process dies."""
         self._check_process()
         with self._thread:
             if self.path is None:
                 yield
                 return
-            lock = FileLock(f"{self.path}.lock", timeout=0, mode=0o600)
+            mine = _held.__dict__.setdefault("paths", set())
+            lock = FileLock(f"{self.path}.lock", timeout=0 if self.path in mine else _PATIENCE, mode=0o600)
             try:
                 lock.acquire()
             except Timeout:
@@ -251,9 +255,11 @@ class Ledger:
                 ) from None
             except OSError as problem:
                 raise LedgerError(f"expected to lock the ledger {self.path}, found: {problem.strerror}") from None
+            mine.add(self.path)
             try:
                 yield
             finally:
+                mine.discard(self.path)
                 if os.getpid() == self._process:  # a forked child would release its parent's lock
                     lock.release()
 
@@ -375,21 +381,26 @@ def _refuse_another_kind(budget: Budget, known: Sequence[Entry]) -> None:
 
 def _prepare(database: sqlite3.Connection) -> None:
     """Create the tables and the key of a new ledger; refuse other databases."""
-    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not tables:
+    if not _tables(database):
         database.execute("BEGIN IMMEDIATE")
-        for statement in _statements(_SCHEMA):
-            database.execute(statement)
-        rows = [("version", str(_SCHEMA_VERSION)), ("key", identifier())]
-        database.executemany("INSERT INTO about VALUES (?, ?)", rows)
+        if not _tables(database):  # another thread or process may have made them in the meantime
+            for statement in _statements(_SCHEMA):
+                database.execute(statement)
+            rows = [("version", str(_SCHEMA_VERSION)), ("key", identifier())]
+            database.executemany("INSERT INTO about VALUES (?, ?)", rows)
         database.execute("COMMIT")
-    elif not {"about", "events"} <= tables:
+    if not {"about", "events"} <= _tables(database):
         raise sqlite3.DatabaseError("another kind of database")
     if database.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
         raise sqlite3.DatabaseError("a damaged database")
     version = dict(database.execute("SELECT name, value FROM about").fetchall())["version"]
     if version != str(_SCHEMA_VERSION):
         raise sqlite3.DatabaseError(f"a ledger of version {version} instead of {_SCHEMA_VERSION}")
+
+
+def _tables(database: sqlite3.Connection) -> set[str]:
+    """Names of the tables of a database."""
+    return {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 def _statements(script: str) -> Iterable[str]:
