@@ -83,7 +83,7 @@ class Forks(Walk):
             if self.child:
                 self.status = os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
                 if self.ledger:
-                    with pytest.raises(LedgerError, match="found another release at work on it"):
+                    with pytest.raises(LedgerError, match="found another release in progress"):
                         Ledger(self.ledger).settle()
 
     def ask(self, row):

@@ -226,14 +226,14 @@ WRONG = {
     "none": (lambda _: [], "at least one release"),
     "public": (lambda _: [(None, Release.public(LABELS, SPACE))], "found public labels"),
     "slice": (_slice, "found public labels, a slice"),
-    "joined": (lambda curator: [(None, concatenate(staged(curator)))], "or a joined one"),
-    "units": (_units, "or of units"),
+    "joined": (lambda curator: [(None, concatenate(staged(curator)))], "or a concatenated release"),
+    "units": (_units, "or units of several rows"),
     "name": (_another, "one label of single rows"),
-    "laws": (_laws, "expected one law in all parts"),
+    "laws": (_laws, "expected one mechanism and one epsilon in all parts"),
     "again": (lambda curator: staged(curator)[:1] * 2, "found one twice"),
     "missing": (lambda curator: staged(curator)[:2], "expected row numbers between 0"),
-    "count": (lambda curator: [(slice(0, 3), staged(curator)[0][1])], "rows of a release beside it"),
-    "swapped": (_swapped, "the rows that the curator was asked for"),
+    "count": (lambda curator: [(slice(0, 3), staged(curator)[0][1])], r"expected the \d+ rows of the release"),
+    "swapped": (_swapped, "the rows that the curator charged"),
     "twice": (_twice, "expected each of the rows"),
 }
 
@@ -347,7 +347,7 @@ def test_nothing_but_the_draws_depends_on_a_label(monkeypatch, tmp_path):
         curator = Curator(labels, SPACE, name="y")
         rows = public_split(240, [1, 1], seed=1)
         parts = [(part, curator.randomize(RandomizedResponse(SPACE, 1.0), part)) for part in rows]
-        monkeypatch.setattr("labeldp.release._concat._check", lambda *_: None)
+        monkeypatch.setattr("labeldp.release._concat._check_stages", lambda *_: None)
         folder = concatenate(parts).save(tmp_path / str(row))
         left.append(({path.name: path.read_bytes() for path in folder.iterdir()}, curator.spent))
     assert all(one == left[0] for one in left)

@@ -84,7 +84,7 @@ def test_curves_are_the_numbers_of_the_plan():
 def test_every_curve_is_drawn(tmp_path):
     """An SVG names every mechanism in its legend, as text or as its comment."""
     text = save_plan(tmp_path / "figure.svg").read_text(encoding="utf-8")
-    for name in [*curves(plan(5, 100, 1.5)), "epsilon 1.5", "What is kept of 5 classes"]:
+    for name in [*curves(plan(5, 100, 1.5)), "epsilon 1.5", "Effective sample size of 5 classes"]:
         assert re.search(re.escape(name), text)
 
 

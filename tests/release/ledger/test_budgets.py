@@ -200,7 +200,7 @@ def test_accounts_of_ledgers_compose_by_rho(tmp_path, capsys):
     out = " ".join(capsys.readouterr().out.split())
     assert "12.3" in out
     assert f"{hand.epsilon_at(1e-6):.4f}"[:5] in out
-    assert "or with its rho" in out
+    assert "or of its rho" in out
 
 
 def test_saved_answers_with_gaussian_noise_compose_by_rho(tmp_path):

@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
+from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import Columns
 from labeldp.learning.generators._fit import FittedGenerator, fit_cells, fit_copula, fit_mixture
@@ -54,9 +55,11 @@ class Trial:
     table: pa.Table
     labels: Release
 
-    def two_sample_accuracy(self) -> float:
-        """The share of these rows, and of as many draws, that are told apart rightly."""
-        return two_sample_accuracy(self.fitted, self.table, self.labels)
+    def two_sample_accuracy(self) -> tuple[float, float, float]:
+        """The share of these rows and as many draws that are told apart correctly, and its 95 % confidence interval."""
+        share, trials = two_sample_accuracy(self.fitted, self.table, self.labels), 2 * self.table.num_rows
+        correct = round(share * trials)
+        return share, float(clopper_pearson_lower(correct, trials, 0.025)), float(clopper_pearson_upper(correct, trials, 0.025))
 
     def drawn(self) -> Float[np.ndarray, "m p"]:
         """As many rows of the generator as were held out, and more where these are few, evenly over the classes."""
