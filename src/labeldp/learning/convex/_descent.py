@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import issparse
 
+from labeldp._documented import documented_in
 from labeldp.errors import InputError
 from labeldp.learning.convex._losses import Loss
 from labeldp.learning.convex._regions import Ball, Box, Region, Unconstrained
@@ -58,6 +59,7 @@ class Setting:
     rows: int | None
 
 
+@documented_in("labeldp.learning.convex")
 @dataclass(frozen=True)
 class Steps:
     """How long steps are, and how much each point counts in the mean.
@@ -188,6 +190,7 @@ def squared_lengths(features: Any) -> Float[np.ndarray, "n"]:
     return np.asarray(np.einsum("ij,ij->i", features, features))
 
 
+@documented_in("labeldp.learning.convex")
 class Descent:
     """The state of a descent.
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.utils.metaestimators import available_if
 
+from labeldp._documented import documented_in
 from labeldp.errors import InputError
 from labeldp.learning.convex._base import ConvexLearner, Pull, Targets
 from labeldp.learning.convex._descent import squared_lengths
@@ -28,6 +29,7 @@ def _of_softmax(model: ConvexClassifier) -> bool:
     return isinstance(model._loss(), SoftmaxLoss)
 
 
+@documented_in("labeldp.learning.convex")
 class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
     """A linear classifier by projected stochastic gradient descent on released labels, each by its unbiased vector.
 
@@ -150,6 +152,7 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
         return np.array_equal(np.array(space.points), self.classes_)
 
 
+@documented_in("labeldp.learning.convex")
 class ConvexRegressor(ConvexLearner, NumberRegressor):
     """A linear model of real labels by projected stochastic gradient descent on released labels, each without bias.
 

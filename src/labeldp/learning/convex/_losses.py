@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float
 
+from labeldp._documented import documented_in
 from labeldp.errors import InputError
 
 #: A user's loss is tried at so many points, and may be off by so much for rounding.
@@ -63,6 +64,7 @@ class Loss(ABC):
         return 0.0
 
 
+@documented_in("labeldp.learning.convex")
 @dataclass(frozen=True)
 class SoftmaxLoss(Loss):
     """The cross entropy, ``log sum_i exp(z_i) - z_j``, with gradient ``p - e_j``: multinomial logistic regression."""
@@ -177,6 +179,7 @@ class NumberLoss(Loss):
         return np.asarray(self.slope(scores - points)[:, None])
 
 
+@documented_in("labeldp.learning.convex")
 @dataclass(frozen=True)
 class SquaredLoss(NumberLoss):
     """``(z - y)^2 / 2``: least squares."""

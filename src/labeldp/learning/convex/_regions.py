@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from labeldp._documented import documented_in
 from labeldp.errors import InputError
 from labeldp.privacy.channels import nearest_distributions
 
@@ -30,6 +31,7 @@ class Region(ABC):
         return np.zeros(shape)
 
 
+@documented_in("labeldp.learning.convex")
 @dataclass(frozen=True)
 class Ball(Region):
     """Points at most ``radius`` from zero.

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from labeldp import _checks
+from labeldp._documented import documented_in
 from labeldp._smoothing import neighbour_count, participation
 from labeldp.errors import InputError
 from labeldp.learning.losses import (
@@ -134,6 +135,7 @@ def _dense(features: Any) -> np.ndarray:
     return np.asarray(features.toarray() if issparse(features) else features)
 
 
+@documented_in("labeldp.learning.sklearn")
 class NeighborsRegressor(_Neighbors, NumberRegressor):
     """The mean of the released numbers of the nearest rows.
 

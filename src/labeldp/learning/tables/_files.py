@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import skops.io
 from jaxtyping import Float
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
-from skops.io.exceptions import UntrustedTypesFoundException
 
 from labeldp.errors import InputError, MissingExtraError, VerificationError
 from labeldp.learning.features import frame_of, is_network, written
+from labeldp.learning.sklearn import NeighborsRegressor
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
 from labeldp.learning.tables._regressors import number_estimators
 from labeldp.privacy import Interval, LabelSpace
@@ -34,22 +35,27 @@ SCHEMA = "labeldp/model/1"
 #: What a file of a model may hold besides what skops trusts by itself.
 _TRUSTED = [
     "functools.partial",
-    "labeldp.learning.sklearn._answers.SoftLabelClassifier",
-    "labeldp.learning.convex._learners.ConvexClassifier",
-    "labeldp.learning.convex._learners.ConvexRegressor",
-    "labeldp.learning.convex._losses.SoftmaxLoss",
-    "labeldp.learning.convex._losses.SquaredLoss",
-    "labeldp.learning.convex._descent.Descent",
-    "labeldp.learning.convex._descent.Steps",
-    "labeldp.learning.sklearn._neighbors.NeighborsRegressor",
-    "labeldp.learning.sklearn._regressor.ReleasedLabelRegressor",
-    "labeldp.learning.convex._regions.Ball",
+    "labeldp.learning.convex.Ball",
+    "labeldp.learning.convex.ConvexClassifier",
+    "labeldp.learning.convex.ConvexRegressor",
+    "labeldp.learning.convex.Descent",
+    "labeldp.learning.convex.SoftmaxLoss",
+    "labeldp.learning.convex.SquaredLoss",
+    "labeldp.learning.convex.Steps",
+    "labeldp.learning.sklearn.NeighborsRegressor",
     "labeldp.learning.sklearn.ReleasedLabelClassifier",
+    "labeldp.learning.sklearn.ReleasedLabelRegressor",
+    "labeldp.learning.sklearn.SoftLabelClassifier",
     "labeldp.learning.sklearn.SoftmaxRegression",
     "numpy.dtype",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.neighbors._kd_tree.KDTree",  # built anew before it is used
     "sklearn.utils.validation.check_array",
 ]
+
+#: What scikit-learn computes with where arrays are PyTorch's.
+_TORCH_ADAPTER = "sklearn.externals.array_api_compat.torch"
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +127,7 @@ class TableModel:
             "corrected": self.corrected,
         }
         held = {"about": json.dumps(about), "estimator": self.estimator}
-        return written(Path(path), lambda file: skops.io.dump(held, file))
+        return written(Path(path), lambda file: _skops_io().dump(held, file))
 
     @classmethod
     def load(cls, path: str | Path) -> TableModel:
@@ -138,8 +144,9 @@ class TableModel:
         file = Path(path)
         if not file.is_file():
             raise InputError(f"expected a model, found no file {file}; make one with 'labeldp learn'")
+        skops_io = _skops_io()
         try:
-            held = skops.io.load(file, trusted=_TRUSTED)
+            held = skops_io.load(file, trusted=_TRUSTED)
             about = json.loads(held["about"])
             if about["schema"] != SCHEMA:
                 raise InputError(f"expected a model of schema {SCHEMA}, found {about['schema']!r}; learn it anew")
@@ -151,8 +158,9 @@ class TableModel:
             make = _numbers_of if found.of_numbers else estimators_of
             if _types(found.estimator) != _types(make(columns, found.model, found.method)[0]):
                 raise KeyError("estimator")  # such a pipeline was never written here
+            _build_search_tree(found.estimator[-1])
             return found
-        except UntrustedTypesFoundException:
+        except skops_io.exceptions.UntrustedTypesFoundException:
             raise InputError(f"expected a model made by 'labeldp learn' in {file}, found other types in it") from None
         except (zipfile.BadZipFile, LookupError, TypeError, ValueError, AttributeError, RecursionError) as problem:
             if isinstance(problem, InputError):
@@ -192,6 +200,28 @@ def _types(estimator: Any) -> tuple[Any, ...]:
         case _:
             inner = [getattr(estimator, "estimator", None)]
     return type(estimator), *(_types(each) for each in inner if hasattr(each, "get_params"))
+
+
+def _build_search_tree(model: Any) -> None:
+    """Build the index of neighbours anew: a search tree in a forged file may point outside its rows."""
+    if isinstance(model, NeighborsRegressor):
+        model.index_.fit(model.index_._fit_X)
+
+
+def _skops_io() -> Any:
+    """The module ``skops.io``, loaded without PyTorch.
+
+    skops lists all estimators of scikit-learn when it is imported; the walk over scikit-learn's packages also imports
+    its adapter to PyTorch, and skips it where it is missing. No estimator is defined there.
+    """
+    hidden = _TORCH_ADAPTER not in sys.modules
+    if hidden:
+        sys.modules[_TORCH_ADAPTER] = None  # type: ignore[assignment] (which makes importing it an ImportError)
+    try:
+        return importlib.import_module("skops.io")
+    finally:
+        if hidden:
+            del sys.modules[_TORCH_ADAPTER]
 
 
 def _check_version(kept_with: str) -> None:
