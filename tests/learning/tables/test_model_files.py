@@ -48,6 +48,5 @@ def test_a_search_tree_in_a_file_is_not_used(tmp_path):
     state[1] = np.zeros_like(state[1])  # all rows are taken for the first
     index._tree.__setstate__(tuple(state))
     assert not np.allclose(model.predict(public_columns(folder)), expected)
-    np.testing.assert_array_equal(
-        open_model(model.save(tmp_path / "forged.skops")).predict(public_columns(folder)), expected
-    )
+    opened = open_model(model.save(tmp_path / "forged.skops"))
+    np.testing.assert_array_equal(opened.predict(public_columns(folder)), expected)
