@@ -101,8 +101,8 @@ class StagedLabels:
             raise OutputError("expected saved releases of this mechanism, found others in the folder of the run")
         if (self.prior_cost > 0 and self.releases and not self.answers) or (self.answers and not self.prior_cost):
             raise OutputError(
-                "expected the answer behind the first stage's prior beside the release of that stage, and no other, found "
-                "it missing from the folder of the run; restore a copy"
+                "expected the answer behind the first stage's prior beside the release of that stage, and no other, "
+                "found it missing from the folder of the run; restore a copy"
             )
         rows = Rows.all(len(self.curator))
         cost = self.prior_cost
