@@ -1,9 +1,9 @@
-"""What is learned: losses, learners and metrics for released labels. No true label comes here.
+"""Learning from released labels; no true label is visible here.
 
-The doors are modules: ``labeldp.learning.sklearn``, ``labeldp.learning.metrics``, ``labeldp.learning.tables``,
-``labeldp.learning.table_stages``, ``labeldp.learning.clusters``, ``labeldp.learning.cells``,
-``labeldp.learning.generators``, ``labeldp.learning.priors``, ``labeldp.learning.rows``, ``labeldp.learning.stages``,
-``labeldp.learning.torch`` and ``labeldp.learning.images``.
+Packages: ``losses`` and ``metrics`` (on released labels), ``features`` (encoders of rows), ``cells`` (clusters and
+partitions of public features), ``sklearn`` (learners in the manner of scikit-learn), ``convex`` (stochastic gradient
+descent), ``torch`` (networks and image generators), ``stages`` (multi-stage training and priors), ``generators``
+(synthetic features) and ``tables`` (models of release folders).
 """
 
 __all__: list[str] = []
