@@ -129,7 +129,7 @@ def test_before_the_first_step_the_mean_is_the_start():
 
 def setting(**changed):
     """What steps may depend on."""
-    known = {"reach": 2.0, "lipschitz": 1.5, "moment": 30.0, "labels": 10, "epsilon": 1.2, "told": False, "l2": 0.0}
+    known = {"reach": 2.0, "lipschitz": 1.5, "moment": 30.0, "labels": 10, "epsilon": 1.2, "interactive": False, "l2": 0.0}
     return Setting(**{**known, "rows": 500, **changed})
 
 
@@ -141,7 +141,7 @@ PRINTED = {
     "Lacoste-Julien": ("bound", {"l2": 0.1, "reach": math.inf}, 2.0 / (0.1 * (TIMES + 1))),
     "Chua, line 7": ("chua", {}, np.full(500, 4.0 / 1.5 * math.sqrt((E - 1) ** 2 / (2 * 500 * (10 + E) * E)))),
     "Ghazi, theorem 9": ("ghazi", {}, 4.0 * 1.2 / (6 * 10 * 1.5 * np.sqrt(TIMES))),
-    "Ghazi, proposition 11": ("ghazi", {"told": True}, 4.0 / np.sqrt(30.0 * TIMES)),
+    "Ghazi, proposition 11": ("ghazi", {"interactive": True}, 4.0 / np.sqrt(30.0 * TIMES)),
     "a number": (0.25, {}, np.full(500, 0.25)),
 }
 

@@ -216,7 +216,7 @@ def _skops_io() -> Any:
     """
     hidden = _TORCH_ADAPTER not in sys.modules
     if hidden:
-        sys.modules[_TORCH_ADAPTER] = None  # type: ignore[assignment] (which makes importing it an ImportError)
+        sys.modules[_TORCH_ADAPTER] = None  # type: ignore[assignment]  # so that importing it is an ImportError
     try:
         return importlib.import_module("skops.io")
     finally:
