@@ -15,7 +15,7 @@ import pytest
 
 import labeldp
 from labeldp import Classes, Curator, cli
-from labeldp.errors import BudgetError, InputError
+from labeldp.errors import BudgetError
 from labeldp.mechanisms import features, queries, randomizers
 from labeldp.release import _requests
 
@@ -37,7 +37,6 @@ EXPECTED, KEPT, PREDICTED, GENERATED = (
     for path in (golden.EXPECTED, golden.KEPT, golden.PREDICTED, golden.GENERATED)
 )
 MADE_WITH = PREDICTED.pop("made with")
-IN_A_TREE = "numbers-neighbours-in-a-tree.skops.gz"
 
 
 # Releases and answers.
@@ -134,20 +133,7 @@ def check_libraries(name):
             pytest.skip(f"the file was kept by scikit-learn {'.'.join(kept)}, and {'.'.join(here)} refuses it")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(name for name in PREDICTED if name != IN_A_TREE),
-        pytest.param(
-            IN_A_TREE,
-            marks=pytest.mark.xfail(
-                strict=True,
-                raises=InputError,
-                reason="files of neighbours with a search tree (at most 256 rows, 6 columns) are refused when opened",
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("name", PREDICTED)
 def test_a_golden_model_predicts_what_it_did(name):
     """A saved model opens and predicts of ten rows what was recorded; networks count in single precision."""
     check_libraries(name)

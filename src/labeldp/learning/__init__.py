@@ -1,7 +1,9 @@
-"""Losses, learners and metrics for released labels; no function here sees a true label.
+"""Learning from released labels; no true label is visible here.
 
-The public interface is its packages: ``sklearn``, ``metrics``, ``tables``, ``stages``, ``cells``, ``generators``,
-``convex`` and ``torch``.
+Packages: ``losses`` and ``metrics`` (on released labels), ``features`` (encoders of rows), ``cells`` (clusters and
+partitions of public features), ``sklearn`` (learners in the manner of scikit-learn), ``convex`` (stochastic gradient
+descent), ``torch`` (networks and image generators), ``stages`` (multi-stage training and priors), ``generators``
+(synthetic features) and ``tables`` (models of release folders).
 """
 
 __all__: list[str] = []

@@ -117,7 +117,7 @@ def moments(model, channel, make_release, space, points):
         targets = model._targets(release)
         vectors = targets.of_rows(np.arange(len(release)))
         for i, scores in enumerate(points):
-            pulls = vectors @ loss.gradients(scores, targets.pull.points)
+            pulls = vectors @ loss.gradients(scores, targets.bound.points)
             found[i] += (table.matrix @ (pulls**2).sum(axis=1)).max() / ROWS
     return found
 
@@ -325,7 +325,7 @@ def test_real_labels_are_learned_from_every_release(of, loss, randomized, make_r
         release = make_release(randomized(labels.astype(int), channel, 11).codes, channel, GRID)
     model = ConvexRegressor(loss, region=Ball(1.5), passes=10)
     if of in ("numbers", "bins") and loss != "squared":
-        with pytest.raises(InputError, match="the mean of labels alone; use the squared loss"):
+        with pytest.raises(InputError, match="the mean of labels; use the squared loss"):
             model.fit(features, release)
         return
     model.fit(features, release)
@@ -421,7 +421,7 @@ BAD = {
     "long rows": (lambda m: m(norm=0.5).fit(FEATURES, public(CODES)), "no longer than the declared norm"),
     "no norm": (lambda m: m(norm=-1.0).fit(FEATURES, public(CODES)), "norm to be a length above 0"),
     "no passes": (lambda m: m(passes=0).fit(FEATURES, public(CODES)), "passes between 1"),
-    "an empty stream": (lambda m: m().partial_fit(FEATURES[:0], public(CODES)[:0]), "an empty stream"),
+    "an empty stream": (lambda m: m().partial_fit(FEATURES[:0], public(CODES)[:0]), "leave out empty batches"),
     "other features": (
         lambda m: m().fit(FEATURES, public(CODES)).partial_fit(FEATURES[:, :2], public(CODES)),
         "2 feat",

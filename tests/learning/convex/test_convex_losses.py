@@ -8,7 +8,7 @@ import pytest
 from labeldp import Classes, Interval
 from labeldp.errors import InputError
 from labeldp.learning.convex import ConvexClassifier, ConvexRegressor, CustomLoss, HuberLoss
-from labeldp.learning.convex._kernels import pull
+from labeldp.learning.convex._kernels import mean_gradient
 from labeldp.learning.convex._losses import LOSSES
 
 CLASSES = 4
@@ -63,7 +63,7 @@ def test_no_gradient_is_longer_than_said_and_some_are_as_long(name):
 def test_right_angles_are_where_a_loss_says_so(name):
     """Differences of gradients have the lengths and angles of unit vectors, times what it says; the hinge has not."""
     loss, rng = LOSSES[name], np.random.default_rng(3)
-    original = loss.right_angled(CLASSES)
+    original = loss.orthogonal_length(CLASSES)
     gram = np.eye(CLASSES - 1) + 1.0
     for size in (0.0, 1.0, 9.0):
         found = loss.gradients(drawn_scores(loss, rng, size), POINTS)
@@ -76,12 +76,12 @@ def test_right_angles_are_where_a_loss_says_so(name):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_compiled_pulls_are_weighted_gradients(name):
-    """For any weights, and where all scores are the same, the compiled pull is ``sum_j w_j g_j``."""
+    """For any weights, and where all scores are the same, the compiled mean gradient is ``sum_j w_j g_j``."""
     loss, rng = LOSSES[name], np.random.default_rng(4)
     for size in (0.0, 0.3, 30.0):
         scores, weights = drawn_scores(loss, rng, size), rng.normal(size=CLASSES)
         found = np.empty(scores.size)
-        pull(loss.number, loss.width, scores, weights, POINTS, found)
+        mean_gradient(loss.number, loss.width, scores, weights, POINTS, found)
         np.testing.assert_allclose(found, weights @ loss.gradients(scores, POINTS), atol=1e-12)
 
 
@@ -99,14 +99,14 @@ def test_the_mean_of_all_pulls_is_the_gradient_of_the_true_label(name, project, 
         every = np.full(len(table.outcomes), row)
         release = make_release(table.outcomes, channel.take(every), space)
         if biased:
-            with pytest.raises(InputError, match="mean tells the label"):
+            with pytest.raises(InputError, match="unbiased numbers"):
                 learner._targets(release)
             continue
         targets = learner._targets(release)
         scores = drawn_scores(loss, np.random.default_rng(row), 0.8)
         pulls = np.empty((every.size, scores.size))
         for found, weights in zip(pulls, targets.of_rows(np.arange(every.size)), strict=True):
-            pull(loss.number, loss.width, scores, weights, targets.pull.points, found)
+            mean_gradient(loss.number, loss.width, scores, weights, targets.bound.points, found)
         within = table.outcomes if kind == "candidates" else range(CLASSES)
         expected = loss.gradients(scores, POINTS)
         np.testing.assert_allclose((table.matrix @ pulls)[within], expected[within], atol=1e-10)

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from labeldp.errors import InputError
 from labeldp.learning.convex import Ball, Box, CustomLoss, Simplex, Unconstrained
-from labeldp.learning.convex._descent import Descent, Rows, Setting, Steps, steps_of
+from labeldp.learning.convex._descent import Descent, DescentRows, Setting, Steps, steps_of
 from labeldp.learning.convex._losses import LOSSES
 
 ROWS, COLUMNS, CLASSES = 150, 7, 4
@@ -76,9 +76,9 @@ def test_all_loops_are_the_one_written_out(where, name):
                 kind(loss, region, full.shape[1], POINTS, steps) for kind in (Descent, Descent, Plain)
             )
             for low, high in ((0, 1), (1, 70), (70, ROWS)):
-                sparse.run(Rows.of(csr_array(features), end), part[low:high], weights[low:high])
-            dense.run(Rows.of(features, end), part, weights)
-            plain.run(Rows.of(csr_array(features), end), part, weights)
+                sparse.run(DescentRows.of(csr_array(features), end), part[low:high], weights[low:high])
+            dense.run(DescentRows.of(features, end), part, weights)
+            plain.run(DescentRows.of(csr_array(features), end), part, weights)
             assert sparse.done == dense.done == plain.done == ROWS
             for descent in (sparse, dense, plain):
                 agree(descent, expected)
@@ -90,10 +90,10 @@ def test_a_descent_goes_on_without_the_compiler():
     features, weights = rng.normal(size=(90, 3)), rng.normal(size=(90, CLASSES))
     steps, order = STEPS["growing weights"], np.arange(90)
     descent = Descent(loss, region, 3, POINTS, steps)
-    descent.run(Rows.of(features, 0.0), order[:30], weights[:30])
+    descent.run(DescentRows.of(features, 0.0), order[:30], weights[:30])
     for x, w in zip(features[30:60], weights[30:60], strict=True):
         descent.move(x, w @ loss.gradients(x @ descent.last, POINTS))
-    descent.run(Rows.of(features, 0.0), order[60:], weights[60:])
+    descent.run(DescentRows.of(features, 0.0), order[60:], weights[60:])
     assert descent.done == 90
     agree(descent, written_out(loss, region, features, weights, steps))
 
@@ -112,7 +112,7 @@ def test_a_loss_of_a_users_descends_as_the_built_in_one_does():
         for loss in (CustomLoss(logistic, constant=1.5), LOSSES["softmax"])
     ]
     for descent in descents:
-        descent.run(Rows.of(features, 0.0), np.arange(80), weights)
+        descent.run(DescentRows.of(features, 0.0), np.arange(80), weights)
     assert [descent.compiled for descent in descents] == [False, True]
     np.testing.assert_allclose(descents[0].mean, descents[1].mean, atol=1e-12)
 
@@ -122,14 +122,14 @@ def test_before_the_first_step_the_mean_is_the_start():
     descent = Descent(LOSSES["softmax"], Simplex(), 2, POINTS, Steps(1.0))
     start = descent.region.start((2, CLASSES))
     np.testing.assert_array_equal(descent.mean, start)
-    descent.run(Rows.of(np.ones((1, 2)), 0.0), np.array([0]), np.eye(CLASSES)[:1])
+    descent.run(DescentRows.of(np.ones((1, 2)), 0.0), np.array([0]), np.eye(CLASSES)[:1])
     np.testing.assert_allclose(descent.mean, start)
     assert np.abs(descent.last - start).max() > 0.1
 
 
 def setting(**changed):
     """What steps may depend on."""
-    known = {"reach": 2.0, "lipschitz": 1.5, "moment": 30.0, "labels": 10, "epsilon": 1.2, "told": False, "l2": 0.0}
+    known = {"reach": 2.0, "lipschitz": 1.5, "moment": 30.0, "labels": 10, "epsilon": 1.2, "interactive": False, "l2": 0.0}
     return Setting(**{**known, "rows": 500, **changed})
 
 
@@ -141,7 +141,7 @@ PRINTED = {
     "Lacoste-Julien": ("bound", {"l2": 0.1, "reach": math.inf}, 2.0 / (0.1 * (TIMES + 1))),
     "Chua, line 7": ("chua", {}, np.full(500, 4.0 / 1.5 * math.sqrt((E - 1) ** 2 / (2 * 500 * (10 + E) * E)))),
     "Ghazi, theorem 9": ("ghazi", {}, 4.0 * 1.2 / (6 * 10 * 1.5 * np.sqrt(TIMES))),
-    "Ghazi, proposition 11": ("ghazi", {"told": True}, 4.0 / np.sqrt(30.0 * TIMES)),
+    "Ghazi, proposition 11": ("ghazi", {"interactive": True}, 4.0 / np.sqrt(30.0 * TIMES)),
     "a number": (0.25, {}, np.full(500, 0.25)),
 }
 
@@ -206,7 +206,7 @@ def test_least_squares_are_reached_within_the_bound():
         (steps_of("adaptive", known), 2 * math.sqrt(2.0)),
     ):
         descent = Descent(LOSSES["squared"], Ball(reach), 3, np.array([-1.0, 1.0]), steps)
-        descent.run(Rows.of(features, 0.0), part, np.column_stack([1 - high, high])[part])
+        descent.run(DescentRows.of(features, 0.0), part, np.column_stack([1 - high, high])[part])
         excess = np.mean((features @ descent.mean[:, 0] - labels) ** 2 - (features @ best - labels) ** 2) / 2
         bound = factor * reach * math.sqrt(moment / n)
         assert 0 <= excess <= bound
@@ -222,7 +222,7 @@ def test_a_penalty_leads_to_ridge_regression_within_its_bound():
     descent = Descent(
         LOSSES["absolute"], Unconstrained(l2), 3, points, steps_of("bound", setting(l2=l2, reach=math.inf))
     )
-    descent.run(Rows.of(features, 0.0), part, (points == labels[:, None]).astype(float)[part])
+    descent.run(DescentRows.of(features, 0.0), part, (points == labels[:, None]).astype(float)[part])
 
     def objective(point):
         return np.abs(features @ point - labels).mean() + l2 / 2 * (point**2).sum()

@@ -18,8 +18,8 @@ from labeldp.learning.convex import (
     Unconstrained,
     fit_interactively,
 )
-from labeldp.learning.convex._descent import Descent, Rows, Steps
-from labeldp.learning.convex._interactive import _Asker, _noise, within_span
+from labeldp.learning.convex._descent import Descent, DescentRows, Steps
+from labeldp.learning.convex._interactive import _GradientClient, _noise, within_span
 from labeldp.learning.convex._losses import LOSSES
 from labeldp.learning.sklearn import SoftmaxRegression
 
@@ -42,7 +42,12 @@ def begun(loss, rng):
     """A descent, rows, their order and true labels; the asker of all that."""
     features, order = rng.normal(size=(ROWS, COLUMNS)), rng.permutation(ROWS)
     descent = Descent(loss, Ball(2.0), COLUMNS + 1, POINTS, Steps(0.1))
-    return _Asker(descent, Rows.of(features, True), order), features, order, rng.integers(0, CLASSES, ROWS)
+    return (
+        _GradientClient(descent, DescentRows.of(features, True), order),
+        features,
+        order,
+        rng.integers(0, CLASSES, ROWS),
+    )
 
 
 def posed(asker, row):
@@ -58,7 +63,7 @@ def test_what_is_told_without_noise_is_the_gradient(name):
     for row in range(ROWS):
         asker.tell(row, posed(asker, row)[codes[order[row]]])
     known = Descent(EVERY[name], Ball(2.0), COLUMNS + 1, POINTS, Steps(0.1))
-    known.run(Rows.of(csr_array(features), True), order, np.eye(CLASSES)[codes[order]])
+    known.run(DescentRows.of(csr_array(features), True), order, np.eye(CLASSES)[codes[order]])
     np.testing.assert_allclose(asker._descent.mean, known.mean, atol=1e-12)
     np.testing.assert_allclose(asker._descent.last, known.last, atol=1e-12)
 
@@ -112,7 +117,7 @@ def test_the_noise_of_what_is_told_is_bounded(name, delta):
     descent.core = np.array([[3.0, -1.0, 0.5, 0.0]]) if loss.of_classes else np.zeros((1, 1))
     start, rows = descent.core.copy(), 800
 
-    class Again(_Asker):
+    class Again(_GradientClient):
         """Asks at the same point again and again."""
 
         pulls = ()
@@ -123,7 +128,7 @@ def test_the_noise_of_what_is_told_is_bounded(name, delta):
             self.pulls = (*self.pulls, (start - descent.last)[0])
             descent.core = start.copy()
 
-    asker = Again(descent, Rows.of(np.ones((rows, 1)), False), np.arange(rows))
+    asker = Again(descent, DescentRows.of(np.ones((rows, 1)), False), np.arange(rows))
     space = Classes(list("abcd")) if loss.of_classes else Interval(0, 3, 1)
     query = NoisyGradients(space, 2.0, delta, client=asker, rows=rows, dimension=start.shape[1])
     tape = TapeWords(rng.integers(0, 1 << 64, 1 << 18, dtype=np.uint64))
@@ -241,10 +246,10 @@ def test_what_cannot_be_fitted_interactively_is_refused_before_anything_is_asked
     curator = Curator(labels, SPACE, budget=4.0)
     cases = [
         (SoftmaxRegression(), features, 1.0, "expected a ConvexClassifier or a ConvexRegressor"),
-        (ConvexClassifier(passes=2), features, 1.0, "each label is asked for once"),
+        (ConvexClassifier(passes=2), features, 1.0, "each label is used only once"),
         (ConvexClassifier(), features[:50], 1.0, "features of 60 rows"),
-        (ConvexRegressor(), features, 1.0, "curator of real labels"),
-        (ConvexRegressor("huber"), features, 1.0, "curator of real labels"),
+        (ConvexRegressor(), features, 1.0, "curator of numeric labels"),
+        (ConvexRegressor("huber"), features, 1.0, "curator of numeric labels"),
         (ConvexClassifier(), features * math.nan, 1.0, "NaN"),
         (ConvexClassifier(), features, 1e-5, "steps this small lead nowhere"),
         (ConvexClassifier(steps="chua", region=Unconstrained(1.0)), features, 2.0, "bounded region"),

@@ -192,7 +192,7 @@ def refused():
         "other classes": (ModelPrior(Said([0.5, 0.5], ["a", "z"])), "declared classes"),
         "class twice": (ModelPrior(Said([0.5, 0.5], ["a", "a"])), "declared classes"),
         "columns": (ModelPrior(Said([0.5, 0.5])), "declared classes"),
-        "no distribution": (ModelPrior(Said([0.5, 0.5, 0.5])), "Said predicts"),
+        "no distribution": (ModelPrior(Said([0.5, 0.5, 0.5])), "predictions of Said"),
     }
 
 
@@ -213,5 +213,5 @@ def test_what_a_prior_needs_must_be_given(curator):
         ModelPrior(Said([0.1, 0.2, 0.7])).ask(curator, FEATURES[:10])
     with pytest.raises(RowsError, match="rows between 0 and 599"):
         UniformPrior().ask(curator, rows=[600])
-    with pytest.raises(InputError, match="the epsilon that counts"):
+    with pytest.raises(InputError, match="the total epsilon of counts"):
         ClusterPrior(CODES).ask(curator)

@@ -57,7 +57,7 @@ def test_labels_are_not_looked_at(tmp_path, monkeypatch, name):
 
 def test_few_rows_are_looked_at_evenly(tmp_path, monkeypatch):
     """Of more rows than are looked at, evenly spaced ones over the whole table are, and all rows get a cluster."""
-    monkeypatch.setattr(module, "_ROWS_LOOKED_AT", 50)
+    monkeypatch.setattr(module, "_SAMPLED_ROWS", 50)
     monkeypatch.setattr(module, "_ROWS_PER_BATCH", 33)
     seen = []
     find = module.cluster

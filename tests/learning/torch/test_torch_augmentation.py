@@ -75,7 +75,7 @@ def test_what_is_no_batch_of_images_is_refused(shape):
 
 def test_settings_that_fit_no_image_are_refused():
     """A cutout larger than the image, and numbers below 0."""
-    with pytest.raises(InputError, match="cutout within images of 8 x 10 points, found 9"):
+    with pytest.raises(InputError, match="cutout within images of 8 x 10 pixels, found 9"):
         augmentation(cutout=9)(gray(2))
     with pytest.raises(InputError, match="crop between 0"):
         augmentation(crop=-1)

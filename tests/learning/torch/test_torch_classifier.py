@@ -282,7 +282,7 @@ def test_what_cannot_be_used_is_refused(features, release, settings, told):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a graphics processor")
 def test_a_graphics_processor_that_is_not_there_is_refused(features, release):
     """The way out is said."""
-    with pytest.raises(InputError, match="found 'cuda'; take device='cpu'"):
+    with pytest.raises(InputError, match="found 'cuda'; use device='cpu'"):
         learner(device="cuda").fit(features, release)
 
 
@@ -305,7 +305,7 @@ def test_held_out_rows_without_weight_judge_nothing(features, release):
     """Held-out rows that all weigh nothing are refused."""
     weights = np.ones(ROWS)
     weights[split(ROWS, 0.1, 0)[1]] = 0.0
-    with pytest.raises(InputError, match="rows of some weight to judge by, found 270 and 0"):
+    with pytest.raises(InputError, match="held-out rows with weight, found 270 and 0"):
         learner(held_out=0.1).fit(features, release, weights)
 
 

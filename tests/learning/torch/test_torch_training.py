@@ -13,7 +13,7 @@ from torch import nn
 from labeldp import Classes, RandomizedResponse, Release
 from labeldp.errors import InputError, VerificationError
 from labeldp.learning.losses import gain
-from labeldp.learning.torch import Alone, Course, ReleasedRows, Run, TorchClassifier, augmentation
+from labeldp.learning.torch import ReleasedRows, Run, SingleDevice, TorchClassifier, TrainingSettings, augmentation
 from labeldp.learning.torch._losses import LabelLoss
 
 SPACE = Classes(["ham", "jam", "spam"])
@@ -113,9 +113,9 @@ def test_mixup_mixes_features_and_losses_alike(features, release):
     """The loss of a step is that of both labels at the mixed features, in the shares in which these were mixed."""
     rows = ReleasedRows(features, release)
     settings = {"augment": None, "averaging": 0.0, "patience": None, "seed": 0, "workers": 0, "channels_last": False}
-    course = Course(1, 32, functools.partial(torch.optim.SGD, lr=0.0), lambda _: 1.0, mixup=0.7, **settings)
+    training = TrainingSettings(1, 32, functools.partial(torch.optim.SGD, lr=0.0), lambda _: 1.0, mixup=0.7, **settings)
     torch.manual_seed(0)
-    run = Run.start(linear(3), rows, np.arange(ROWS), None, course, Alone(torch.device("cpu")))
+    run = Run.start(linear(3), rows, np.arange(ROWS), None, training, SingleDevice(torch.device("cpu")))
     chosen = np.arange(20, 52)
     given, asked = rows[chosen]
     found = run._step(given, asked, 1.0, np.random.default_rng(9))

@@ -2,13 +2,14 @@
 
 At step t the parameters are W_t, a row x has the scores ``W_t^T x``, and ``x f_t^T``, whose mean is the gradient of the
 row's loss, moves them: ``W_(t+1) = P(W_t - eta_t (x f_t^T + l2 W_t))``, P the nearest point of a region. With the
-second moment of the moves at most G^2, and R the largest distance of a point of the region from the first one:
+second moment of the stochastic gradients at most G^2, and R the largest distance of a point of the region from the
+starting point:
 
 * eta = R / (G sqrt(n)): the mean of W_1 .. W_n is at most ``R G / sqrt(n)`` worse than the best point (Bubeck 2015,
   section 6.1; from points before each step, where the gradients were taken).
 * eta_t = sqrt(2) R / (G sqrt(t)), for a stream of unknown length: at most ``2 sqrt(2) R G / sqrt(n)`` (Zinkevich 2003).
-* eta_t = sqrt(2) R over the root of the sum of squared moves so far: the same, with that sum for ``n G^2`` (Streeter
-  and McMahan 2010). It is computed from released labels alone.
+* eta_t = sqrt(2) R over the root of the sum of squared gradients so far: the same, with that sum for ``n G^2``
+  (Streeter and McMahan 2010). It is computed from released labels alone.
 * with l2 > 0 and no region, eta_t = 2 / (l2 (t + 1)) and weights t in the mean: at most ``8 G^2 / (l2 (n + 1))``
   (Lacoste-Julien, Schmidt and Bach 2012).
 """
@@ -25,27 +26,28 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import issparse
 
+from labeldp._documented import documented_in
 from labeldp.errors import InputError
 from labeldp.learning.convex._losses import Loss
 from labeldp.learning.convex._regions import Ball, Box, Region, Unconstrained
 
-#: With fewer rows than this share of what a useful bound takes, all steps together lead nowhere.
+#: Below this share of the rows that a useful bound needs, all steps together lead nowhere.
 _LOST = 1e-4
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What the length of steps may depend on; all of it public.
+    """Public facts that the length of steps may depend on.
 
     Attributes:
-        reach: R, the largest distance of a point of the region from where descent begins.
-        lipschitz: L, of the loss of one row in the parameters.
-        moment: G^2, a bound of the second moment of a move.
-        labels: K, how many labels a row may have.
-        epsilon: Of each label; infinite where labels are public.
-        told: Whether a curator tells gradients.
-        l2: Of a region without limit; 0 of others.
-        rows: All rows that will be seen, counted as often as they are; None of a stream.
+        reach: R, the largest distance of a point of the region from the starting point.
+        lipschitz: L, the Lipschitz constant of the loss of one row in the parameters.
+        moment: G^2, a bound on the second moment of a stochastic gradient.
+        labels: K, the number of possible labels of a row.
+        epsilon: Epsilon of each label; infinite for public labels.
+        interactive: Whether a curator answers with gradients.
+        l2: Penalty of an unconstrained region; 0 for others.
+        rows: Number of steps to be made; None for a stream.
     """
 
     reach: float
@@ -53,20 +55,21 @@ class Setting:
     moment: float
     labels: int
     epsilon: float
-    told: bool
+    interactive: bool
     l2: float
     rows: int | None
 
 
+@documented_in("labeldp.learning.convex")
 @dataclass(frozen=True)
 class Steps:
-    """How long steps are, and how much each point counts in the mean.
+    """The lengths of steps, and the weight of each point in the mean.
 
     Attributes:
         length: Step t is ``length / (t + shift) ** decay`` long.
-        decay: See there.
-        shift: See there.
-        pace: If above 0, steps are this over the root of the sum of squared moves so far instead.
+        decay: Exponent of the length.
+        shift: Shift of the step number.
+        pace: If above 0, steps are this over the root of the sum of squared gradients so far instead.
         growing: Whether the point before step t counts t times, and not once.
     """
 
@@ -77,7 +80,7 @@ class Steps:
     growing: bool = False
 
     def rate(self, numbers: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
-        """Lengths of the steps with these numbers, from 1."""
+        """Lengths of the steps with these numbers, counted from 1."""
         return np.asarray(self.length / (numbers + self.shift) ** self.decay)
 
 
@@ -107,26 +110,26 @@ def _as_chua(setting: Setting) -> Steps:
 def _as_ghazi(setting: Setting) -> Steps:
     """Ghazi et al. 2021, Theorem 9 and Proposition 11: ``D / (G sqrt(t))``, D the diameter.
 
-    For released labels ``G = 6 K L / epsilon``; for gradients that are told, it is that of their noise.
+    For released labels ``G = 6 K L / epsilon``; for interactive gradients, G^2 is the second moment with their noise.
     """
     moment = 6 * setting.labels * setting.lipschitz / setting.epsilon
-    first = 2 * setting.reach / (math.sqrt(setting.moment) if setting.told else moment)
+    first = 2 * setting.reach / (math.sqrt(setting.moment) if setting.interactive else moment)
     return Steps(first, decay=0.5)
 
 
-#: How long steps are, by name.
+#: Rules for the length of steps, by name.
 STEPS: Mapping[str, Callable[[Setting], Steps]] = MappingProxyType(
     {"bound": _by_bound, "adaptive": _adaptive, "chua": _as_chua, "ghazi": _as_ghazi}
 )
-#: Those of papers, which are for private labels in a bounded region.
+#: Rules from papers, for private labels in a bounded region.
 _OF_PAPERS = ("chua", "ghazi")
 
 
 def steps_of(steps: object, setting: Setting) -> Steps:
-    """The steps of a name, or constant ones.
+    """The steps of a rule, or constant steps of a given length.
 
     Raises:
-        InputError: There is no such name, a length is not above 0, or the name is for another setting.
+        InputError: The rule is unknown, the length is not above 0, or the rule is for another setting.
     """
     if isinstance(steps, int | float | np.number) and not isinstance(steps, bool) and 0 < steps < math.inf:
         return Steps(float(steps))
@@ -134,23 +137,24 @@ def steps_of(steps: object, setting: Setting) -> Steps:
         raise InputError(f"expected steps among {', '.join(STEPS)}, or a length above 0, found {steps!r}")
     if steps in _OF_PAPERS and not (math.isfinite(setting.epsilon) and math.isfinite(setting.reach)):
         raise InputError(
-            f"expected private labels and a bounded region for the steps of {steps}, found others; use steps='bound'"
+            f"expected private labels and a bounded region for the steps of {steps}, found public labels or an "
+            "unbounded region; use steps='bound'"
         )
     return STEPS[steps](setting)
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows of features, as they are, with one number at the end of each if there are intercepts.
+class DescentRows:
+    """Rows of features, with a constant appended to each for the intercept.
 
     Attributes:
-        indptr: Where each row begins in ``data``, and where the last ends.
-        indices: The column of each entry, where rows are sparse.
-        sparse: Whether they are.
-        data: The entries.
-        end: The number that each row ends with, of intercepts; 0 for none.
-        columns: Entries of a row, its end among them.
-        squares: The squared length of each row, its end among it.
+        indptr: Start of each row in ``data``, and the end of the last.
+        indices: Column of each entry, if rows are sparse.
+        sparse: Whether rows are sparse.
+        data: Entries.
+        end: The appended constant; 0 for no intercepts.
+        columns: Number of entries of a row, including the constant.
+        squares: Squared length of each row, including the constant.
     """
 
     indptr: Int[np.ndarray, "o"]
@@ -163,7 +167,7 @@ class Rows:
 
     @classmethod
     def of(cls, features: Any, end: float) -> Self:
-        """The rows of an array or a CSR matrix of floats, shape (n, d), which are not copied."""
+        """Rows of an array or a CSR matrix of floats, shape (n, d), without a copy."""
         n, d = features.shape
         if issparse(features):
             starts, indices, data = features.indptr, features.indices, features.data
@@ -172,13 +176,13 @@ class Rows:
         return cls(starts, indices, issparse(features), data, end, d + (end != 0.0), squared_lengths(features) + end**2)
 
     def row(self, number: int) -> Float[np.ndarray, "p"]:
-        """A row, written out."""
-        original = slice(self.indptr[number], self.indptr[number + 1])
-        found = np.zeros(self.columns)
-        found[self.indices[original] if self.sparse else slice(self.columns - (self.end != 0.0))] = self.data[original]
+        """A row as a dense vector."""
+        entries = slice(self.indptr[number], self.indptr[number + 1])
+        row = np.zeros(self.columns)
+        row[self.indices[entries] if self.sparse else slice(self.columns - (self.end != 0.0))] = self.data[entries]
         if self.end:
-            found[-1] = self.end
-        return found
+            row[-1] = self.end
+        return row
 
 
 def squared_lengths(features: Any) -> Float[np.ndarray, "n"]:
@@ -188,19 +192,20 @@ def squared_lengths(features: Any) -> Float[np.ndarray, "n"]:
     return np.asarray(np.einsum("ij,ij->i", features, features))
 
 
+@documented_in("labeldp.learning.convex")
 class Descent:
     """The state of a descent.
 
     Attributes:
         core: With ``scale``, the parameters: shape (columns, scores).
-        done: Steps that were made.
+        done: Number of steps made.
 
     Args:
-        loss: The loss of a row.
-        region: Where parameters stay.
-        columns: Entries of a row.
-        points: What labels may be, on the scale of the scores.
-        steps: How long steps are.
+        loss: Loss of a row.
+        region: Feasible set of the parameters.
+        columns: Number of entries of a row.
+        points: Possible labels on the scale of the scores.
+        steps: Lengths of steps.
     """
 
     def __init__(self, loss: Loss, region: Region, columns: int, points: Float[np.ndarray, "k"], steps: Steps) -> None:
@@ -217,21 +222,21 @@ class Descent:
 
     @property
     def mean(self) -> Float[np.ndarray, "p s"]:
-        """The mean of the parameters before each step; the start before the first."""
+        """The weighted mean of the parameters before each step; the starting point before the first."""
         return (self.state[1] * self.core + self.rest) / self.counted if self.done else self.last
 
     @property
     def compiled(self) -> bool:
-        """Whether the loop is compiled for this loss and region."""
+        """True if the loop is compiled for this loss and region."""
         return self.loss.number >= 0 and type(self.region) in (Ball, Box, Unconstrained)
 
-    def run(self, rows: Rows, part: Int[np.ndarray, "m"], weights: Float[np.ndarray, "m k"]) -> None:
-        """One step for each of some rows.
+    def run(self, rows: DescentRows, part: Int[np.ndarray, "m"], weights: Float[np.ndarray, "m k"]) -> None:
+        """Make one step for each of some rows.
 
         Args:
             rows: All rows.
-            part: Numbers of rows, in the order in which they are taken.
-            weights: The unbiased vector of each one's released label.
+            part: Numbers of the rows to visit, in order.
+            weights: Unbiased vector of the released label of each visited row.
         """
         if not self.compiled:
             for number, vector in zip(part.tolist(), weights, strict=True):
@@ -261,22 +266,22 @@ class Descent:
         )
         self.state[2] = self.state[0] ** 2 * float(np.vdot(self.core, self.core))  # without what rounding added
 
-    def move(self, row: Float[np.ndarray, "p"], pull: Float[np.ndarray, "s"]) -> None:
-        """One step, for one row and what its label pulls with, without the compiler."""
+    def move(self, row: Float[np.ndarray, "p"], gradient: Float[np.ndarray, "s"]) -> None:
+        """Make one step, from one row and its gradient in the scores, without the compiler."""
         (rate,), (share,) = self._next(1)
         self.core = self.state[0] * self.core
         self.rest += self.state[1] * self.core / self.state[0]
         self.state[:2] = 1.0, 0.0
         self.rest += share * self.core
-        self.state[3] += float(pull @ pull) * float(row @ row)
+        self.state[3] += float(gradient @ gradient) * float(row @ row)
         if self.steps.pace > 0:
             rate = self.steps.pace / math.sqrt(self.state[3]) if self.state[3] > 0 else 0.0
         l2 = self.region.l2 if isinstance(self.region, Unconstrained) else 0.0
-        self.core = self.region.project(self.core * (1.0 - rate * l2) - rate * np.outer(row, pull))
+        self.core = self.region.project(self.core * (1.0 - rate * l2) - rate * np.outer(row, gradient))
         self.state[2] = float(np.vdot(self.core, self.core))
 
     def _next(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Lengths of the next steps, and the weights of the points before them; they are counted as made."""
+        """Lengths of the next steps and weights of the points before them; counts these steps as made."""
         numbers = np.arange(self.done + 1, self.done + count + 1, dtype=np.float64)
         shares = numbers if self.steps.growing else np.ones(count)
         self.done += count
@@ -289,22 +294,19 @@ class FewRowsWarning(UserWarning):
 
 
 def check_rows(needed: float, rows: int) -> str | None:
-    """What to say where there are too few rows for the noise on their labels.
+    """The warning if there are too few rows for the noise on their labels, else None.
 
     Args:
-        needed: ``(G / L)^2``: from so many rows on the bound of descent, ``R G / sqrt(n)``, is below ``R L``, by which
-            the start is worse than the best at most.
-        rows: How many there are.
+        needed: ``(G / L)^2``: with more rows the bound of descent, ``R G / sqrt(n)``, is below ``R L``, the most by
+            which the starting point is worse than the best.
+        rows: Number of rows.
 
     Raises:
-        InputError: There are so few that all steps together lead nowhere.
+        InputError: There are so few rows that descent stays at the starting point.
     """
     if rows >= needed:
         return None
-    told = (
-        f"expected at least {math.ceil(needed):,} rows for so much noise on labels, from where on the bound of descent "
-        f"says more than nothing, found {rows:,}"
-    )
+    problem = f"expected at least {math.ceil(needed):,} rows for so much noise on labels, found {rows:,}"
     if rows < _LOST * needed:
-        raise InputError(f"{told}; steps this small lead nowhere: ask for a larger epsilon, or give more rows")
-    return f"{told}; a larger epsilon, more rows or fewer classes would help"
+        raise InputError(f"{problem}; steps this small lead nowhere: use a larger epsilon or more rows")
+    return f"{problem}; use a larger epsilon, more rows or fewer classes"

@@ -1,4 +1,4 @@
-"""The loop of descent, compiled: a step for each row, on sparse rows, with a running mean of all points.
+"""The compiled loop of descent: a step for each row, dense or sparse, with a running mean of all points.
 
 The parameters are ``scale * core`` and the weighted sum of all points so far is ``weight * core + rest``. So a step
 touches only the entries of the row's features: shrinking all parameters is a change of ``scale``, and a change of the
@@ -22,34 +22,34 @@ SCALE, WEIGHT, SQUARED, GRADIENTS = range(4)
 
 
 @compiled()
-def pull(loss, width, scores, weights, points, found):
-    """Write ``sum_j w_j g_j(z)`` of a row; see ``_convex_losses`` for each loss."""
+def mean_gradient(loss, width, scores, weights, points, gradient):
+    """Write ``sum_j w_j g_j(z)`` of a row; see ``_losses`` for each loss."""
     if loss == 0:
-        _softmax(scores, weights, found)
+        _softmax(scores, weights, gradient)
     elif loss == 1:
-        _hinge(scores, weights, found)
+        _hinge(scores, weights, gradient)
     elif loss == 2:
-        _linear(weights, found)
+        _linear(weights, gradient)
     else:
-        found[0] = _slope(loss, width, scores[0], weights, points)
+        gradient[0] = _slope(loss, width, scores[0], weights, points)
 
 
 @compiled()
-def _softmax(scores, weights, found):
+def _softmax(scores, weights, gradient):
     top, total, mass = scores[0], 0.0, 0.0
     for j in range(scores.size):
         top = max(top, scores[j])
         total += weights[j]
     for j in range(scores.size):
-        found[j] = np.exp(scores[j] - top)
-        mass += found[j]
+        gradient[j] = np.exp(scores[j] - top)
+        mass += gradient[j]
     for j in range(scores.size):
-        found[j] = total * found[j] / mass - weights[j]
+        gradient[j] = total * gradient[j] / mass - weights[j]
 
 
 @compiled()
-def _hinge(scores, weights, found):
-    """All classes but the first are beaten by the first, which is beaten by the second where that is near."""
+def _hinge(scores, weights, gradient):
+    """The rival of each class is the top class; that of the top class is the second, if within the margin."""
     first, second, total = 0, 1, 0.0
     if scores[1] > scores[0]:
         first, second = 1, 0
@@ -59,26 +59,26 @@ def _hinge(scores, weights, found):
         elif scores[j] > scores[second]:
             second = j
     for j in range(scores.size):
-        found[j] = -weights[j]
+        gradient[j] = -weights[j]
         total += weights[j]
-    found[first] = total - weights[first]
+    gradient[first] = total - weights[first]
     if scores[second] + 1.0 > scores[first]:
-        found[second] += weights[first]
-        found[first] -= weights[first]
+        gradient[second] += weights[first]
+        gradient[first] -= weights[first]
 
 
 @compiled()
-def _linear(weights, found):
+def _linear(weights, gradient):
     total = 0.0
     for j in range(weights.size):
         total += weights[j]
     for j in range(weights.size):
-        found[j] = -0.5 * (weights[j] - total / weights.size)
+        gradient[j] = -0.5 * (weights[j] - total / weights.size)
 
 
 @compiled()
 def _slope(loss, width, score, weights, points):
-    """Of the squared loss (3), the absolute (4) and Huber's (5)."""
+    """Weighted sum of the slopes of the squared loss (3), the absolute loss (4) or the Huber loss (5)."""
     slope = 0.0
     for j in range(weights.size):
         difference = score - points[j]
@@ -95,26 +95,27 @@ def descend(rows, part, loss, width, weights, points, rates, shares, pace, radiu
     """One step for each row of a part of the rows.
 
     Args:
-        rows: All of them: ``indptr`` and ``indices`` of a CSR matrix, whether they are meant (else rows are dense), its
-            ``data``, and the number that each row ends with, 0 for none.
-        part: Numbers of rows, in the order in which they are taken.
+        rows: All rows: ``indptr`` and ``indices`` of a CSR matrix, whether rows are sparse (else ``indices`` is
+            unused), its ``data``, and the number appended to each row for the intercept, 0 for none.
+        part: Numbers of the rows to visit, in order.
         loss: The number of the loss.
-        width: Where the Huber loss turns.
+        width: Distance at which the Huber loss turns into a line.
         weights: The unbiased vector of each row of the part, shape (m, k).
-        points: What the label may be, shape (k,) on the scale of the scores; for losses of real labels.
-        rates: The length of each step, where ``pace`` is 0.
-        shares: The weight of the point before each step in the mean.
-        pace: If above 0, steps are this over the root of the sum of squared gradients so far, the row's included.
+        points: Possible labels on the scale of the scores, shape (k,); for losses of numeric labels.
+        rates: Length of each step, if ``pace`` is 0.
+        shares: Weight in the mean of the point before each step.
+        pace: If above 0, steps are this over the root of the sum of squared gradients so far, including the current
+            row.
         radius: If above 0, parameters stay in the ball of this radius.
         box: If above 0, entries stay between minus this and this; then ``l2`` and ``radius`` are 0.
-        l2: Half the squared parameters, times this, are added to the loss.
-        core: See above; overwritten, as are the next two.
-        rest: See above.
+        l2: Penalty: this times half the squared length of the parameters is added to the loss.
+        core: See the module; overwritten, as are the next two.
+        rest: See the module.
         state: Scale, weight, squared length of the parameters, sum of squared gradients.
     """
     indptr, indices, sparse, data, end = rows
     last, outputs = core.shape[0] - 1, core.shape[1]
-    scores, found = np.empty(outputs), np.empty(outputs)
+    scores, gradient = np.empty(outputs), np.empty(outputs)
     for i in range(part.size):
         low, high = indptr[part[i]], indptr[part[i] + 1]
         length = end * end
@@ -128,26 +129,26 @@ def descend(rows, part, loss, width, weights, points, rates, shares, pace, radiu
                     scores[j] += value * core[column, j]
         for j in range(outputs):
             scores[j] *= state[SCALE]
-        pull(loss, width, scores, weights[i], points, found)
+        mean_gradient(loss, width, scores, weights[i], points, gradient)
         steep, along = 0.0, 0.0
         for j in range(outputs):
-            steep += found[j] * found[j]
-            along += found[j] * scores[j]
+            steep += gradient[j] * gradient[j]
+            along += gradient[j] * scores[j]
         state[WEIGHT] += shares[i] * state[SCALE]
         state[GRADIENTS] += steep * length
         rate = rates[i]
         if pace > 0.0:
             rate = pace / np.sqrt(state[GRADIENTS]) if state[GRADIENTS] > 0.0 else 0.0
-        kept = 1.0 - rate * l2
-        _shrink(kept, core, rest, state)
+        decay = 1.0 - rate * l2
+        _shrink(decay, core, rest, state)
         step = rate / state[SCALE]
         for at in range(low, high):
             if data[at] != 0.0:
                 column = indices[at] if sparse else at - low
-                _move(core, rest, column, step * data[at], box, found, state[WEIGHT])
+                _move(core, rest, column, step * data[at], box, gradient, state[WEIGHT])
         if end != 0.0:
-            _move(core, rest, last, step * end, box, found, state[WEIGHT])
-        state[SQUARED] = max(kept * (kept * state[SQUARED] - 2.0 * rate * along) + rate * rate * steep * length, 0.0)
+            _move(core, rest, last, step * end, box, gradient, state[WEIGHT])
+        state[SQUARED] = max(decay * (decay * state[SQUARED] - 2.0 * rate * along) + rate * rate * steep * length, 0.0)
         if radius > 0.0 and state[SQUARED] > radius * radius:
             _shrink(radius / np.sqrt(state[SQUARED]), core, rest, state)
             state[SQUARED] = radius * radius
@@ -155,7 +156,7 @@ def descend(rows, part, loss, width, weights, points, rates, shares, pace, radiu
 
 @compiled()
 def _shrink(factor, core, rest, state):
-    """Multiply all parameters, and not the sum, by a factor."""
+    """Multiply all parameters by a factor, and leave the sum of points."""
     state[SCALE] *= factor
     if state[SCALE] < _SMALL:
         for row in range(core.shape[0]):
@@ -166,10 +167,10 @@ def _shrink(factor, core, rest, state):
 
 
 @compiled(inline="always")  # as a call it would take most of the time
-def _move(core, rest, column, step, box, found, weight):
-    """Move a column's entries of the core against what pulls, cut off at the box, and keep the sum as it was."""
-    for j in range(found.size):
-        moved = core[column, j] - step * found[j]
+def _move(core, rest, column, step, box, gradient, weight):
+    """Move a column of the core against the gradient, clipped to the box, and leave the sum of points."""
+    for j in range(gradient.size):
+        moved = core[column, j] - step * gradient[j]
         if box > 0.0:
             moved = min(max(moved, -box), box)
         rest[column, j] += weight * (core[column, j] - moved)

@@ -1,4 +1,4 @@
-"""Convex learners of classes and of real labels, and what they take from a release."""
+"""Convex learners of classes and of numeric labels."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.utils.metaestimators import available_if
 
+from labeldp._documented import documented_in
 from labeldp.errors import InputError
-from labeldp.learning.convex._base import ConvexLearner, Pull, Targets
+from labeldp.learning.convex._base import ConvexLearner, GradientNoiseBound, Targets
 from labeldp.learning.convex._descent import squared_lengths
 from labeldp.learning.convex._losses import Loss, SoftmaxLoss, SquaredLoss, loss_of
 from labeldp.learning.convex._regions import Region
@@ -31,10 +32,11 @@ _ENDS = np.array([-1.0, 1.0])
 
 
 def _of_softmax(model: ConvexClassifier) -> bool:
-    """Whether scores are logits, so that there are probabilities."""
+    """True if scores are logits, so that there are probabilities."""
     return isinstance(model._loss(), SoftmaxLoss)
 
 
+@documented_in("labeldp.learning.convex")
 class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
     """A linear classifier by projected stochastic gradient descent on released labels, each by its unbiased vector.
 
@@ -42,37 +44,37 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
         loss: ``"softmax"``, ``"hinge"``, ``"linear"``, or a ``CustomLoss``.
         region: Feasible set: a ``Ball``, ``Box``, ``Simplex``, or ``Unconstrained`` with a penalty. ``"auto"`` is
             the ball that held-out released labels prefer; in a stream, the usual one of those.
-        steps: ``"bound"``: from a bound of the second moment of gradients that holds for the channel at hand;
+        steps: ``"bound"``: from a bound on the second moment of gradients that holds for the channel at hand;
             ``"adaptive"``: from the released gradients so far (``Unconstrained`` takes the bound's); ``"chua"``:
             Algorithm 1, line 7; ``"ghazi"``: Theorem 9; or a length.
-        average: Whether the model is the mean of all points, or the last one.
-        passes: How often each row is seen; the labels are the same released ones each time.
-        norm: The length that no row of features exceeds, public; steps are made for rows of that length. By default
-            they are made for the lengths that rows have.
-        fit_intercept: Whether a 1 is put at the end of each row.
-        project: Whether unbiased vectors are made to sum to one, which keeps them unbiased and has less variance; the
-            papers do not.
-        shuffle: Whether rows are taken in random order, which labels play no part in.
-        random_state: The seed of that order.
+        average: Whether the model is the mean of all points; else the last one.
+        passes: Number of passes over the rows, with the same released labels each time.
+        norm: A public bound on the length of rows of features; steps suit rows of that length. By default they suit
+            the lengths of the rows at hand.
+        fit_intercept: Whether to append a 1 to each row.
+        project: Whether to project unbiased vectors so that they sum to one, which keeps them unbiased and lowers their
+            variance; the papers do not.
+        shuffle: Whether to visit rows in random order, independent of labels.
+        random_state: Seed of that order.
 
     Attributes:
         classes_: The declared classes.
         coef_: Coefficients, shape (k, d).
         intercept_: Intercepts, shape (k,).
         region_: The region.
-        moment_: The bound of the second moment of gradients that steps are made for.
-        steps_done_: Steps that were made.
+        moment_: The bound on the second moment of gradients that sets the steps.
+        steps_done_: Number of steps made.
 
     Guarantee:
         Whatever is learned from a release is covered by the release's guarantee, at no further cost, however often its
         rows are seen. How good it is: with ``average``, ``steps="bound"``, a region and ``norm`` given, one pass over n
         independent rows leads on average to at most ``R G / sqrt(n)`` above the least expected loss in the region, R
         its radius and G^2 ``moment_``, if true classes are among the candidates where rows have some. Without ``norm``
-        steps are made for the lengths that rows have, on average, and this is a guide.
+        steps suit the mean squared length of the rows, and this is only a guide.
 
     References:
-        Chua et al. 2025, Algorithm 1 and Appendix A; Ghazi et al. 2021, Algorithm 5 and Corollary 10. The vectors of
-        any randomizer will do: see ``labeldp.gradient_noise`` for G.
+        Chua et al. 2025, Algorithm 1 and Appendix A; Ghazi et al. 2021, Algorithm 5 and Corollary 10. The unbiased
+        vectors of any randomizer can be used: see ``labeldp.gradient_noise`` for G.
 
     Example:
         >>> import numpy as np
@@ -86,7 +88,7 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    _usual_score = 10.0
+    _default_score = 10.0
 
     def __init__(
         self,
@@ -114,7 +116,7 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
         self.random_state = random_state
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
-        """Scores of shape (n, k); with two classes that of the second over the first, of shape (n,)."""
+        """Scores of shape (n, k); with two classes the score of the second minus the first, shape (n,)."""
         scores = self._scores(X)
         return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
 
@@ -125,65 +127,67 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
 
     @available_if(_of_softmax)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
-        """Probabilities of the true classes, shape (n, k); with the softmax loss alone."""
+        """Probabilities of the true classes, shape (n, k); only with the softmax loss."""
         return softmax(self._scores(X))
 
     def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803
-        """The mean gain of released labels, as of ``SoftmaxRegression``; for other losses minus their unbiased mean."""
+        """The mean gain on released labels, as of ``SoftmaxRegression``; for other losses minus their unbiased mean."""
         if _of_softmax(self):
             return super().score(X, y, sample_weight)
-        scores, targets = self._scores(X), self._targets(require_release(y))
-        if not self._knows(targets.release.space):
+        scores, targets = self._scores(X), self._targets(released(y))
+        if not self._has_space(targets.release.space):
             raise InputError("expected a release of the classes that the model was fitted on, found others")
-        judged = self._judged(targets, scores, np.arange(len(targets.release)))
-        return float(np.average(judged, weights=sample_weight))
+        gains = self._gains(targets, scores, np.arange(len(targets.release)))
+        return float(np.average(gains, weights=sample_weight))
 
     def _loss(self) -> Loss:
         return loss_of(self.loss, of_classes=True)
 
     def _targets(self, release: Release) -> Targets:
-        of_classes(release.space)
+        check_classes(release.space)
         return class_targets(release, self._loss(), np.zeros(release.space.size), self.project)
 
-    def _judged(self, targets: Targets, scores: Float[np.ndarray, "m s"], rows: Int[np.ndarray, "m"]) -> np.ndarray:
+    def _gains(self, targets: Targets, scores: Float[np.ndarray, "m s"], rows: Int[np.ndarray, "m"]) -> np.ndarray:
         if isinstance(self._loss(), SoftmaxLoss):
             return gain(targets.release[rows], softmax(scores))
         return _unbiased_loss(self._loss(), targets, scores, rows)
 
-    def _keep(self, space: LabelSpace) -> None:
+    def _set_space(self, space: LabelSpace) -> None:
         self.classes_ = np.array(space.points)
 
-    def _knows(self, space: LabelSpace) -> bool:
+    def _has_space(self, space: LabelSpace) -> bool:
         return np.array_equal(np.array(space.points), self.classes_)
 
 
+@documented_in("labeldp.learning.convex")
 class ConvexRegressor(ConvexLearner, NumberRegressor):
-    """A linear model of real labels by projected stochastic gradient descent on released labels, each without bias.
+    """A linear model of numeric labels by projected stochastic gradient descent on released labels, each without bias.
 
-    Labels are put on a scale from -1 to 1, the ends of their declared range, on which the region is meant.
+    Labels are scaled to [-1, 1] from their declared range; the region applies on this scale.
 
     Args:
-        loss: ``"squared"``, from any release of real labels; ``"absolute"``, ``"huber"`` or a ``HuberLoss``, from
-            releases of grid points and sets of them (``RandomizedResponse``, ``SubsetResponse``), since a number does
-            not say of a label what these losses ask.
-        region: As for ``ConvexClassifier``; the intercept counts divided by the number that rows end with.
-        steps: Likewise; adaptive ones by default, since the slope of the squared loss is mostly far below its bound.
-        average: Likewise.
-        passes: Likewise.
-        norm: Likewise.
-        fit_intercept: Whether a number is put at the end of each row, the same for all: ``norm``, or the root of the
-            mean squared length of rows, so that the mean of labels is learned as fast as all the rest.
-        project: Likewise; the squared loss takes released numbers as they are.
-        shuffle: Likewise.
-        random_state: Likewise.
+        loss: ``"squared"``, from any release of numeric labels; ``"absolute"``, ``"huber"`` or a ``HuberLoss``, from
+            releases of grid points and sets of them (``RandomizedResponse``, ``SubsetResponse``), since a released
+            number is unbiased for the label but not for these losses.
+        region: As for ``ConvexClassifier``; the intercept counts divided by the constant appended to rows.
+        steps: As for ``ConvexClassifier``; adaptive by default, since the slope of the squared loss is mostly far below
+            its bound.
+        average: As for ``ConvexClassifier``.
+        passes: As for ``ConvexClassifier``.
+        norm: As for ``ConvexClassifier``.
+        fit_intercept: Whether to append a constant to each row: ``norm``, or the root of the mean squared length of
+            rows, so that the intercept is learned as fast as the coefficients.
+        project: As for ``ConvexClassifier``; the squared loss uses released numbers as they are.
+        shuffle: As for ``ConvexClassifier``.
+        random_state: As for ``ConvexClassifier``.
 
     Attributes:
         coef_: Coefficients on the scale, shape (1, d).
         intercept_: The intercept on the scale, shape (1,).
-        range_: The ends of the declared range, which predictions are cut to.
+        range_: The ends of the declared range, to which predictions are clipped.
         region_: The region.
-        moment_: The bound of the second moment of gradients that steps are made for.
-        steps_done_: Steps that were made.
+        moment_: The bound on the second moment of gradients that sets the steps.
+        steps_done_: Number of steps made.
 
     Guarantee:
         As for ``ConvexClassifier``, with ``steps="bound"``, from releases whose numbers have labels as their means;
@@ -201,7 +205,7 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
         True
     """
 
-    _usual_score = 1.0
+    _default_score = 1.0
 
     def __init__(
         self,
@@ -228,12 +232,12 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
         self.shuffle = shuffle
         self.random_state = random_state
 
-    def _usual_end(self, features: Any) -> float:
-        """As much as rows have otherwise."""
+    def _default_end(self, features: Any) -> float:
+        """The declared norm, or the root mean squared length of rows."""
         return float(self.norm) if self.norm is not None else math.sqrt(float(squared_lengths(features).mean())) or 1.0
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
-        """The label of each row, within the declared range."""
+        """The predicted label of each row, within the declared range."""
         scores = self._scores(X)[:, 0]
         low, high = self.range_
         return np.asarray(low + (high - low) * (np.clip(scores, -1.0, 1.0) + 1.0) / 2.0)
@@ -247,64 +251,67 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
             return class_targets(release, loss, np.linspace(-1.0, 1.0, release.space.size), self.project)
         if not is_decodable(release):
             raise InputError(
-                "expected released labels whose mean tells the label, found candidates or clusters; take the absolute "
-                "or the Huber loss, which ask for unbiased vectors alone"
+                "expected released labels that are unbiased numbers, found candidates or clusters; use the absolute or "
+                "the Huber loss, which need only unbiased vectors"
             )
         numbers = 2.0 * (decoded_numbers(release) - low) / (high - low) - 1.0
-        return Targets(release, _pull_of(release, _ENDS, _number_noise(release, numbers)), numbers)
+        return Targets(release, _noise_bound(release, _ENDS, _number_noise(release, numbers)), numbers)
 
-    def _judged(self, targets: Targets, scores: Float[np.ndarray, "m s"], rows: Int[np.ndarray, "m"]) -> np.ndarray:
+    def _gains(self, targets: Targets, scores: Float[np.ndarray, "m s"], rows: Int[np.ndarray, "m"]) -> np.ndarray:
         return _unbiased_loss(self._loss(), targets, scores, rows)
 
-    def _keep(self, space: LabelSpace) -> None:
+    def _set_space(self, space: LabelSpace) -> None:
         self.range_ = (float(space.points[0]), float(space.points[-1]))
 
-    def _knows(self, space: LabelSpace) -> bool:
+    def _has_space(self, space: LabelSpace) -> bool:
         of_numbers = isinstance(self._loss(), SquaredLoss)
         sizes = {space.size, space.size if of_numbers else len(self._descent.points)}
         return len(sizes) == 1 and (float(space.points[0]), float(space.points[-1])) == self.range_
 
 
-def of_classes(space: LabelSpace) -> None:
-    """Refuse real labels, whose order a classifier would not know."""
+def check_classes(space: LabelSpace) -> None:
+    """Refuse numeric labels, whose order a classifier would ignore."""
     if isinstance(space, Interval):
-        raise InputError("expected labels that are classes, found real ones on an Interval; use ConvexRegressor")
+        raise InputError("expected labels that are classes, found numeric ones on an Interval; use ConvexRegressor")
 
 
 def class_targets(release: Release, loss: Loss, points: Float[np.ndarray, "k"], project: bool) -> Targets:
-    """Unbiased vectors over all labels, and their noise for a loss.
+    """Unbiased vectors over all labels, and bounds on their noise for a loss.
 
     Raises:
-        InputError: The release is one of numbers.
+        InputError: The release holds numbers.
     """
     if not isinstance(release.channel, ClassChannel):
         raise InputError(
-            "expected a release of classes or of sets of them, found one of numbers, which says the mean of labels "
-            "alone; use the squared loss, or release by SubsetResponse"
+            "expected a release of classes or of sets of them, found one of numbers, which only determine the mean of "
+            "labels; use the squared loss, or release by SubsetResponse"
         )
     if release.is_public:
-        return Targets(release, _pull_of(release, points, 0.0), projected=project)
+        return Targets(release, _noise_bound(release, points, 0.0), projected=project)
     steepest = loss.lipschitz(len(points), math.inf)
-    original = loss.right_angled(len(points)) if project else None  # a common part adds nothing if vectors sum to one
-    moment = gradient_noise(release.channel, projected=project).second_moment(steepest, original)
-    return Targets(release, _pull_of(release, points, moment - steepest**2), projected=project)
+    # a common part adds nothing if vectors sum to one
+    orthogonal = loss.orthogonal_length(len(points)) if project else None
+    moment = gradient_noise(release.channel, projected=project).second_moment(steepest, orthogonal)
+    return Targets(release, _noise_bound(release, points, moment - steepest**2), projected=project)
 
 
-def _pull_of(release: Release, points: Float[np.ndarray, "k"], noise: float) -> Pull:
-    """What is known of the moves that released labels lead to."""
+def _noise_bound(release: Release, points: Float[np.ndarray, "k"], noise: float) -> GradientNoiseBound:
+    """Bounds on the gradients that released labels lead to."""
     sizes = candidate_sizes(release.channel)
     labels = release.space.size if sizes is None else int(sizes.max(initial=1))
-    laws = getattr(release.channel, "channels", (release.channel,))  # of units, one for each of their sizes
-    return Pull(points, noise, labels, math.inf if release.is_public else min(law.epsilon for law in laws))
+    channels = getattr(release.channel, "channels", (release.channel,))  # of units, one for each of their sizes
+    return GradientNoiseBound(
+        points, noise, labels, math.inf if release.is_public else min(channel.epsilon for channel in channels)
+    )
 
 
 def _unbiased_loss(loss: Loss, targets: Targets, scores: np.ndarray, rows: np.ndarray) -> Float[np.ndarray, "m"]:
-    """Minus an estimate of each row's loss, whose mean is the loss of its true label."""
-    return np.asarray(-(targets.of_rows(rows) * loss.values(scores, targets.pull.points)).sum(axis=1))
+    """Minus an unbiased estimate of the loss of each row's true label."""
+    return np.asarray(-(targets.of_rows(rows) * loss.values(scores, targets.bound.points)).sum(axis=1))
 
 
 def _number_noise(release: Release, numbers: Float[np.ndarray, "n"]) -> float:
-    """The variance of released numbers on the scale, given the worst label; of bins, all that they can be off by."""
+    """Worst-case variance of released numbers on the scale; for bins, the largest possible squared error."""
     if release.is_public:
         return 0.0
     if isinstance(release.channel, BinChannel):

@@ -1,10 +1,11 @@
-"""Convex losses of linear scores: of a class, or of a real label; what descent needs of each.
+"""Convex losses of linear scores, for classes and for numeric labels, with their gradients and Lipschitz bounds.
 
-A row has scores z: one for each class, or a single one for a real label. A loss gives, for every label j that the row
-may have, a gradient ``g_j(z)`` in the scores; in the parameters it is ``x g_j^T``. From a released label with the
-unbiased vector w, ``sum_j w_j g_j(z)`` has the gradient of the true label as its mean: a loss *pulls* with it.
+A row has scores z: one for each class, or a single one for a numeric label. A loss gives, for every label j that the
+row may have, a gradient ``g_j(z)`` in the scores; in the parameters it is ``x g_j^T``. From a released label with the
+unbiased vector w, ``sum_j w_j g_j(z)`` has the gradient of the true label as its mean: that sum is the row's
+*stochastic gradient*.
 
-Real labels are on a scale from -1 to 1, the ends of their declared range.
+Numeric labels are on a scale from -1 to 1, the ends of their declared range.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float
 
+from labeldp._documented import documented_in
 from labeldp.errors import InputError
 
-#: A user's loss is tried at so many points, and may be off by so much for rounding.
+#: Number of random points at which a user's loss is tested, and the tolerance for rounding.
 _TRIALS, _ROUNDING = 64, 1e-9
 
-Rows = Float[np.ndarray, "n s"]
+Scores = Float[np.ndarray, "n s"]
 Points = Float[np.ndarray, "k"]
 
 
@@ -33,8 +35,8 @@ class Loss(ABC):
     """A loss that is convex in the scores.
 
     Attributes:
-        number: Its place among the losses that compiled descent knows; -1 for none of them.
-        of_classes: Whether there is a score for each class, and not one score for a real label.
+        number: Number of the loss in the compiled descent; -1 for a loss that is not compiled.
+        of_classes: Whether there is a score for each class, and not one score for a numeric label.
     """
 
     number: ClassVar[int] = -1
@@ -42,27 +44,28 @@ class Loss(ABC):
 
     @abstractmethod
     def lipschitz(self, classes: int, largest: float) -> float:
-        """The length that no gradient in the scores exceeds, where no score vector is longer than ``largest``."""
+        """Bound on the length of gradients in the scores, for score vectors no longer than ``largest``."""
 
-    def right_angled(self, classes: int) -> float | None:
-        """Where gradients of all labels are a common vector plus vectors at right angles: the length of the latter."""
+    def orthogonal_length(self, classes: int) -> float | None:
+        """Length r if gradients of all labels are a common vector plus orthogonal vectors of length r; else None."""
         del classes
         return None
 
     @abstractmethod
-    def values(self, scores: Rows, points: Points) -> Float[np.ndarray, "n k"]:
-        """The loss of each row for each label that it may have."""
+    def values(self, scores: Scores, points: Points) -> Float[np.ndarray, "n k"]:
+        """The loss of each row for each possible label."""
 
     @abstractmethod
     def gradients(self, scores: Float[np.ndarray, "s"], points: Points) -> Float[np.ndarray, "k s"]:
-        """The gradient of a row for each label that it may have."""
+        """The gradient of a row for each possible label."""
 
     @property
     def width(self) -> float:
-        """Where the Huber loss turns from a parabola to a line; 0 of others."""
+        """Distance at which the Huber loss turns from a parabola to a line; 0 for other losses."""
         return 0.0
 
 
+@documented_in("labeldp.learning.convex")
 @dataclass(frozen=True)
 class SoftmaxLoss(Loss):
     """The cross entropy, ``log sum_i exp(z_i) - z_j``, with gradient ``p - e_j``: multinomial logistic regression."""
@@ -74,12 +77,12 @@ class SoftmaxLoss(Loss):
         del classes, largest
         return math.sqrt(2.0)
 
-    def right_angled(self, classes: int) -> float:
-        """``p`` is common, and ``-e_j`` is what each class has of its own."""
+    def orthogonal_length(self, classes: int) -> float:
+        """1: ``p`` is common to all classes, and ``-e_j`` is orthogonal."""
         del classes
         return 1.0
 
-    def values(self, scores: Rows, points: Points) -> Float[np.ndarray, "n k"]:
+    def values(self, scores: Scores, points: Points) -> Float[np.ndarray, "n k"]:
         """The loss of each row for each class."""
         del points
         top = scores.max(axis=1, keepdims=True)
@@ -107,8 +110,8 @@ class HingeLoss(Loss):
         del classes, largest
         return math.sqrt(2.0)
 
-    def values(self, scores: Rows, points: Points) -> Float[np.ndarray, "n k"]:
-        """The loss of each row for each class: the best other class is the first, or the second for the first."""
+    def values(self, scores: Scores, points: Points) -> Float[np.ndarray, "n k"]:
+        """The loss of each row for each class; the best rival is the top class, or the second one for the top class."""
         del points
         order = np.sort(scores, axis=1)
         other = np.where(scores == order[:, -1:], order[:, -2:-1], order[:, -1:])
@@ -124,7 +127,7 @@ class HingeLoss(Loss):
 
 @dataclass(frozen=True)
 class LinearLoss(Loss):
-    """``-(z_j - mean(z)) / 2``: learning with it is estimating how often each class occurs; the hardest loss there is.
+    """``-(z_j - mean(z)) / 2``: minimising it estimates how often each class occurs, which is the hardest case.
 
     References:
         Chua et al. 2025, proof of theorem 2, with a feature that is always 1.
@@ -137,12 +140,12 @@ class LinearLoss(Loss):
         del largest
         return 0.5 * math.sqrt(1.0 - 1.0 / classes)
 
-    def right_angled(self, classes: int) -> float:
-        """``1/(2k)`` is common, and ``-e_j / 2`` is what each class has of its own."""
+    def orthogonal_length(self, classes: int) -> float:
+        """1/2: ``1/(2k)`` is common to all classes, and ``-e_j / 2`` is orthogonal."""
         del classes
         return 0.5
 
-    def values(self, scores: Rows, points: Points) -> Float[np.ndarray, "n k"]:
+    def values(self, scores: Scores, points: Points) -> Float[np.ndarray, "n k"]:
         """The loss of each row for each class."""
         del points
         return np.asarray(-0.5 * (scores - scores.mean(axis=1, keepdims=True)))
@@ -156,27 +159,28 @@ class LinearLoss(Loss):
 
 @dataclass(frozen=True)
 class NumberLoss(Loss):
-    """A loss of one score and a real label, which depends on their difference."""
+    """A loss of one score and a numeric label, which depends on their difference."""
 
     of_classes: ClassVar[bool] = False
 
     @abstractmethod
     def of(self, difference: np.ndarray) -> np.ndarray:
-        """The loss for a score above its label by so much."""
+        """The loss at a difference of score and label."""
 
     @abstractmethod
     def slope(self, difference: np.ndarray) -> np.ndarray:
         """Its derivative."""
 
-    def values(self, scores: Rows, points: Points) -> Float[np.ndarray, "n k"]:
-        """The loss of each row for each point that its label may be."""
+    def values(self, scores: Scores, points: Points) -> Float[np.ndarray, "n k"]:
+        """The loss of each row for each possible label."""
         return np.asarray(self.of(scores - points))
 
     def gradients(self, scores: Float[np.ndarray, "s"], points: Points) -> Float[np.ndarray, "k s"]:
-        """The derivative for each point that the label may be."""
+        """The derivative for each possible label."""
         return np.asarray(self.slope(scores - points)[:, None])
 
 
+@documented_in("labeldp.learning.convex")
 @dataclass(frozen=True)
 class SquaredLoss(NumberLoss):
     """``(z - y)^2 / 2``: least squares."""
@@ -184,12 +188,12 @@ class SquaredLoss(NumberLoss):
     number: ClassVar[int] = 3
 
     def lipschitz(self, classes: int, largest: float) -> float:
-        """``|z - y|``, which only a bounded region bounds."""
+        """``|z - y|``, bounded only in a bounded region."""
         del classes
         if not math.isfinite(largest):
             raise InputError(
-                "expected a loss with a Lipschitz bound, found the squared loss where parameters have no limit; give a "
-                "Ball or a Box, or take the Huber loss"
+                "expected a loss with a Lipschitz bound, found the squared loss with unconstrained parameters; give a "
+                "Ball or a Box, or use the Huber loss"
             )
         return largest + 1.0
 
@@ -227,7 +231,7 @@ class HuberLoss(NumberLoss):
     """Half the square up to a distance, and a line beyond it.
 
     Attributes:
-        distance: Where it turns, on the scale from -1 to 1.
+        distance: Distance at which it turns into a line, on the scale from -1 to 1.
 
     References:
         Huber 1964.
@@ -252,7 +256,7 @@ class HuberLoss(NumberLoss):
         return np.asarray(inside * (np.abs(difference) - inside / 2))
 
     def slope(self, difference: np.ndarray) -> np.ndarray:
-        """The difference, cut off."""
+        """The difference, clipped."""
         return np.asarray(np.clip(difference, -self.distance, self.distance))
 
     @property
@@ -268,8 +272,8 @@ class CustomLoss(Loss):
     Args:
         function: Takes scores, shape (k,), and the code of a class; returns the loss and a (sub)gradient in the scores,
             shape (k,). It must be convex in the scores.
-        constant: Its Lipschitz constant: no gradient is longer, in Euclidean length. It sets the steps, and is checked
-            on random scores before descent begins, and at every step.
+        constant: Its Lipschitz constant: a bound on the Euclidean length of gradients. The step length depends on it.
+            It is checked on random scores before descent begins, and at every step.
 
     Example:
         >>> import numpy as np
@@ -282,7 +286,7 @@ class CustomLoss(Loss):
         2.0
 
     Raises:
-        InputError: There is no Lipschitz constant, or it is no number above 0.
+        InputError: The Lipschitz constant is missing, or is not a number above 0.
     """
 
     function: Callable[[np.ndarray, int], tuple[float, np.ndarray]]
@@ -292,8 +296,8 @@ class CustomLoss(Loss):
         fits = isinstance(self.constant, int | float | np.number) and 0 < self.constant < math.inf
         if not callable(self.function) or not fits:
             raise InputError(
-                f"expected a function and its Lipschitz constant, a number above 0, found {self.constant!r}; the "
-                "steps of descent follow from it"
+                f"expected a function and its Lipschitz constant, a number above 0, found {self.constant!r}; it sets "
+                "the step length"
             )
 
     def lipschitz(self, classes: int, largest: float) -> float:
@@ -301,35 +305,35 @@ class CustomLoss(Loss):
         del classes, largest
         return float(self.constant)
 
-    def values(self, scores: Rows, points: Points) -> Float[np.ndarray, "n k"]:
+    def values(self, scores: Scores, points: Points) -> Float[np.ndarray, "n k"]:
         """The loss of each row for each class."""
         return np.array([[self.function(row, code)[0] for code in range(len(points))] for row in scores])
 
     def gradients(self, scores: Float[np.ndarray, "s"], points: Points) -> Float[np.ndarray, "k s"]:
-        """The gradient for each class, if none is longer than declared."""
+        """The gradient for each class; none may be longer than declared."""
         try:
-            found = np.array([self.function(scores, code)[1] for code in range(len(points))], dtype=np.float64)
+            gradients = np.array([self.function(scores, code)[1] for code in range(len(points))], dtype=np.float64)
         except (TypeError, IndexError):
             raise InputError(
                 "expected a number and a gradient from the loss, found something else; return both, (value, gradient)"
             ) from None
-        if found.shape != (len(points), scores.size):
+        if gradients.shape != (len(points), scores.size):
             raise InputError(
-                f"expected a gradient of {scores.size} entries from the loss, found shape {found.shape[1:]}"
+                f"expected a gradient of {scores.size} entries from the loss, found shape {gradients.shape[1:]}"
             )
-        longest = float(np.linalg.norm(found, axis=1).max())
+        longest = float(np.linalg.norm(gradients, axis=1).max())
         if not longest <= self.constant * (1 + _ROUNDING):
             raise InputError(
                 f"expected gradients in the scores no longer than the declared constant, {self.constant:g}, found "
-                f"{longest:g}; declare a larger one, or mend the loss"
+                f"{longest:g}; declare a larger one, or correct the loss"
             )
-        return found
+        return gradients
 
     def check(self, classes: int, largest: float) -> None:
-        """Try the loss at random scores: gradients no longer than declared, and tangents below the loss.
+        """Check at random scores that gradients are no longer than declared, and tangents below the loss.
 
         Raises:
-            InputError: The loss is not what was declared.
+            InputError: The loss is not convex, or its gradients are longer than declared.
         """
         random, points = np.random.default_rng(0), np.zeros(classes)
         length = min(largest, 10.0)
@@ -340,7 +344,7 @@ class CustomLoss(Loss):
             if not (there >= tangent - 1e-7 * (1 + np.abs(here))).all():
                 raise InputError(
                     "expected a loss that is convex in the scores, with its gradient, found one that goes below its "
-                    "tangent; mend the loss or its gradient"
+                    "tangent; correct the loss or its gradient"
                 )
 
 
@@ -358,10 +362,10 @@ LOSSES: Mapping[str, Loss] = MappingProxyType(
 
 
 def loss_of(loss: object, *, of_classes: bool) -> Loss:
-    """A loss by its name, or as it is.
+    """Return a loss, looked up by name if it is a string.
 
     Raises:
-        InputError: It is none, or of another kind of label.
+        InputError: It is not a loss, or is for the other kind of label.
     """
     known = [name for name, each in LOSSES.items() if each.of_classes == of_classes]
     found = LOSSES.get(loss) if isinstance(loss, str) else loss

@@ -1,4 +1,4 @@
-"""Where parameters may be: a convex set, the point that descent starts from, and the nearest point of the set."""
+"""Convex feasible sets of parameters, with their starting points and projections."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from labeldp._documented import documented_in
 from labeldp.errors import InputError
 from labeldp.privacy.channels import nearest_distributions
 
 
 @dataclass(frozen=True)
 class Region(ABC):
-    """A closed convex set of parameters; all entries of an array together are one point."""
+    """A closed convex set of parameter arrays."""
 
     @abstractmethod
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
@@ -26,10 +27,11 @@ class Region(ABC):
         """The largest distance from the start to a point of the set."""
 
     def start(self, shape: tuple[int, ...]) -> Float[np.ndarray, "*shape"]:
-        """Where descent begins: zero."""
+        """The starting point of descent: zero."""
         return np.zeros(shape)
 
 
+@documented_in("labeldp.learning.convex")
 @dataclass(frozen=True)
 class Ball(Region):
     """Points at most ``radius`` from zero.
@@ -80,11 +82,11 @@ class Box(Region):
         object.__setattr__(self, "half_width", _length(self.half_width, "the half width of a box"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """Each entry, cut off."""
+        """Each entry, clipped."""
         return np.asarray(np.clip(parameters, -self.half_width, self.half_width))
 
     def reach(self, shape: tuple[int, ...]) -> float:
-        """That of a corner."""
+        """The distance of a corner."""
         return self.half_width * math.sqrt(math.prod(shape))
 
 
@@ -108,12 +110,12 @@ class Simplex(Region):
         object.__setattr__(self, "total", _length(self.total, "the total of a simplex"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """All entries lessened by one number, and cut off at zero."""
+        """All entries reduced by one number, and clipped at zero."""
         shares = np.reshape(parameters, (1, -1)) / self.total
         return np.asarray(self.total * nearest_distributions(shares)).reshape(parameters.shape)
 
     def reach(self, shape: tuple[int, ...]) -> float:
-        """From the centre to a corner."""
+        """The distance from the centre to a corner."""
         return self.total * math.sqrt(1.0 - 1.0 / math.prod(shape))
 
     def start(self, shape: tuple[int, ...]) -> Float[np.ndarray, "*shape"]:
@@ -123,7 +125,7 @@ class Simplex(Region):
 
 @dataclass(frozen=True)
 class Unconstrained(Region):
-    """All points; ``l2 / 2`` times the squared length of the parameters is added to the loss, which holds them.
+    """All points, with a penalty of ``l2 / 2`` times the squared length of the parameters added to the loss.
 
     Args:
         l2: Above 0.
@@ -132,7 +134,7 @@ class Unconstrained(Region):
     l2: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "l2", _length(self.l2, "l2, the penalty of parameters that may be anywhere,"))
+        object.__setattr__(self, "l2", _length(self.l2, "l2, the penalty of unconstrained parameters,"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """The point itself."""
@@ -145,7 +147,7 @@ class Unconstrained(Region):
 
 
 def _length(value: object, name: str) -> float:
-    """A finite number above zero."""
+    """Check a finite number above zero."""
     if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0.0 < value < math.inf:
         raise InputError(f"expected {name} to be a finite number above 0, found {value!r}; give one, such as 1.0")
     return float(value)

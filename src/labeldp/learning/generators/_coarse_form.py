@@ -1,4 +1,4 @@
-"""A form for rows that are not public: it shows no value of a single row, since every certificate prints it."""
+"""A form for private rows that shows no value of a single row, since every certificate prints the form."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ import pyarrow.compute as pc
 from labeldp.errors import InputError
 from labeldp.mechanisms.features import ColumnForm, Form
 
-#: A text or a listed number is shown if at least so many rows have it.
+#: Fewest rows that share a text or a listed number before it is shown.
 _OFTEN = 5
-#: Ranges are in so many steps of a power of ten, or up to ten times as many.
+#: Fewest steps of a power of ten that a range is divided into; at most ten times as many.
 _STEPS = 100
 
 
 def coarse_form(features: object) -> Form:
-    """The form of rows that are the curator's own: ends rounded outwards, few digits, and common values alone.
+    """The form of private rows: range ends rounded outwards, few digits, and only common values.
 
     Args:
-        features: As ``Form.of`` takes them.
+        features: As for ``Form.of``.
 
     Raises:
-        InputError: As of ``Form.of``; or no text of a column is common.
+        InputError: As for ``Form.of``; or a column has no common text.
     """
     form = Form.of(features)
     table = form.table(features)
@@ -37,7 +37,7 @@ def coarse_form(features: object) -> Form:
 
 
 def _coarse(column: ColumnForm, values: pa.ChunkedArray) -> ColumnForm:
-    """A column without values that few rows have."""
+    """A column without the values of few rows."""
     if column.values is None:
         return _ranged(column)
     plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
@@ -49,8 +49,8 @@ def _coarse(column: ColumnForm, values: pa.ChunkedArray) -> ColumnForm:
         return _ranged(column)
     if not common:
         raise InputError(
-            f"expected texts that at least {_OFTEN} rows have in the column {column.name!r}, found none: a form shows "
-            "its texts; leave the column out, or declare a form (form=)"
+            f"expected texts shared by at least {_OFTEN} rows in the column {column.name!r}, found none; a form shows "
+            "its texts: leave the column out, or declare a form (form=)"
         )
     fallback = column.fallback if column.fallback in common else max(common, key=lambda text: counts[text])
     return dataclasses.replace(column, values=common, fallback=fallback)
@@ -60,7 +60,7 @@ def _ranged(column: ColumnForm) -> ColumnForm:
     """A range whose ends are whole steps of a power of ten beyond those of the rows."""
     low, high = float(column.low or 0), float(column.high or 0)
     step = 10.0 ** math.floor(math.log10((high - low or 1.0) / _STEPS))
-    whole = np.issubdtype(_kind(column), np.integer)
+    whole = np.issubdtype(_element_type(column), np.integer)
     step = max(step, 1.0) if whole else step
     ends = math.floor(low / step) * step, math.ceil(high / step) * step
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
@@ -75,8 +75,8 @@ def _ranged(column: ColumnForm) -> ColumnForm:
     )
 
 
-def _kind(column: ColumnForm) -> np.dtype[Any]:
-    """Whether it holds whole numbers or floats."""
+def _element_type(column: ColumnForm) -> np.dtype[Any]:
+    """The NumPy type of a column's numbers: whole numbers or floats."""
     return np.dtype(np.float64 if column.element in ("float", "double") else np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Rows as generators of tables take them: numbers in one matrix, categories as codes in another; and back."""
+"""Encoding of table rows for generators: numbers in one matrix, codes of categories in another."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from labeldp.errors import InputError
 from labeldp.mechanisms.features import ColumnForm, Form
 
 _MOST_WIDE = 1000
-#: So many listed numbers are categories at the most; more are numbers, which the form brings to the nearest listed one.
+#: Most listed numbers that count as categories; longer lists are numbers, which the form rounds to the nearest one.
 FEW = 20
 
 
 class FreshNumbers:
-    """The random numbers of one call, from words under a key that the operating system gives for it.
+    """The random numbers of one call, from a cryptographic source with a key from the operating system.
 
-    Who publishes a generator that has few seeds shows which rows it made: who tries them all finds those. So the words
-    are those that labels are drawn with.
+    With few possible seeds, anyone could try them all and find out which rows a published generator values_of. So the
+    words come from the same source as those for labels.
     """
 
     def __init__(self) -> None:
         self._words, self._next = SecureWords(), 0
 
     def words(self, count: int) -> UInt64[np.ndarray, "count"]:
-        """So many words of 64 bits."""
+        """``count`` words of 64 bits."""
         start, self._next = self._next, self._next + count
         return self._words.block(start, count)
 
@@ -47,18 +47,18 @@ class FreshNumbers:
         return np.asarray(ndtri(self.uniforms(*shape)))
 
     def places(self, cumulated: Float[np.ndarray, "m s"]) -> Int[np.ndarray, "m"]:
-        """For each row of cumulated shares a place, drawn by these shares."""
+        """A place for each row of cumulated shares, drawn with these shares."""
         drawn = self.uniforms(len(cumulated), 1)
         return np.asarray((drawn >= cumulated[:, :-1]).sum(axis=1))
 
 
 @dataclass(frozen=True)
-class Columns:
-    """How rows of a form are numbers and codes: columns of texts, flags or a few listed numbers are categories.
+class FormEncoder:
+    """Encoder of the rows of a form as numbers and codes: texts, flags and short lists of numbers are categories.
 
     Attributes:
-        form: What rows look like.
-        few: So many listed numbers are categories at the most.
+        form: Form of the rows.
+        few: Most listed numbers that count as categories.
     """
 
     form: Form
@@ -73,7 +73,7 @@ class Columns:
             )
 
     def _is_category(self, column: ColumnForm) -> bool:
-        """Whether a column's values are taken for categories and not for numbers."""
+        """True if a column's values are categories, not numbers."""
         return column.values is not None and (not column.of_numbers or len(column.values) <= self.few)
 
     @cached_property
@@ -90,17 +90,17 @@ class Columns:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each category has; what is missing is the last of them."""
+        """Number of values of each category column, with a missing value as the last."""
         return tuple(column.cells or 0 for column in self.of_categories)
 
     @cached_property
     def parts(self) -> tuple[slice, ...]:
-        """Where each category's values are when all are put in one row."""
+        """Slice of each category column in the concatenation of all their values."""
         ends = np.cumsum([0, *self.sizes])
         return tuple(slice(low, high) for low, high in pairwise(ends.tolist()))
 
     def read(self, rows: pa.Table) -> tuple[Float[np.ndarray, "n d"], Int[np.ndarray, "n c"]]:
-        """Numbers, NaN where missing, and codes of shaped rows."""
+        """Encode shaped rows as numbers, NaN where missing, and codes."""
         if self.form.of_array:
             return self.form.array(rows).reshape(rows.num_rows, -1).astype(np.float64), np.empty(
                 (rows.num_rows, 0), int
@@ -114,23 +114,23 @@ class Columns:
         )
 
     def rows(self, numbers: Float[np.ndarray, "m d"], codes: Int[np.ndarray, "m c"]) -> pa.Table | np.ndarray:
-        """Rows of numbers and codes, which a form then shapes."""
+        """Decode numbers and codes into rows, which a form then shapes."""
         if self.form.of_array:
             return self._clipped(numbers).reshape(len(numbers), *(self.form.columns[0].shape or ()))
         types = {field.name: field.type for field in self.form.schema}
-        made = {}
+        values_of = {}
         for column, values in zip(self.of_numbers, self._clipped(numbers).T, strict=True):
             absent = np.isnan(values)
             whole = not pa.types.is_floating(types[column.name])
             plain = np.rint(np.where(absent, column.low, values)).astype(np.int64) if whole else values
-            made[column.name] = _dated(pa.array(plain, mask=absent), types[column.name])
+            values_of[column.name] = _dated(pa.array(plain, mask=absent), types[column.name])
         for column, places in zip(self.of_categories, codes.T, strict=True):
             values = pa.array(column.values, types[column.name])
-            made[column.name] = values.take(pa.array(places, mask=places >= len(column.values or ())))
-        return pa.table({name: made[name] for name in self.form.names})
+            values_of[column.name] = values.take(pa.array(places, mask=places >= len(column.values or ())))
+        return pa.table({name: values_of[name] for name in self.form.names})
 
     def uniform(self, count: int, fresh: FreshNumbers) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers even over their ranges, and codes of which each is as likely."""
+        """Draw numbers and codes uniformly over their ranges and values."""
         low, high = self._ends
         numbers = low + (high - low) * fresh.uniforms(count, len(low))
         for place, column in enumerate(self.of_numbers):
@@ -141,7 +141,7 @@ class Columns:
         return numbers, np.array(codes, dtype=np.int64).reshape(len(self.sizes), count).T
 
     def inputs(self, numbers: Float[np.ndarray, "n d"], codes: Int[np.ndarray, "n c"]) -> Float[np.ndarray, "n p"]:
-        """What a linear model takes: scaled numbers, which of them are missing, and a flag for each category."""
+        """Inputs of a linear model: scaled numbers, indicators of missing ones, and a one-hot code of each category."""
         absent = np.isnan(numbers)
         middle = _means(numbers)
         filled = np.where(absent, middle, numbers) - middle
@@ -159,7 +159,7 @@ class Columns:
 
 
 def _means(numbers: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d"]:
-    """The means of columns over what is not missing; 0 of a column that lacks everything."""
+    """The means of columns over values that are not missing; 0 if all are."""
     there = ~np.isnan(numbers)
     return np.asarray(np.where(there, numbers, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1))
 
@@ -176,7 +176,7 @@ def _as_codes(column: ColumnForm, values: pa.ChunkedArray) -> Int[np.ndarray, "n
 
 
 def _dated(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Whole numbers as dates or times, where the column has such."""
+    """Whole numbers as dates or times, if the column holds these."""
     if pa.types.is_date(kind):
         return values.cast(pa.int32()).cast(kind)
     return values.cast(kind) if pa.types.is_timestamp(kind) else values

@@ -1,8 +1,8 @@
-"""Generators of the rows of a table, given their class: synthetic features for releases whose features are redrawn.
+"""Generators of table rows given their class: synthetic features for releases with resampled features.
 
 They learn from public or auxiliary rows, or from other rows whose labels were released under a guarantee; never from
-the rows whose features they are to replace. Three laws are at hand: mixtures of Gaussians, Gaussian copulas, and, for
-few categorical columns, the frequencies of all rows that there can be, whose probabilities are known exactly.
+the rows whose features they are to replace. There are three models: mixtures of Gaussians, Gaussian copulas, and, for
+few categorical columns, the frequencies of all possible rows, whose probabilities are known exactly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from labeldp.errors import InputError, MissingExtraError, RowsError
 from labeldp.learning.features import is_network, write_new_file
 from labeldp.learning.generators._cell_law import CellLaw, cell_codes, cell_law, check_smoothing
 from labeldp.learning.generators._coarse_form import coarse_form
-from labeldp.learning.generators._columns import FEW, Columns, FreshNumbers
+from labeldp.learning.generators._columns import FEW, FormEncoder, FreshNumbers
 from labeldp.learning.generators._laws import CopulaLaw, MixtureLaw, copula_law, mixture_law
 from labeldp.learning.losses import posterior, require_release
 from labeldp.learning.sklearn import SoftmaxRegression
@@ -46,21 +46,21 @@ _ROWS_AT_ONCE = 1 << 14
 _LARGEST_FILE = 1 << 31
 _ABOUT, _SEEN = "about", "seen"
 _MARGIN = 1e-9
-#: The softmax model that names the classes of a paid split has a prior that gives its logits this variance.
+#: Prior variance of the logits of the softmax model that imputes the classes of a paid split.
 _LOGIT_VARIANCE = 4.0
 
 
 @dataclass(frozen=True, eq=False)
 class FittedGenerator:
-    """A law of the features of each class, in a public form, and where it comes from.
+    """A distribution of the features of each class, in a public form, and its source.
 
     Attributes:
         space: The declared classes.
-        form: What rows look like.
-        source: Where its knowledge comes from.
-        law: The law.
-        smoothing: The share of rows that are drawn evenly over the form instead: each category as likely, numbers
-            even over their range. Of ``fit_cells`` the law itself holds it.
+        form: Form of the rows.
+        source: Data that it was fitted on.
+        law: The distribution.
+        smoothing: Share of rows that are drawn uniformly over the form instead; 0 after ``fit_cells``, whose
+            distribution includes it.
         seen: Digests of the rows that it was fitted on.
     """
 
@@ -75,13 +75,13 @@ class FittedGenerator:
     def log_floor(self) -> float | None:
         """The logarithm of the least probability that Qbar, the mean over classes, gives any row of the form.
 
-        Known of cells, from their integers; and of other laws where the form has finitely many rows and there is
-        smoothing, which alone gives each of C rows the probability smoothing / C. Uniform numbers of 53 bits choose
-        whether a row is drawn evenly, and its categories: 2^-53 is taken off the smoothing, and 1e-9 off the logarithm,
-        where each category of s values takes off a relative s 2^-52 at the most.
+        Known for cells, from their integers; and for other distributions if the form has finitely many rows and there
+        is smoothing, which alone gives each of C rows the probability smoothing / C. Uniform numbers of 53 bits choose
+        whether a row is drawn uniformly, and its categories: so 2^-53 is subtracted from the smoothing, and 1e-9 from
+        the logarithm, of which each category of s values needs a relative s 2^-52 at most.
 
         Guarantee:
-            For every law P on the rows of the form and every Rényi order alpha,
+            For every distribution P on the rows of the form and every Rényi order alpha,
             ``D_alpha(P || Qbar) <= D_inf(P || Qbar) = log max_x P(x) / Qbar(x) <= -log min_x Qbar(x) = -log_floor``:
             divergences grow with their order, and P(x) <= 1. Nothing is assumed of the data.
         """
@@ -91,32 +91,32 @@ class FittedGenerator:
         return None if cells is None or even <= 0 else math.log(even) - math.log(cells) - _MARGIN
 
     def generator(self) -> Generator:
-        """What a mechanism takes: it draws afresh at every call, with words from the operating system."""
-        return Generator(self.space, self.form, self.source, self._drawn, self.log_floor, self.seen)
+        """The generator as mechanisms use it: each call draws anew from a cryptographic random source."""
+        return Generator(self.space, self.form, self.source, self._draw, self.log_floor, self.seen)
 
-    def _drawn(self, codes: Int[np.ndarray, "m"]) -> pa.Table | np.ndarray:
-        """Rows of these classes."""
-        columns, fresh = Columns(self.form, self.law.few), FreshNumbers()
+    def _draw(self, codes: Int[np.ndarray, "m"]) -> pa.Table | np.ndarray:
+        """Draw rows of these classes."""
+        columns, fresh = FormEncoder(self.form, self.law.few), FreshNumbers()
         numbers, categories = [], []
         for low in range(0, len(codes), _ROWS_AT_ONCE):
-            original = np.asarray(codes[low : low + _ROWS_AT_ONCE])
-            drawn = self.law.draw(columns, original, fresh)
+            block = np.asarray(codes[low : low + _ROWS_AT_ONCE])
+            drawn = self.law.draw(columns, block, fresh)
             if self.smoothing:
-                even = (fresh.uniforms(len(original)) < self.smoothing)[:, None]
-                uniform = columns.uniform(len(original), fresh)
+                even = (fresh.uniforms(len(block)) < self.smoothing)[:, None]
+                uniform = columns.uniform(len(block), fresh)
                 drawn = np.where(even, uniform[0], drawn[0]), np.where(even, uniform[1], drawn[1])
             numbers.append(drawn[0])
             categories.append(drawn[1])
         return columns.rows(np.concatenate(numbers), np.concatenate(categories))
 
     def cells(self) -> pa.Table:
-        """All rows that the form allows, in the order of a density's columns.
+        """All rows that the form allows, in the order of the columns of ``density``.
 
         Raises:
-            InputError: The generator was not made by ``fit_cells``.
+            InputError: The generator does not come from ``fit_cells``.
         """
         count = self._cells.weights.shape[1]
-        columns = Columns(self.form, self._cells.few)
+        columns = FormEncoder(self.form, self._cells.few)
         rows = columns.rows(np.empty((count, 0)), cell_codes(columns, np.arange(count)))
         return self.form.shaped(self.form.table(rows))[0]
 
@@ -125,20 +125,20 @@ class FittedGenerator:
         """Q(row | class) of all rows in ``cells``, a row for each class.
 
         Raises:
-            InputError: The generator was not made by ``fit_cells``.
+            InputError: The generator does not come from ``fit_cells``.
         """
         return self._cells.density
 
     def divergence_bound(self, conditional: object, alpha: float = math.inf) -> float:
-        """The largest Rényi divergence of a stated P(row | class) from Qbar: the Dbar of redrawn features.
+        """The largest Rényi divergence of a stated P(row | class) from Qbar: the Dbar of resampled features.
 
         Args:
             conditional: P(row | class) of all rows in ``cells``, shape (k, cells); each class adds up to 1.
             alpha: The order, above 1.
 
         Returns:
-            ``max_y D_alpha(P(. | y) || Qbar)`` in nats, rounded up: of order infinity from the integers that rows are
-            drawn with, of others with the floats' errors added, and never above that of order infinity.
+            ``max_y D_alpha(P(. | y) || Qbar)`` in nats, rounded up: at order infinity from the integers that rows are
+            drawn with, at others with a bound on rounding errors added, and never above that at order infinity.
 
         Guarantee:
             It holds if the stated probabilities are those of the data.
@@ -147,25 +147,25 @@ class FittedGenerator:
             Busa-Fekete et al. 2023, theorem 7.1, where Dbar follows from Delta.
 
         Raises:
-            InputError: The generator was not made by ``fit_cells``, or these are no probabilities.
+            InputError: The generator does not come from ``fit_cells``, or these are not probabilities.
         """
         return self._cells.divergence_bound(conditional, alpha)
 
     @property
     def _cells(self) -> CellLaw:
         if not isinstance(self.law, CellLaw):
-            raise InputError("expected a generator whose probabilities are listed, found another; use fit_cells")
+            raise InputError("expected a generator with a list of probabilities, found another kind; use fit_cells")
         return self.law
 
     def save(self, path: str | Path) -> Path:
-        """Write it to a file that does not exist yet: arrays of numbers, and JSON that says what they are.
+        """Write the generator to a file that does not exist yet, as arrays of numbers and a JSON description.
 
-        The file holds what the law says of the rows that it was fitted on, such as quantiles. Digests of them go into
-        it only if they are public, since rows can be read back from digests; a generator from the file of another
-        source does not know its rows again.
+        The file holds statistics of the rows that it was fitted on, such as quantiles. Digests of these rows are saved
+        only if the rows are public, since rows can be recovered from digests; otherwise a generator that is loaded
+        cannot recognise them.
 
         Raises:
-            OutputError: The file exists, or there is no folder to put it in.
+            OutputError: The file exists, or its folder does not.
         """
         about = {
             "schema": SCHEMA,
@@ -198,32 +198,32 @@ def fit_mixture(
     components: int = 5,
     smoothing: float = 0.0,
 ) -> FittedGenerator:
-    """For each class a mixture of Gaussians on the numbers, with categories that are independent in a component.
+    """Fit for each class a mixture of Gaussians on the numbers, with categories that are independent in a component.
 
-    What is missing of a number is a category of its own. Columns that list their values are categories, also where
-    these are numbers. Each category's share in a component is smoothed by one row.
+    A missing number is a category of its own. Columns that list their values are categories, even if these are
+    numbers. Each category's share in a component is smoothed by one row.
 
     Args:
         features: Public features: a pandas or polars frame, an Arrow table, a mapping of columns, or an array (n, d).
-        labels: A ``Release`` of their labels, declared public or drawn under a guarantee. With noise, each row is given
-            a class once, by a draw from the posterior of a softmax model of these rows.
-        source: Which data, in words.
-        kind: Of labels that were declared public: ``"public"``, or ``"auxiliary"`` where the rows are the curator's own
-            and not among those that are released.
-        form: What rows look like, which every certificate prints; by default as these features do. Of public ones that
-            shows their texts, the ends of ranges, and listed numbers, up to 1 000 of a column. Of others it has rounded
-            ends, few digits, and values that at least five rows have; their other texts become the most common one.
-        components: Gaussians of a class at the most; there is one for 20 rows.
-        smoothing: The share of rows that are drawn evenly over the form.
+        labels: A ``Release`` of their labels, declared public or drawn under a guarantee. If labels are noisy, the
+            class of each row is imputed once, by a draw from the posterior of a softmax model of these rows.
+        source: Description of the data.
+        kind: For labels that were declared public: ``"public"``, or ``"auxiliary"`` if the rows are private to the
+            curator and not among those that are released.
+        form: Form of the rows, which every certificate prints; by default that of these features. For public features
+            it shows texts, range ends, and listed numbers, up to 1 000 of a column. For others, range ends are rounded,
+            digits are few, and only values of at least five rows are shown; other texts become the most common one.
+        components: Most Gaussians of a class; there is one for 20 rows.
+        smoothing: Share of rows that are drawn uniformly over the form.
 
     Guarantee:
-        What is fitted depends on the given features and on a release of their labels, and on nothing else. Of labels
-        that were declared public nothing is promised; otherwise the guarantee of their release covers the generator,
-        whose source holds its certificate. The features count as public, as in every release of labels.
+        The generator depends only on the given features and on a release of their labels. For labels that were declared
+        public there is no guarantee; otherwise the guarantee of their release covers the generator, whose source holds
+        the certificate. The features count as public, as in every release of labels.
 
     Raises:
-        NotTrueLabelsError: The labels are no release.
-        InputError: There are no numbers, or a class has fewer than two examples.
+        NotTrueLabelsError: The labels are not a release.
+        InputError: No column holds numbers, or a class has fewer than two examples.
 
     Example:
         >>> from labeldp import Classes
@@ -234,13 +234,13 @@ def fit_mixture(
         3
     """
     most = _checks.whole(components, "components", 1, _MOST_COMPONENTS)
-    given = _Given.of(features, labels, source, kind, form)
-    if not given.columns.of_numbers:
+    rows = _TrainingRows.of(features, labels, source, kind, form)
+    if not rows.columns.of_numbers:
         raise InputError(
-            "expected a column of numbers for a mixture, found categories alone; use fit_copula or fit_cells"
+            "expected a column of numbers for a mixture, found only categories; use fit_copula or fit_cells"
         )
-    law = mixture_law(given.columns, given.numbers, given.codes, given.classes(2), most)
-    return given.fitted(law, check_smoothing(smoothing))
+    law = mixture_law(rows.columns, rows.numbers, rows.codes, rows.classes(2), most)
+    return rows.generator(law, check_smoothing(smoothing))
 
 
 def fit_copula(
@@ -253,26 +253,26 @@ def fit_copula(
     shrinkage: float | None = None,
     smoothing: float = 0.0,
 ) -> FittedGenerator:
-    """For each class the marginals of its rows, joined by the correlations of normal scores (a Gaussian copula).
+    """Fit for each class a Gaussian copula: the marginals of its rows, and correlations of their normal scores.
 
-    Numbers have their quantiles, between knots a straight line, so that values which occur often stay so. A category is
-    the interval between two thresholds of a normal number: numbers in their order, texts in the order in which they
-    go with the other columns.
+    The quantile function of numbers is linear between knots, so that frequent values stay frequent. A category is an
+    interval between two thresholds of a normal variable: numbers in ascending order, texts in the order that best
+    correlates with the other columns.
 
     Args:
         features: As for ``fit_mixture``.
-        labels: Likewise.
-        source: Likewise.
-        kind: Likewise.
-        form: Likewise.
-        shrinkage: How far correlations are moved towards none, from 0 to 1; None as Ledoit and Wolf (2004) find best.
-        smoothing: As for ``fit_mixture``. Where the form has finitely many rows, it gives the generator a floor.
+        labels: As for ``fit_mixture``.
+        source: As for ``fit_mixture``.
+        kind: As for ``fit_mixture``.
+        form: As for ``fit_mixture``.
+        shrinkage: Shrinkage of correlations towards zero, from 0 to 1; None for the optimum of Ledoit and Wolf (2004).
+        smoothing: As for ``fit_mixture``. If the form has finitely many rows, it gives the generator a floor.
 
     Guarantee:
-        As of ``fit_mixture``.
+        As for ``fit_mixture``.
 
     Raises:
-        NotTrueLabelsError: The labels are no release.
+        NotTrueLabelsError: The labels are not a release.
         InputError: A class has fewer than two examples.
 
     Example:
@@ -285,9 +285,9 @@ def fit_copula(
     share = None if shrinkage is None else _checks.number(shrinkage, "shrinkage")
     if share is not None and not 0 <= share <= 1:
         raise InputError(f"expected shrinkage from 0 to 1, found {share}")
-    given = _Given.of(features, labels, source, kind, form)
-    law = copula_law(given.columns, given.numbers, given.codes, given.classes(2), share)
-    return given.fitted(law, check_smoothing(smoothing))
+    rows = _TrainingRows.of(features, labels, source, kind, form)
+    law = copula_law(rows.columns, rows.numbers, rows.codes, rows.classes(2), share)
+    return rows.generator(law, check_smoothing(smoothing))
 
 
 def fit_cells(
@@ -299,26 +299,26 @@ def fit_cells(
     form: Form | None = None,
     smoothing: float = 0.01,
 ) -> FittedGenerator:
-    """For each class the frequencies of all rows that there can be, mixed with all of them alike.
+    """Fit for each class the frequencies of all possible rows, mixed with the uniform distribution.
 
-    For few columns that all list their values. Its probabilities are known, in integers, so that the divergence that a
-    guarantee for redrawn features needs follows from ``log_floor`` without any assumption, or from a stated
+    For few columns that all list their values. The probabilities are exact integers, so that the divergence that a
+    guarantee for resampled features needs follows from ``log_floor`` without any assumption, or from a stated
     P(row | class) by ``divergence_bound``.
 
     Args:
         features: As for ``fit_mixture``.
-        labels: Likewise.
-        source: Likewise.
-        kind: Likewise.
-        form: Likewise. A column of whole numbers can be given its values here.
-        smoothing: The share of all rows alike; with 0, a row that no class has been seen with has no floor.
+        labels: As for ``fit_mixture``.
+        source: As for ``fit_mixture``.
+        kind: As for ``fit_mixture``.
+        form: As for ``fit_mixture``. It can list the values of a column of whole numbers.
+        smoothing: Share of the uniform distribution; with 0, rows that never occur have no floor.
 
     Guarantee:
-        As of ``fit_mixture``.
+        As for ``fit_mixture``.
 
     Raises:
-        NotTrueLabelsError: The labels are no release.
-        InputError: A column does not list its values, there are more than a million different rows, or a class has no
+        NotTrueLabelsError: The labels are not a release.
+        InputError: A column does not list its values, there are more than a million possible rows, or a class has no
             example.
 
     Example:
@@ -330,15 +330,15 @@ def fit_cells(
         >>> fitted.divergence_bound([[0.5, 0.5], [0.0, 1.0]])  # log(1 / 0.625), rounded up
         0.4700036292457356
     """
-    given = _Given.of(features, labels, source, kind, form, CellLaw.few)
-    return given.fitted(cell_law(given.columns, given.codes, given.classes(1), check_smoothing(smoothing)))
+    rows = _TrainingRows.of(features, labels, source, kind, form, CellLaw.few)
+    return rows.generator(cell_law(rows.columns, rows.codes, rows.classes(1), check_smoothing(smoothing)))
 
 
 @dataclass(frozen=True, eq=False)
-class _Given:
-    """What a generator is fitted on: rows in their form, and the class that each counts for."""
+class _TrainingRows:
+    """Rows that a generator is fitted on, with the class of each."""
 
-    columns: Columns
+    columns: FormEncoder
     space: LabelSpace
     source: Source
     numbers: Float[np.ndarray, "n d"]
@@ -347,9 +347,11 @@ class _Given:
     seen: frozenset[int]
 
     @classmethod
-    def of(cls, features: object, labels: object, source: str, kind: str, form: Form | None, few: int = FEW) -> _Given:
-        """Features and labels, checked."""
-        release = require_release(labels)
+    def of(
+        cls, features: object, labels: object, source: str, kind: str, form: Form | None, few: int = FEW
+    ) -> _TrainingRows:
+        """Check and encode features and labels."""
+        release = released(labels)
         if not isinstance(release.space, Classes):
             raise InputError("expected labels that are classes, found numbers; a generator draws features for classes")
         public = release.certificate is None and kind == "public"
@@ -357,64 +359,64 @@ class _Given:
         rows = shape.shaped(shape.table(features))[0]
         if rows.num_rows != len(release):
             raise RowsError(f"expected a label for each of {rows.num_rows} rows, found {len(release)}")
-        columns = Columns(shape, few)
+        columns = FormEncoder(shape, few)
         numbers, codes = columns.read(rows)
         if release.certificate is None:
-            whence, classes = Source(kind, source), np.asarray(release.codes)
+            origin, classes = Source(kind, source), np.asarray(release.codes)
         elif release.certificate.features is not None:
-            raise InputError("expected features of the rows' own, found a release whose features were redrawn")
+            raise InputError("expected a release with original features, found one with resampled features")
         else:
-            whence = Source("paid split", source, release.certificate.to_json())
+            origin = Source("paid split", source, release.certificate.to_json())
             classes = _drawn_classes(release, columns.inputs(numbers, codes))
-        return cls(columns, release.space, whence, numbers, codes, classes, seen_in(shape, rows))
+        return cls(columns, release.space, origin, numbers, codes, classes, seen_in(shape, rows))
 
     def classes(self, fewest: int) -> list[np.ndarray]:
-        """The rows of each class.
+        """Row numbers of each class.
 
         Raises:
-            InputError: A class has too few.
+            InputError: A class has too few rows.
         """
-        found = [np.flatnonzero(self.labels == code) for code in range(self.space.size)]
-        lacking = [repr(point) for point, rows in zip(self.space.points, found, strict=True) if len(rows) < fewest]
+        members = [np.flatnonzero(self.labels == code) for code in range(self.space.size)]
+        lacking = [repr(point) for point, rows in zip(self.space.points, members, strict=True) if len(rows) < fewest]
         if lacking:
             raise InputError(
                 f"expected at least {fewest} example{'s' * (fewest > 1)} of each declared class, found fewer of "
                 f"{', '.join(lacking[:3])}{' and others' * (len(lacking) > 3)}; give rows of every class, or declare "
                 "fewer"
             )
-        return found
+        return members
 
-    def fitted(self, law: Law, smoothing: float = 0.0) -> FittedGenerator:
-        """What was fitted."""
+    def generator(self, law: Law, smoothing: float = 0.0) -> FittedGenerator:
+        """The generator of a distribution fitted to these rows."""
         return FittedGenerator(self.space, self.columns.form, self.source, law, smoothing, self.seen)
 
 
 def _drawn_classes(release: Release, inputs: Float[np.ndarray, "n p"]) -> Int[np.ndarray, "n"]:
-    """A class for each row, drawn from what a softmax model and the released label say of it together.
+    """Draw a class for each row from its posterior under a softmax model and the released label.
 
-    If the model is right, rows with classes drawn so have the law of rows with their true classes: P(x) P(y | x, z),
-    averaged over z, is P(x, y).
+    If the model is right, rows with these classes have the distribution of rows with their true classes:
+    P(x) P(y | x, z), averaged over z, is P(x, y).
     """
-    release.class_channel  # noqa: B018 (it refuses released numbers)
+    release.class_channel  # noqa: B018 (refuses released numbers)
     penalty = inputs.shape[1] / (_LOGIT_VARIANCE * len(inputs))
-    chances = posterior(release, SoftmaxRegression(l2=penalty).fit(inputs, release).predict_proba(inputs))
-    return FreshNumbers().places(np.cumsum(chances, axis=1))
+    probabilities = posterior(release, SoftmaxRegression(l2=penalty).fit(inputs, release).predict_proba(inputs))
+    return FreshNumbers().places(np.cumsum(probabilities, axis=1))
 
 
 def load(path: str | Path) -> FittedGenerator:
-    """A generator of the rows of a table that was saved.
+    """Load a saved generator of table rows.
 
     Args:
-        path: A file that ``save`` wrote. Opening it runs nothing: it holds numbers and text alone.
+        path: A file that ``save`` wrote. Opening it runs no code: it holds only numbers and text.
 
     Raises:
-        InputError: There is no such file, or it holds something else.
+        InputError: The file does not exist, or is not a generator.
     """
     file = Path(path)
     if not file.is_file():
         raise InputError(f"expected a generator, found no file {file}; make one with 'labeldp generator'")
     try:
-        return _read(file)
+        return _read_generator(file)
     except (
         zipfile.BadZipFile,
         LookupError,
@@ -432,11 +434,11 @@ def load(path: str | Path) -> FittedGenerator:
     raise InputError(f"expected a generator made by 'labeldp generator' in {file}, found something else")
 
 
-def _read(file: Path) -> FittedGenerator:
-    """What a file holds, if its parts agree.
+def _read_generator(file: Path) -> FittedGenerator:
+    """Read a generator from a file.
 
     Raises:
-        ValueError: They do not.
+        ValueError: The parts of the file do not agree.
     """
     with zipfile.ZipFile(file) as opened:
         if sum(entry.file_size for entry in opened.infolist()) > _LARGEST_FILE:
@@ -453,17 +455,17 @@ def _read(file: Path) -> FittedGenerator:
     space, form, source = space_from(about["space"]), form_from(about["form"]), Source(**about["source"])
     if not isinstance(space, Classes) or seen.dtype != np.uint64 or seen.ndim != 1:
         raise ValueError("other parts")
-    law.check(Columns(form, law.few), space.size)
+    law.check(FormEncoder(form, law.few), space.size)
     smoothing = check_smoothing(about["smoothing"])
     return FittedGenerator(space, form, source, law, smoothing, frozenset(seen.tolist()))
 
 
 def open_generator(path: str | Path) -> FittedGenerator | ImageGenerator:
-    """A generator that was saved, whichever it is: of the rows of a table, or of images.
+    """Load a saved generator, of table rows or of images.
 
     Raises:
-        InputError: There is no such file, or it holds something else.
-        MissingExtraError: It is of images, and PyTorch is not installed.
+        InputError: The file does not exist, or is not a generator.
+        MissingExtraError: It is a generator of images, and PyTorch is not installed.
     """
     file = Path(path)
     if not file.is_file() or not is_network(file):

@@ -1,6 +1,6 @@
-"""Laws of the features of a class: mixtures of Gaussians, and Gaussian copulas.
+"""Distributions of the features of a class: mixtures of Gaussians, and Gaussian copulas.
 
-A law is a few arrays of plain numbers, each with a first axis of classes, so that its file holds nothing else.
+Each is a few arrays of numbers, so that its file holds nothing else; the first axis is that of the classes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn.covariance import ledoit_wolf
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from labeldp.learning.generators._columns import FEW, Columns, FreshNumbers
+from labeldp.learning.generators._columns import FEW, FormEncoder, FreshNumbers
 
 _SLACK = 1e-4
 _ROWS_OF_COMPONENT = 20
@@ -31,11 +31,11 @@ class MixtureLaw:
     """For each class a mixture of Gaussians on the numbers; within a component, categories are independent.
 
     Attributes:
-        weights: Of the components, shape (k, m); 0 of those that a class does not have.
-        means: Shape (k, m, d).
+        weights: Weights of the components, shape (k, m); 0 for components that a class lacks.
+        means: Means of the components, shape (k, m, d).
         roots: Lower triangular roots of the covariances, shape (k, m, d, d).
-        shares: Of the values of all categories, shape (k, m, s). What is missing of a number is a category too, so s
-            counts two values for each number behind those of the categories.
+        shares: Shares of the values of all categories, shape (k, m, s). After those of the categories, s counts two
+            values for each number: present and missing.
     """
 
     name: ClassVar[str] = "mixture"
@@ -46,11 +46,11 @@ class MixtureLaw:
     roots: Float[np.ndarray, "k m d d"]
     shares: Float[np.ndarray, "k m s"]
 
-    def check(self, columns: Columns, classes: int) -> None:
-        """Refuse arrays that are no such law.
+    def check(self, columns: FormEncoder, classes: int) -> None:
+        """Refuse arrays that do not form such a distribution.
 
         Raises:
-            ValueError: They are none.
+            ValueError: Types, shapes or sums are wrong.
         """
         components, numbers = self.weights.shape[1], len(columns.of_numbers)
         wanted = {
@@ -59,38 +59,40 @@ class MixtureLaw:
             "roots": (classes, components, numbers, numbers),
             "shares": (classes, components, sum(columns.sizes) + 2 * numbers),
         }
-        _check(self, wanted)
+        _check_arrays(self, wanted)
         _check_shares(self.weights)
         for part in _all_parts(columns):
             _check_shares(self.shares[:, :, part])
 
-    def draw(self, columns: Columns, codes: Int[np.ndarray, "m"], fresh: FreshNumbers) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers and codes of rows of these classes."""
+    def draw(
+        self, columns: FormEncoder, codes: Int[np.ndarray, "m"], fresh: FreshNumbers
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw the numbers and codes of rows of these classes."""
         component = fresh.places(np.cumsum(self.weights, axis=1)[codes])
         normals = fresh.normals(len(codes), self.means.shape[2])
         numbers = self.means[codes, component] + np.einsum("nij,nj->ni", self.roots[codes, component], normals)
         shares = self.shares[codes, component]
         drawn = [fresh.places(np.cumsum(shares[:, part], axis=1)) for part in _all_parts(columns)]
-        found = np.array(drawn, dtype=np.int64).reshape(-1, len(codes)).T
+        places = np.array(drawn, dtype=np.int64).reshape(-1, len(codes)).T
         listed = len(columns.sizes)
-        return np.where(found[:, listed:] == 1, np.nan, numbers), found[:, :listed]
+        return np.where(places[:, listed:] == 1, np.nan, numbers), places[:, :listed]
 
 
 def mixture_law(
-    columns: Columns,
+    columns: FormEncoder,
     numbers: Float[np.ndarray, "n d"],
     codes: Int[np.ndarray, "n c"],
     classes: list[np.ndarray],
     most: int,
 ) -> MixtureLaw:
-    """A mixture for each class.
+    """Fit a mixture for each class.
 
     Args:
-        columns: What numbers and codes are.
-        numbers: Of all rows, NaN where missing.
-        codes: Of all rows.
-        classes: For each class, the rows that are of it, two at least.
-        most: Components of a class at the most.
+        columns: Encoder of the rows.
+        numbers: Numbers of all rows, NaN where missing.
+        codes: Codes of all rows.
+        classes: Row numbers of each class, at least two.
+        most: Most components of a class.
     """
     parts = _all_parts(columns)
     width = numbers.shape[1]
@@ -104,22 +106,22 @@ def mixture_law(
         ),
     )
     for label, rows in enumerate(classes):
-        original, absent = numbers[rows], np.isnan(numbers[rows])
-        middle = np.array([_middle(column[~gone]) for column, gone in zip(original.T, absent.T, strict=True)])
-        filled = np.where(absent, middle, original)
+        values, absent = numbers[rows], np.isnan(numbers[rows])
+        middle = np.array([_median(column[~gone]) for column, gone in zip(values.T, absent.T, strict=True)])
+        filled = np.where(absent, middle, values)
         scale = np.where(filled.std(axis=0) > 0, filled.std(axis=0), 1.0)
         count = min(most, max(1, len(rows) // _ROWS_OF_COMPONENT))
         model = GaussianMixture(count, reg_covar=_SLACK, random_state=0)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a mixture that could be better is one
-            chances = model.fit((filled - middle) / scale).predict_proba((filled - middle) / scale)
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a mixture short of the optimum is still valid
+            weights = model.fit((filled - middle) / scale).predict_proba((filled - middle) / scale)
         law.weights[label, :count] = model.weights_
         law.means[label, :count] = middle + model.means_ * scale
         law.roots[label, :count] = np.linalg.cholesky(model.covariances_) * scale[:, None]
-        found = np.hstack([codes[rows], absent.astype(np.int64)])
+        categories = np.hstack([codes[rows], absent.astype(np.int64)])
         for place, part in enumerate(parts):
             size = part.stop - part.start
-            counts = np.stack([np.bincount(found[:, place], each, minlength=size) for each in chances.T])
+            counts = np.stack([np.bincount(categories[:, place], each, minlength=size) for each in weights.T])
             if place >= len(columns.sizes) and not absent[:, place - len(columns.sizes)].any():
                 law.shares[label, :count, part] = [1.0, 0.0]
                 continue
@@ -127,24 +129,24 @@ def mixture_law(
     return law
 
 
-def _all_parts(columns: Columns) -> list[slice]:
-    """Where the values of each category are, and then, for each number, those of whether it is missing."""
+def _all_parts(columns: FormEncoder) -> list[slice]:
+    """Slices of the values of each category, then of the two for each number, present and missing."""
     first = sum(columns.sizes)
     return [*columns.parts, *(slice(first + 2 * i, first + 2 * i + 2) for i in range(len(columns.of_numbers)))]
 
 
 @dataclass(frozen=True, eq=False)
 class CopulaLaw:
-    """For each class the marginals of its rows, joined by the correlations of a normal vector behind them.
+    """For each class the marginals of its rows, and the correlations of a latent normal vector.
 
-    A category is the interval between two thresholds that its normal number is in; a number is the quantile at the
-    number's level, between knots a straight line; what is missing of it is an interval below all numbers.
+    A category is an interval between two thresholds of its latent variable; a number is the quantile at the level of
+    its latent variable, linear between knots; a missing number is an interval below all numbers.
 
     Attributes:
-        order: For each category column, the order of its values along the normal number: places in all of them,
-            shape (s,), the same for all classes.
+        order: Order of the values of each category column along its latent variable, shape (s,), the same for all
+            classes.
         ends: Cumulated shares of the values in that order, shape (k, s).
-        absent: Shares of what is missing of each number, shape (k, d).
+        absent: Share of missing values of each number, shape (k, d).
         knots: Quantiles of the numbers at even levels, shape (k, d, q).
         roots: Lower triangular roots of the correlations, categories behind numbers, shape (k, d + c, d + c).
     """
@@ -158,11 +160,11 @@ class CopulaLaw:
     knots: Float[np.ndarray, "k d q"]
     roots: Float[np.ndarray, "k v v"]
 
-    def check(self, columns: Columns, classes: int) -> None:
-        """Refuse arrays that are no such law.
+    def check(self, columns: FormEncoder, classes: int) -> None:
+        """Refuse arrays that do not form such a distribution.
 
         Raises:
-            ValueError: They are none.
+            ValueError: Types, shapes or sums are wrong.
         """
         numbers, values = len(columns.of_numbers), sum(columns.sizes)
         both = numbers + len(columns.sizes)
@@ -173,7 +175,7 @@ class CopulaLaw:
             "knots": (classes, numbers, self.knots.shape[2]),
             "roots": (classes, both, both),
         }
-        _check(self, wanted)
+        _check_arrays(self, wanted)
         if self.knots.shape[2] < 1 or ((self.absent < 0) | (self.absent > 1)).any():
             raise ValueError("no quantiles")
         for part, size in zip(columns.parts, columns.sizes, strict=True):
@@ -181,8 +183,10 @@ class CopulaLaw:
                 raise ValueError("no order")
             _check_shares(np.diff(self.ends[:, part], axis=1, prepend=0.0))
 
-    def draw(self, columns: Columns, codes: Int[np.ndarray, "m"], fresh: FreshNumbers) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers and codes of rows of these classes."""
+    def draw(
+        self, columns: FormEncoder, codes: Int[np.ndarray, "m"], fresh: FreshNumbers
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw the numbers and codes of rows of these classes."""
         numbers = np.empty((len(codes), len(columns.of_numbers)))
         found = np.empty((len(codes), len(columns.sizes)), dtype=np.int64)
         normals = fresh.normals(len(codes), self.roots.shape[1])
@@ -203,26 +207,26 @@ class CopulaLaw:
 
 
 def copula_law(
-    columns: Columns,
+    columns: FormEncoder,
     numbers: Float[np.ndarray, "n d"],
     codes: Int[np.ndarray, "n c"],
     classes: list[np.ndarray],
     shrinkage: float | None,
 ) -> CopulaLaw:
-    """A copula for each class.
+    """Fit a copula for each class.
 
     Args:
-        columns: What numbers and codes are.
-        numbers: Of all rows, NaN where missing.
-        codes: Of all rows.
-        classes: For each class, the rows that are of it, two at least.
-        shrinkage: How far correlations are moved towards none, from 0 to 1; None as Ledoit and Wolf (2004) find best.
+        columns: Encoder of the rows.
+        numbers: Numbers of all rows, NaN where missing.
+        codes: Codes of all rows.
+        classes: Row numbers of each class, at least two.
+        shrinkage: Shrinkage of correlations towards zero, from 0 to 1; None for the optimum of Ledoit and Wolf (2004).
     """
     width, values = numbers.shape[1], sum(columns.sizes)
     both = width + len(columns.sizes)
     levels = np.linspace(0.0, 1.0, min(_KNOTS, max(map(len, classes))))
     law = CopulaLaw(
-        _ordered(columns, numbers, codes),
+        _value_order(columns, numbers, codes),
         np.zeros((len(classes), values)),
         np.isnan(numbers).mean(axis=0) * np.ones((len(classes), 1)),
         np.zeros((len(classes), width, len(levels))),
@@ -247,13 +251,14 @@ def copula_law(
     return law
 
 
-def _ordered(
-    columns: Columns, numbers: Float[np.ndarray, "n d"], codes: Int[np.ndarray, "n c"]
+def _value_order(
+    columns: FormEncoder, numbers: Float[np.ndarray, "n d"], codes: Int[np.ndarray, "n c"]
 ) -> Int[np.ndarray, "s"]:
     """An order of the values of each category: numbers by size, texts by reciprocal averaging (Greenacre 1984).
 
-    Each text stands at the mean of its rows, and each row at the sum of where its texts stand, and of its numbers by
-    how they go with that; over and over, which is the power method for the leading axis of all columns together.
+    The score of a text is the mean score of its rows; the score of a row is the sum of the scores of its texts, and of
+    its numbers weighted by their correlation with the axis. Repeating this is the power method for the leading axis of
+    all columns together.
     """
     scaled = np.column_stack([rankdata(np.nan_to_num(column)) for column in [*numbers.T, *codes.T]]).astype(float)
     scaled -= scaled.mean(axis=0)
@@ -277,7 +282,7 @@ def _ordered(
 
 
 def _number_scores(values: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-    """Normal scores of numbers; what is missing has the mean score of an interval below all others."""
+    """Normal scores of numbers; missing ones have the mean score of an interval below all others."""
     absent = np.isnan(values)
     share, ranks = absent.mean(), rankdata(values[~absent]) if not absent.all() else np.empty(0)
     scores = np.empty(len(values))
@@ -288,19 +293,19 @@ def _number_scores(values: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
 
 
 def _interval_scores(ends: Float[np.ndarray, "s"]) -> Float[np.ndarray, "s"]:
-    """The mean of a normal number in each interval between its levels: (phi(a) - phi(b)) / P(a < Z < b)."""
+    """The mean of a normal variable in each interval between levels: (phi(a) - phi(b)) / P(a < Z < b)."""
     bounds = np.clip(ndtri(np.clip(np.concatenate([[0.0], ends]), 0.0, 1.0)), -_FARTHEST, _FARTHEST)
     heights = np.exp(-(bounds**2) / 2) / np.sqrt(2 * np.pi)
     return np.asarray((heights[:-1] - heights[1:]) / np.maximum(np.diff(ndtr(bounds)), 1e-300))
 
 
 def _correlation_root(scores: Float[np.ndarray, "n v"], shrinkage: float | None) -> Float[np.ndarray, "v v"]:
-    """A root of the correlations of the normal numbers behind scores, moved towards none.
+    """A root of the shrunken correlations of the latent normal variables of scores.
 
-    A category's score s is the mean of its normal number, so that ``Cov(s, t) = r Var(s) Var(t)`` to first order where
-    r is the correlation behind s and t: dividing by the variances undoes what knowing categories alone takes off. What
-    is then no correlation matrix is made one by leaving out negative eigenvalues (Higham 2002). A column that does not
-    vary goes with none.
+    A category's score s is the mean of its latent variable, so that ``Cov(s, t) = r Var(s) Var(t)`` to first order,
+    where r is the latent correlation: dividing by the variances corrects the attenuation. The result is made a
+    correlation matrix by setting negative eigenvalues to zero (Higham 2002). A constant column has correlation zero
+    with all others.
     """
     varied = scores - scores.mean(axis=0)
     deviations = np.maximum(varied.std(axis=0), 1e-9)
@@ -311,19 +316,19 @@ def _correlation_root(scores: Float[np.ndarray, "n v"], shrinkage: float | None)
     behind = np.clip(varied.T @ varied / len(varied) / np.outer(deviations, deviations), -1.0, 1.0)
     np.fill_diagonal(behind, 1.0)
     sizes, axes = np.linalg.eigh(behind)
-    found = (axes * np.maximum(sizes, 0.0)) @ axes.T
-    lengths = np.sqrt(np.maximum(np.diag(found), 1e-9))
-    found = (1 - share) * found / np.outer(lengths, lengths) + share * np.eye(len(found))
-    np.fill_diagonal(found, 1.0)
-    return np.asarray(np.linalg.cholesky(found))
+    latent = (axes * np.maximum(sizes, 0.0)) @ axes.T
+    lengths = np.sqrt(np.maximum(np.diag(latent), 1e-9))
+    latent = (1 - share) * latent / np.outer(lengths, lengths) + share * np.eye(len(latent))
+    np.fill_diagonal(latent, 1.0)
+    return np.asarray(np.linalg.cholesky(latent))
 
 
-def _middle(values: Float[np.ndarray, "n"]) -> float:
+def _median(values: Float[np.ndarray, "n"]) -> float:
     return float(np.median(values)) if len(values) else 0.0
 
 
-def _check(law: MixtureLaw | CopulaLaw, wanted: dict[str, tuple[int, ...]]) -> None:
-    """Refuse arrays of other shapes, or that hold anything but finite numbers."""
+def _check_arrays(law: MixtureLaw | CopulaLaw, wanted: dict[str, tuple[int, ...]]) -> None:
+    """Refuse arrays of other shapes, or with numbers that are not finite."""
     for name, shape in wanted.items():
         found = getattr(law, name)
         kind = "i" if name == "order" else "f"
@@ -332,6 +337,6 @@ def _check(law: MixtureLaw | CopulaLaw, wanted: dict[str, tuple[int, ...]]) -> N
 
 
 def _check_shares(shares: Float[np.ndarray, "... s"]) -> None:
-    """Refuse what does not add up to one."""
+    """Refuse shares that do not add up to one."""
     if (shares < -1e-9).any() or (np.abs(shares.sum(axis=-1) - 1) > 1e-6).any():
-        raise ValueError("shares that are none")
+        raise ValueError("shares that do not add up to one")

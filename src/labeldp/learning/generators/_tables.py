@@ -1,4 +1,4 @@
-"""Generators from tables on disk: a public table, or the folder of a release, whose rows are then a paid split."""
+"""Generators fitted on tables on disk: a public table, or the folder of a release (a paid split)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScal
 
 from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp.errors import InputError
-from labeldp.learning.generators._columns import Columns
+from labeldp.learning.generators._columns import FormEncoder
 from labeldp.learning.generators._fit import FittedGenerator, fit_cells, fit_copula, fit_mixture
 from labeldp.learning.generators._two_sample import two_sample_accuracy
 from labeldp.privacy import Classes
@@ -31,54 +31,52 @@ FITS: Mapping[str, Callable[..., FittedGenerator]] = {
     "mixture": fit_mixture,
     "cells": fit_cells,
 }
-#: Rows that a generator is tried on at the most.
+#: Most rows that a generator is tested on.
 _MOST_TRIED = 10_000
-#: Rows of each class that are needed to fit another generator, and to tell a class from draws.
-_FEWEST_FITTED, _FEWEST_TOLD = 4, 100
-#: Draws that classes are told from at the least.
+#: Fewest rows of each class to fit a second generator, and to test draws of a class.
+_FEWEST_FITTED, _FEWEST_TESTED = 4, 100
+#: Fewest draws in a test.
 _FEWEST_DRAWN = 4_000
-#: Boosting splits categories of so many values as such; of others it takes their places for numbers.
+#: Most values of a category that boosting splits as one; longer categories are treated as numbers.
 _MOST_SPLIT = 255
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A generator that was fitted to one part of a table whose labels are public, and the rows of the other part.
+    """A generator fitted on one part of a table with public labels, and the held-out rows.
 
     Attributes:
         fitted: The generator.
-        table: Rows that it was not fitted on.
-        labels: Their labels.
+        table: Held-out rows.
+        labels: Labels of the held-out rows.
     """
 
     fitted: FittedGenerator
     table: pa.Table
     labels: Release
 
-    def two_sample_accuracy(self) -> tuple[float, float, float]:
-        """The share of these rows and as many draws that are told apart correctly, and its 95 % confidence interval."""
-        share, trials = two_sample_accuracy(self.fitted, self.table, self.labels), 2 * self.table.num_rows
-        correct = round(share * trials)
-        return share, float(clopper_pearson_lower(correct, trials, 0.025)), float(clopper_pearson_upper(correct, trials, 0.025))
+    def two_sample_accuracy(self) -> float:
+        """Accuracy of a classifier that tells the held-out rows from as many draws."""
+        return two_sample_accuracy(self.fitted, self.table, self.labels)
 
     def drawn(self) -> Float[np.ndarray, "m p"]:
-        """As many rows of the generator as were held out, and more where these are few, evenly over the classes."""
+        """Draws, evenly over the classes: as many as there are held-out rows, but no fewer than a minimum."""
         classes = self.fitted.space.size
         count = max(_FEWEST_DRAWN, self.table.num_rows)
         return self._read(self.fitted.generator().sample(np.arange(-(-count // classes) * classes) % classes))
 
     def by_class(self) -> Iterator[tuple[str, Float[np.ndarray, "n p"]]]:
-        """The name of each class of which there are rows enough, and these rows."""
+        """Iterate over the classes with enough held-out rows: the name and the rows of each."""
         form, codes = self.fitted.form, np.asarray(self.labels.codes)
         rows = self._read(form.shaped(form.table(self.table))[0])
         for code, point in enumerate(self.fitted.space.points):
-            original = rows[codes == code]
-            if 2 * len(original) >= _FEWEST_TOLD:
-                yield str(point), original
+            members = rows[codes == code]
+            if 2 * len(members) >= _FEWEST_TESTED:
+                yield str(point), members
 
     def discriminator(self) -> Any:
-        """What tells a class from draws: the mean of a classifier that is smooth in each column, and of boosting."""
-        columns = Columns(self.fitted.form)
+        """Classifier of class members against draws: the mean of a smooth additive model and of boosting."""
+        columns = FormEncoder(self.fitted.form)
         numbers = len(columns.of_numbers)
         categories = list(range(numbers, numbers + len(columns.of_categories)))
         small = [place for place, size in zip(categories, columns.sizes, strict=True) if size <= _MOST_SPLIT]
@@ -94,14 +92,14 @@ class Trial:
         return VotingClassifier([("additive", additive), ("trees", trees)], voting="soft")
 
     def _read(self, rows: pa.Table) -> Float[np.ndarray, "n p"]:
-        return np.hstack(Columns(self.fitted.form).read(rows))
+        return np.hstack(FormEncoder(self.fitted.form).read(rows))
 
 
 def fit_of(model: str) -> Callable[..., FittedGenerator]:
-    """What fits a law of that name.
+    """The function that fits a model of this name.
 
     Raises:
-        InputError: There is none.
+        InputError: There is no such model.
     """
     if model not in FITS:
         raise InputError(f"expected a model among {', '.join(FITS)}, found {model!r}")
@@ -118,21 +116,21 @@ def from_public_table(
     kind: str,
     **settings: Any,
 ) -> tuple[FittedGenerator, Trial | None]:
-    """A generator of the rows of a table whose labels were declared public, and another to be tried on held-out rows.
+    """Fit a generator on a table whose labels were declared public, and a second one to test on held-out rows.
 
     Args:
         source: A CSV or Parquet file, or a folder of either.
         label: The label column.
         space: The declared classes.
-        columns: The columns to keep, and those to drop, of which one is None.
-        model: A law in ``FITS``.
-        text: Which data, in words.
+        columns: The columns to keep, and those to drop; one of the two is None.
+        model: A name in ``FITS``.
+        text: Description of the data.
         kind: ``"public"`` or ``"auxiliary"``.
-        **settings: Of the law.
+        **settings: Settings of the model.
 
     Returns:
-        The generator of all rows; and one that was fitted without half of the rows of each class, at random, and
-        without 10 000 of all at the most, with these. None where a class has too few.
+        The generator of all rows; and a trial of one fitted without a random half of the rows of each class, at most
+        10 000 of all. None instead of the trial if a class has too few rows.
     """
     fit = fit_of(model)
     opened = open_table(source, label)
@@ -151,7 +149,7 @@ def from_public_table(
 
 
 def _halves(codes: np.ndarray, counts: np.ndarray, share: float) -> np.ndarray:
-    """Half of the rows of each class, times a share, at random."""
+    """A random half of the rows of each class, times a share."""
     chance = np.random.default_rng(0)
     shuffled = chance.permutation(len(codes))
     return np.sort(
@@ -168,18 +166,18 @@ def from_release(
     text: str,
     **settings: Any,
 ) -> FittedGenerator:
-    """A generator of the rows of a release, whose guarantee then covers it.
+    """Fit a generator on the rows of a release, whose guarantee then covers it.
 
     Args:
         directory: The folder of a release.
         columns: The columns to keep, and those to drop; both None for all.
-        model: A law in ``FITS``.
-        text: Which data, in words.
-        **settings: Of the law.
+        model: A name in ``FITS``.
+        text: Description of the data.
+        **settings: Settings of the model.
 
     Raises:
         VerificationError: The folder and its certificate do not agree.
-        InputError: It holds an answer, or a column does not exist.
+        InputError: The folder holds an answer, or a column does not exist.
     """
     fit = fit_of(model)
     if is_answer(directory):

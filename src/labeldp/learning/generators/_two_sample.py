@@ -1,4 +1,4 @@
-"""How well a classifier tells the rows of a generator from given ones."""
+"""Classifier two-sample test of a generator: real rows against draws."""
 
 from __future__ import annotations
 
@@ -9,37 +9,39 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import cross_val_score
 
 from labeldp.errors import InputError
-from labeldp.learning.generators._columns import Columns
-from labeldp.learning.losses import require_release
+from labeldp.learning.generators._columns import FormEncoder
+from labeldp.learning.losses import released
 
 if TYPE_CHECKING:
     from labeldp.learning.generators._fit import FittedGenerator
 
 
 def two_sample_accuracy(fitted: FittedGenerator, features: object, labels: object) -> float:
-    """The share of rows of which boosting says rightly whether they are given ones or drawn ones of the same classes.
+    """Accuracy of boosting in telling given rows from draws of the same classes.
 
-    An estimate, and no guarantee: a half is what a coin says, and another classifier may say more. A generator whose
-    rows are told apart less redraws features better.
+    An estimate, not a guarantee: a half is chance level, and another classifier may reach more. The lower the accuracy,
+    the better the generator.
 
     Args:
         fitted: A generator.
-        features: Rows in its form, best others than it was fitted on.
+        features: Rows in its form, preferably not those that it was fitted on.
         labels: A ``Release`` of their labels, which were declared public.
 
     Returns:
-        The share of right answers, by cross-validation in three parts.
+        The accuracy, by cross-validation in three parts.
 
     Raises:
-        NotTrueLabelsError: The labels are no release.
-        InputError: They were not declared public.
+        NotTrueLabelsError: The labels are not a release.
+        InputError: The labels were not declared public.
     """
     release = require_release(labels)
     if release.certificate is not None:
-        raise InputError("expected labels that were declared public, to draw rows of the same classes, found others")
-    columns, codes = Columns(fitted.form), np.asarray(release.codes)
-    given = fitted.form.shaped(fitted.form.table(features))[0]
-    both = [np.hstack([*columns.read(rows), codes[:, None]]) for rows in (given, fitted.generator().sample(codes))]
+        raise InputError(
+            "expected labels that were declared public, to draw rows of the same classes, found a private release"
+        )
+    columns, codes = FormEncoder(fitted.form), np.asarray(release.codes)
+    real = fitted.form.shaped(fitted.form.table(features))[0]
+    both = [np.hstack([*columns.read(rows), codes[:, None]]) for rows in (real, fitted.generator().sample(codes))]
     which = np.repeat([0, 1], len(codes))
     order = np.random.default_rng(0).permutation(len(which))
     model = HistGradientBoostingClassifier(random_state=0)

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from labeldp._documented import documented_in
 from labeldp.errors import InputError
 from labeldp.learning.cells import QUERIES, cell_distributions, numbers_of, require_answer
 from labeldp.learning.features import indexable_rows, row_weights
@@ -89,6 +90,7 @@ class CellClassifier(ProbabilityClassifier):
         return np.asarray(self.distributions_[np.asarray(self.clusters.predict(X))])
 
 
+@documented_in("labeldp.learning.sklearn")
 class SoftLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     """Scikit-learn classifier fitted on the class distributions of cells, which it smooths by features.
 

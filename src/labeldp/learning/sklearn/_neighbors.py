@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from labeldp import _checks
+from labeldp._documented import documented_in
 from labeldp._smoothing import neighbour_count, participation
 from labeldp.learning.losses import (
     ends_of,
@@ -132,6 +133,7 @@ def _dense(features: Any) -> np.ndarray:
     return np.asarray(features.toarray() if issparse(features) else features)
 
 
+@documented_in("labeldp.learning.sklearn")
 class NeighborsRegressor(_Neighbors, NumberRegressor):
     """Nearest-neighbour regressor on released numbers.
 

@@ -17,6 +17,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from labeldp._documented import documented_in
 from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows, row_count, row_weights, take_rows
 from labeldp.learning.losses import (
@@ -62,6 +63,7 @@ class NumberRegressor(RegressorMixin, BaseEstimator):
         return float(np.average(gains_of(release, np.asarray(self.predict(X))), weights=sample_weight))
 
 
+@documented_in("labeldp.learning.sklearn")
 class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
     """Any scikit-learn regressor on released numeric labels.
 

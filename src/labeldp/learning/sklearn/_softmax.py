@@ -21,6 +21,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp._documented import documented_in
 from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows, row_weights, take_rows
 from labeldp.learning.losses import (
@@ -86,6 +87,7 @@ class _TrainingRows:
         return self.synthetic.append_to(self.features, loss, self.weights)
 
 
+@documented_in("labeldp.learning.sklearn")
 class SoftmaxRegression(ProbabilityClassifier):
     """Multinomial logistic regression on released labels, by L-BFGS.
 
@@ -276,6 +278,7 @@ class SoftmaxRegression(ProbabilityClassifier):
         return tags
 
 
+@documented_in("labeldp.learning.sklearn")
 class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     """Any scikit-learn classifier on released labels, by expectation maximisation.
 

@@ -1,4 +1,4 @@
-"""Names of public clusters from released labels: the class distribution of each, by what its rows say together."""
+"""Class distributions of public clusters, estimated from the released labels of their rows."""
 
 from __future__ import annotations
 
@@ -15,45 +15,46 @@ from labeldp.learning.losses import require_release, splits
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
 from labeldp.release import Release
 
-#: What share of a cluster its first class may have beyond that of all rows.
+#: Purities: excess share of the leading class of a cluster over that in all rows.
 _PURITIES = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97])
 
-#: Rounds in which the clusters together say how common names and purities are.
+#: Rounds of estimating how common names and purities are among clusters.
 _ROUNDS = 10
 
-#: Steps of expectation maximisation that are tried.
+#: Candidate numbers of steps of expectation maximisation.
 _STEPS = (0, 1, 3, 10, 30, 100)
 
 _ENTRIES_PER_BLOCK = 1 << 21
 
 
 class ClusterNames(ProbabilityClassifier):
-    """A table: each row has the class distribution of its cluster, estimated from released labels of its rows.
+    """Classifier that predicts the class distribution of a row's cluster, estimated from released labels.
 
-    One released label says little at a small epsilon; the many of a cluster together name it. Each cluster has one
-    class that leads by some purity, and the rest as in all rows; how common names and purities are is learned from all
-    clusters, so that a cluster of few rows stays near all rows. From there some steps of expectation maximisation go
-    towards the maximum of the likelihood of each cluster, where classes may mix in any way: as many as are best for
-    held-out released labels, and none in doubt. Of a joined release rows with candidates count by their own law.
+    One released label reveals little at a small epsilon; all labels of a cluster together determine its distribution.
+    The model of a cluster is one leading class, its name, with some purity, mixed with the distribution of all rows.
+    How common names and purities are is estimated from all clusters, so that small clusters stay near the overall
+    distribution. From there some steps of expectation maximisation go towards the maximum likelihood of each cluster,
+    an arbitrary mix of classes: as many steps as are best for held-out released labels, none in doubt. In a combined
+    release, rows with candidates count with their own channel.
 
     Args:
-        clusters: What gives rows their clusters: ``labeldp.learning.cells.Clusters``, or any fitted object whose
-            ``predict`` gives numbers from 0 (where learners are copied, as in stages, scikit-learn's own in a
-            ``FrozenEstimator``). None where the features are these numbers, shape (n,) or (n, 1).
-        steps: Steps of expectation maximisation, or ``"auto"``.
+        clusters: Predictor of clusters: ``labeldp.learning.cells.Clusters``, or any fitted object whose ``predict``
+            returns numbers from 0 (if learners are copied, as in stages, scikit-learn's own in a ``FrozenEstimator``).
+            None if the features are these numbers, shape (n,) or (n, 1).
+        steps: Number of steps of expectation maximisation, or ``"auto"``.
 
     Attributes:
         classes_: The declared classes.
         distributions_: The class distribution of each cluster, shape (clusters, k).
-        overall_: That of all rows, which numbers without a row get.
-        steps_: The steps that were made.
+        overall_: The class distribution of all rows, predicted for unknown clusters.
+        steps_: Number of steps made.
 
     Guarantee:
-        What is learned from a release is covered by the release's guarantee, at no further cost. Clusters are taken
-        from features alone.
+        What is learned from a release is covered by the release's guarantee, at no further cost. Clusters depend
+        only on features.
 
     References:
-        Robbins 1956, for what many clusters say of one; Dempster et al. 1977, for the steps.
+        Robbins 1956, for empirical Bayes over clusters; Dempster et al. 1977, for the steps.
 
     Example:
         >>> import numpy as np
@@ -81,8 +82,8 @@ class ClusterNames(ProbabilityClassifier):
         likelihood, count = _likelihood(release), int(cells.max()) + 1
         self.classes_ = np.array(release.space.points)
         self.steps_ = _best_steps(likelihood, cells, count) if self.steps == "auto" else self.steps
-        named, self.overall_ = _named(likelihood, cells, count)
-        self.distributions_ = dict(_refined(likelihood, cells, named, [self.steps_]))[self.steps_]
+        named, self.overall_ = _named_distributions(likelihood, cells, count)
+        self.distributions_ = dict(_em_distributions(likelihood, cells, named, [self.steps_]))[self.steps_]
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
@@ -94,37 +95,39 @@ class ClusterNames(ProbabilityClassifier):
 
     def _cells(self, features: Any) -> Int[np.ndarray, "n"]:
         """The cluster of each row."""
-        found = np.asarray(features if self.clusters is None else self.clusters.predict(features))
-        numbers = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+        cells = np.asarray(features if self.clusters is None else self.clusters.predict(features))
+        numbers = cells[:, 0] if cells.ndim == 2 and cells.shape[1] == 1 else cells
         whole = numbers.ndim == 1 and numbers.dtype.kind in "iuf" and bool((numbers >= 0).all())
         if not whole or (numbers.dtype.kind == "f" and bool((numbers % 1 != 0).any())):
             raise InputError(
-                f"expected the number of each row's cluster, from 0, found {found.dtype} of shape {found.shape}; give "
+                f"expected the number of each row's cluster, from 0, found {cells.dtype} of shape {cells.shape}; give "
                 "clusters= that predicts numbers from features"
             )
         return numbers.astype(np.int64)
 
 
 def _likelihood(release: Release) -> Float[np.ndarray, "n k"]:
-    """The likelihood of each row in the scale where its mean is one."""
-    found = release.likelihood()
-    return np.asarray(found / found.mean(axis=1, keepdims=True))
+    """The likelihood of each row, scaled to a mean of one."""
+    likelihood = release.likelihood()
+    return np.asarray(likelihood / likelihood.mean(axis=1, keepdims=True))
 
 
-def _sums(values: Float[np.ndarray, "n m"], cells: Int[np.ndarray, "n"], count: int) -> Float[np.ndarray, "cells m"]:
+def _cluster_sums(
+    values: Float[np.ndarray, "n m"], cells: Int[np.ndarray, "n"], count: int
+) -> Float[np.ndarray, "cells m"]:
     """Sums over the rows of each cluster."""
     rows = np.arange(len(cells))
     choose = csr_array((np.ones(len(cells)), (cells, rows)), shape=(count, len(cells)))
     return np.asarray(choose @ values)
 
 
-def _named(
+def _named_distributions(
     likelihood: Float[np.ndarray, "n k"], cells: Int[np.ndarray, "n"], count: int
 ) -> tuple[Float[np.ndarray, "cells k"], Float[np.ndarray, "k"]]:
     """The mean posterior distribution of each cluster, and that of all rows.
 
-    A cluster's distribution is ``purity * one_hot(name) + (1 - purity) * overall``. Each cluster weighs all names and
-    purities by the likelihood of all its rows and by how common they are, which all clusters say in turn (with a
+    A cluster's distribution is ``purity * one_hot(name) + (1 - purity) * overall``. Each cluster weights all names and
+    purities by the likelihood of its rows and by how common they are, which is re-estimated from all clusters (with a
     pseudo-count of one for each name and each purity).
     """
     k, rows = likelihood.shape[1], np.bincount(cells, minlength=count)
@@ -156,17 +159,17 @@ def _evidence(
         mean = (part @ overall)[:, None]
         for place, purity in enumerate(_PURITIES):
             mixed = purity * part + (1.0 - purity) * mean
-            found[:, place] += _sums(np.log(np.maximum(mixed, np.finfo(np.float64).tiny)), of, count)
+            found[:, place] += _cluster_sums(np.log(np.maximum(mixed, np.finfo(np.float64).tiny)), of, count)
     return found
 
 
-def _refined(
+def _em_distributions(
     likelihood: Float[np.ndarray, "n k"],
     cells: Int[np.ndarray, "n"],
     start: Float[np.ndarray, "cells k"],
     steps: list[int],
 ) -> Iterator[tuple[int, Float[np.ndarray, "cells k"]]]:
-    """Distributions after given numbers of steps of expectation maximisation."""
+    """Yield the distributions after the given numbers of steps of expectation maximisation."""
     rows = np.bincount(cells, minlength=len(start))[:, None]
     distributions = start
     for step in range(max(steps) + 1):
@@ -174,20 +177,20 @@ def _refined(
             yield step, distributions
         joint = likelihood * distributions[cells]
         joint /= joint.sum(axis=1, keepdims=True)
-        distributions = np.where(rows > 0, _sums(joint, cells, len(start)) / np.maximum(rows, 1), distributions)
+        distributions = np.where(rows > 0, _cluster_sums(joint, cells, len(start)) / np.maximum(rows, 1), distributions)
 
 
 def _best_steps(likelihood: Float[np.ndarray, "n k"], cells: Int[np.ndarray, "n"], count: int) -> int:
     """The number of steps for which held-out released labels are likeliest, if it is clearly better than none.
 
-    Few clean rows say little of that, so no step is made unless the gain over none exceeds its standard error.
+    With few rows the estimate is noisy, so no step is made unless the gain exceeds its standard error.
     """
     gains: list[np.ndarray] = []
     for fit, held in splits(len(cells), min(5, len(cells))):
         if not len(fit):
             return 0
-        named, _ = _named(likelihood[fit], cells[fit], count)
-        found = _refined(likelihood[fit], cells[fit], named, list(_STEPS))
+        named, _ = _named_distributions(likelihood[fit], cells[fit], count)
+        found = _em_distributions(likelihood[fit], cells[fit], named, list(_STEPS))
         hits = np.stack([(likelihood[held] * distributions[cells[held]]).sum(axis=1) for _, distributions in found])
         gains.append(np.log(np.maximum(hits, np.finfo(np.float64).tiny)))
     over = np.concatenate(gains, axis=1)

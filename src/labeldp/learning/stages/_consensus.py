@@ -1,4 +1,4 @@
-"""Fitting again on what was predicted: on predictions alone, where the released label agrees."""
+"""Self-training: fit again on predicted labels, by default only where the released label agrees."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ Keep = Literal["agreeing", "all"]
 
 
 class ConsensusRetraining(MetaEstimatorMixin, ProbabilityClassifier):
-    """A learner that is fitted, predicts, and is fitted again on what it predicted where released labels agree.
+    """Retraining of a learner on its own predictions for the rows where the released label agrees.
 
-    A row whose released label (or set) holds the predicted class is probably right, and its prediction is then taken
-    for its label, without noise; the other rows are left out.
+    If the released label (or set) of a row contains the predicted class, the prediction is probably right and is used
+    as a label without noise; the other rows are left out.
 
     Args:
         learner: A learner for released labels, by default ``SoftmaxRegression``; a scikit-learn classifier is put in a
             ``ReleasedLabelClassifier``.
-        rounds: How often it predicts and is fitted again.
+        rounds: Number of rounds of prediction and retraining.
         keep: ``"agreeing"``: rows whose released label agrees with the prediction (consensus-based retraining);
             ``"all"``: all rows (full retraining).
 
     Attributes:
-        learner_: The learner that was fitted last.
-        kept_: The number of rows that each round was fitted on; a round without any ends the fit.
+        learner_: The learner of the last round.
+        kept_: Number of rows that each round was fitted on; the fit ends early if no row agrees.
         classes_: The declared classes.
 
     Guarantee:
-        What it learns is computed from the release and features alone, and covered by the release's guarantee at no
-        further cost. Predicted classes are handed to the learner as labels that are public: they are no labels of these
-        rows, but functions of what is released.
+        The model is computed from the release and features alone, and covered by the release's guarantee at no further
+        cost. Predicted classes are passed to the learner as public labels: they are functions of the release, not true
+        labels of these rows.
 
     References:
         Das et al. 2024, Retraining with Predicted Hard Labels Provably Increases Model Accuracy, for both ways.
@@ -65,8 +65,8 @@ class ConsensusRetraining(MetaEstimatorMixin, ProbabilityClassifier):
         self.keep = keep
 
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Fit on features of n rows, in any form that the learner takes, and a release of n rows."""
-        release, features = require_release(y), indexable_rows(X)
+        """Fit on features of n rows, in any form that the learner accepts, and a release of n rows."""
+        release, features = released(y), indexable_rows(X)
         rounds = _checks.whole(self.rounds, "rounds", 0, 1000)
         if self.keep not in get_args(Keep):
             raise InputError(f"expected keep among {', '.join(get_args(Keep))}, found {self.keep!r}")
@@ -95,5 +95,5 @@ class ConsensusRetraining(MetaEstimatorMixin, ProbabilityClassifier):
 
 
 def _as_labels(codes: np.ndarray, release: Release) -> Release:
-    """Predicted classes in the form of labels without noise."""
+    """A release of predicted classes as labels without noise."""
     return Release(codes.astype(np.int32), ResponseChannel.nearly_certain(release.space.size), release.space, None)

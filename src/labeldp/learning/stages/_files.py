@@ -1,4 +1,4 @@
-"""What is kept of a run in stages, so that it can be stopped and go on with the same released labels."""
+"""Checkpoint of a run in stages, which can be stopped and resumed with the same released labels."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ Parts = list[np.ndarray]
 
 @dataclass(frozen=True)
 class StageFiles:
-    """A folder with the split, the answers and the releases of a run; or nothing, where there is no folder.
+    """A folder with the split, the answers and the releases of a run; without a folder, nothing is saved.
 
-    Everything appears complete or not at all, and nothing is written over.
+    Files appear complete or not at all, and none is overwritten.
 
     Attributes:
-        directory: The folder; None keeps nothing.
-        settings: What a run must agree in to go on.
+        directory: The folder; None to save nothing.
+        settings: Settings that must be the same for a run to be resumed.
     """
 
     directory: Path | None
     settings: Mapping[str, Any]
 
     def split(self, make: Callable[[], Parts]) -> tuple[Parts, bool]:
-        """The rows of each stage, and whether they were kept by an earlier run.
+        """The rows of each stage, and whether an earlier run saved them.
 
         Args:
-            make: Makes them where none are kept.
+            make: Makes the split if none is saved.
 
         Raises:
             OutputError: The folder holds something else, or a run with other settings.
@@ -49,12 +49,12 @@ class StageFiles:
             return make(), False
         self.directory.mkdir(parents=True, exist_ok=True)
         if (self.directory / _SETTINGS).is_file():
-            self._refuse_others()
-            return self._kept_split(), True
-        begun = {_SPLIT, _staging(self.directory / _SPLIT).name, _staging(self.directory / _SETTINGS).name}
-        if found := sorted(path.name for path in self.directory.iterdir() if path.name not in begun):
+            self._check_settings()
+            return self._saved_split(), True
+        own = {_SPLIT, _staging(self.directory / _SPLIT).name, _staging(self.directory / _SETTINGS).name}
+        if others := sorted(path.name for path in self.directory.iterdir() if path.name not in own):
             raise OutputError(
-                f"expected an empty folder for the stages, or one of an earlier run, found {found[0]!r} in "
+                f"expected an empty folder for the stages, or one of an earlier run, found {others[0]!r} in "
                 f"{self.directory}; choose another"
             )
         parts = make()
@@ -67,44 +67,44 @@ class StageFiles:
         return parts, False
 
     def releases(self, parts: Parts) -> list[Release]:
-        """The releases that are kept, of the first stages.
+        """The saved releases of the first stages.
 
         Raises:
-            VerificationError: One does not agree with its certificate.
-            OutputError: One is of other rows, or one before it is lost.
+            VerificationError: A release does not agree with its certificate.
+            OutputError: A release is of other rows, or one before it is missing.
         """
-        found: list[Release] = []
+        releases: list[Release] = []
         for number, rows in enumerate(parts):
             if self.directory is None or not self._stage(number).exists():
                 break
             release = Release.load(self._stage(number))
             if release.certificate is None or release.certificate.draws[-1].rows != RowRanges.of(rows):
                 raise OutputError(f"expected the rows of the split in {self._stage(number)}, found others")
-            found.append(release)
-        if late := [n + 1 for n in range(len(found), len(parts)) if self.directory and self._stage(n).exists()]:
+            releases.append(release)
+        if later := [n + 1 for n in range(len(releases), len(parts)) if self.directory and self._stage(n).exists()]:
             raise OutputError(
-                f"expected the releases of stages one after the other in {self.directory}, found stage {late[0]} "
+                f"expected the releases of stages one after the other in {self.directory}, found stage {later[0]} "
                 "without those before; restore a copy"
             )
-        return found
+        return releases
 
     def answers(self) -> list[Answer]:
-        """The answer that the prior of the first stage was made from, if it paid for one."""
-        kept = self.directory is not None and (self.directory / _PRIOR).exists()
-        return [Answer.load((self.directory or Path()) / _PRIOR)] if kept else []
+        """The saved answer that the prior of the first stage was computed from, if it paid for one."""
+        saved = self.directory is not None and (self.directory / _PRIOR).exists()
+        return [Answer.load((self.directory or Path()) / _PRIOR)] if saved else []
 
     def keep(self, number: int, release: Release) -> None:
-        """Keep the release of a stage."""
+        """Save the release of a stage."""
         if self.directory is not None:
             release.save(self._stage(number))
 
     def keep_answer(self, answer: Answer) -> None:
-        """Keep the answer of a prior; it is asked for once."""
+        """Save the answer of a prior, which is asked for only once."""
         if self.directory is not None:
             answer.save(self.directory / _PRIOR)
 
-    def _kept_split(self) -> Parts:
-        """The rows of each stage as they were kept."""
+    def _saved_split(self) -> Parts:
+        """The rows of each stage as saved."""
         try:
             stage_of_row = np.load((self.directory or Path()) / _SPLIT, allow_pickle=False)
         except (OSError, ValueError, EOFError):
@@ -121,18 +121,18 @@ class StageFiles:
     def _stage(self, number: int) -> Path:
         return (self.directory or Path()) / f"stage-{number + 1}"
 
-    def _refuse_others(self) -> None:
-        """Refuse to go on with what was begun with other data or settings."""
+    def _check_settings(self) -> None:
+        """Refuse to resume a run with other data or settings."""
         try:
-            kept = json.loads((self.directory or Path()).joinpath(_SETTINGS).read_text(encoding="utf-8"))
+            saved = json.loads((self.directory or Path()).joinpath(_SETTINGS).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             raise OutputError(f"expected the settings of a run in {self.directory}, found no JSON") from None
         wanted = json.loads(json.dumps({"schema": _SCHEMA, **self.settings}))
-        other = [name for name in wanted if not isinstance(kept, dict) or kept.get(name) != wanted[name]]
+        other = [name for name in wanted if not isinstance(saved, dict) or saved.get(name) != wanted[name]]
         if other:
             raise OutputError(
                 f"expected the run that was begun in {self.directory}, found another: it differs in "
-                f"{', '.join(other)}; go on with the same data and settings, or choose another folder"
+                f"{', '.join(other)}; resume with the same data and settings, or choose another folder"
             )
 
 
@@ -144,12 +144,12 @@ def fingerprint(features: Any) -> str:
 
 
 def _staging(path: Path) -> Path:
-    """Where a file is until it is complete."""
+    """The path of a file until it is complete."""
     return path.with_name(f".{path.name}")
 
 
 def _write_whole(path: Path, write: Callable[[Any], object]) -> None:
-    """Write a file that appears complete, and on disk, or not at all."""
+    """Write a file to disk so that it appears complete or not at all."""
     with _staging(path).open("wb") as file:
         write(file)
         file.flush()

@@ -1,4 +1,4 @@
-"""Labels that are asked for stage by stage. It sees a curator, and of labels what that releases."""
+"""Stage-by-stage release of a curator's labels; only released labels are visible here."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from labeldp.release import Answer, Curator, Release, concatenate
 
 _GOES_ON = (
     "; this run in stages was stopped before. In another process with a ledger file, give the first curator and this "
-    "one the same identity=. Where that is so, labels of a stage were charged and lost before they were kept: raise "
-    "the budget by what these rows cost once more"
+    "one the same identity=. If they have it, labels of a stage were charged and lost before they were saved: raise "
+    "the budget by the cost of these rows"
 )
 
-#: What the certified epsilon of an answer may be below the one that was asked for.
+#: Relative amount by which the certified epsilon of an answer may be below the requested one.
 _ROUNDING = 1e-6
 
 Respond = Callable[[LabelSpace, float, np.ndarray], Randomizer]
@@ -34,18 +34,18 @@ Respond = Callable[[LabelSpace, float, np.ndarray], Randomizer]
 
 @dataclass(frozen=True, eq=False)
 class StagedLabels:
-    """Labels of all a curator's rows, of which the first stages are released.
+    """Labels of all rows of a curator, released up to some stage.
 
     Attributes:
-        curator: Who holds the labels.
+        curator: Holder of the labels.
         features: Features of all rows.
-        parts: The rows of each stage, each in their order; together all rows, each once.
-        prior: What is known before the first stage.
-        epsilon: What the whole costs each row.
-        respond: The randomizer, from a label space, an epsilon and a prior for each row.
-        files: Where what is released is kept.
-        releases: What is released so far, one for each stage.
-        answers: What the prior paid for.
+        parts: Row numbers of each stage, ascending; a partition of all rows.
+        prior: Prior of the first stage.
+        epsilon: Total cost of each row.
+        respond: Constructor of the randomizer, from a label space, an epsilon and a prior for each row.
+        files: Folder in which releases are saved.
+        releases: Releases so far, one for each stage.
+        answers: Answers that the prior paid for.
     """
 
     curator: Curator
@@ -60,49 +60,49 @@ class StagedLabels:
 
     @property
     def prior_cost(self) -> float:
-        """What the prior takes of every row's epsilon."""
+        """The part of each row's epsilon that the prior costs."""
         return self.prior.cost(np.arange(len(self.curator)), self.epsilon)
 
     @property
     def rest(self) -> float:
-        """What each label responds with."""
+        """The part of each row's epsilon that is left for the response."""
         return rest_of(self.epsilon, self.prior_cost)
 
     def check(self, goes_on: bool) -> None:
-        """Make sure that all stages that are not released will be allowed, and that their law can be made.
+        """Check that the budget allows all remaining stages, and that their channel exists.
 
         Args:
-            goes_on: Whether the run was begun before; then the refusal says what to do.
+            goes_on: Whether the run was begun before; then a refusal says what to do.
 
         Raises:
             BudgetError: The budget does not allow them.
-            EpsilonError: No integers keep that epsilon.
-            OutputError: What was kept is of another run, or a part of it is lost.
+            EpsilonError: No integer channel has that epsilon.
+            OutputError: Saved releases or answers are of another run, or some are missing.
         """
         k = self.curator.space.size
         law = law_of(self.respond(self.curator.space, self.rest, np.full((1, k), 1.0 / k)).channel())
-        self._check_kept(law)
-        asked = [(self.prior_cost, slice(None))] if self.prior_cost and not self.answers else []
-        requests = [*asked, *((self.rest, rows) for rows in self.parts[len(self.releases) :])]
+        self._check_saved(law)
+        counts = [(self.prior_cost, slice(None))] if self.prior_cost and not self.answers else []
+        requests = [*counts, *((self.rest, rows) for rows in self.parts[len(self.releases) :])]
         try:
             if requests:
                 self.curator.check(requests, self.epsilon)
         except BudgetError as refusal:
             raise BudgetError(f"{refusal}{_GOES_ON if goes_on else ''}") from None
 
-    def _check_kept(self, law: Mapping[str, Any]) -> None:
-        """Refuse what was kept if it is not of this run: it would be found out after labels were drawn beside it."""
-        kept: list[Release | Answer] = [*self.releases, *self.answers]
-        certificates = [each.certificate for each in kept if each.certificate is not None]
+    def _check_saved(self, law: Mapping[str, Any]) -> None:
+        """Refuse saved releases or answers of another run, before labels are drawn beside them."""
+        saved: list[Release | Answer] = [*self.releases, *self.answers]
+        certificates = [each.certificate for each in saved if each.certificate is not None]
         about = (self.curator.name, self.curator.space)
         if any((each.label, each.space) != about or each.parent for each in certificates):
-            raise OutputError("expected kept releases of this label, found others in the folder of the run")
+            raise OutputError("expected saved releases of this label, found others in the folder of the run")
         if any(law_of(release.channel) != law for release in self.releases):
-            raise OutputError("expected kept releases of this law, found others in the folder of the run")
+            raise OutputError("expected saved releases of this mechanism, found others in the folder of the run")
         if (self.prior_cost > 0 and self.releases and not self.answers) or (self.answers and not self.prior_cost):
             raise OutputError(
-                "expected the answer that the first stage's prior was made from beside what was released with it, and "
-                "no other, found it lost from the folder of the run; restore a copy"
+                "expected the answer behind the first stage's prior beside the release of that stage, and no other, "
+                "found it missing from the folder of the run; restore a copy"
             )
         rows = RowRanges.all(len(self.curator))
         cost = self.prior_cost
@@ -110,26 +110,26 @@ class StagedLabels:
             not 0.0 <= cost - answer.guarantee.epsilon <= _ROUNDING * cost or answer.certificate.draws[-1].rows != rows
             for answer in self.answers
         ):
-            raise OutputError("expected a kept answer of this prior about all rows, found another")
+            raise OutputError("expected a saved answer of this prior about all rows, found another")
 
     def release(self, number: int, prior: Callable[[Any], Float[np.ndarray, "m k"]] | None) -> Release:
-        """The released labels of a stage, drawn if they are not yet, and kept.
+        """The released labels of a stage; draws and saves them if necessary.
 
         Args:
-            number: Of the stage, from 0.
-            prior: The prior of rows from their features; None before the first stage.
+            number: Number of the stage, from 0.
+            prior: Prior of rows from their features; None in the first stage.
         """
         if number < len(self.releases):
             return self.releases[number]
         rows = self.parts[number]
         assumptions: tuple[str, ...] = ()
         if prior is None:
-            kept = self.answers[0] if self.answers else None
-            told = self._ask(kept)
-            if told.answer is not None and kept is None:
-                self.files.keep_answer(told.answer)
-                self.answers.append(told.answer)
-            probabilities, assumptions = told.probabilities[rows], told.assumptions
+            saved = self.answers[0] if self.answers else None
+            result = self._ask_prior(saved)
+            if result.answer is not None and saved is None:
+                self.files.keep_answer(result.answer)
+                self.answers.append(result.answer)
+            probabilities, assumptions = result.probabilities[rows], result.assumptions
         else:
             probabilities = prior(take_rows(self.features, rows))
         release = self.curator.randomize(self.respond(self.curator.space, self.rest, probabilities), rows)
@@ -137,29 +137,29 @@ class StagedLabels:
         self.files.keep(number, self.releases[-1])
         return self.releases[-1]
 
-    def _ask(self, kept: Answer | None) -> PriorResult:
-        """What the prior says of all rows; what it drew it must tell, and it must not have cost more than it said."""
+    def _ask_prior(self, saved: Answer | None) -> PriorResult:
+        """The prior of all rows; refuse one that hides an answer or costs more than it announced."""
         before = self.curator.spent
-        told = self.prior.ask(self.curator, self.features, None, self.epsilon, kept)
-        hidden = self.curator.spent != before and (kept is not None or told.answer is None)
-        if hidden or (told.answer is not None and told.answer.guarantee.epsilon > self.prior_cost):
+        result = self.prior.ask(self.curator, self.features, None, self.epsilon, saved)
+        hidden = self.curator.spent != before and (saved is not None or result.answer is None)
+        if hidden or (result.answer is not None and result.answer.guarantee.epsilon > self.prior_cost):
             raise InputError(
-                f"expected a prior that draws no more than the one answer that it tells of, at the cost that it said "
-                f"({self.prior_cost:g}), found more from {type(self.prior).__name__}; what it drew stays charged"
+                f"expected a prior that draws only the one answer that it returns, at its announced cost "
+                f"({self.prior_cost:g}), found more from {type(self.prior).__name__}; its draws stay charged"
             )
-        return told
+        return result
 
     def so_far(self, number: int) -> tuple[Int[np.ndarray, "m"], Release]:
-        """All rows of the stages up to one, in their order, and their released labels.
+        """All rows of the stages up to one, ascending, and their released labels.
 
-        After the last stage that is the whole release, with one certificate that can be saved and verified.
+        After the last stage this is the whole release, with one certificate that can be saved and verified.
         """
         parts, releases = self.parts[: number + 1], self.releases[: number + 1]
         rows = np.concatenate(parts)
         order = np.argsort(rows)
         if len(parts) == len(self.parts):
             return rows[order], concatenate(zip(parts, releases, strict=True), answers=self.answers)
-        return rows[order], _stacked(releases, order)
+        return rows[order], _concatenated(releases, order)
 
 
 def candidates_of(release: Release) -> float:
@@ -169,7 +169,7 @@ def candidates_of(release: Release) -> float:
 
 
 def among_top(model: Any, features: Any, release: Release, count: int) -> Bool[np.ndarray, "m"]:
-    """Whether each released label is, or holds, one of the ``count`` classes that a model finds likeliest."""
+    """True for rows whose released label is, or contains, one of the ``count`` likeliest classes of a model."""
     order = np.argsort(-declared_probabilities(model, features, release.space), axis=1, kind="stable")
     likely = np.zeros(order.shape, dtype=np.bool_)
     np.put_along_axis(likely, order[:, :count], True, axis=1)
@@ -177,15 +177,15 @@ def among_top(model: Any, features: Any, release: Release, count: int) -> Bool[n
 
 
 def _resting_on(release: Release, assumptions: tuple[str, ...]) -> Release:
-    """The release with what its prior rests on in its certificate."""
+    """The release with the assumptions of its prior in its certificate."""
     if release.certificate is None or not assumptions:
         return release
     certificate = dataclasses.replace(release.certificate, assumptions=(*release.certificate.assumptions, *assumptions))
     return dataclasses.replace(release, certificate=certificate)
 
 
-def _stacked(releases: list[Release], order: Int[np.ndarray, "m"]) -> Release:
-    """Releases of some of the stages below each other, in another order: to learn from, with all their charges."""
+def _concatenated(releases: list[Release], order: Int[np.ndarray, "m"]) -> Release:
+    """Releases of some stages, concatenated and reordered, with all their charges; for learning."""
     channel, certificate = releases[0].channel, releases[0].certificate
     if certificate is None:
         raise ValueError("expected releases that were charged for")

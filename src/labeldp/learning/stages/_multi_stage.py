@@ -1,4 +1,4 @@
-"""Learning in stages: what was learned from the labels released so far is the prior for the next ones."""
+"""Learning in stages: a model of the labels released so far is the prior of the next ones."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ RESPONSES: Mapping[str, Callable[[LabelSpace, float, np.ndarray], Randomizer]] =
     {"prior": PriorResponse, "subset": PriorSubsetResponse}
 )
 
-#: Of two stages the authors found slightly more than half of the rows in the first to be best, 60 to 65 percent.
+#: Share of rows in the first stage; for two stages the authors found 60 to 65 percent to be best.
 _FIRST_SHARE = 0.6
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """What is known of a stage without any label: from the prior, the law and released labels alone.
+    """Public facts of a stage, from the prior, the channel and released labels.
 
     Attributes:
-        rows: The numbers of its rows, in their order.
-        candidates: The mean number of candidates of its rows.
-        truth_probability: Expected share of its rows whose released label is, or holds, the true class: by the prior
-            that it was drawn with, which may be wrong. It is not how often labels agree.
-        clean_share: Expected worth of one of its rows, in rows without noise, by the same prior.
-        fitted_on: The number of rows that its model was fitted on.
+        rows: Numbers of its rows, ascending.
+        candidates: Mean number of candidates of its rows.
+        truth_probability: Expected share of its rows whose released label is, or contains, the true class, under the
+            prior that it was drawn with, which may be wrong. No true label is counted.
+        clean_share: Expected effective sample size per row, under the same prior.
+        fitted_on: Number of rows that its model was fitted on.
     """
 
     rows: Int[np.ndarray, "m"]
@@ -64,58 +64,57 @@ class Stage:
 
 
 class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
-    """LP-MST: labels are asked for in stages, each with the prior that was learned from the stages before.
+    """LP-MST: labels are released in stages, each with the prior that was learned from the stages before.
 
-    Rows are split by public chance. The labels of the first stage respond with a prior that is given, by default an
-    even one, which is plain randomized response; a learner is fitted on them, and its predictions are the prior of the
-    next stage, whose labels then spend epsilon on the few classes that are likely in each row. Every label is asked for
-    once. One stage is LP-1ST, two are LP-2ST, and so on.
+    Rows are split at random, independently of labels. The labels of the first stage are randomized with a given prior,
+    by default a uniform one, which is plain randomized response. A learner is fitted on them, and its predictions are
+    the prior of the next stage, whose labels then spend epsilon on the few classes that are likely in each row. Every
+    label is randomized once. One stage is LP-1ST, two are LP-2ST, and so on.
 
     Args:
-        learner: What is fitted on the released labels of the stages so far: a learner for released labels, such as
+        learner: Learner that is fitted on the released labels of the stages so far: one for released labels, such as
             ``SoftmaxRegression`` (the default) or ``labeldp.learning.torch.TorchClassifier``, or any object with
-            ``fit(X, release)`` and ``predict_proba``; a scikit-learn classifier is put in a
-            ``ReleasedLabelClassifier``. Or a list of these, one for each stage, such as names of clusters first and a
+            ``fit(X, release)`` and ``predict_proba``; a scikit-learn classifier is wrapped in
+            a ``ReleasedLabelClassifier``. Or a list of these, one for each stage, such as ``ClusterNames`` first and a
             network last. Learners are copied; one with a ``checkpoint`` folder has a folder in it for each stage.
-        epsilon: What the whole may cost each row.
-        stages: How many stages.
-        shares: The shares of the rows that the stages have; they sum to one. By default the first has 60 percent,
-            and the others have the same.
-        temperature: What the predictions are taken at before they are a prior, or one for each stage after the first:
-            probabilities are raised to one over it. Below 1 there are fewer candidates. The authors found it useful,
-            and nothing above 1; since a surer prior misses more labels, it is 1 unless you know better.
+        epsilon: Total cost of each row.
+        stages: Number of stages.
+        shares: Shares of the rows in the stages, with sum one. By default the first has 60 percent, and the others
+            share the rest equally.
+        temperature: Temperature of the predictions when used as a prior, or one for each stage after the first:
+            probabilities are raised to one over it. Below 1 there are fewer candidates, which the authors found useful,
+            unlike values above 1. Since a more confident prior misses more labels, the default is 1.
         response: ``"prior"``: one class out of as many candidates as most likely releases the true one
             (``PriorResponse``), as the authors do; ``"subset"``: a set of classes (``PriorSubsetResponse``).
-        prior: What is known before the first stage, from ``labeldp.learning.stages``. A prior that is paid for counts
-            all rows, and every stage responds with the rest of epsilon.
-        warm_start: Whether the learner goes on from what it learned in the stage before (as the authors do), where it
-            has a parameter ``warm_start``. Of a list, learners of one type go on with the parameters of the later one,
-            such as another mixup; one of another type begins anew.
-        filter_labels: Whether a stage leaves out earlier rows whose released label is not among the k likeliest
-            classes of the model before, k being the mean number of the stage's candidates. The authors do, and fit
-            with plain cross entropy, which takes released labels for true ones. Here it is off: a learner that knows
-            the channel expects unlikely labels as often as they come, and is misled where they were taken away.
-        on: ``"all"``: learners are fitted on all stages so far, as the authors do; ``"last"``: on the last alone.
-        directory: A folder where the split and the released labels of each stage are kept as soon as they are drawn. A
-            run that was stopped goes on from there without a new charge: fit it again with the same folder, features,
-            split and response, and with the same curator, or in another process with one of the same labels (where it
-            has a ledger file, give both the same ``identity=``). Models are fitted again; learners, temperature, filter
-            and what they are fitted on may have changed. Should it have been stopped between a charge and the file,
-            labels were paid for that nobody has, and the rest is refused: fit with a curator whose budget allows the
-            rows of that stage once more.
+        prior: Prior of the first stage, from ``labeldp.learning.stages``. A prior that costs epsilon uses all rows, and
+            every stage responds with the rest of epsilon.
+        warm_start: Whether the learner continues from the stage before (as the authors do), if it has a parameter
+            ``warm_start``. In a list, learners of one type continue with the parameters of the later one, such as
+            another mixup; one of another type starts anew.
+        filter_labels: Whether a stage leaves out earlier rows whose released label is not among the k likeliest classes
+            of the previous model, with k the mean number of the stage's candidates. The authors do, and fit with plain
+            cross entropy, which treats released labels as true ones. It is off by default: a learner that knows the
+            channel expects unlikely labels at their rate, and is biased if they are removed.
+        on: ``"all"``: learners are fitted on all stages so far, as the authors do; ``"last"``: only on the last.
+        directory: A folder in which the split and the released labels of each stage are saved as soon as they are
+            drawn. A run that was stopped is resumed from there without a new charge: fit it again with the same folder,
+            features, split and response, and with the same curator, or in another process with one of the same labels
+            (with a ledger file, give both the same ``identity=``). Models are fitted again; learners, temperature,
+            filter and ``on`` may change. If the run was stopped between a charge and the file, those labels are charged
+            but lost, and the rest is refused: fit with a curator whose budget allows the rows of that stage once more.
 
     Attributes:
         release_: The released labels of all rows, in their order, with one certificate.
-        learner_: The learner that was fitted last.
-        stages_: What is known of each stage.
+        learner_: The learner of the last stage.
+        stages_: Public facts of each stage.
         classes_: The declared classes.
 
     Guarantee:
-        epsilon-label-DP of each row's label alone, for everything that comes of it together: released labels, models
-        and ``stages_``. The prior of a stage is a function of features, public chance, and of labels that were released
-        before, of other rows; each label is drawn from once (Observation 4 of the paper, and ``concatenate``). Whether
-        a curator allows all stages is found out before the first is drawn. Units of several rows are refused: the rows
-        of one unit would be in several stages, and their costs would add up.
+        epsilon-label-DP of each single row's label, for all results together: released labels, models and ``stages_``.
+        The prior of a stage is a function of features, public randomness, and released labels of other rows; each label
+        is randomized once (Observation 4 of the paper, and ``concatenate``). The budget of all stages is checked before
+        the first draw. Privacy units of several rows are refused: their rows would be in several stages, and the costs
+        would add up.
 
     References:
         Ghazi et al. 2021, Algorithm 3, Observation 4, and sections B (multi-stage training) and E (temperature).
@@ -133,7 +132,7 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
         [720, 480]
 
     Raises:
-        InputError: A setting, the features or a learner cannot be used, or the curator has units of several rows;
+        InputError: A setting, the features or a learner is invalid, or the curator has units of several rows;
             nothing was charged.
         BudgetError: The budget does not allow all stages; nothing was drawn.
         OutputError: The folder holds something else, or a run on other data or with other settings.
@@ -167,14 +166,14 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
         self.directory = directory
 
     def fit(self, X: Any, y: Curator) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Ask a curator stage by stage, and fit.
+        """Release a curator's labels stage by stage, and fit.
 
         Args:
-            X: Features of all the curator's rows, in any form that the learner takes: an array, sparse matrix, frame or
-                tensor, or a tuple of these.
-            y: Who holds the labels.
+            X: Features of all the curator's rows, in any form that the learner accepts: an array, sparse matrix, frame
+                or tensor, or a tuple of these.
+            y: Holder of the labels.
         """
-        labels, learners, temperatures = self._settled(X, y)
+        labels, learners, temperatures = self._prepared(X, y)
         self.classes_ = np.array(y.space.points)
         self.stages_: tuple[Stage, ...] = ()
         model: Any = None
@@ -182,10 +181,10 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
             prior = None if model is None else _prior_of(model, y.space, temperature)
             release = labels.release(number, prior)
             rows, so_far = labels.so_far(number)
-            kept = self._kept(labels, number, rows, so_far, model)
+            used = self._training_mask(labels, number, rows, so_far, model)
             model = self._learner(learners, number, model)
-            model.fit(take_rows(labels.features, rows[kept]), so_far[kept])
-            self.stages_ += (_stage(labels.parts[number], release, int(np.count_nonzero(kept))),)
+            model.fit(take_rows(labels.features, rows[used]), so_far[used])
+            self.stages_ += (_stage(labels.parts[number], release, int(np.count_nonzero(used))),)
         self.release_, self.learner_ = so_far, model
         return self
 
@@ -194,12 +193,12 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
         check_is_fitted(self)
         return declared_probabilities(self.learner_, indexable_rows(X), self.release_.space)
 
-    def _settled(self, X: Any, y: object) -> tuple[StagedLabels, list[Any], list[float]]:  # noqa: N803
-        """What there is to draw, to fit and to temper, once everything is checked; nothing is charged."""
+    def _prepared(self, X: Any, y: object) -> tuple[StagedLabels, list[Any], list[float]]:  # noqa: N803
+        """Check all arguments; return the labels to release, a learner and a temperature per stage. Charges nothing."""
         if not isinstance(y, Curator):
             raise NotTrueLabelsError(
-                f"expected a Curator, who is asked for labels stage by stage, found {type(y).__name__}; for a release "
-                "that exists fit a learner for released labels"
+                f"expected a Curator, who releases labels stage by stage, found {type(y).__name__}; for an existing "
+                "release fit a learner for released labels"
             )
         if y.has_units:
             raise InputError(
@@ -240,7 +239,7 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
         return labels, learners, temperatures
 
     def _files(self, curator: Curator, features: Any, shares: Sequence[float], prior: Prior) -> StageFiles:
-        """Where the run is kept, and what it must agree in to go on."""
+        """The folder of the run, with the settings that must be the same to resume it."""
         if self.directory is None:
             return StageFiles(None, {})
         settings = {
@@ -256,66 +255,66 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
         }
         return StageFiles(Path(self.directory), settings)
 
-    def _kept(
+    def _training_mask(
         self, labels: StagedLabels, number: int, rows: Int[np.ndarray, "m"], release: Release, model: Any
     ) -> Bool[np.ndarray, "m"]:
-        """Which of the rows so far a stage is fitted on; ``model`` is that of the stage before."""
+        """Mask of the rows so far that a stage is fitted on; ``model`` is that of the previous stage."""
         new = np.isin(rows, labels.parts[number])
         if self.on == "last" or number == 0:
             return new
         if not self.filter_labels:
             return np.ones(len(rows), dtype=np.bool_)
         count = max(1, round(candidates_of(labels.releases[number])))
-        kept = new.copy()
-        kept[~new] = among_top(model, take_rows(labels.features, rows[~new]), release[~new], count)
-        return kept
+        used = new.copy()
+        used[~new] = among_top(model, take_rows(labels.features, rows[~new]), release[~new], count)
+        return used
 
     def _learner(self, learners: Sequence[Any], number: int, model: Any) -> Any:
-        """What a stage fits: the learner of the stage before where it can go on from there, else a new copy."""
-        more = warm_start(model, learners[number]) if self.warm_start else None
+        """The learner to fit in a stage: that of the previous stage if it can continue, else a new copy."""
+        more = going_on(model, learners[number]) if self.warm_start else None
         model = clone(learners[number], safe=False) if more is None else more
         return set_stage_checkpoint(model, number)
 
 
 def _prior_of(model: Any, space: LabelSpace, temperature: float) -> Callable[[Any], np.ndarray]:
-    """The prior of rows from their features: what a model predicts at a temperature."""
+    """Function from features to priors: the predictions of a model at a temperature."""
     return lambda features: tempered(declared_probabilities(model, features, space), temperature)
 
 
 def _stage(rows: Int[np.ndarray, "m"], release: Release, fitted_on: int) -> Stage:
-    """A stage from its release."""
+    """The public facts of a stage from its release."""
     expects = release.certificate.expects if release.certificate else None
     if not isinstance(expects, Expectation):
         raise ValueError("expected a release that was charged for")
     return Stage(rows, candidates_of(release), expects.truth_probability, expects.clean_share, fitted_on)
 
 
-def _learners(given: Any, stages: int) -> list[Any]:
+def _learners(learner: Any, stages: int) -> list[Any]:
     """A learner for released labels for each stage."""
-    each = list(given) if isinstance(given, list | tuple) else [given] * stages
+    each = list(learner) if isinstance(learner, list | tuple) else [learner] * stages
     if len(each) != stages:
         raise InputError(f"expected one learner, or one for each of {stages} stages, found {len(each)}")
-    ready = {id(learner): for_released_labels(learner) for learner in each}
-    return [ready[id(learner)] for learner in each]
+    ready = {id(one): for_released_labels(one) for one in each}
+    return [ready[id(one)] for one in each]
 
 
-def _temperatures(given: float | Sequence[float], stages: int) -> list[float]:
+def _temperatures(temperature: float | Sequence[float], stages: int) -> list[float]:
     """A temperature for each stage; that of the first is not used."""
-    each = list(given) if isinstance(given, Sequence) else [given] * (stages - 1)
+    each = list(temperature) if isinstance(temperature, Sequence) else [temperature] * (stages - 1)
     if len(each) != stages - 1:
         raise InputError(
             f"expected one temperature, or one for each of the {stages - 1} stages after the first, found {len(each)}"
         )
-    for temperature in each:
-        tempered(np.ones((1, 1)), temperature)
+    for one in each:
+        tempered(np.ones((1, 1)), one)
     return [1.0, *each]
 
 
-def _shares(given: Sequence[float] | None, stages: int) -> list[float]:
-    """The share of the rows that each stage has."""
-    if given is None:
+def _shares(shares: Sequence[float] | None, stages: int) -> list[float]:
+    """The share of the rows in each stage."""
+    if shares is None:
         return [1.0] if stages == 1 else [_FIRST_SHARE, *[(1.0 - _FIRST_SHARE) / (stages - 1)] * (stages - 1)]
-    shares = [_checks.number(share, "share") for share in given]
-    if len(shares) != stages or min(shares) <= 0 or not math.isclose(sum(shares), 1.0, abs_tol=1e-6):
-        raise InputError(f"expected {stages} shares of the rows above 0 that sum to 1, found {list(given)!r}")
-    return shares
+    checked = [_checks.number(share, "share") for share in shares]
+    if len(checked) != stages or min(checked) <= 0 or not math.isclose(sum(checked), 1.0, abs_tol=1e-6):
+        raise InputError(f"expected {stages} shares of the rows above 0 that sum to 1, found {list(shares)!r}")
+    return checked

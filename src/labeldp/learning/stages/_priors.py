@@ -1,7 +1,7 @@
-"""Priors: what is known of each row's class before its label is asked for, from where, and at what cost.
+"""Prior distributions of each row's class, from public knowledge or paid for with a part of epsilon.
 
-All have one form: a prior is asked about some rows, and says a distribution over the declared classes for each of
-them, what it took of their epsilon, and what it rests on.
+All priors have one interface: for some rows, a prior returns a distribution over the declared classes for each of
+them, its cost in epsilon, and its assumptions.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from labeldp.release import Answer, Curator, Release, share_of_prior
 
 @dataclass(frozen=True, eq=False)
 class PriorResult:
-    """What a prior says of some rows.
+    """Prior distributions of some rows.
 
     Attributes:
         probabilities: A distribution over the declared classes for each row.
-        spent: What it took of the epsilon of these rows; what responds with it has the rest.
-        answer: The answer that it paid for; None where it paid for none.
-        assumptions: What it rests on besides, for a certificate.
+        spent: Cost in epsilon of these rows; the response that uses the prior has the rest.
+        answer: The answer that was paid for; None if the prior is free.
+        assumptions: Further assumptions, for a certificate.
     """
 
     probabilities: Float[np.ndarray, "m k"]
@@ -41,7 +41,7 @@ class PriorResult:
 
 
 class Prior(ABC):
-    """What is known of each row's class before its label is asked for."""
+    """Prior distribution of each row's class."""
 
     @abstractmethod
     def ask(
@@ -52,27 +52,26 @@ class Prior(ABC):
         epsilon: float | None = None,
         answer: Answer | None = None,
     ) -> PriorResult:
-        """What is known of some rows.
+        """Return the prior of some rows.
 
         Args:
-            curator: Who holds the labels. Of most priors nothing but the label space and the number of rows is asked;
-                one that needs labels asks one query, which is charged, and tells of its answer: a certificate
-                counts no other.
-            features: Features of all the curator's rows, where the prior needs them.
+            curator: Holder of the labels. Most priors use only the label space and the number of rows; one that needs
+                labels asks one query, which is charged, and returns its answer: a certificate counts no other.
+            features: Features of all the curator's rows, if the prior needs them.
             rows: Row numbers; by default all rows.
-            epsilon: What the prior and the response that follows may cost together, where the prior needs labels.
-            answer: What the same prior was answered about the same rows before; it is used again, and nothing is asked.
+            epsilon: Total cost of the prior and the response that follows, if the prior needs labels.
+            answer: An earlier answer to the same prior about the same rows, which is used again without a charge.
         """
 
     def cost(self, rows: Int[np.ndarray, "m"], epsilon: float) -> float:
-        """What asking about rows will take of their epsilon, known before anything is drawn."""
+        """The cost in epsilon of some rows, known before any draw."""
         del rows, epsilon
         return 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class UniformPrior(Prior):
-    """Every class is as likely as any other.
+    """The uniform distribution over the classes.
 
     Example:
         >>> from labeldp import Classes, Curator
@@ -91,17 +90,17 @@ class UniformPrior(Prior):
     ) -> PriorResult:
         """One over the number of classes."""
         del features, epsilon, answer
-        shape = (len(_numbers(rows, len(curator))), curator.space.size)
+        shape = (len(_row_numbers(rows, len(curator))), curator.space.size)
         return PriorResult(np.full(shape, 1.0 / curator.space.size))
 
 
 @dataclass(frozen=True, eq=False)
 class FixedPrior(Prior):
-    """Probabilities that are given: one distribution for all rows, or one for each.
+    """Given probabilities: one distribution for all rows, or one for each.
 
     Args:
         probabilities: Public probabilities in declared order, shape (k,) or (n, k) with a row for each of the
-            curator's. They must not have been computed from these labels, other than through releases that cost extra.
+            curator's. They must not have been computed from these labels, other than through releases that are charged.
 
     Example:
         >>> from labeldp import Classes, Curator
@@ -110,7 +109,7 @@ class FixedPrior(Prior):
         [[0.9, 0.1]]
 
     Raises:
-        PriorError: ReleaseRequest: the probabilities have another shape, or are none.
+        PriorError: From ``ask``, if the probabilities have another shape, or are not distributions.
     """
 
     probabilities: Any = field(repr=False)
@@ -125,26 +124,28 @@ class FixedPrior(Prior):
     ) -> PriorResult:
         """The probabilities of these rows."""
         del features, epsilon, answer
-        index, k = _numbers(rows, len(curator)), curator.space.size
-        given = np.asarray(self.probabilities, dtype=np.float64)
-        if given.shape not in ((k,), (len(curator), k)):
+        index, k = _row_numbers(rows, len(curator)), curator.space.size
+        probabilities = np.asarray(self.probabilities, dtype=np.float64)
+        if probabilities.shape not in ((k,), (len(curator), k)):
             raise PriorError(
-                f"expected {k} probabilities, or {k} for each of the {len(curator)} rows, found shape {given.shape}"
+                f"expected {k} probabilities, or {k} for each of the {len(curator)} rows, found shape "
+                f"{probabilities.shape}"
             )
-        return PriorResult(_distributions(np.broadcast_to(given, (len(curator), k))[index], "the given prior"))
+        every = np.broadcast_to(probabilities, (len(curator), k))
+        return PriorResult(_distributions(every[index], "the given prior"))
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterPrior(Prior):
-    """The class distribution of each row's cluster, from noisy counts that a trusted curator is asked for.
+    """The class distribution of each row's cluster, from noisy counts of a trusted curator.
 
-    The counts are of the rows that are asked about, and these pay for them. What responds with the prior has the rest
-    of their epsilon.
+    The counts are of the requested rows, which pay for them. The response that uses the prior has the rest of their
+    epsilon.
 
     Args:
-        clusters: The number of each of the curator's rows, from 0, computed from public features; or ``Clusters``.
-        epsilon: What the counts cost; by default what Ghazi et al. chose, 25 over the rows of a mean cluster, but at
-            least a tenth of the whole epsilon and at most half.
+        clusters: Cluster number of each of the curator's rows, from 0, computed from public features; or ``Clusters``.
+        epsilon: Cost of the counts; by default that of Ghazi et al., 25 over the mean cluster size, but at least a
+            tenth of the whole epsilon and at most half.
 
     Guarantee:
         The counts have discrete Laplace noise of scale 2 over their epsilon, and are charged by the curator.
@@ -156,12 +157,12 @@ class ClusterPrior(Prior):
         >>> from labeldp import Classes, Curator
         >>> from labeldp.learning.stages import ClusterPrior
         >>> curator = Curator(["no"] * 500 + ["yes"] * 500, Classes(["no", "yes"]))
-        >>> told = ClusterPrior([0] * 500 + [1] * 500).ask(curator, epsilon=1.0)
-        >>> told.spent, curator.spent[0] <= 0.1, told.probabilities.shape
+        >>> result = ClusterPrior([0] * 500 + [1] * 500).ask(curator, epsilon=1.0)
+        >>> result.spent, curator.spent[0] <= 0.1, result.probabilities.shape
         (0.1, True, (1000, 2))
 
     Raises:
-        InputError: ReleaseRequest: there are no clusters for the rows, or epsilon is not larger than what counts cost.
+        InputError: From ``ask``, if rows have no clusters, or epsilon is not larger than the cost of the counts.
     """
 
     clusters: Any = field(repr=False)
@@ -170,13 +171,13 @@ class ClusterPrior(Prior):
     def cost(self, rows: Int[np.ndarray, "m"], epsilon: float) -> float:
         """The epsilon of the counts."""
         spent = share_of_prior(self._cells()[rows], epsilon, "epsilon") * epsilon if self.epsilon is None else None
-        found = _checks.epsilon(self.epsilon) if spent is None else spent
-        if not found < epsilon:
+        cost = _checks.epsilon(self.epsilon) if spent is None else spent
+        if not cost < epsilon:
             raise InputError(
-                f"expected counts to cost less than epsilon {epsilon:g}, which is what they and a response may cost "
-                f"together, found {found:g}"
+                f"expected counts to cost less than epsilon {epsilon:g}, the total cost of counts and response, found "
+                f"{cost:g}"
             )
-        return found
+        return cost
 
     def ask(
         self,
@@ -186,14 +187,14 @@ class ClusterPrior(Prior):
         epsilon: float | None = None,
         answer: Answer | None = None,
     ) -> PriorResult:
-        """The distributions nearest to the noisy counts; even ones where a cluster has none of these rows."""
+        """The distributions nearest to the noisy counts; uniform for clusters without any of these rows."""
         del features
         if epsilon is None:
-            raise InputError("expected the epsilon that counts and response may cost together, found none")
+            raise InputError("expected the total epsilon of counts and response, found none")
         cells = self._cells()
         if len(cells) != len(curator):
             raise InputError(f"expected a cluster for each of the {len(curator)} rows, found {len(cells)} of them")
-        index = _numbers(rows, len(curator))
+        index = _row_numbers(rows, len(curator))
         spent, count = self.cost(index, epsilon), int(cells.max()) + 1
         if answer is None:
             query = NoisyHistogram(curator.space, spent, cells[index], count)
@@ -210,16 +211,16 @@ class ClusterPrior(Prior):
 
 @dataclass(frozen=True, eq=False)
 class ReleasePrior(Prior):
-    """What an earlier release says of the same rows, combined with another prior by Bayes' rule.
+    """The posterior of rows given an earlier release, by Bayes' rule from another prior.
 
     Args:
         release: Released labels of some of the curator's rows.
-        rows: The numbers of these rows, in the order of the release; by default all the curator's rows.
-        base: What is known of the rows besides; all that is known of those that the release is not about.
+        rows: Numbers of these rows, in the order of the release; by default all the curator's rows.
+        base: Prior of the rows before the release, and the result for rows that the release does not cover.
 
     Guarantee:
-        The earlier release was charged for when it was drawn; its epsilon and that of what responds with this prior
-        add up where they share rows. A curator's ledger counts both, and a certificate names the earlier one.
+        The earlier release was charged for when it was drawn; its epsilon and that of a response with this prior add up
+        where they share rows. A curator's ledger counts both, and a certificate names the earlier one.
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse
@@ -227,12 +228,12 @@ class ReleasePrior(Prior):
         >>> space = Classes(["no", "yes"])
         >>> curator = Curator(["no", "yes"], space, budget=2.0)
         >>> first = curator.randomize(RandomizedResponse(space, epsilon=1.0))
-        >>> told = ReleasePrior(first).ask(curator)
-        >>> bool((told.probabilities.argmax(axis=1) == first.codes).all()), told.spent
+        >>> result = ReleasePrior(first).ask(curator)
+        >>> bool((result.probabilities.argmax(axis=1) == first.codes).all()), result.spent
         (True, 0.0)
 
     Raises:
-        InputError: ReleaseRequest: the release is about other rows, or another label space.
+        InputError: From ``ask``, if the release is about other rows, or another label space.
     """
 
     release: Release
@@ -240,7 +241,7 @@ class ReleasePrior(Prior):
     base: Prior = field(default_factory=UniformPrior)
 
     def cost(self, rows: Int[np.ndarray, "m"], epsilon: float) -> float:
-        """What the other prior costs."""
+        """The cost of the other prior."""
         return self.base.cost(rows, epsilon)
 
     def ask(
@@ -252,36 +253,38 @@ class ReleasePrior(Prior):
         answer: Answer | None = None,
     ) -> PriorResult:
         """The posterior of these rows."""
-        released_rows = _numbers(self.rows, len(curator))
+        released_rows = _row_numbers(self.rows, len(curator))
         if self.release.space != curator.space or len(self.release) != len(np.unique(released_rows)):
             raise InputError(
                 f"expected a release in the curator's label space with a released label for each of its "
                 f"{len(released_rows)} rows, found {len(self.release)} of them or another space; name its rows"
             )
-        index = _numbers(rows, len(curator))
-        told = self.base.ask(curator, features, index, epsilon, answer)
+        index = _row_numbers(rows, len(curator))
+        result = self.base.ask(curator, features, index, epsilon, answer)
         place = np.full(len(curator), -1)
         place[released_rows] = np.arange(len(released_rows))
         known = place[index] >= 0
-        probabilities = told.probabilities.copy()
+        probabilities = result.probabilities.copy()
         probabilities[known] = posterior(self.release[place[index][known]], probabilities[known])
-        return PriorResult(probabilities, told.spent, told.answer, (*told.assumptions, *_rests_on([self.release])))
+        return PriorResult(
+            probabilities, result.spent, result.answer, (*result.assumptions, *_rests_on([self.release]))
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class ModelPrior(Prior):
-    """What a model predicts from features.
+    """The predictions of a model from features.
 
     Args:
-        model: Anything with ``predict_proba``. Its ``classes_``, where it has them, may be any of the declared ones in
-            any order; else it gives a column for each declared class.
-        temperature: Probabilities are raised to one over it and normalised: below 1 they are surer, above 1 less so.
-        learned_from: Releases or answers that the model was learned from. Of one that was learned from public data
-            alone, none.
+        model: Anything with ``predict_proba``. Its ``classes_``, if any, may be some of the declared ones in any order;
+            else it predicts a column for each declared class.
+        temperature: Probabilities are raised to one over it and normalised: below 1 they are more confident, above 1
+            less so.
+        learned_from: Releases or answers that the model was learned from; none if it was learned from public data.
 
     Guarantee:
-        What the model was learned from was charged for when it was drawn, and adds up where it shares rows. A model
-        that was learned from these labels in any other way breaks every promise: nothing here can tell.
+        The releases behind the model were charged for when they were drawn, and add up where they share rows. A model
+        that was learned from these labels in any other way voids the guarantee; this cannot be detected here.
 
     Example:
         >>> import numpy as np
@@ -290,12 +293,12 @@ class ModelPrior(Prior):
         >>> from labeldp.learning.stages import ModelPrior
         >>> elsewhere = LogisticRegression().fit([[0.0], [1.0]], ["yes", "no"])
         >>> curator = Curator(["no", "yes"], Classes(["yes", "no"]))
-        >>> told = ModelPrior(elsewhere, temperature=0.1).ask(curator, [[1.0], [0.0]])
-        >>> told.probabilities.argmax(axis=1).tolist()
+        >>> result = ModelPrior(elsewhere, temperature=0.1).ask(curator, [[1.0], [0.0]])
+        >>> result.probabilities.argmax(axis=1).tolist()
         [1, 0]
 
     Raises:
-        InputError: ReleaseRequest: there are no features, or the model knows no such classes.
+        InputError: From ``ask``, if there are no features, or the model has other classes.
     """
 
     model: Any
@@ -317,15 +320,15 @@ class ModelPrior(Prior):
         table = indexable_rows(features)
         if row_count(table) != len(curator):
             raise InputError(f"expected features of the {len(curator)} rows, found {row_count(table)} rows")
-        some = table if rows is None else take_rows(table, _numbers(rows, len(curator)))
-        found = declared_probabilities(self.model, some, curator.space)
-        return PriorResult(tempered(found, self.temperature), assumptions=_rests_on(self.learned_from))
+        some = table if rows is None else take_rows(table, _row_numbers(rows, len(curator)))
+        predicted = declared_probabilities(self.model, some, curator.space)
+        return PriorResult(tempered(predicted, self.temperature), assumptions=_rests_on(self.learned_from))
 
 
 def tempered(probabilities: Float[np.ndarray, "n k"], temperature: float) -> Float[np.ndarray, "n k"]:
     """Probabilities at a temperature t: proportional to ``p ** (1 / t)``, which divides logits by t.
 
-    Towards 0 all is given to the likeliest class, towards infinity every class gets the same.
+    Towards 0 the likeliest class gets probability 1, towards infinity the result is uniform.
 
     References:
         Ghazi et al. 2021, section E.
@@ -348,27 +351,27 @@ def declared_probabilities(model: Any, features: Any, space: LabelSpace) -> Floa
     """A model's probabilities of all declared classes, in declared order.
 
     Raises:
-        InputError: The model has no ``predict_proba``, knows other classes, or gives what are no distributions.
+        InputError: The model has no ``predict_proba``, has other classes, or predicts no distributions.
     """
     if not hasattr(model, "predict_proba"):
         raise InputError(f"expected a model with predict_proba, found {type(model).__name__}")
-    found = np.asarray(model.predict_proba(features), dtype=np.float64)
+    predicted = np.asarray(model.predict_proba(features), dtype=np.float64)
     classes = getattr(model, "classes_", None)
     code = {point: i for i, point in enumerate(space.points)}
     named = list(space.points) if classes is None else np.asarray(classes).tolist()
     shape = (row_count(features), len(named))
-    if found.shape != shape or len(set(named)) != len(named) or not set(named) <= set(code):
+    if predicted.shape != shape or len(set(named)) != len(named) or not set(named) <= set(code):
         raise InputError(
             f"expected a probability of each of some of the {space.size} declared classes for {shape[0]} rows, found "
-            f"shape {found.shape} for {len(named)} classes; fit the model on the declared classes"
+            f"shape {predicted.shape} for {len(named)} classes; fit the model on the declared classes"
         )
-    spread = np.zeros((len(found), space.size))
-    spread[:, [code[name] for name in named]] = found
-    return _distributions(spread, f"what {type(model).__name__} predicts")
+    spread = np.zeros((len(predicted), space.size))
+    spread[:, [code[name] for name in named]] = predicted
+    return _distributions(spread, f"the predictions of {type(model).__name__}")
 
 
 def _distributions(rows: Float[np.ndarray, "m k"], what: str) -> Float[np.ndarray, "m k"]:
-    """Probabilities that sum to one in each row, or the error that says which row does not."""
+    """Check that probabilities sum to one in each row, and normalise them."""
     total = rows.sum(axis=1, keepdims=True)
     fine = np.isfinite(rows).all(axis=1) & (rows >= 0).all(axis=1) & (np.abs(total[:, 0] - 1.0) < 1e-3)
     if not fine.all():
@@ -376,8 +379,8 @@ def _distributions(rows: Float[np.ndarray, "m k"], what: str) -> Float[np.ndarra
     return np.asarray(rows / total)
 
 
-def _numbers(rows: object, count: int) -> Int[np.ndarray, "m"]:
-    """Row numbers; all of them by default."""
+def _row_numbers(rows: object, count: int) -> Int[np.ndarray, "m"]:
+    """Row numbers as an array; by default those of all rows."""
     every = np.arange(count)
     if rows is None or isinstance(rows, slice):
         return every if rows is None else every[rows]
@@ -388,7 +391,7 @@ def _numbers(rows: object, count: int) -> Int[np.ndarray, "m"]:
 
 
 def _rests_on(sources: Sequence[Release | Answer]) -> tuple[str, ...]:
-    """For a certificate: what a prior was computed from, and that its cost adds up."""
+    """The assumption of a certificate that its prior was computed from other releases, whose costs add up."""
     certificates = [source.certificate for source in sources if source.certificate is not None]
     return tuple(
         f"the prior was computed from {each.release}, whose epsilon {shown_above(each.guarantee.epsilon, 7)} adds up "

@@ -1,4 +1,4 @@
-"""Classifiers of the rows of a table: which there are, how they learn, and what is chosen among."""
+"""Classifiers of table rows: models, methods, and candidates of a fit."""
 
 from __future__ import annotations
 
@@ -27,63 +27,65 @@ METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
-#: How models learn from what peers exchanged, where there is nothing to choose.
+#: The only method for labels from peer exchange.
 EXCHANGED = "exchanged"
-#: How they learn from labels that lean towards their clusters, if nothing else is asked for.
+#: The default method for labels that lean towards the class distributions of their clusters.
 CLUSTERS = "clusters"
 
-#: The model of classes that is learned if none is asked for.
+#: The default model of classes.
 OF_CLASSES = "softmax"
 
 _TREES = 50
 _LEAVES = (8, 31)
-#: How often descent sees each row: tables in memory gain by it.
+#: Passes of descent over the rows: more than one helps, at little cost in memory.
 _PASSES = 5
 
 
 def estimators_of(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
-    """What is to be chosen among, by released labels."""
+    """Candidate pipelines, to be chosen among on released labels."""
     encoded, learners = _LEARNERS[model](columns, method)
     return [Pipeline([("columns", clone(encoded)), ("model", learner)]) for learner in learners]
 
 
 def _linear(columns: Mapping[str, str], method: str) -> tuple[Any, list[Any]]:
     linear: Any = SoftmaxRegression(method=method)  # type: ignore[arg-type]
-    softly = method in (CLUSTERS, EXCHANGED)
-    return scaling_transformer(columns), [_softly(LogisticRegression(max_iter=1000), method) if softly else linear]
+    soft = method in (CLUSTERS, EXCHANGED)
+    return scaled(columns), [_on_soft_labels(LogisticRegression(max_iter=1000), method) if soft else linear]
 
 
 def _boosting(columns: Mapping[str, str], method: str) -> tuple[Any, list[Any]]:
     encoded, places = tree_transformer(columns)
     fixed = {"max_iter": _TREES, "early_stopping": False, "random_state": 0, "categorical_features": places}
-    return encoded, [_softly(HistGradientBoostingClassifier(max_leaf_nodes=n, **fixed), method) for n in _LEAVES]
+    return encoded, [
+        _on_soft_labels(HistGradientBoostingClassifier(max_leaf_nodes=n, **fixed), method) for n in _LEAVES
+    ]
 
 
 def _convex(columns: Mapping[str, str], _: str) -> tuple[Any, list[Any]]:
     return scaling_transformer(columns), [ConvexClassifier(passes=_PASSES)]
 
 
-#: What numbers each model takes of columns, and what learns from them.
+#: The encoding of columns and the candidate learners of each model.
 _LEARNERS: Mapping[str, Callable[[Mapping[str, str], str], tuple[Any, list[Any]]]] = MappingProxyType(
     {"softmax": _linear, "boosting": _boosting, "convex": _convex}
 )
 
 
-def _softly(estimator: Any, method: str) -> Any:
-    """A learner that fits a classifier on soft labels."""
+def _on_soft_labels(estimator: Any, method: str) -> Any:
+    """Wrap a classifier so that it is fitted on soft labels."""
     if method == EXCHANGED:
         return SoftLabelClassifier(estimator)
     return ReleasedLabelClassifier(estimator, method=method)  # type: ignore[arg-type]
 
 
 def class_method(release: Release, model: str, method: str | None) -> str:
-    """The method of a model, where none was asked for: clusters, if labels lean towards theirs, else the first."""
+    """The given method, or the default: clusters if labels lean towards theirs, else the first of the model."""
     leaning = isinstance(release.channel, ClusterChannel) and CLUSTERS in METHODS[model]
     return method or (CLUSTERS if leaning else METHODS[model][0])
 
 
 def check_class_model(model: str, method: str | None) -> tuple[str, str | None]:
-    """A model of classes and a method that it has."""
+    """Check the names of a model of classes and of its method."""
     if model not in METHODS:
         raise InputError(f"expected a model of classes among {', '.join(METHODS)}, found {model!r}")
     if method is not None and method not in METHODS[model]:
@@ -92,7 +94,7 @@ def check_class_model(model: str, method: str | None) -> tuple[str, str | None]:
 
 
 def class_setting(fitted: Pipeline, model: str, best: int) -> str:
-    """What was chosen, in words."""
+    """Description of the chosen hyperparameters."""
     exchanged = isinstance(fitted.steps[-1][1], SoftLabelClassifier)
     chosen = ", chosen on released labels"
     if model == "boosting":

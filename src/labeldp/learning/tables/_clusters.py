@@ -1,4 +1,4 @@
-"""Clusters of a table's rows by its public columns, in bounded memory but for a number for each row."""
+"""Clusters of table rows by public columns, in bounded memory plus one number per row."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from labeldp.learning.features import columns_of, frame_of, scaling_transformer
 from labeldp.release.tables import Table, open_table, typed
 
 _ROWS_PER_BATCH = 1 << 16
-#: Clusters are found in so many rows at most.
-_ROWS_LOOKED_AT = 1 << 16
+#: Most rows in a sample that clusters are fitted on.
+_SAMPLED_ROWS = 1 << 16
 
 
 def cluster_table(
@@ -28,18 +28,17 @@ def cluster_table(
     count: int | Callable[[int], int],
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Int[np.ndarray, "n"]:
-    """Put the rows of a table on disk together by its public columns; what ``release_table`` takes as ``clusters``.
+    """Cluster the rows of a table on disk by public columns, for the ``clusters`` of ``release_table``.
 
-    Numbers are scaled, and texts become columns of their own. Groups are found by k-means in up to 65 536 rows, evenly
-    spaced over the table; every row goes to the nearest. Values of the label column are never read.
+    Numbers are scaled, and texts are one-hot encoded. Clusters are fitted by k-means on up to 65 536 evenly spaced
+    rows; every row goes to the nearest one. Values of the label column are never read.
 
     Args:
         source: A CSV or Parquet file, or a folder of either.
         label: The label column, which is left out.
-        columns: The public columns to go by.
-        count: The number of clusters, fixed without a look at labels, or a function that gives it for the number of
-            rows.
-        progress: Called with the name of the pass, the rows done, and the rows in all (0 while not known).
+        columns: The public columns to use.
+        count: The number of clusters, chosen independently of labels, or a function of the number of rows.
+        progress: Called with the name of the pass, the rows done, and the total number of rows (0 while unknown).
 
     Returns:
         The number of each row's cluster, from 0.
@@ -48,8 +47,8 @@ def cluster_table(
         That of ``labeldp.learning.cells.cluster``.
 
     Raises:
-        InputError: The label is among the columns, a column is missing, none can be used, or there are fewer rows
-            than clusters.
+        InputError: The label is among the columns, a column is missing, none is usable, or there are fewer rows than
+            clusters.
         TableError: The table cannot be read.
     """
     report = progress or (lambda *_: None)
@@ -57,36 +56,38 @@ def cluster_table(
         raise InputError(f"expected public columns to find clusters in, found the label {label!r}; leave it out")
     opened = open_table(Path(source), label)
     if lacking := [name for name in columns if name not in opened.schema.names]:
-        raise InputError(f"expected columns of the table, found {lacking[0]!r}, which is none")
+        raise InputError(
+            f"expected columns of the table, found {lacking[0]!r}; columns: {', '.join(opened.schema.names)}"
+        )
     table = typed(opened, columns)
     sample, rows = _spaced(table, columns)
     used, _ = columns_of(sample, None, None)
-    encoder = scaling_transformer(used)
-    found = cluster(
+    encoder = scaled(used)
+    clusters = cluster(
         _dense(encoder.fit_transform(frame_of(sample, used))), count if isinstance(count, int) else count(rows)
     )
     numbers = np.empty(rows, dtype=np.int32)
     for first, batch in _batches(table, list(used)):
         points = _dense(encoder.transform(frame_of(batch, used)))
-        numbers[first : first + batch.num_rows] = found.predict(points)
+        numbers[first : first + batch.num_rows] = clusters.predict(points)
         report("clusters", first + batch.num_rows, rows)
     return numbers
 
 
 def _spaced(table: Table, columns: Sequence[str]) -> tuple[pa.Table, int]:
-    """Evenly spaced rows, as many as are looked at, and how many there are: of twice as many every other is kept."""
-    kept: pa.Table | None = None
+    """An evenly spaced sample of rows, thinned by half whenever it grows too large; and the number of all rows."""
+    sample: pa.Table | None = None
     step, rows = 1, 0
     for first, batch in _batches(table, columns):
         rows = first + batch.num_rows
         places = np.arange(-first % step, batch.num_rows, step)
-        chosen = batch.take(places)
-        kept = chosen if kept is None else pa.concat_tables([kept, chosen])
-        while kept.num_rows > _ROWS_LOOKED_AT:
-            kept, step = kept.take(np.arange(0, kept.num_rows, 2)), 2 * step
-    if kept is None:
+        spaced = batch.take(places)
+        sample = spaced if sample is None else pa.concat_tables([sample, spaced])
+        while sample.num_rows > _SAMPLED_ROWS:
+            sample, step = sample.take(np.arange(0, sample.num_rows, 2)), 2 * step
+    if sample is None:
         raise TableError(f"expected at least one row in {table.path}, found none")
-    return kept, rows
+    return sample, rows
 
 
 def _batches(table: Table, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:

@@ -1,4 +1,4 @@
-"""Judging a model on another table: one whose labels are public, or a release."""
+"""Evaluation of a model on another table, one with public labels or a release."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def evaluate(
     images: Images | None = None,
     image_column: str | None = None,
 ) -> Scores | NumberScores:
-    """Judge a model on a table.
+    """Evaluate a model on a table.
 
     Args:
         model: The model.
         source: With ``public`` a CSV or Parquet file or a folder of either, else the folder of a release.
         label: The label column.
         public: Whether you declare the labels of this table public. Otherwise they are the labels of a release.
-        images: For a model of images: those of the rows.
+        images: Images of the rows, for a model of images.
         image_column: The column that names the image of each row; by default they are in the order of the rows.
 
     Guarantee:
-        On a release it costs nothing. On labels that were declared public nothing is promised of them.
+        On a release there is no further cost. Labels that were declared public get no guarantee.
 
     Raises:
         InputError: The table lacks a column, or has another label space.
@@ -56,8 +56,8 @@ def evaluate(
             raise InputError(
                 f"expected a table with public labels in {source}, found the folder of a release; use --released"
             )
-        named = {image_column: pa.string()} if image_column else {}
-        types = named | {name: KINDS[kind] for name, kind in model.columns.items()}
+        names = {image_column: pa.string()} if image_column else {}
+        types = names | {name: KINDS[kind] for name, kind in model.columns.items()}
         try:
             table, labels = public_table(source, label, model.space, types)
         except LabelError:
@@ -82,7 +82,7 @@ def evaluate(
 
 
 def image_names(table: pa.Table, column: str | None) -> list[object] | None:
-    """The names of the rows' images, if a column holds them.
+    """The image names of the rows from a column, if one is given.
 
     Raises:
         InputError: There is no such column.
@@ -96,14 +96,14 @@ def image_names(table: pa.Table, column: str | None) -> list[object] | None:
 
 
 def _check_other(learned_from: Certificate, certificate: Certificate | None, label: str) -> None:
-    """Refuse a release of something else than a model knows, and the release that it was fitted on."""
+    """Refuse a release of another label or label space, and the release that the model was fitted on."""
     if certificate is None or certificate.label != label:
         found = certificate.label if certificate else "public labels"
         raise InputError(f"expected a release of the label {label!r}, found {found!r}")
     if certificate.space != learned_from.space:
-        raise InputError("expected a release of the label space that the model knows, found another")
+        raise InputError("expected a release with the label space of the model, found another")
     if certificate.files == learned_from.files:
         raise InputError(
             "expected rows that the model was not fitted on, found the release that it was learned from; "
-            "'labeldp learn' printed how good it is on rows that it did not see"
+            "for that one, see the cross-validated scores that 'labeldp learn' printed"
         )

@@ -1,8 +1,10 @@
-"""A model of a table in a file of skops, from which nothing foreign is run."""
+"""A trained model of a table in a skops file; opening one runs no foreign code."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import skops.io
 from jaxtyping import Float
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
-from skops.io.exceptions import UntrustedTypesFoundException
 
 from labeldp.errors import InputError, MissingExtraError, VerificationError
-from labeldp.learning.features import frame_of, is_network, write_new_file
+from labeldp.learning.features import frame_of, is_network, written
+from labeldp.learning.sklearn import NeighborsRegressor
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
 from labeldp.learning.tables._regressors import number_estimators
 from labeldp.privacy import Interval, LabelSpace
@@ -31,40 +32,45 @@ if TYPE_CHECKING:  # PyTorch is an extra of its own
 
 SCHEMA = "labeldp/model/1"
 
-#: What a file of a model may hold besides what skops trusts by itself.
+#: Types that a model's file may hold besides those that skops trusts.
 _TRUSTED = [
     "functools.partial",
-    "labeldp.learning.sklearn._answers.SoftLabelClassifier",
-    "labeldp.learning.convex._learners.ConvexClassifier",
-    "labeldp.learning.convex._learners.ConvexRegressor",
-    "labeldp.learning.convex._losses.SoftmaxLoss",
-    "labeldp.learning.convex._losses.SquaredLoss",
-    "labeldp.learning.convex._descent.Descent",
-    "labeldp.learning.convex._descent.Steps",
-    "labeldp.learning.sklearn._neighbors.NeighborsRegressor",
-    "labeldp.learning.sklearn._regressor.ReleasedLabelRegressor",
-    "labeldp.learning.convex._regions.Ball",
+    "labeldp.learning.convex.Ball",
+    "labeldp.learning.convex.ConvexClassifier",
+    "labeldp.learning.convex.ConvexRegressor",
+    "labeldp.learning.convex.Descent",
+    "labeldp.learning.convex.SoftmaxLoss",
+    "labeldp.learning.convex.SquaredLoss",
+    "labeldp.learning.convex.Steps",
+    "labeldp.learning.sklearn.NeighborsRegressor",
     "labeldp.learning.sklearn.ReleasedLabelClassifier",
+    "labeldp.learning.sklearn.ReleasedLabelRegressor",
+    "labeldp.learning.sklearn.SoftLabelClassifier",
     "labeldp.learning.sklearn.SoftmaxRegression",
     "numpy.dtype",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.neighbors._kd_tree.KDTree",  # built anew before it is used
     "sklearn.utils.validation.check_array",
 ]
+
+#: scikit-learn's adapter to arrays of PyTorch.
+_TORCH_ADAPTER = "sklearn.externals.array_api_compat.torch"
 
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """A classifier of the rows of a table, or a regressor of its real label, and what it was learned from.
+    """A classifier or regressor of table rows, with the certificate of its release.
 
     Attributes:
         estimator: A fitted scikit-learn pipeline; its classes are the declared ones.
-        columns: The columns that it takes, each with its kind: number, flag, date, time or category.
-        model: ``"softmax"``, ``"boosting"`` or ``"convex"``; of real labels ``"ridge"``, ``"boosting"``,
+        columns: Kind of each input column: number, flag, date, time or category.
+        model: ``"softmax"``, ``"boosting"`` or ``"convex"``; of numeric labels ``"ridge"``, ``"boosting"``,
             ``"neighbours"`` or ``"convex"``.
-        method: How it was learned.
-        certificate: That of the release it was learned from, whose guarantee covers the model.
-        corrected: Whether it is one of true features though those of the release were redrawn, as their generator was
-            used; else it is one of features as they were released.
+        method: Training method.
+        certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
+        corrected: Whether it was corrected, by means of the generator, to predict from true features although those of
+            the release were resampled; else it predicts from features as they were released.
     """
 
     estimator: Any
@@ -81,12 +87,12 @@ class TableModel:
 
     @property
     def of_numbers(self) -> bool:
-        """Whether it predicts numbers: labels of an interval, unless they were learned as classes by softmax."""
+        """True if it predicts numbers: labels of an interval, unless learned as classes by softmax."""
         return isinstance(self.space, Interval) and self.model != OF_CLASSES
 
     @property
     def inputs(self) -> list[str]:
-        """What it takes, in words."""
+        """Names of the inputs."""
         return list(self.columns)
 
     def predict_proba(self, table: object) -> Float[np.ndarray, "n k"]:
@@ -100,7 +106,7 @@ class TableModel:
         return np.asarray(self.estimator.predict_proba(frame_of(pa.table(table), self.columns)))
 
     def predict(self, table: object) -> np.ndarray:
-        """The most likely true class of each row of an Arrow table or a frame, or the mean of its real label."""
+        """The most likely true class of each row of an Arrow table or a frame, or the mean of its numeric label."""
         if self.of_numbers:
             return np.asarray(self.estimator.predict(frame_of(pa.table(table), self.columns)))
         return np.asarray(np.asarray(self.space.points)[np.argmax(self.predict_proba(table), axis=1)])
@@ -109,7 +115,7 @@ class TableModel:
         """Write the model to a file that does not exist yet, with skops: opening it loads only the types it needs.
 
         Raises:
-            OutputError: The file exists, or there is no folder to put it in.
+            OutputError: The file exists, or its folder does not.
         """
         about = {
             "schema": SCHEMA,
@@ -121,38 +127,40 @@ class TableModel:
             "corrected": self.corrected,
         }
         held = {"about": json.dumps(about), "estimator": self.estimator}
-        return write_new_file(Path(path), lambda file: skops.io.dump(held, file))
+        return written(Path(path), lambda file: _skops_io().dump(held, file))
 
     @classmethod
     def load(cls, path: str | Path) -> TableModel:
-        """A model that was saved.
+        """Load a saved model.
 
         Args:
             path: A file that ``save`` wrote. Only types that such a file needs are loaded, and only in the pipeline
-                that ``learn`` makes, so opening it runs no foreign code. A forged tree can still crash the process:
-                take models of boosting from people you trust.
+                that ``learn`` makes, so opening it runs no foreign code. A forged decision tree can still crash the
+                process: open models of boosting only from people you trust.
 
         Raises:
-            InputError: There is no such file, or it holds something else.
+            InputError: The file does not exist, or is not such a model.
         """
         file = Path(path)
         if not file.is_file():
             raise InputError(f"expected a model, found no file {file}; make one with 'labeldp learn'")
+        skops_io = _skops_io()
         try:
-            held = skops.io.load(file, trusted=_TRUSTED)
+            held = skops_io.load(file, trusted=_TRUSTED)
             about = json.loads(held["about"])
             if about["schema"] != SCHEMA:
                 raise InputError(f"expected a model of schema {SCHEMA}, found {about['schema']!r}; learn it anew")
             _check_version(about["made_with"]["scikit-learn"])
             columns = {column["name"]: column["kind"] for column in about["columns"]}
             certificate = Certificate.from_json(json.dumps(about["certificate"]))
-            kept = (about["model"], about["method"], certificate, about.get("corrected", False) is True)
-            found = cls(held["estimator"], MappingProxyType(columns), *kept)
-            make = _numbers_of if found.of_numbers else estimators_of
-            if _types(found.estimator) != _types(make(columns, found.model, found.method)[0]):
-                raise KeyError("estimator")  # such a pipeline was never written here
-            return found
-        except UntrustedTypesFoundException:
+            parts = (about["model"], about["method"], certificate, about.get("corrected", False) is True)
+            model = cls(held["estimator"], MappingProxyType(columns), *parts)
+            make = _number_candidates if model.of_numbers else estimators_of
+            if _types(model.estimator) != _types(make(columns, model.model, model.method)[0]):
+                raise KeyError("estimator")  # learn makes no such pipeline
+            _build_search_tree(model.estimator[-1])
+            return model
+        except skops_io.exceptions.UntrustedTypesFoundException:
             raise InputError(f"expected a model made by 'labeldp learn' in {file}, found other types in it") from None
         except (zipfile.BadZipFile, LookupError, TypeError, ValueError, AttributeError, RecursionError) as problem:
             if isinstance(problem, InputError):
@@ -162,10 +170,10 @@ class TableModel:
 
 
 def open_model(path: str | Path) -> TableModel | NetworkModel:
-    """A model that ``labeldp learn`` kept, whichever it is.
+    """Load a model that ``labeldp learn`` saved, of columns or a network.
 
     Raises:
-        InputError: There is no such file, or it holds something else.
+        InputError: The file does not exist, or is not such a model.
         MissingExtraError: It is a network, and PyTorch is not installed.
     """
     file = Path(path)
@@ -179,13 +187,13 @@ def open_model(path: str | Path) -> TableModel | NetworkModel:
     return NetworkModel.load(file)
 
 
-def _numbers_of(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
-    """As ``estimators_of``, for real labels."""
+def _number_candidates(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
+    """Candidate pipelines for numeric labels."""
     return list(number_estimators(columns, model, method).values())
 
 
 def _types(estimator: Any) -> tuple[Any, ...]:
-    """The types of an estimator and of all that it was made of, in order."""
+    """The types of an estimator and of all its parts, in order."""
     match estimator:
         case Pipeline(steps=parts) | ColumnTransformer(transformers=parts):
             inner = [part[1] for part in parts]
@@ -194,11 +202,33 @@ def _types(estimator: Any) -> tuple[Any, ...]:
     return type(estimator), *(_types(each) for each in inner if hasattr(each, "get_params"))
 
 
-def _check_version(kept_with: str) -> None:
-    """Refuse a model of another scikit-learn, which may read its parts differently without a word."""
+def _build_search_tree(model: Any) -> None:
+    """Build the index of neighbours anew: a search tree in a forged file may point outside its rows."""
+    if isinstance(model, NeighborsRegressor):
+        model.index_.fit(model.index_._fit_X)
+
+
+def _skops_io() -> Any:
+    """The module ``skops.io``, loaded without PyTorch.
+
+    skops lists all estimators of scikit-learn when it is imported; the walk over scikit-learn's packages also imports
+    its adapter to PyTorch, and skips it where it is missing. No estimator is defined there.
+    """
+    hidden = _TORCH_ADAPTER not in sys.modules
+    if hidden:
+        sys.modules[_TORCH_ADAPTER] = None  # type: ignore[assignment]  # so that importing it is an ImportError
+    try:
+        return importlib.import_module("skops.io")
+    finally:
+        if hidden:
+            del sys.modules[_TORCH_ADAPTER]
+
+
+def _check_version(saved_with: str) -> None:
+    """Refuse a model of another version of scikit-learn, which may silently interpret its parts differently."""
     installed = version("scikit-learn")
-    if kept_with.split(".")[:2] != installed.split(".")[:2]:
+    if saved_with.split(".")[:2] != installed.split(".")[:2]:
         raise InputError(
-            f"expected a model kept with scikit-learn {installed}, found {kept_with}; install that version, or learn "
-            "the model anew, which costs nothing"
+            f"expected a model saved with scikit-learn {installed}, found {saved_with}; install that version, or learn "
+            "the model anew at no privacy cost"
         )

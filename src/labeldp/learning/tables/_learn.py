@@ -1,4 +1,4 @@
-"""From the folder of a release to a model of its label: choose columns, fit, judge, keep and use.
+"""Learn a model from the folder of a release: select columns, fit and evaluate.
 
 Needs ``pip install 'labeldp[learn]'``.
 """
@@ -29,7 +29,7 @@ from labeldp.learning.tables._classifiers import (
     estimators_of,
 )
 from labeldp.learning.tables._files import TableModel
-from labeldp.learning.tables._folds import Progress, enough_rows, folds_of, judged, unit_of, units_in
+from labeldp.learning.tables._folds import Progress, cross_validated, enough_rows, folds_of, unit_of, units_in
 from labeldp.learning.tables._regressors import (
     NUMBER_METHODS,
     NumberScores,
@@ -49,24 +49,24 @@ __all__ = ["Images", "Scores", "points_of", "read_images"]  # documented here, d
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.torch import NetworkModel
 
-#: What chooses a model of numbers, if none is asked for.
+#: The default model of numeric labels, which chooses among others.
 _AUTO = "auto"
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What came of learning from a release.
+    """Result of learning from a release.
 
     Attributes:
         model: The model, fitted on all rows.
-        scores: How good such a model is on rows it was not fitted on, by cross-validation on released labels; None
-            where labels are not those of their rows, but of peers'.
-        left_out: Public columns that were not used, and why.
-        setting: What was chosen on released labels.
-        judged_by: What the scores are from.
-        corrected: Whether it was corrected for features that were redrawn.
-        true_accuracy: About how often such a model is right on true rows, if it was corrected; scores are of released
-            rows, some of whose features were redrawn.
+        scores: Scores of such a model by cross-validation on released labels; None after peer exchange, where labels
+            are not those of their rows.
+        left_out: Public columns that were not used, with reasons.
+        setting: Hyperparameters chosen on released labels.
+        judged_by: Origin of the scores.
+        corrected: Whether the model was corrected for resampled features.
+        true_accuracy: Approximate accuracy on true rows, if the model was corrected; scores are on released rows, some
+            with resampled features.
     """
 
     model: TableModel | NetworkModel
@@ -87,31 +87,31 @@ def learn(
     generator: Generator | None = None,
     progress: Progress | None = None,
 ) -> Learned:
-    """Learn to predict the label of a release from its public columns, and say how well that works.
+    """Learn to predict the label of a release from its public columns, and estimate the quality.
 
     Args:
         directory: The folder of a release.
-        model: Of classes ``"softmax"`` (multinomial logistic regression, the default) or ``"boosting"`` (histogram
-            gradient boosting). Of real labels ``"ridge"`` (linear), ``"boosting"``, ``"neighbours"``, or ``"auto"``,
-            the default: ridge, or boosting where held-out released labels clearly prefer it. Of both ``"convex"``:
-            linear, by descent along unbiased gradients (``labeldp.learning.convex``).
-        method: See ``METHODS`` and ``NUMBER_METHODS``; by default the first of the model, or ``"clusters"`` where
-            labels lean towards the class distributions of clusters, which at most epsilons say more than the labels.
-            What peers exchanged is learned from in one way: soft labels of their clusters.
-        features: The columns to predict from; by default all public ones that can be of use.
-        generator: Of classes whose features were redrawn: the generator that drew them. The model is then one of true
-            features (``labeldp.learning.sklearn``); without it, of features as they were released.
-        progress: Called with the name of the work, the fits done, and the fits in all.
+        model: For classes ``"softmax"`` (multinomial logistic regression, the default) or ``"boosting"`` (histogram
+            gradient boosting). For numeric labels ``"ridge"`` (linear), ``"boosting"``, ``"neighbours"``, or
+            ``"auto"``, the default: ridge, or boosting if clearly better on held-out released labels. For both
+            ``"convex"``: linear, by descent along unbiased gradients (``labeldp.learning.convex``).
+        method: See ``METHODS`` and ``NUMBER_METHODS``; by default the first of the model, or ``"clusters"`` if
+            labels lean towards the class distributions of clusters, which at most epsilons are more informative than
+            the labels. After peer exchange the only method is soft labels of clusters.
+        features: The columns to predict from; by default all useful public ones.
+        generator: For classes with resampled features: their generator. The model is then corrected to predict from
+            true features (``labeldp.learning.sklearn``); without it, it predicts from features as they were released.
+        progress: Called with the name of the work, the number of fits done, and the number of all fits.
 
     Returns:
-        The model fitted on all rows, and its cross-validated scores. What was tuned was tuned on released labels; no
-        row was judged by a model that was fitted on it, nor, where the unit's column was kept, on its unit.
+        The model fitted on all rows, and its cross-validated scores. Hyperparameters are chosen on released labels; no
+        row is scored by a model that was fitted on it, nor, if the unit's column was kept, on its unit.
 
     Guarantee:
         Whatever is learned from a release is covered by the release's guarantee, at no further cost.
 
     Raises:
-        VerificationError: The folder and its certificate do not agree.
+        VerificationError: The folder does not agree with its certificate.
         InputError: There is no such model, method or column.
     """
     report = progress or (lambda *_: None)
@@ -121,15 +121,17 @@ def learn(
     table = public_columns(directory)
     if is_answer(directory):
         if generator is not None:
-            raise InputError("expected released rows with a generator, found what peers exchanged; leave it out")
+            raise InputError(
+                "expected released labels with a generator, found those of peer exchange; leave the generator out"
+            )
         model, method = check_class_model(model or OF_CLASSES, method)
-        return _learned_from_peers(Path(directory), table, model, method, features)
+        return _learn_from_peers(Path(directory), table, model, method, features)
     release = Release.load(directory)
     of_numbers = isinstance(release.space, Interval) and (model is not None or is_decodable(release))
     if generator is not None:
         check_generator(generator, release)
     if of_numbers and model != OF_CLASSES:
-        return _learned_numbers(release, table, model or _AUTO, method, features, report)
+        return _learn_numbers(release, table, model or _AUTO, method, features, report)
     model, method = check_class_model(model or OF_CLASSES, method)
     method = class_method(release, model, method)
     certificate = enough_rows(release)
@@ -140,7 +142,7 @@ def learn(
     if generator is not None:
         estimators = [corrected(each, method, generator, columns) for each in estimators]
     parts = list(folds_of(len(release), units_in(table, unit)))
-    probabilities, best = judged(estimators, frame, release, parts, report)
+    probabilities, best = cross_validated(estimators, frame, release, parts, report)
     fitted = estimators[best].fit(frame, release)
     on_true = None if generator is None else accuracy_of_true_rows(fitted, release, probabilities)
     fitted = fitted if generator is None else fitted.estimator_
@@ -154,7 +156,7 @@ def learn(
     )
 
 
-def _learned_numbers(
+def _learn_numbers(
     release: Release,
     table: pa.Table,
     model: str,
@@ -162,7 +164,7 @@ def _learned_numbers(
     features: Sequence[str] | None,
     report: Progress,
 ) -> Learned:
-    """A regressor of real labels, the one of several that held-out released labels prefer."""
+    """Learn a regressor of numeric labels, the best of several on held-out released labels."""
     method = check_number_model(model, method, release)
     certificate = enough_rows(release)
     unit = unit_of(certificate)
@@ -170,7 +172,7 @@ def _learned_numbers(
     frame = frame_of(table, columns)
     candidates = number_estimators(columns, model, method, noise_ratio(release, decoded_numbers(release)))
     parts = list(folds_of(len(release), units_in(table, unit)))
-    predicted, best = judged(list(candidates.values()), frame, release, parts, report, numbers=True)
+    predicted, best = cross_validated(list(candidates.values()), frame, release, parts, report, numbers=True)
     name = list(candidates)[best]
     fitted = candidates[name].fit(frame, release)
     return Learned(
@@ -181,24 +183,24 @@ def _learned_numbers(
     )
 
 
-def _learned_from_peers(
+def _learn_from_peers(
     folder: Path, table: pa.Table, model: str, method: str | None, features: Sequence[str] | None
 ) -> Learned:
-    """A model from labels that peers exchanged inside clusters; how good it is, these labels do not say."""
+    """Learn a model from labels after peer exchange in clusters, which do not allow scores."""
     answer = Answer.load(folder)
     if answer.query != ExchangedLabels.name:
         raise InputError(
-            f"expected released labels, or what peers exchanged, found the answer to {answer.query}; open it with "
+            f"expected released labels, or those of peer exchange, found the answer to {answer.query}; open it with "
             "Answer.load and learn with CellClassifier, SoftLabelClassifier or MomentClassifier"
         )
     if method is not None:
-        raise InputError(f"expected no method for labels that peers exchanged, found {method!r}; leave it out")
+        raise InputError(f"expected no method for labels of peer exchange, found {method!r}; leave it out")
     if CLUSTERS not in METHODS[model]:
-        softly = ", ".join(name for name, methods in METHODS.items() if CLUSTERS in methods)
-        raise InputError(f"expected a model that learns from clusters among {softly}, found {model!r}")
+        known = ", ".join(name for name, methods in METHODS.items() if CLUSTERS in methods)
+        raise InputError(f"expected a model that learns from clusters among {known}, found {model!r}")
     cells = clusters_in(folder)
     columns, left_out = columns_of(table, features, None)
     (estimator, *_) = estimators_of(columns, model, EXCHANGED)
     fitted = estimator.fit(frame_of(table, columns), answer, model__cells=cells)
-    made = TableModel(fitted, MappingProxyType(columns), model, EXCHANGED, answer.certificate)
-    return Learned(made, None, MappingProxyType(left_out), class_setting(fitted, model, 0))
+    learned = TableModel(fitted, MappingProxyType(columns), model, EXCHANGED, answer.certificate)
+    return Learned(learned, None, MappingProxyType(left_out), class_setting(fitted, model, 0))

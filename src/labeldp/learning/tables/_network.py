@@ -1,4 +1,4 @@
-"""From the folder of a release, with or without images, to a network in a file."""
+"""Train a network on the folder of a release, with or without images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from labeldp.release import Release, is_answer, public_columns
 from labeldp.release.folder import Certificate
 
 _JUDGED_BY = "released labels of a tenth of the rows, which it was not fitted on"
-#: How each network is trained unless something else is asked for. The papers' are those of Ghazi et al. 2021, B.
+#: Default training settings of each network; those of the papers are from Ghazi et al. 2021, B.
 _TRAINING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "convolutional": {"epochs": 12, "learning_rate": 0.01, "optimizer": "adamw", "channels_last": True},
@@ -55,27 +55,27 @@ def network_of(
     features: Sequence[str] | None = None,
     unit: str | None = None,
 ) -> tuple[Network, np.ndarray, dict[str, str]]:
-    """A network for the rows of a table, what it takes of each row, and why columns are left out. No label is seen.
+    """A network for the rows of a table, the inputs of each row, and the columns left out. No label is read.
 
     Args:
         model: ``"torch:"`` and a name of ``NETWORKS``.
         classes: Number of classes.
         table: Public columns.
-        images: For a model of images: those of the rows.
+        images: Images of the rows, for a model of images.
         image_column: The column that names the image of each row; by default they are in the order of the rows.
-        features: The columns that a model of columns takes; for ratings, who and what.
-        unit: The column that tells units apart, which is no feature unless it is named.
+        features: Input columns of a model of columns; for ratings, users and items.
+        unit: The column of privacy units, which is not an input unless named in ``features``.
 
     Raises:
-        InputError: There is no such model, it takes something else, or a column is missing.
+        InputError: There is no such model, its inputs are others, or a column is missing.
     """
-    takes = ENCODERS.get(model.removeprefix(PREFIX))
-    if takes is None or not model.startswith(PREFIX):
+    kind = ENCODERS.get(model.removeprefix(PREFIX))
+    if kind is None or not model.startswith(PREFIX):
         known = ", ".join(PREFIX + name for name in ENCODERS)
         raise InputError(f"expected a model among {known}, found {model!r}")
     if image_column is not None and images is None:
         raise InputError(f"expected images that the column {image_column!r} names, found none; name them (--images)")
-    if (images is not None) != (takes is PixelEncoder):
+    if (images is not None) != (kind is PixelEncoder):
         found = "images" if images is not None else "none"
         raise InputError(f"expected images for a model of images and for no other (--images), found {found}")
     if images is not None:
@@ -84,11 +84,13 @@ def network_of(
         pixels = images.of_rows(table.num_rows, image_names(table, image_column))
         encoder: Any = PixelEncoder.of(pixels)
         return Network(model.removeprefix(PREFIX), classes, encoder, {}), pixels, {}
-    if takes is PairEncoder and features is None:
-        raise InputError("expected two columns for ratings, who and what, found none; name both (--features user,item)")
+    if kind is PairEncoder and features is None:
+        raise InputError(
+            "expected two columns for ratings, users and items, found none; name both (--features user,item)"
+        )
     columns, left_out = columns_of(table, features, unit)
     frame = frame_of(table, columns)
-    encoder = PairEncoder.of(frame, columns) if takes is PairEncoder else ColumnEncoder.of(frame, columns)
+    encoder = PairEncoder.of(frame, columns) if kind is PairEncoder else ColumnEncoder.of(frame, columns)
     return Network(model.removeprefix(PREFIX), classes, encoder, {}), encoder.features(frame, None), left_out
 
 
@@ -98,13 +100,13 @@ def learner_of(
     training: Mapping[str, Any] | None = None,
     report: Progress | None = None,
 ) -> TorchClassifier:
-    """A learner that trains a network in the way that suits it, unless something else is asked for.
+    """A learner that trains a network, by default with settings that suit it.
 
     Args:
-        network: What to train.
+        network: Architecture to train.
         method: By default the first of ``NETWORK_METHODS``.
-        training: Arguments of ``TorchClassifier`` to use in place of the usual.
-        report: PriorResult of each epoch.
+        training: Arguments of ``TorchClassifier`` that replace the defaults.
+        report: Function called at each epoch.
 
     Raises:
         InputError: There is no such method.
@@ -112,7 +114,7 @@ def learner_of(
     if method is not None and method not in NETWORK_METHODS:
         raise InputError(f"expected a method of networks among {', '.join(NETWORK_METHODS)}, found {method!r}")
     return TorchClassifier(
-        lambda: network.module(),  # noqa: PLW0108 (a function is copied as it is, a method with what it is of)
+        lambda: network.module(),  # noqa: PLW0108 (a function is not copied with a learner, a method is, with its object)
         method=method or NETWORK_METHODS[0],
         report=report,
         **{**_TRAINING[network.name], **(training or {})},
@@ -120,7 +122,7 @@ def learner_of(
 
 
 def trained_model(network: Network, learner: TorchClassifier, certificate: Certificate) -> NetworkModel:
-    """What a learner made of a network, and the certificate of what it learned from."""
+    """The trained network of a learner, with the certificate of its release."""
     return NetworkModel(network, learner.module_.cpu(), learner.method, certificate)
 
 
@@ -135,27 +137,27 @@ def learn_network(
     training: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Learned:
-    """Train a network on a release, and say how good it is on a tenth of the rows, which it was not trained on.
+    """Train a network on a release, and score it on a held-out tenth of the rows.
 
     Args:
         directory: The folder of a release.
         model: ``"torch:convolutional"``, ``"torch:inception"`` or ``"torch:resnet18"`` for images,
             ``"torch:mlp"`` for columns, ``"torch:ratings"`` for pairs of two columns.
-        images: For a model of images: those of the rows.
+        images: Images of the rows, for a model of images.
         image_column: The public column that names the image of each row; by default they are in the order of rows.
         method: ``"likelihood"`` by default; see ``TorchClassifier``.
-        features: The columns to predict from; for ratings, who and what.
-        training: Arguments of ``TorchClassifier`` to use in place of the usual, such as ``{"epochs": 5}``.
-        progress: Called with the name of the work, the epochs done, and the epochs in all.
+        features: The columns to predict from; for ratings, users and items.
+        training: Arguments of ``TorchClassifier`` that replace the defaults, such as ``{"epochs": 5}``.
+        progress: Called with the name of the work, the number of epochs done, and the number of all epochs.
 
     Returns:
-        The model, and its scores on released labels of rows that it did not see.
+        The model, and its scores on released labels of held-out rows.
 
     Guarantee:
         Whatever is learned from a release is covered by the release's guarantee, at no further cost.
 
     Raises:
-        VerificationError: The folder and its certificate do not agree.
+        VerificationError: The folder does not agree with its certificate.
         InputError: There is no such model, method or column, or there is not an image for each row.
     """
     if is_answer(directory):
@@ -164,15 +166,15 @@ def learn_network(
     certificate = enough_rows(release)
     unit = unit_of(certificate)
     table = table if table.column_names else pa.table({"": pa.nulls(len(release))})  # so that it has rows
-    network, given, left_out = network_of(
+    network, inputs, left_out = network_of(
         model, release.space.size, table, images, image_column=image_column, features=features, unit=unit
     )
     fit, held = one_part(len(release), units_in(table, unit))
-    learner = learner_of(network, method, training, progress).fit(given[fit], release[fit])
-    judged = scores(release[held], learner.predict_proba(given[held]))
+    learner = learner_of(network, method, training, progress).fit(inputs[fit], release[fit])
+    held_out_scores = scores(release[held], learner.predict_proba(inputs[held]))
     return Learned(
         trained_model(network, learner, certificate),
-        judged,
+        held_out_scores,
         MappingProxyType(left_out),
         f"{learner.n_iter_} epochs",
         _JUDGED_BY,

@@ -1,4 +1,4 @@
-"""Models of tables whose rows were redrawn with some chance, corrected by the generator that drew them."""
+"""Models of tables with resampled features, corrected by means of the generator."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from labeldp.learning.sklearn import ResampledClassifier, RowMethod, classes_of,
 from labeldp.mechanisms.features import Generator
 from labeldp.release import Release
 
-#: How rows that may be redrawn are learned from, for each method of released labels that can be corrected.
-_WAYS: Mapping[str, RowMethod] = MappingProxyType(
+#: Method for resampled rows, for each method of released labels that can be corrected.
+_ROW_METHODS: Mapping[str, RowMethod] = MappingProxyType(
     {"likelihood": "likelihood", "em": "likelihood", "unbiased": "weighted"}
 )
 
@@ -26,49 +26,49 @@ _WAYS: Mapping[str, RowMethod] = MappingProxyType(
 def corrected(
     estimator: Pipeline, method: str, generator: Generator, columns: Mapping[str, str]
 ) -> ResampledClassifier:
-    """What learns as a pipeline does, with the chances that features are own, estimated from the generator's rows.
+    """Wrap a pipeline to learn with the probabilities that features are original, estimated from generated rows.
 
     Raises:
-        InputError: The method takes released labels for true ones, or clusters for all there is.
+        InputError: The method cannot be corrected.
     """
-    if method not in _WAYS:
-        raise InputError(f"expected a method among {', '.join(_WAYS)} with a generator, found {method!r}")
+    if method not in _ROW_METHODS:
+        raise InputError(f"expected a method among {', '.join(_ROW_METHODS)} with a generator, found {method!r}")
 
     def drawn(codes: Int[np.ndarray, "m"]) -> pd.DataFrame:
         return frame_of(generator.sample(codes), columns)
 
-    return ResampledClassifier(estimator, method=_WAYS[method], generator=drawn, original_share="estimated")
+    return ResampledClassifier(estimator, method=_ROW_METHODS[method], generator=drawn, original_share="estimated")
 
 
-#: Synthetic rows that a model is judged by at the least.
-_JUDGED_BY = 10_000
+#: Fewest synthetic rows to evaluate a model on.
+_FEWEST_SYNTHETIC = 10_000
 
 
 def accuracy_of_true_rows(
     fitted: ResampledClassifier, release: Release, probabilities: Float[np.ndarray, "n k"]
 ) -> Estimate:
-    """About how often such a model is right on true rows, from its predictions of held-out released ones.
+    """Approximate accuracy on true rows, from predictions of held-out released rows.
 
-    Models of folds predicted these; what is taken off for redrawn rows is what the model of all rows predicts of
-    synthetic ones. That these models differ a little is not in the interval, and adds up to nothing where classes are
-    as common.
+    The predictions are those of fold models; the correction for resampled rows uses predictions of the full model for
+    synthetic rows. The interval does not cover the difference of these models, which vanishes if classes are equally
+    common.
     """
     names = classes_of(release)
-    rows = synthetic_rows(fitted.generator, max(_JUDGED_BY, len(release)), len(names))
+    rows = synthetic_rows(fitted.generator, max(_FEWEST_SYNTHETIC, len(release)), len(names))
     return true_accuracy(release, names[np.argmax(probabilities, axis=1)], fitted.predict(rows))
 
 
 def check_generator(generator: Generator, release: Release) -> None:
-    """Refuse a generator that is not the one whose rows are in a release.
+    """Refuse a generator other than that of a release.
 
     Raises:
-        InputError: The release has the rows of another one, or of none.
+        InputError: The release has the features of another generator, or of none.
     """
     law = None if release.certificate is None else release.certificate.features
     if law is None or law.generator is None:
-        raise InputError("expected rows whose features were redrawn with a generator, found a release of labels alone")
+        raise InputError("expected features resampled with a generator, found a release of labels alone")
     if generator.describe() != law.generator:
         raise InputError(
             "expected the generator that the release was made with, found one of another form or source; the "
-            "certificate says which it was"
+            "certificate describes the right one"
         )

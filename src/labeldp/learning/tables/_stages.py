@@ -1,6 +1,6 @@
-"""From a table on disk to a release that was drawn in stages, and the model that came of it.
+"""Release the labels of a table on disk in stages, and learn a model from them.
 
-It sees no label: it is given public columns and a curator, who is asked stage by stage. Needs
+No true label is visible here, only public columns and a curator, who releases labels stage by stage. Needs
 ``pip install 'labeldp[learn]'``, and for networks ``pip install 'labeldp[torch]'``.
 """
 
@@ -45,11 +45,11 @@ Progress = Callable[[str, int, int], None]
 
 UNIFORM, CLUSTERS, AUTO = "uniform", "clusters", "auto"
 
-#: Models of columns that never refuse to be fitted: one that did, after a stage, would say something of released labels
-#: that are not charged for in the end. Descent refuses too few rows for the noise.
+#: Models of columns whose fit never fails: an error after a stage would disclose something about released labels that
+#: are not charged for in the end. Descent fails with too few rows for the noise.
 _MODELS = ("softmax", "boosting")
 _NETWORK = "torch:"
-#: Settings of training that keep nothing on disk, and by which no length of it depends on labels.
+#: Training settings that write nothing to disk and do not let the length of training depend on labels.
 _SETTINGS = (
     "augment",
     "averaging",
@@ -72,15 +72,15 @@ _ENDINGS: Mapping[bool, str] = {False: ".skops", True: ".safetensors"}
 
 @dataclass(frozen=True, eq=False)
 class Staged:
-    """What came of a table whose labels were asked for in stages.
+    """Result of releasing the labels of a table in stages.
 
     Attributes:
-        release: What was released, and where it is.
+        release: The release and its folder.
         model: The model of the last stage.
-        model_file: Where it is kept.
-        stages: What is known of each stage.
-        left_out: Public columns that were not used, and why.
-        one_release: What one release of all rows would have been worth, in clean rows, at the same epsilon.
+        model_file: File of the model.
+        stages: Public facts of each stage.
+        left_out: Public columns that were not used, with reasons.
+        one_release: Effective sample size of a single release of all rows at the same epsilon.
     """
 
     release: TableRelease
@@ -92,7 +92,7 @@ class Staged:
 
 
 def model_path(output: Path, model: str, wanted: Path | None = None) -> Path:
-    """Where a model goes: beside the folder of the release, unless another place is wanted."""
+    """The file of a model: the given one, or by default beside the folder of the release."""
     return wanted or output.with_name(f"{output.name}{_ENDINGS[model.startswith(_NETWORK)]}")
 
 
@@ -119,69 +119,70 @@ def learn_in_stages(
     ledger: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Staged:
-    """Ask for the labels of a table in stages, each with the prior that was learned from those before; keep both.
+    """Release the labels of a table in stages, each with a prior from those before; save release and model.
 
     Args:
         source: A CSV or Parquet file, a folder of either, or an IDX file of labels.
         label: The label column.
         space: The declared label space.
-        epsilon: What the whole costs each row's label.
+        epsilon: Total cost of each row's label.
         output: The folder of the release, which does not exist yet.
-        stages: How many stages; see ``MultiStage``.
+        stages: Number of stages; see ``MultiStage``.
         model: ``"softmax"``, ``"boosting"`` or a network such as ``"torch:convolutional"``.
-        response: ``"subset"``: labels are sets of classes among a row's candidates, which teach most; ``"prior"``:
-            single classes, as the authors of stages have them.
-        prior: Of the first stage: ``"uniform"``; ``"clusters"``, from noisy counts of classes in clusters, which a
-            trusted curator is asked for with part of epsilon; or a public file with a column for each class, and one
-            row, or one for each of the table.
-        clusters: How many, with that prior; by default, or ``"auto"``, as many as go with the rows and epsilon.
-        images: For a network of images: those of the rows.
+        response: ``"subset"``: labels are sets of classes among a row's candidates, the most informative; ``"prior"``:
+            single classes, as in the paper.
+        prior: Prior of the first stage: ``"uniform"``; ``"clusters"``, from noisy counts of classes in clusters, which
+            cost part of epsilon; or a public file with a column for each class, and one row, or one for each row of
+            the table.
+        clusters: Number of clusters of that prior; by default, or with ``"auto"``, a number that suits the rows and
+            epsilon.
+        images: Images of the rows, for a network of images.
         image_column: The kept column that names the image of each row; by default they are in the order of the rows.
-        features: The columns to predict from; by default all kept ones that can be of use.
-        training: For a network: arguments of ``TorchClassifier`` to use in place of the usual. Those by which something
-            of the training would be on disk or be told before the release stands are refused.
+        features: The columns to predict from; by default all useful kept ones.
+        training: For a network: arguments of ``TorchClassifier`` that replace the defaults. Those by which training
+            would write to disk, or depend visibly on labels, before the release is complete are refused.
         model_file: A file that does not exist yet; by default beside the folder.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
-        budget: The most that may be spent on this label of this data; by default the first release sets it.
-        ledger: Where charges are kept; by default beside the source.
-        progress: Called with the name of the work, what is done, and what there is in all.
+        budget: Total budget of this label of this data; by default the first release sets it.
+        ledger: Path of the ledger; by default beside the source.
+        progress: Called with the name of the work, the number of steps done, and the number of all steps.
 
     Returns:
         The release, and the model of the last stage, which was fitted on all rows.
 
     Guarantee:
         That of ``MultiStage`` and ``release_with``: epsilon for each row's label, for the release and the model
-        together. The model is written after the release stands.
+        together. The model is written after the release is complete.
 
     Raises:
-        InputError: Something does not fit; nothing was charged, unless it says so.
+        InputError: An argument is invalid; nothing was charged, unless the message says so.
         BudgetError: The budget does not allow it; nothing was drawn.
-        OutputError: The folder or the model's file exists, or there is no folder to put it in.
+        OutputError: The folder or the model's file exists, or its parent folder does not.
     """
     file = check_model_path(model_path(Path(output), model, Path(model_file) if model_file else None))
-    _check(model, response, prior, images, training or {})
+    _check_arguments(model, response, prior, images, training or {})
     if clusters is not None and prior != CLUSTERS:
-        raise InputError(f"expected a number of clusters with the prior {CLUSTERS!r} alone, found the prior {prior!r}")
-    given = None if prior in (UNIFORM, CLUSTERS) else _probabilities(Path(prior), space)
-    made: list[tuple[_Columns | _Network, MultiStage]] = []
+        raise InputError(f"expected a number of clusters only with the prior {CLUSTERS!r}, found the prior {prior!r}")
+    probabilities = None if prior in (UNIFORM, CLUSTERS) else _read_prior(Path(prior), space)
+    runs: list[tuple[_ColumnStudent | _NetworkStudent, MultiStage]] = []
 
     def ask(columns: pa.Table, curator: Curator) -> Release:
         if not columns.column_names and images is None:
             raise InputError("expected a public column to learn from, or images, found neither; name some with keep")
         table = columns if columns.column_names else pa.table({"": pa.nulls(len(curator))})  # so that it has rows
         if model.startswith(_NETWORK):
-            student: _Columns | _Network = _network(
+            student: _ColumnStudent | _NetworkStudent = _network(
                 model, space.size, table, images, image_column, features, training, progress
             )
         else:
-            student = _Columns.of(model, table, features)
-        first = _prior(prior, given, clusters or AUTO, student, len(curator), space, epsilon)
+            student = _ColumnStudent.of(model, table, features)
+        first = _prior(prior, probabilities, clusters or AUTO, student, len(curator), space, epsilon)
         staged = MultiStage(student.learner, epsilon, stages=stages, response=response, prior=first).fit(  # type: ignore[arg-type]
             student.features, curator
         )
-        made.append((student, staged))
-        return staged.release_ if images is None else _of_images(staged.release_)
+        runs.append((student, staged))
+        return staged.release_ if images is None else _with_public_images(staged.release_)
 
     done = release_with(
         source,
@@ -196,19 +197,21 @@ def learn_in_stages(
         ledger=ledger,
         progress=progress,
     )
-    student, staged = made[0]
-    kept = student.model(staged.learner_, done.certificate)
-    worth = done.certificate.rows * float(np.mean(pair_share(best_response(space, epsilon).channel().membership)))
+    student, staged = runs[0]
+    learned = student.model(staged.learner_, done.certificate)
+    effective_rows = done.certificate.rows * float(
+        np.mean(pair_share(best_response(space, epsilon).channel().membership))
+    )
     left_out = MappingProxyType(dict(student.left_out))
-    return Staged(done, kept, kept.save(file), staged.stages_, left_out, worth)
+    return Staged(done, learned, learned.save(file), staged.stages_, left_out, effective_rows)
 
 
-def _check(model: str, response: str, prior: str, images: Images | None, training: Mapping[str, Any]) -> None:
-    """Refuse what does not fit together before a label is read."""
+def _check_arguments(model: str, response: str, prior: str, images: Images | None, training: Mapping[str, Any]) -> None:
+    """Refuse arguments that do not fit together, before a label is read."""
     if others := sorted(set(training) - set(_SETTINGS)):
         raise InputError(
-            f"expected settings of training among {', '.join(_SETTINGS)}, found {others[0]!r}: what is learned from "
-            "labels must not be kept, or be told, before their release stands"
+            f"expected settings of training among {', '.join(_SETTINGS)}, found {others[0]!r}, which could disclose "
+            "something about labels before their release is complete"
         )
     if response not in RESPONSES:
         raise InputError(f"expected response among {', '.join(RESPONSES)}, found {response!r}")
@@ -216,17 +219,13 @@ def _check(model: str, response: str, prior: str, images: Images | None, trainin
     if not network and model not in _MODELS:
         raise InputError(f"expected a model among {', '.join(_MODELS)}, or a network ({_NETWORK}...), found {model!r}")
     if images is not None and not network:
-        raise InputError(
-            f"expected images for a network ({_NETWORK}...) alone, found them with {model}; leave them out"
-        )
+        raise InputError(f"expected images only for a network ({_NETWORK}...), found them with {model}; leave them out")
     if prior == CLUSTERS and model == f"{_NETWORK}ratings":
-        raise InputError(
-            f"expected another prior for ratings, whose rows lie in no space to find clusters in, found {prior!r}"
-        )
+        raise InputError(f"expected another prior for ratings, whose rows cannot be clustered, found {prior!r}")
 
 
-def _of_images(release: Release) -> Release:
-    """The release with what candidates of rows were found in."""
+def _with_public_images(release: Release) -> Release:
+    """The release with the assumption that the images are public."""
     if release.certificate is None:
         raise ValueError("expected a release that was charged for")
     assumptions = (*release.certificate.assumptions, "the images of the rows are public")
@@ -234,8 +233,8 @@ def _of_images(release: Release) -> Release:
 
 
 @dataclass(frozen=True, eq=False)
-class _Columns:
-    """A scikit-learn pipeline on columns."""
+class _ColumnStudent:
+    """Student model of columns: a scikit-learn pipeline."""
 
     name: str
     learner: Any
@@ -244,7 +243,7 @@ class _Columns:
     left_out: Mapping[str, str]
 
     @classmethod
-    def of(cls, model: str, table: pa.Table, wanted: Sequence[str] | None) -> _Columns:
+    def of(cls, model: str, table: pa.Table, wanted: Sequence[str] | None) -> _ColumnStudent:
         columns, left_out = columns_of(table, wanted, None)
         estimator = estimators_of(columns, model, METHODS[model][0])[0]
         return cls(model, estimator, frame_of(table, columns), MappingProxyType(columns), left_out)
@@ -259,8 +258,8 @@ class _Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class _Network:
-    """A network on columns, pairs or images."""
+class _NetworkStudent:
+    """Student model of columns, pairs or images: a network."""
 
     network: Any
     learner: Any
@@ -268,7 +267,7 @@ class _Network:
     left_out: Mapping[str, str]
 
     def numbers(self) -> Float[np.ndarray, "n d"]:
-        """What the network takes, each row as one line."""
+        """Inputs of the network, flattened to one vector per row."""
         white = 255.0 if self.features.dtype == np.uint8 else 1.0
         return np.asarray(self.features.reshape(len(self.features), -1) / white)
 
@@ -288,43 +287,43 @@ def _network(
     features: Sequence[str] | None,
     training: Mapping[str, Any] | None,
     progress: Progress | None,
-) -> _Network:
+) -> _NetworkStudent:
     from labeldp.learning.tables._network import learner_of, network_of  # noqa: PLC0415 (PyTorch is an extra of its own)
 
-    network, given, left_out = network_of(model, classes, table, images, image_column=image_column, features=features)
+    network, inputs, left_out = network_of(model, classes, table, images, image_column=image_column, features=features)
     learner = learner_of(network, training=training, report=progress)
-    return _Network(network, learner, given, left_out)
+    return _NetworkStudent(network, learner, inputs, left_out)
 
 
 def _prior(
     prior: str,
-    given: np.ndarray | None,
+    probabilities: np.ndarray | None,
     clusters: str,
-    student: _Columns | _Network,
+    student: _ColumnStudent | _NetworkStudent,
     rows: int,
     space: LabelSpace,
     epsilon: float,
 ) -> Prior:
-    """What is known before the first stage."""
-    if given is not None:
-        return FixedPrior(given)
+    """The prior of the first stage."""
+    if probabilities is not None:
+        return FixedPrior(probabilities)
     if prior == UNIFORM:
         return UniformPrior()
     return ClusterPrior(_clusters(student, clusters, rows, space, epsilon))
 
 
 def _clusters(
-    student: _Columns | _Network, clusters: str, rows: int, space: LabelSpace, epsilon: float
+    student: _ColumnStudent | _NetworkStudent, clusters: str, rows: int, space: LabelSpace, epsilon: float
 ) -> Int[np.ndarray, "n"]:
-    """The cluster of each row, found in what is public of it."""
+    """The cluster of each row, from its public inputs."""
     if clusters != AUTO and not clusters.isdecimal():
         raise InputError(f"expected a number of clusters or {AUTO!r}, found {clusters!r}")
     count = suggested_count(rows, space.size, epsilon) if clusters == AUTO else int(clusters)
     return cluster(student.numbers(), _checks.whole(count, "clusters", 1, rows)).numbers
 
 
-def _probabilities(path: Path, space: LabelSpace) -> Float[np.ndarray, "*m k"]:
-    """The prior in a public file: a column for each class; one row, or one for each of the table."""
+def _read_prior(path: Path, space: LabelSpace) -> Float[np.ndarray, "*m k"]:
+    """Read a prior from a public file with a column for each class, and one row, or one for each row of the table."""
     if not path.is_file():
         raise InputError(f"expected {UNIFORM}, {CLUSTERS} or a file of probabilities as the prior, found {path}")
     try:
@@ -332,12 +331,12 @@ def _probabilities(path: Path, space: LabelSpace) -> Float[np.ndarray, "*m k"]:
         wanted = [str(point) for point in space.points]
         if lacking := sum(name not in frame.columns for name in wanted):
             raise InputError(f"expected a column for each class in the prior {path}, found none for {lacking} of them")
-        found = frame[wanted].to_numpy(dtype=np.float64)
+        probabilities = frame[wanted].to_numpy(dtype=np.float64)
     except (OSError, ValueError, TypeError, pa.ArrowException) as problem:
         if isinstance(problem, InputError):
             raise
         raise TableError(f"expected a CSV or Parquet file of probabilities in {path}, found something else") from None
-    return np.asarray(found[0] if len(found) == 1 else found)
+    return np.asarray(probabilities[0] if len(probabilities) == 1 else probabilities)
 
 
 def _dense(points: Any) -> Float[np.ndarray, "n d"]:

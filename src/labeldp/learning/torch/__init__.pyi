@@ -1,6 +1,6 @@
 from ._augmentation import augmentation as augmentation
 from ._classifier import TorchClassifier as TorchClassifier
-from ._device import Alone as Alone
+from ._device import SingleDevice as SingleDevice
 from ._files import ENCODERS as ENCODERS
 from ._files import Network as Network
 from ._files import NetworkModel as NetworkModel
@@ -16,6 +16,6 @@ from ._networks import mlp as mlp
 from ._networks import ratings as ratings
 from ._networks import resnet18 as resnet18
 from ._rows import ReleasedRows as ReleasedRows
-from ._settings import Course as Course
+from ._settings import TrainingSettings as TrainingSettings
 from ._settings import SCHEDULES as SCHEDULES
 from ._training import Run as Run

@@ -1,4 +1,4 @@
-"""Images changed at random in training: crop, flip and cutout, each image of a batch by its own chance."""
+"""Random changes of training images: crop, flip and cutout, independently for each image of a batch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from kornia.augmentation import RandomCrop, RandomErasing, RandomHorizontalFlip
 from torch import Tensor, nn
 
 from labeldp._checks import whole
@@ -20,9 +19,9 @@ class Augmentation:
     """Random crops, left-right flips and cutout, for ``TorchClassifier(augment=...)``; made by ``augmentation``.
 
     Attributes:
-        crop: Points by which an image is moved at most, in each direction; what enters is 0.
-        flip: Whether every other image is mirrored.
-        cutout: The side of the square that is set to 0.
+        crop: Largest shift of an image in pixels, in each direction; new pixels are 0.
+        flip: Whether to mirror each image with probability 1/2.
+        cutout: Side of the square that is set to 0.
     """
 
     crop: int
@@ -30,7 +29,7 @@ class Augmentation:
     cutout: int
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Images changed by PyTorch's random numbers."""
+        """Change images with PyTorch's random numbers."""
         if not isinstance(images, Tensor) or images.ndim != 4 or not images.is_floating_point():
             found = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
             raise InputError(
@@ -39,14 +38,16 @@ class Augmentation:
             )
         height, width = images.shape[2:]
         if self.cutout > min(height, width):
-            raise InputError(f"expected a cutout within images of {height} x {width} points, found {self.cutout}")
+            raise InputError(f"expected a cutout within images of {height} x {width} pixels, found {self.cutout}")
         with torch.no_grad():
             return _steps(self, height, width)(images)
 
 
 @lru_cache
 def _steps(settings: Augmentation, height: int, width: int) -> nn.Sequential:
-    """What is done to images of a size; it has no state."""
+    """The steps for images of one size, without state."""
+    from kornia.augmentation import RandomCrop, RandomErasing, RandomHorizontalFlip  # noqa: PLC0415 (slow to import)
+
     steps: list[nn.Module] = []
     if settings.crop:
         steps.append(RandomCrop((height, width), padding=settings.crop))
@@ -59,12 +60,12 @@ def _steps(settings: Augmentation, height: int, width: int) -> nn.Sequential:
 
 
 def augmentation(crop: int = 4, *, flip: bool = True, cutout: int = 8) -> Augmentation:
-    """What the papers do to images in training: random crop, left-right flip and cutout.
+    """Augment images in training as the papers do: random crop, left-right flip and cutout.
 
     Args:
-        crop: Points by which an image is moved at most, in each direction; 0 for no crop.
-        flip: Whether every other image is mirrored; leave it out where left and right matter, as in digits.
-        cutout: The side in points of a square at a random place that is set to 0; 0 for none.
+        crop: Largest shift of an image in pixels, in each direction; 0 for no crop.
+        flip: Whether to mirror each image with probability 1/2; False if left and right matter, as in digits.
+        cutout: Side in pixels of a square at a random place that is set to 0; 0 for none.
 
     References:
         Ghazi et al. 2021, Appendix B; DeVries and Taylor 2017 (cutout), whose square may lie partly outside.

@@ -1,4 +1,4 @@
-"""The state of training in a file, from which it is taken up again."""
+"""The state of training in a file, from which it is resumed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHECKPOINT = "checkpoint.pt"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where the state of training is kept, and what it belongs to."""
+    """File of the state of training, with a fingerprint of the training that it belongs to."""
 
     folder: Path
     owner: str
@@ -27,10 +27,10 @@ class Checkpoint:
         return self.folder / _CHECKPOINT
 
     def load(self, device: torch.device) -> dict[str, Any] | None:
-        """The state after the last epoch that was finished; None where there is none.
+        """The state after the last finished epoch; None if there is no file.
 
         Raises:
-            VerificationError: It belongs to another release or other settings, or cannot be read.
+            VerificationError: The file belongs to another release or other settings, or cannot be read.
         """
         if not self.path.exists():
             return None
@@ -50,7 +50,7 @@ class Checkpoint:
         return dict(state)
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replace the state; whoever is killed meanwhile leaves the last one."""
+        """Replace the state atomically, so that an interruption leaves the last one."""
         self.folder.mkdir(parents=True, exist_ok=True)
         new = self.path.with_name(f"{_CHECKPOINT}.{os.getpid()}")
         try:

@@ -25,18 +25,18 @@ from labeldp.learning.features import row_count, row_weights
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, require_release
 from labeldp.learning.sklearn import ProbabilityClassifier
 from labeldp.learning.torch._checkpoint import Checkpoint
-from labeldp.learning.torch._device import Alone, Machine
+from labeldp.learning.torch._device import Machine, SingleDevice
 from labeldp.learning.torch._losses import NETWORK_METHODS, NetworkMethod
-from labeldp.learning.torch._outputs import moved, outputs, probabilities
-from labeldp.learning.torch._rows import ReleasedRows, as_rows, shape_of, taken
-from labeldp.learning.torch._settings import SCHEDULES, Course, Schedule
-from labeldp.learning.torch._training import HeldOut, Progress, Run, original_probability, split, train
+from labeldp.learning.torch._outputs import outputs, probabilities, to_device
+from labeldp.learning.torch._rows import ReleasedRows, as_rows, shape_of, tensor_rows
+from labeldp.learning.torch._settings import SCHEDULES, Schedule, TrainingSettings
+from labeldp.learning.torch._training import HeldOut, Progress, Run, seeded_random_state, split, train
 from labeldp.release import Release
 
-#: Rows that are predicted at a time.
+#: Rows per batch of predictions.
 _PREDICTED = 1024
-#: What decides nothing about what is learned, and may differ where training is taken up again.
-_FREE = ("module", "checkpoint", "device", "report", "workers", "warm_start")
+#: Parameters excluded from the checkpoint fingerprint.
+_NOT_FINGERPRINTED = ("module", "checkpoint", "device", "report", "workers", "warm_start")
 
 _OPTIMIZERS: MappingProxyType[str, Callable[..., Optimizer]] = MappingProxyType(
     {
@@ -53,50 +53,50 @@ class TorchClassifier(ProbabilityClassifier):
     """A network on released labels, trained by gradient steps on batches.
 
     Args:
-        module: A network whose outputs are logits of the classes, or a function that makes one: it is given the number
-            of classes, unless it takes nothing. A network that is given is copied and never changed.
+        module: A network whose outputs are logits of the classes, or a function that makes one, called with the number
+            of classes if it has a parameter. A network is copied and never changed.
         method: ``"likelihood"``: maximum likelihood under the channel (forward correction); ``"posterior"``: the cross
             entropy on the posterior of the true class under the network's own prediction, which has the same
             gradient; ``"unbiased"``: an unbiased estimate of the cross entropy on true labels (backward correction);
             ``"plain"``: released labels as if they were true, as a baseline.
-        correction: With ``"unbiased"``: how much of the correction is made, from 0 to 1.
-        epochs: Times that each row is seen.
+        correction: With ``"unbiased"``: share of the correction, from 0 to 1.
+        epochs: Number of passes over the rows.
         batch_size: Most rows of a step, over all processes; the batches of an epoch differ by one row at most.
         optimizer: ``"sgd"``, ``"adam"``, ``"adamw"``, or a function of parameters that makes an optimizer, which then
-            has its own rate, momentum and decay.
-        learning_rate: The largest rate.
-        momentum: With ``"sgd"``.
-        weight_decay: Coefficient of the squared weights, halved (``"sgd"``, ``"adam"``), or of decay apart from
-            gradients (``"adamw"``).
-        schedule: ``"linear"``: from 0 up in the first 15 % of the steps, then down to 0; ``"piecewise"``: up likewise,
-            then a tenth at 30, 60 and 90 % each; ``"cosine"``: up likewise, then half a cosine; ``"constant"``; or a
-            function from the share of the steps that are done to the share of the rate.
-        mixup: Rows are mixed in pairs, in shares of a beta distribution with this parameter; 0 for no mixing.
+            sets its own rate, momentum and decay.
+        learning_rate: Largest learning rate.
+        momentum: Momentum of ``"sgd"``.
+        weight_decay: Coefficient of half the squared weights (``"sgd"``, ``"adam"``), or of decoupled decay
+            (``"adamw"``).
+        schedule: ``"linear"``: up from 0 in the first 15 % of the steps, then down to 0; ``"piecewise"``: the same
+            warm-up, then divided by ten at 30, 60 and 90 %; ``"cosine"``: the same warm-up, then half a cosine;
+            ``"constant"``; or a function from the share of steps done to the share of the rate.
+        mixup: Parameter of the beta distribution of the shares in which rows are mixed in pairs; 0 for no mixing.
         augment: A function that changes a batch of images in training, such as ``augmentation()``.
-        averaging: The decay of averaged weights, which are then what is used, such as 0.999; 0 for none.
-        held_out: The share of rows that are not fitted on: the weights of the epoch that makes their released labels
-            the likeliest are kept.
-        patience: Training stops after so many epochs without a better one; None for never.
-        warm_start: Whether ``fit`` goes on from the weights of the last one.
-        checkpoint: A folder in which the state is kept after each epoch, and from which a training that was
-            interrupted is taken up again, with the same result bit by bit.
-        seed: A public number. First weights, order, mixing, augmentation and dropout follow from it, and no label
-            does: those were drawn before. PyTorch's own random state is neither used nor changed.
-        device: Where to compute, such as ``"cuda"``; None for the graphics processor if there is one.
-        precision: ``"full"``, or ``"bf16"``: the network computes in half precision in training, where weights, losses
-            and predictions stay in full.
+        averaging: Decay of averaged weights, which then replace the last ones, such as 0.999; 0 for no averaging.
+        held_out: Share of rows that are not fitted on; the result has the weights of the epoch in which their released
+            labels are likeliest.
+        patience: Number of epochs without improvement after which training stops; None for no early stopping.
+        warm_start: Whether ``fit`` continues from the weights of the last fit.
+        checkpoint: A folder in which the state is saved after each epoch, and from which an interrupted training is
+            resumed, with the same result bit by bit.
+        seed: A public number that determines initial weights, order, mixing, augmentation and dropout. Labels do not
+            depend on it: they were drawn before. PyTorch's global random state is neither used nor changed.
+        device: The device to train on, such as ``"cuda"``; None for the GPU if there is one.
+        precision: ``"full"``, or ``"bf16"``: the network computes in half precision in training; weights, losses and
+            predictions stay in full precision.
         accelerator: A function that makes an ``accelerate.Accelerator``, for mixed precision and several devices;
-            then ``device`` and ``precision`` are its.
-        channels_last: Whether images lie in memory with channels last, which convolutions often prefer.
-        workers: Processes that fetch batches, for features that are slow to read.
-        report: PriorResult ``("epoch", done, of)``.
+            it then sets device and precision.
+        channels_last: Whether images have the channels-last memory format, which often speeds up convolutions.
+        workers: Number of processes that load batches, for features that are slow to read.
+        report: Function called with ``("epoch", done, of)``.
 
     Attributes:
         classes_: The declared classes.
         module_: The trained network, in evaluation mode.
         history_: The mean loss of each epoch, and the gain on held-out released labels.
-        n_iter_: Epochs that were made.
-        device_: Where it is.
+        n_iter_: Number of epochs made.
+        device_: Device of the network.
 
     Guarantee:
         Whatever is learned from a release is covered by the release's guarantee, at no further cost, over any number
@@ -187,30 +187,30 @@ class TorchClassifier(ProbabilityClassifier):
 
         Args:
             X: Rows along the first axis: an array, memory-mapped or not, a tensor, a sparse matrix, or a tuple of
-                these, which the network takes as several arguments. Bytes are divided by 255.
+                these, which are passed to the network as several arguments. Bytes are divided by 255.
             y: A release of n rows.
             sample_weight: Weights of rows.
-            prior: P(true = j | what else is known of a row), shape (n, k): what another model says of it, such as
-                ``TreeClassifier``. Then the network learns the posterior ``q_j = prior_j P(released | j) / sum``, which
-                stays as it is, by cross entropy. It must come from releases and public features, as all that is
-                learned. Labels that were declared public go before it.
-            original: What is known of whether features are the row's own, where some were redrawn
+            prior: P(true = j | further knowledge of a row), shape (n, k): predictions of another model, such as
+                ``TreeClassifier``. The network is then fitted by cross entropy to the fixed posterior
+                ``q_j = prior_j P(released | j) / sum``. The prior must come from releases and public features, as
+                everything that is learned. It is ignored for labels that were declared public.
+            original: Probabilities that features are original, if some were resampled
                 (``labeldp.learning.sklearn``).
-            synthetic: With ``"unbiased"``: rows of the generator whose loss is taken off, as many of them in each step
-                as released rows; nothing bounds such a loss below, so take few epochs and a small learning rate. Then
-                ``original`` serves the rows that are held out alone.
+            synthetic: With ``"unbiased"``: rows of the generator whose loss is subtracted, in each step as many as
+                released rows. Such a loss has no lower bound, so use few epochs and a small learning rate. Then
+                ``original`` is used only for held-out rows.
         """
-        release, features = require_release(y), as_rows(X)
-        course = self._course()
+        release, features = released(y), as_rows(X)
+        settings = self._settings()
         machine = self._machine()
         classes = np.array(release.space.points)
         if synthetic is not None:
             if self.mixup:
-                raise InputError("expected no mixup with synthetic rows, which are taken off as they are, found some")
+                raise InputError("expected no mixup with synthetic rows, found some; set mixup to 0")
             synthetic = dataclasses.replace(synthetic.of(release, self.method), features=as_rows(synthetic.features))
-        with original_probability(self.seed):
+        with seeded_random_state(self.seed):
             module = self._start(classes)
-            kind = _kind(module)
+            dtype = _weight_dtype(module)
             rows = ReleasedRows(
                 features,
                 release,
@@ -219,44 +219,44 @@ class TorchClassifier(ProbabilityClassifier):
                 sample_weight=sample_weight,
                 prior=prior,
                 original=None if synthetic is not None else original,
-                dtype=kind,
+                dtype=dtype,
             )
             fit, held = split(len(rows), self.held_out, self.seed)
             weights = row_weights(sample_weight, len(rows))[held]
             if not len(fit) or (len(held) and not weights.any()):
                 raise InputError(
-                    f"expected rows to fit on and, with held_out above 0, rows of some weight to judge by, found "
-                    f"{len(fit)} and {np.count_nonzero(weights)}; choose another held_out"
+                    f"expected rows to fit on and, with held_out above 0, held-out rows with weight, found {len(fit)} "
+                    f"and {np.count_nonzero(weights)}; choose another held_out"
                 )
             known = None if original is None else original.of(release).take(held)
             judged = HeldOut(features, held, release[held], weights, known) if len(held) else None
             owner = self._owner(module, rows, y, original, synthetic)
-            kept = None if self.checkpoint is None else Checkpoint(Path(self.checkpoint), owner)
-            run = Run.start(module, rows, fit, judged, course, machine, synthetic)
+            checkpoint = None if self.checkpoint is None else Checkpoint(Path(self.checkpoint), owner)
+            run = Run.start(module, rows, fit, judged, settings, machine, synthetic)
             if len(fit) // run.steps < machine.num_processes:
                 raise InputError(
                     f"expected batches with a row for each of {machine.num_processes} processes, found fewer"
                 )
             _check_outputs(run, len(classes))
-            trained = train(run, kept, self.report)
+            trained = train(run, checkpoint, self.report)
         self.classes_, self.module_, self.history_ = classes, trained, run.history
         self.n_iter_, self.device_ = len(run.history), machine.device
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
-        """Probabilities of the true classes, shape (n, k), batch by batch."""
+        """Probabilities of the true classes, shape (n, k)."""
         check_is_fitted(self)
         features = as_rows(X)
-        found = np.empty((row_count(features), len(self.classes_)))
-        kind = _kind(self.module_)
-        for low in range(0, len(found), _PREDICTED):
-            rows = np.arange(low, min(low + _PREDICTED, len(found)))
-            given = moved(taken(features, rows, kind), self.device_, channels_last=self.channels_last)
-            found[rows] = probabilities(self.module_, given)
-        if not np.isfinite(found).all():
-            row = int(np.argmin(np.isfinite(found).all(axis=1)))
+        predicted = np.empty((row_count(features), len(self.classes_)))
+        dtype = _weight_dtype(self.module_)
+        for low in range(0, len(predicted), _PREDICTED):
+            rows = np.arange(low, min(low + _PREDICTED, len(predicted)))
+            batch = to_device(tensor_rows(features, rows, dtype), self.device_, channels_last=self.channels_last)
+            predicted[rows] = probabilities(self.module_, batch)
+        if not np.isfinite(predicted).all():
+            row = int(np.argmin(np.isfinite(predicted).all(axis=1)))
             raise InputError(f"expected features that are finite, found a row without a prediction: row {row}")
-        return found
+        return predicted
 
     def _start(self, classes: np.ndarray) -> nn.Module:
         """The network before its first step."""
@@ -271,31 +271,31 @@ class TorchClassifier(ProbabilityClassifier):
             return copy.deepcopy(self.module)
         if not callable(self.module):
             raise InputError(f"expected a network or a function that makes one, found {type(self.module).__name__}")
-        made = self.module(len(classes)) if inspect.signature(self.module).parameters else self.module()
-        if not isinstance(made, nn.Module):
-            raise InputError(f"expected a function that makes a network, found one that makes {type(made).__name__}")
-        return made
+        network = self.module(len(classes)) if inspect.signature(self.module).parameters else self.module()
+        if not isinstance(network, nn.Module):
+            raise InputError(f"expected a function that makes a network, found one that makes {type(network).__name__}")
+        return network
 
     def _machine(self) -> Machine:
         _among("precision", self.precision, ("full", "bf16"))
         if self.accelerator is not None:
             if self.device is not None or self.precision != "full":
                 raise InputError(
-                    "expected neither device nor precision with an accelerator, found one; give them to it"
+                    "expected neither device nor precision with an accelerator, found one; set them in the accelerator"
                 )
             return self.accelerator()  # type: ignore[no-any-return]
-        wanted = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
-            torch.empty(0, device=wanted)
+            torch.empty(0, device=device)
         except (RuntimeError, AssertionError):
             raise InputError(
-                f"expected a device that PyTorch finds here, found {wanted!r}; take device='cpu', or a PyTorch that "
-                "was made for that device"
+                f"expected a device that PyTorch finds here, found {device!r}; use device='cpu', or a PyTorch built "
+                "for that device"
             ) from None
-        return Alone(torch.device(wanted), half=self.precision == "bf16")
+        return SingleDevice(torch.device(device), half=self.precision == "bf16")
 
-    def _course(self) -> Course:
-        """The settings, checked."""
+    def _settings(self) -> TrainingSettings:
+        """Check the settings."""
         _among("method", self.method, NETWORK_METHODS)
         for name, low in (("epochs", 1), ("batch_size", 1), ("seed", 0), ("workers", 0)):
             _whole(name, getattr(self, name), low)
@@ -307,7 +307,7 @@ class TorchClassifier(ProbabilityClassifier):
             _number(name, getattr(self, name), high)
         for name in ("averaging", "held_out"):
             _number(name, getattr(self, name), 1)
-        return Course(
+        return TrainingSettings(
             epochs=self.epochs,
             batch_size=self.batch_size,
             optimizer=self._optimizer(),
@@ -324,8 +324,8 @@ class TorchClassifier(ProbabilityClassifier):
     def _optimizer(self) -> Callable[[Any], Optimizer]:
         if callable(self.optimizer):
             return self.optimizer
-        found = _named("optimizer", self.optimizer, _OPTIMIZERS)
-        return lambda parameters: found(parameters, self.learning_rate, self.momentum, self.weight_decay)
+        make = _named("optimizer", self.optimizer, _OPTIMIZERS)
+        return lambda parameters: make(parameters, self.learning_rate, self.momentum, self.weight_decay)
 
     def _owner(
         self,
@@ -335,8 +335,12 @@ class TorchClassifier(ProbabilityClassifier):
         original: OriginalFeatures | None,
         synthetic: SyntheticRows | None,
     ) -> str:
-        """A hash of all that decides what is learned: settings, first weights, shapes, the release."""
-        settings = {name: _told(value) for name, value in self.get_params(deep=False).items() if name not in _FREE}
+        """Fingerprint of a training: a hash of settings, initial weights, shapes and the release."""
+        settings = {
+            name: _setting_text(value)
+            for name, value in self.get_params(deep=False).items()
+            if name not in _NOT_FINGERPRINTED
+        }
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         for name, value in sorted(module.state_dict().items()):
             digest.update(name.encode())
@@ -348,25 +352,25 @@ class TorchClassifier(ProbabilityClassifier):
         if original is not None:
             digest.update(b"original" + original.shares.tobytes() + original.prior.tobytes())
         if synthetic is not None:
-            told = f"synthetic {shape_of(synthetic.features)} {synthetic.replaced!r}"
-            digest.update(told.encode() + synthetic.prior.tobytes())
+            text = f"synthetic {shape_of(synthetic.features)} {synthetic.replaced!r}"
+            digest.update(text.encode() + synthetic.prior.tobytes())
         return digest.hexdigest()
 
 
-def _kind(module: nn.Module) -> torch.dtype:
-    """The type of a network's weights, which real features are given in."""
-    found = next((each.dtype for each in module.parameters() if each.is_floating_point()), None)
-    if found is None:
+def _weight_dtype(module: nn.Module) -> torch.dtype:
+    """The type of a network's weights, and of its real-valued inputs."""
+    dtype = next((each.dtype for each in module.parameters() if each.is_floating_point()), None)
+    if dtype is None:
         raise InputError(f"expected a network with weights to learn, found {type(module).__name__} without any")
-    return found
+    return dtype
 
 
 def _check_outputs(run: Run, classes: int) -> None:
-    """Refuse a network of another number of classes before it trains."""
+    """Refuse a network with another number of outputs, before training."""
     one, _ = run.rows[run.fit[:1]]
     network = run.machine.unwrap_model(run.model).eval()
     with torch.no_grad():
-        logits = outputs(network, moved(one, run.machine.device, channels_last=run.course.channels_last))
+        logits = outputs(network, to_device(one, run.machine.device, channels_last=run.settings.channels_last))
     if logits.shape[1] != classes:
         raise InputError(
             f"expected a network with an output for each of {classes} declared classes, found {logits.shape[1]}; "
@@ -374,8 +378,8 @@ def _check_outputs(run: Run, classes: int) -> None:
         )
 
 
-def _told(value: Any) -> str:
-    """A setting as text that does not depend on where it lies in memory."""
+def _setting_text(value: Any) -> str:
+    """A setting as text, without memory addresses."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
@@ -385,7 +389,7 @@ def _among(name: str, value: Any, known: Any) -> None:
 
 
 def _named(name: str, value: Any, known: Any) -> Any:
-    """What a name stands for, or a function as it is."""
+    """Return the function of a name; a function is returned unchanged."""
     if callable(value):
         return value
     _among(name, value, known)

@@ -1,4 +1,4 @@
-"""What a network is trained on: one process on one device, or what accelerate prepares."""
+"""Devices for training: one process on one device, or those of accelerate."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from torch import Tensor, nn
 
 @runtime_checkable
 class Machine(Protocol):
-    """What computes: the names of ``accelerate.Accelerator`` that the loop uses."""
+    """Protocol of the training device: the part of ``accelerate.Accelerator`` that the loop uses."""
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device of this process."""
 
     @property
     def num_processes(self) -> int:
-        """How many processes train together."""
+        """Number of processes that train together."""
 
     @property
     def process_index(self) -> int:
-        """Which of them this is."""
+        """Number of this process, from 0."""
 
     @property
     def is_main_process(self) -> bool:
-        """Whether it is the one that writes."""
+        """True for the process that writes files."""
 
     @property
     def scaler(self) -> Any:
-        """What scales losses in half precision, or None."""
+        """Gradient scaler for half precision, or None."""
 
     def prepare(self, *parts: Any) -> Any:
-        """The network and the optimizer, made ready."""
+        """Prepare the network and the optimizer."""
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """Where a network computes, in lower precision if that was asked for."""
+        """Context of the network's computations, in lower precision if set so."""
 
     def backward(self, loss: Tensor) -> None:
-        """Gradients of a loss."""
+        """Compute the gradients of a loss."""
 
     def unwrap_model(self, model: nn.Module, *, keep_fp32_wrapper: bool = True) -> nn.Module:
-        """The network without what prepared it."""
+        """The network without wrappers."""
 
     def gather(self, value: Tensor) -> Tensor:
         """The values of all processes."""
 
     def wait_for_everyone(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes get here."""
 
 
 @dataclass(frozen=True)
-class Alone:
+class SingleDevice:
     """One process on one device.
 
     Attributes:
-        device: Where.
-        half: Whether networks compute in bfloat16, which needs no scaled gradients; weights stay as they are.
+        device: The device.
+        half: Whether networks compute in bfloat16, which needs no gradient scaling; weights keep their precision.
     """
 
     device: torch.device
@@ -70,24 +70,24 @@ class Alone:
     scaler: None = None
 
     def prepare(self, *parts: Any) -> Any:
-        """As they are."""
+        """Return the parts unchanged."""
         return parts
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """In half precision or as it is."""
+        """Context of half precision, or of no change."""
         return torch.autocast(self.device.type, torch.bfloat16) if self.half else contextlib.nullcontext()
 
     def backward(self, loss: Tensor) -> None:
-        """Gradients of a loss."""
+        """Compute the gradients of a loss."""
         loss.backward()
 
     def unwrap_model(self, model: nn.Module, *, keep_fp32_wrapper: bool = True) -> nn.Module:  # noqa: ARG002
-        """As it is."""
+        """Return the network unchanged."""
         return model
 
     def gather(self, value: Tensor) -> Tensor:
-        """The value alone."""
+        """Return the value unchanged."""
         return value
 
     def wait_for_everyone(self) -> None:
-        """Nobody else is there."""
+        """Return at once."""

@@ -1,7 +1,7 @@
-"""A network in a file: numbers and plain text, from which nothing is run.
+"""A trained network in a file of numbers and plain text; opening it runs no code.
 
-The file is one of safetensors, whose header holds JSON: which network, of which sizes, what it takes of a row, and the
-certificate of what it was learned from.
+The format is safetensors with JSON in the header: the name and sizes of the network, its encoder, and the certificate
+of the release that it was learned from.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from labeldp.learning.features import (
 )
 from labeldp.learning.torch._losses import NETWORK_METHODS
 from labeldp.learning.torch._networks import NETWORKS
-from labeldp.learning.torch._outputs import moved, probabilities
-from labeldp.learning.torch._rows import taken
+from labeldp.learning.torch._outputs import probabilities, to_device
+from labeldp.learning.torch._rows import tensor_rows
 from labeldp.privacy import LabelSpace
 from labeldp.release.folder import Certificate
 
@@ -46,7 +46,7 @@ PREFIX = "torch:"
 _HEADER = "labeldp"
 _MOST_SIZE = 1 << 31
 _PREDICTED = 1024
-#: What each network takes of a row.
+#: Encoder of the inputs of each network.
 ENCODERS: Mapping[str, type[Encoder]] = {
     "convolutional": PixelEncoder,
     "inception": PixelEncoder,
@@ -58,13 +58,13 @@ ENCODERS: Mapping[str, type[Encoder]] = {
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A network that is not trained yet, and what it takes of a row.
+    """Architecture of a network, with the encoder of its inputs.
 
     Attributes:
-        name: Which one, as in ``NETWORKS``.
+        name: Name in ``NETWORKS``.
         classes: Number of classes.
-        encoder: What it takes.
-        sizes: Whole numbers that it is made of, besides those that follow from the encoder.
+        encoder: Encoder of its inputs.
+        sizes: Further arguments of the architecture, besides those that follow from the encoder.
     """
 
     name: str
@@ -74,28 +74,28 @@ class Network:
 
     def __post_init__(self) -> None:
         if self.name not in NETWORKS or not isinstance(self.encoder, ENCODERS[self.name]):
-            raise ValueError("no network of that name takes this")
+            raise ValueError("no network has this name and encoder")
         known = set(inspect.signature(NETWORKS[self.name]).parameters)
-        given = [*self.encoder.sizes, *self.sizes, "classes"]
-        if len(set(given)) != len(given) or not set(given) <= known:
-            raise ValueError("the network is made of other numbers")
+        names = [*self.encoder.sizes, *self.sizes, "classes"]
+        if len(set(names)) != len(names) or not set(names) <= known:
+            raise ValueError("the network has other arguments")
         if not all(isinstance(size, int) and 0 < size < _MOST_SIZE for size in self._arguments.values()):
-            raise ValueError("the network is made of whole numbers")
+            raise ValueError("the arguments of the network are not positive whole numbers")
 
     @property
     def _arguments(self) -> dict[str, int]:
         return {**self.encoder.sizes, **self.sizes, "classes": self.classes}
 
     def module(self, device: str = "cpu") -> nn.Module:
-        """A new one, with first weights; on the device ``"meta"`` it has no memory yet."""
+        """A new network with initial weights; on the device ``"meta"``, without memory."""
         with torch.device(device):
-            made = NETWORKS[self.name](**self._arguments)
+            network = NETWORKS[self.name](**self._arguments)
         if isinstance(self.encoder, PixelEncoder):
-            return nn.Sequential(_Scaled(self.encoder.mean, self.encoder.deviation), made)
-        return made
+            return nn.Sequential(_ScaledImages(self.encoder.mean, self.encoder.deviation), network)
+        return network
 
     def plain(self) -> dict[str, Any]:
-        """This as plain data."""
+        """The architecture as plain data."""
         return {
             "name": self.name,
             "classes": self.classes,
@@ -105,22 +105,22 @@ class Network:
 
     @classmethod
     def from_plain(cls, body: Mapping[str, Any]) -> Network:
-        """What ``plain`` wrote."""
-        made = cls(body["name"], body["classes"], encoder_from(body["takes"]), dict(body["sizes"]))
-        if made.plain() != body:
-            raise ValueError("a network is described by other parts")
-        return made
+        """An architecture from plain data."""
+        network = cls(body["name"], body["classes"], encoder_from(body["takes"]), dict(body["sizes"]))
+        if network.plain() != body:
+            raise ValueError("the description has other parts")
+        return network
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkModel:
-    """A trained network that takes the rows of a table, or images, and what it was learned from.
+    """A trained network for table rows or images, with the certificate of its release.
 
     Attributes:
-        network: Which network, and what it takes.
+        network: Architecture, with the encoder of its inputs.
         module: The trained network, in evaluation mode.
-        method: How it was learned.
-        certificate: That of the release it was learned from, whose guarantee covers the model.
+        method: Training method.
+        certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
     """
 
     network: Network
@@ -135,17 +135,17 @@ class NetworkModel:
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """The columns that it takes, each with its kind."""
+        """Kind of each input column."""
         return self.network.encoder.columns
 
     @property
     def inputs(self) -> list[str]:
-        """What it takes, in words."""
+        """Names of the inputs."""
         return self.network.encoder.inputs
 
     @property
     def model(self) -> str:
-        """Its name on the command line."""
+        """Name on the command line."""
         return f"{PREFIX}{self.network.name}"
 
     def predict_proba(self, table: object, images: np.ndarray | None = None) -> Float[np.ndarray, "n k"]:
@@ -160,22 +160,22 @@ class NetworkModel:
         """
         frame = frame_of(pa.table(table), self.columns) if self.columns else pd.DataFrame()
         features = self.network.encoder.features(frame, images)
-        found = np.empty((len(features), self.space.size))
+        predicted = np.empty((len(features), self.space.size))
         device = next(self.module.parameters()).device
-        for low in range(0, len(found), _PREDICTED):
-            rows = np.arange(low, min(low + _PREDICTED, len(found)))
-            found[rows] = probabilities(self.module, moved(taken(features, rows, torch.float32), device))
-        return found
+        for low in range(0, len(predicted), _PREDICTED):
+            rows = np.arange(low, min(low + _PREDICTED, len(predicted)))
+            predicted[rows] = probabilities(self.module, to_device(tensor_rows(features, rows, torch.float32), device))
+        return predicted
 
     def predict(self, table: object, images: np.ndarray | None = None) -> np.ndarray:
         """The most likely true class of each row."""
         return np.asarray(np.asarray(self.space.points)[np.argmax(self.predict_proba(table, images), axis=1)])
 
     def save(self, path: str | Path) -> Path:
-        """Write the model to a file that does not exist yet: numbers, and JSON that says what they are.
+        """Write the model to a file that does not exist yet, as numbers and a JSON description.
 
         Raises:
-            OutputError: The file exists, or there is no folder to put it in.
+            OutputError: The file exists, or its folder does not.
         """
         about = {
             "schema": SCHEMA,
@@ -189,15 +189,15 @@ class NetworkModel:
 
     @classmethod
     def load(cls, path: str | Path) -> NetworkModel:
-        """A model that was saved.
+        """Load a saved model.
 
         Args:
-            path: A file that ``save`` wrote. Opening it runs nothing: it holds numbers and text, the network is one of
-                this package's, and a file that describes another, or has other numbers than that needs, is refused
-                before any of them is read.
+            path: A file that ``save`` wrote. Opening it runs no code: it holds numbers and text for a network of this
+                package. A file with another network, or with other numbers than the network needs, is refused before
+                any of them is read.
 
         Raises:
-            InputError: There is no such file, or it holds something else.
+            InputError: The file does not exist, or is not such a model.
         """
         file = Path(path)
         if not file.is_file():
@@ -229,8 +229,8 @@ class NetworkModel:
         return cls(network, module.requires_grad_(requires_grad=False).eval(), about["method"], certificate)
 
 
-class _Scaled(nn.Module):
-    """Images whose channels have mean 0 and deviation 1 over those that the network was trained on."""
+class _ScaledImages(nn.Module):
+    """Layer that scales channels to mean 0 and standard deviation 1 over the training images."""
 
     def __init__(self, mean: tuple[float, ...], deviation: tuple[float, ...]) -> None:
         super().__init__()
@@ -239,27 +239,28 @@ class _Scaled(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """The images, scaled."""
-        found: Tensor = (images - self.mean) / self.deviation
-        return found
+        scaled: Tensor = (images - self.mean) / self.deviation
+        return scaled
 
 
 def weights_of(opened: Any, module: nn.Module, besides: Set[str] = frozenset()) -> dict[str, Tensor]:
-    """The numbers of a file, if they are those of a network: by names, shapes and kinds first, then finite ones.
+    """Read the weights of a network from a file, after checking their names and shapes; then types and finiteness.
 
     Args:
         opened: The file.
-        module: The network, which needs no memory yet.
-        besides: Names of what else the file holds.
+        module: The network, possibly without memory.
+        besides: Names of other arrays in the file.
 
     Raises:
-        ValueError: They are others.
+        ValueError: The file holds other arrays.
     """
     wanted = module.state_dict()
     if set(opened.keys()) != set(wanted) | besides:
         raise ValueError("numbers of other names")
     if any(tuple(opened.get_slice(name).get_shape()) != tuple(value.shape) for name, value in wanted.items()):
         raise ValueError("numbers of other shapes")
-    found = {name: opened.get_tensor(name) for name in wanted}
-    if any(found[name].dtype != value.dtype or not torch.isfinite(found[name]).all() for name, value in wanted.items()):
-        raise ValueError("numbers of another kind, or without end")
-    return found
+    weights = {name: opened.get_tensor(name) for name in wanted}
+    for name, value in wanted.items():
+        if weights[name].dtype != value.dtype or not torch.isfinite(weights[name]).all():
+            raise ValueError("numbers of another type, or infinite")
+    return weights

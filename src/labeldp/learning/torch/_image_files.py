@@ -1,4 +1,4 @@
-"""A fitted generator of images: what it draws, and its file of numbers and plain text, from which nothing is run."""
+"""Fitted generators of images, and their files of numbers and plain text; opening one runs no code."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from labeldp._words import SecureWords
 from labeldp.errors import InputError
 from labeldp.learning.features import write_new_file
 from labeldp.learning.torch._files import weights_of
-from labeldp.learning.torch._image_laws import LAWS, Discriminator, Law, sides_fit
+from labeldp.learning.torch._image_laws import LAWS, ImageDiscriminator, Law, sides_fit
 from labeldp.mechanisms.features import ColumnForm, Form, Generator, Source, form_from
 from labeldp.privacy import LabelSpace, space_from
 
 SCHEMA = "labeldp/image-generator/1"
-#: The largest whole number that a law is made of.
+#: Bound on the sizes of a generator.
 MOST_SIZE = 1 << 16
 
 _HEADER = "labeldp"
@@ -40,15 +40,15 @@ class ImageGenerator:
     """A fitted generator of images of a class.
 
     Attributes:
-        name: Which law: ``"network"`` or ``"mixture"``.
-        sizes: The whole numbers that it is made of.
-        law: The law of images given uniform numbers and classes.
+        name: Kind of model: ``"network"`` or ``"mixture"``.
+        sizes: Arguments of the model.
+        law: The model: images from uniform numbers and classes.
         space: The declared classes.
-        form: What images look like: bytes of one shape.
-        source: Where its knowledge comes from.
+        form: Form of the images: bytes of one shape.
+        source: Data that it was fitted on.
         seen: Digests of the images that it was fitted on.
-        discriminator: What the network was trained against; a mixture has none.
-        filters: Channels of the discriminator's first layer; 0 where there is none.
+        discriminator: Discriminator that the network was trained against; None for a mixture.
+        filters: Channels of the discriminator's first layer; 0 without a discriminator.
     """
 
     name: str
@@ -58,37 +58,37 @@ class ImageGenerator:
     form: Form
     source: Source
     seen: frozenset[int]
-    discriminator: Discriminator | None = None
+    discriminator: ImageDiscriminator | None = None
     filters: int = 0
 
     def generator(self) -> Generator:
-        """What a mechanism takes: it draws afresh at every call, with words from the operating system."""
-        return Generator(self.space, self.form, self.source, self._drawn, seen=self.seen)
+        """The generator as mechanisms use it: each call draws anew from a cryptographic random source."""
+        return Generator(self.space, self.form, self.source, self._draw, seen=self.seen)
 
-    def _drawn(self, codes: Int[np.ndarray, "m"]) -> UInt8[np.ndarray, "m *shape"]:
-        """An image for each class code.
+    def _draw(self, codes: Int[np.ndarray, "m"]) -> UInt8[np.ndarray, "m *shape"]:
+        """Draw an image for each class code.
 
-        A public generator with few seeds would show which images are its own: who tries them all finds the ones that
-        it made. PyTorch keeps 32 bits of a seed, so the words are those that labels are drawn with.
+        With few possible seeds, anyone could try them all and find out which images a published generator made. PyTorch
+        keeps 32 bits of a seed, so the words come from the same cryptographic source as those for labels.
         """
         words, parts = SecureWords(), []
         for low in range(0, len(codes), _DRAWN):
-            original = torch.from_numpy(np.asarray(codes[low : low + _DRAWN], dtype=np.int64))
+            block_codes = torch.from_numpy(np.asarray(codes[low : low + _DRAWN], dtype=np.int64))
             count = self.law.uniforms
-            block = words.block(low * count, len(original) * count).reshape(len(original), count)
+            block = words.block(low * count, len(block_codes) * count).reshape(len(block_codes), count)
             with torch.inference_mode():
-                parts.append(self.law(torch.from_numpy(_between(block)), original).numpy())
+                parts.append(self.law(torch.from_numpy(_uniform_numbers(block)), block_codes).numpy())
         return np.concatenate(parts).reshape(len(codes), *(self.form.columns[0].shape or ()))
 
     def log_odds(self, images: UInt8[np.ndarray, "m *shape"], label: object) -> Float[np.ndarray, "m"]:
-        """Log odds, by its own discriminator, that images of one class are given ones and not made.
+        """Log odds, by the discriminator, that images of one class are real and not generated.
 
         Args:
             images: Images of the form, shape (m, ...).
             label: A declared class, one for all of them.
 
         Raises:
-            InputError: It has no discriminator, or images are of another shape.
+            InputError: There is no discriminator, or images are of another shape.
         """
         if self.discriminator is None:
             raise InputError("expected a generator that was trained against a discriminator, found a mixture")
@@ -99,16 +99,16 @@ class ImageGenerator:
         code = int(self.space.encode([label])[0])
         parts = torch.from_numpy(pixels.reshape(-1, *shape)).split(_DRAWN)
         with torch.inference_mode():
-            found = [self.discriminator(part.float() / _WHITE, torch.full((len(part),), code)) for part in parts]
-        return torch.cat(found).double().numpy()  # type: ignore[no-any-return]
+            log_odds = [self.discriminator(part.float() / _WHITE, torch.full((len(part),), code)) for part in parts]
+        return torch.cat(log_odds).double().numpy()  # type: ignore[no-any-return]
 
     def save(self, path: str | Path) -> Path:
-        """Write it to a file that does not exist yet: numbers, and JSON that says what they are.
+        """Write the generator to a file that does not exist yet, as numbers and a JSON description.
 
-        Digests of the images go into it only if these are public: small images can be found again from digests.
+        Digests of the images are saved only if these are public: small images can be recovered from digests.
 
         Raises:
-            OutputError: The file exists, or there is no folder to put it in.
+            OutputError: The file exists, or its folder does not.
         """
         about = {
             "schema": SCHEMA,
@@ -120,54 +120,54 @@ class ImageGenerator:
             "form": self.form.describe(),
             "source": self.source.describe(),
         }
-        kept = sorted(self.seen) if self.source.kind == "public" else []
-        seen = torch.from_numpy(np.array(kept, dtype=np.uint64).view(np.int64))
+        digests = sorted(self.seen) if self.source.kind == "public" else []
+        seen = torch.from_numpy(np.array(digests, dtype=np.uint64).view(np.int64))
         numbers = {name: value.contiguous() for name, value in self._modules().state_dict().items()}
         return write_new_file(
             Path(path), lambda file: save_file(numbers | {_SEEN: seen}, file, {_HEADER: json.dumps(about)})
         )
 
     def _modules(self) -> nn.ModuleDict:
-        return _together(self.law, self.discriminator)
+        return _module_dict(self.law, self.discriminator)
 
     @classmethod
     def load(cls, path: str | Path) -> ImageGenerator:
-        """A generator that was saved. Opening the file runs nothing, and a file of anything else is refused.
+        """Load a saved generator. Opening the file runs no code, and any other file is refused.
 
         Raises:
-            InputError: There is no such file, or it holds something else.
+            InputError: The file does not exist, or is not such a generator.
         """
         file = Path(path)
         if not file.is_file():
             raise InputError(f"expected a generator of images, found no file {file}; fit one and save it")
         try:
             with safe_open(file, framework="pt") as opened:
-                return _read(opened, json.loads((opened.metadata() or {})[_HEADER]))
+                return _read_generator(opened, json.loads((opened.metadata() or {})[_HEADER]))
         except (SafetensorError, LookupError, TypeError, ValueError, AttributeError, RecursionError, OSError):
             pass
         raise InputError(f"expected a generator of images in {file}, found something else, or a damaged one")
 
 
 def image_form(shape: tuple[int, ...]) -> Form:
-    """The form of images of bytes: any byte at any point, so that it says nothing of the images at hand."""
+    """The form of images of bytes: any byte in any pixel, so that it reveals nothing about the images."""
     size = int(np.prod(shape))
     return Form((ColumnForm("features", f"list<uint8>[{size}]", shape=tuple(map(int, shape))),), of_array=True)
 
 
-def _between(words: np.ndarray) -> Float[np.ndarray, "m u"]:
+def _uniform_numbers(words: np.ndarray) -> Float[np.ndarray, "m u"]:
     """Uniform numbers strictly between 0 and 1, of 53 bits each."""
     return np.asarray(((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
 
 
-def _together(law: Law, judge: Discriminator | None) -> nn.ModuleDict:
-    return nn.ModuleDict({"law": law} if judge is None else {"law": law, "discriminator": judge})
+def _module_dict(law: Law, discriminator: ImageDiscriminator | None) -> nn.ModuleDict:
+    return nn.ModuleDict({"law": law} if discriminator is None else {"law": law, "discriminator": discriminator})
 
 
-def _read(opened: Any, about: Mapping[str, Any]) -> ImageGenerator:
-    """What a file holds, if its parts agree; nothing large is made before its sizes are those of the file.
+def _read_generator(opened: Any, about: Mapping[str, Any]) -> ImageGenerator:
+    """Read a generator from a file; allocates nothing before the sizes have been checked.
 
     Raises:
-        ValueError: They do not.
+        ValueError: The parts of the file do not agree.
     """
     if about["schema"] != SCHEMA:
         raise ValueError("another schema")
@@ -185,12 +185,12 @@ def _read(opened: Any, about: Mapping[str, Any]) -> ImageGenerator:
     with torch.device("meta"):
         law = LAWS[name](**sizes)
         outer = {each: sizes[each] for each in ("classes", "channels", "height", "width")}
-        judge = Discriminator(**outer, filters=filters) if filters else None
-    modules = _together(law, judge)
+        discriminator = ImageDiscriminator(**outer, filters=filters) if filters else None
+    modules = _module_dict(law, discriminator)
     modules.load_state_dict(weights_of(opened, modules, besides={_SEEN}), assign=True)
     modules.requires_grad_(requires_grad=False).eval()
     seen = opened.get_tensor(_SEEN)
     if seen.dtype != torch.int64 or seen.ndim != 1:
         raise ValueError("other digests")
     digests = frozenset(seen.numpy().view(np.uint64).tolist())
-    return ImageGenerator(name, sizes, law, space, form, source, digests, judge, filters)
+    return ImageGenerator(name, sizes, law, space, form, source, digests, discriminator, filters)

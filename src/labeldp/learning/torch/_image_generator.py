@@ -1,4 +1,4 @@
-"""Generators of small images, given their class: a network against a discriminator, and a mixture of Gaussians.
+"""Generators of small images given their class: an adversarial network, and a mixture of Gaussians.
 
 They learn from public or auxiliary images, or from a part of the rows whose labels were released; never from rows
 whose features they are to replace.
@@ -22,12 +22,12 @@ from labeldp.learning.losses import posterior, require_release
 from labeldp.learning.torch._classifier import TorchClassifier
 from labeldp.learning.torch._image_files import MOST_SIZE, ImageGenerator, image_form
 from labeldp.learning.torch._image_laws import (
-    Discriminator,
+    ImageDiscriminator,
+    ImageMixtureLaw,
     Law,
-    MixtureLaw,
     NetworkLaw,
+    discriminator_loss,
     sides_fit,
-    two_sample_accuracy,
 )
 from labeldp.learning.torch._networks import convolutional
 from labeldp.learning.torch._training import Progress, averaging
@@ -47,29 +47,28 @@ _SLACK = 1e-3
 class ConditionalGenerator:
     """A conditional generative adversarial network for small images.
 
-    Of 6 000 digits of 28 x 28 points, 20 epochs take under three minutes on one thread.
+    With 6 000 digits of 28 x 28 pixels, 20 epochs take under three minutes on one thread.
 
     Attributes:
-        noise: Normal numbers that an image is made of.
+        noise: Number of normal variables behind an image.
         filters: Channels of the narrowest hidden layer, of the network and of its discriminator.
-        epochs: Times that each image is seen.
+        epochs: Number of passes over the images.
         batch_size: Images of a step.
-        learning_rate: Of Adam, for both.
-        averaging: The decay of averaged weights, which are what is used.
-        learner: What names the images of a release with noise: anything with ``fit(images, release)`` and
+        learning_rate: Learning rate of Adam, for both networks.
+        averaging: Decay of averaged weights, which replace the last ones.
+        learner: Model that imputes the classes of images with noisy labels: anything with ``fit(images, release)`` and
             ``predict_proba(images)``; None for a small convolutional network.
-        device: Where to train, such as ``"cuda"``.
-        report: PriorResult ``("epoch", done, of)``.
+        device: The device to train on, such as ``"cuda"``.
+        report: Function called with ``("epoch", done, of)``.
 
     Guarantee:
-        What is fitted depends on the given images and on a release of theirs, and on nothing else. Of labels that were
-        declared public nothing is promised; otherwise the guarantee of the release covers the generator, and its
-        certificate goes into the generator's source. Rows of that release have spent their budget: the rows whose
-        features are redrawn must be others.
+        The generator depends only on the given images and on a release of their labels. For labels that were declared
+        public there is no guarantee; otherwise the guarantee of the release covers the generator, whose source holds
+        the certificate. Rows of that release have spent their budget: other rows must be those with resampled features.
 
     References:
         Goodfellow et al. 2014; Mirza and Osindero 2014, conditional; Busa-Fekete et al. 2023, section 8.2, who train it
-        on the very rows that they then protect, which gives their labels away.
+        on the same rows that they then protect, which discloses their labels.
 
     Example:
         >>> import numpy as np
@@ -93,58 +92,58 @@ class ConditionalGenerator:
     report: Progress | None = None
 
     def fit(self, images: object, labels: Release, source: str, kind: Declared = "auxiliary") -> ImageGenerator:
-        """Train the network, and keep its discriminator.
+        """Train the network and its discriminator.
 
-        Where labels were released with noise, each image is given a class at each step by a draw from the posterior of
-        ``learner`` and the released label, so that the law is that of the images of a true class as far as these are
-        known. Training draws from PyTorch's own random state; what the generator samples later does not.
+        If labels are noisy, the class of each image is imputed at each step, by a draw from the posterior given
+        ``learner`` and the released label, so that the images of a class follow the distribution of its true members as
+        far as these are known. Training uses PyTorch's global random state; sampling from the generator does not.
 
         Args:
             images: Bytes of shape (n, height, width) or (n, channels, height, width), sides from 4 to 64.
             labels: Their labels, declared public or released under a guarantee.
-            source: Which images, in words.
-            kind: Of labels that were declared public: whether the images are public too, or the curator's own and not
-                among those that are released.
+            source: Description of the images.
+            kind: For labels that were declared public: whether the images are public too, or private to the curator and
+                not among those that are released.
 
         Raises:
-            NotTrueLabelsError: The labels are no release.
+            NotTrueLabelsError: The labels are not a release.
             InputError: The images are of another form or number, or a class has no example.
         """
         for name, least in (("noise", 1), ("filters", 1), ("epochs", 1), ("batch_size", 2)):
             _checks.whole(getattr(self, name), name, least, MOST_SIZE)
-        given = _Given.of(images, labels, source, kind, self.learner)
-        sizes = {**given.sizes, "noise": self.noise, "filters": self.filters}
+        training = _TrainingImages.of(images, labels, source, kind, self.learner)
+        sizes = {**training.sizes, "noise": self.noise, "filters": self.filters}
         law = NetworkLaw(**sizes).to(self.device)
-        judge = Discriminator(**given.sizes, filters=self.filters).to(self.device)
+        discriminator = ImageDiscriminator(**training.sizes, filters=self.filters).to(self.device)
         averaged = averaging(law, self.averaging)
-        steps = _Steps(law, judge, self.learning_rate)
-        pixels, chances = torch.from_numpy(given.pixels), torch.from_numpy(given.chances)
+        steps = _Steps(law, discriminator, self.learning_rate)
+        pixels, probabilities = torch.from_numpy(training.pixels), torch.from_numpy(training.probabilities)
         for epoch in range(self.epochs):
             if self.report is not None:
                 self.report("epoch", epoch, self.epochs)
             for rows in torch.randperm(len(pixels)).tensor_split(max(1, len(pixels) // self.batch_size)):
-                codes = torch.multinomial(chances[rows], 1)[:, 0]
+                codes = torch.multinomial(probabilities[rows], 1)[:, 0]
                 steps.step((pixels[rows].float() / _WHITE).to(self.device), codes.to(self.device))
                 averaged.update_parameters(law)
-        kept: Law = averaged.module.cpu().eval()
-        given.match(kept)
-        return given.fitted("network", sizes, kept, judge.cpu().eval(), self.filters)
+        fitted: Law = averaged.module.cpu().eval()
+        training.match_levels(fitted)
+        return training.generator("network", sizes, fitted, discriminator.cpu().eval(), self.filters)
 
 
 @dataclass(frozen=True)
 class ImageMixture:
     """A mixture of Gaussians on the leading components of the images of each class.
 
-    Fitted in seconds, and with a few thousand images harder to tell from real digits than a small adversarial network.
-    Points are then brought to the levels of the given images of the class, which makes edges sharp.
+    It is fitted in seconds, and with a few thousand images harder to tell from real digits than a small adversarial
+    network. Pixel values are then mapped to the distribution of those in the class, which makes edges sharp.
 
     Attributes:
-        components: Principal components of a class, at the most.
-        parts: Gaussians of a class, at the most; there are fewer where a class has few images.
-        learner: As of ``ConditionalGenerator``.
+        components: Most principal components of a class.
+        parts: Most Gaussians of a class; fewer if a class has few images.
+        learner: As for ``ConditionalGenerator``.
 
     Guarantee:
-        As of ``ConditionalGenerator``.
+        As for ``ConditionalGenerator``.
 
     Example:
         >>> import numpy as np
@@ -163,41 +162,41 @@ class ImageMixture:
     learner: Any = None
 
     def fit(self, images: object, labels: Release, source: str, kind: Declared = "auxiliary") -> ImageGenerator:
-        """Fit the mixtures; where labels were released with noise, to images with one draw of their classes.
+        """Fit the mixtures; if labels are noisy, on classes that are imputed by one draw.
 
         Args:
             images: As for ``ConditionalGenerator.fit``.
-            labels: Likewise.
-            source: Likewise.
-            kind: Likewise.
+            labels: As for ``ConditionalGenerator.fit``.
+            source: As for ``ConditionalGenerator.fit``.
+            kind: As for ``ConditionalGenerator.fit``.
 
         Raises:
-            NotTrueLabelsError: The labels are no release.
+            NotTrueLabelsError: The labels are not a release.
             InputError: The images are of another form or number, or a class has fewer than two examples.
         """
         for name in ("components", "parts"):
             _checks.whole(getattr(self, name), name, 1, MOST_SIZE)
-        given = _Given.of(images, labels, source, kind, self.learner)
-        flat = given.pixels.reshape(len(given.pixels), -1).astype(np.float64) / _WHITE
-        codes = torch.multinomial(torch.from_numpy(given.chances), 1)[:, 0].numpy()
-        fewest = int(np.bincount(codes, minlength=given.sizes["classes"]).min())
+        training = _TrainingImages.of(images, labels, source, kind, self.learner)
+        flat = training.pixels.reshape(len(training.pixels), -1).astype(np.float64) / _WHITE
+        codes = torch.multinomial(torch.from_numpy(training.probabilities), 1)[:, 0].numpy()
+        fewest = int(np.bincount(codes, minlength=training.sizes["classes"]).min())
         if fewest < 2:
-            raise InputError("expected two images of each class at least, found fewer; give more images")
+            raise InputError("expected at least two images of each class, found fewer; give more images")
         components = min(self.components, fewest - 1, flat.shape[1])
-        sizes = {**given.sizes, "components": components, "parts": min(self.parts, max(1, fewest // components))}
-        law = MixtureLaw(**sizes)
-        for code in range(given.sizes["classes"]):
+        sizes = {**training.sizes, "components": components, "parts": min(self.parts, max(1, fewest // components))}
+        law = ImageMixtureLaw(**sizes)
+        for code in range(training.sizes["classes"]):
             _fit_class(law, code, flat[codes == code])
-        given.match(law)
-        return given.fitted("mixture", sizes, law)
+        training.match_levels(law)
+        return training.generator("mixture", sizes, law)
 
 
 @dataclass(frozen=True, eq=False)
-class _Given:
-    """What a generator is fitted on: images, and what is known of their classes."""
+class _TrainingImages:
+    """Images that a generator is fitted on, with probabilities of their classes."""
 
     pixels: UInt8[np.ndarray, "n channels height width"]
-    chances: Float[np.ndarray, "n k"]
+    probabilities: Float[np.ndarray, "n k"]
     labels: Release
     source: Source
     flat: bool
@@ -205,112 +204,117 @@ class _Given:
 
     def __post_init__(self) -> None:
         channels, height, width = map(int, self.pixels.shape[1:])
-        sizes = {"classes": self.chances.shape[1], "channels": channels, "height": height, "width": width}
+        sizes = {"classes": self.probabilities.shape[1], "channels": channels, "height": height, "width": width}
         object.__setattr__(self, "sizes", sizes)
 
     @classmethod
-    def of(cls, images: object, labels: Release, source: str, kind: Declared, learner: Any) -> _Given:
-        """Images and labels, checked."""
-        release = require_release(labels)
+    def of(cls, images: object, labels: Release, source: str, kind: Declared, learner: Any) -> _TrainingImages:
+        """Check images and labels."""
+        release = released(labels)
         pixels, flat = _pixels(images)
         if len(pixels) != len(release):
             raise RowsError(f"expected a label for each of {len(pixels)} images, found {len(release)}")
         if not isinstance(release.space, Classes):
             raise InputError("expected labels that are classes, found numbers; a generator draws features for classes")
         if release.certificate is None:
-            whence = Source(kind, source)
-            chances = np.eye(release.space.size)[release.codes]
+            origin = Source(kind, source)
+            probabilities = np.eye(release.space.size)[release.codes]
         else:
-            whence = Source("paid split", source, release.certificate.to_json())
-            model = learner or _usual_learner(pixels.shape[1])
-            chances = posterior(release, model.fit(pixels, release).predict_proba(pixels))
-        lacking = [str(release.space.points[code]) for code in np.flatnonzero(chances.max(axis=0) == 0)]
+            origin = Source("paid split", source, release.certificate.to_json())
+            model = learner or _default_learner(pixels.shape[1])
+            probabilities = posterior(release, model.fit(pixels, release).predict_proba(pixels))
+        lacking = [str(release.space.points[code]) for code in np.flatnonzero(probabilities.max(axis=0) == 0)]
         if lacking:
             raise InputError(
                 f"expected an example of each declared class, found none of {', '.join(lacking[:3])}; give images of "
                 "every class, or declare fewer"
             )
-        return cls(pixels, chances, release, whence, flat)
+        return cls(pixels, probabilities, release, origin, flat)
 
-    def match(self, law: Law) -> None:
-        """Bring the levels of the points that a law makes to those of the images of each class."""
-        likely = self.chances.argmax(axis=1)
+    def match_levels(self, law: Law) -> None:
+        """Match the pixel values that a model generates to those of the images of each class."""
+        likely = self.probabilities.argmax(axis=1)
         for code in range(self.sizes["classes"]):
-            original = np.flatnonzero(likely == code)[:_MATCHED]
-            if not len(original):
-                original = np.argsort(-self.chances[:, code])[:1]
+            members = np.flatnonzero(likely == code)[:_MATCHED]
+            if not len(members):
+                members = np.argsort(-self.probabilities[:, code])[:1]
             chance = torch.rand(_MATCHED, law.uniforms, dtype=torch.float64)
             with torch.inference_mode():
-                made = law.points(chance, torch.full((_MATCHED,), code))
-            law.match(code, made, torch.from_numpy(self.pixels[original]))
+                generated = law.points(chance, torch.full((_MATCHED,), code))
+            law.match(code, generated, torch.from_numpy(self.pixels[members]))
 
-    def fitted(
-        self, name: str, sizes: dict[str, int], law: Law, judge: Discriminator | None = None, filters: int = 0
+    def generator(
+        self,
+        name: str,
+        sizes: dict[str, int],
+        law: Law,
+        discriminator: ImageDiscriminator | None = None,
+        filters: int = 0,
     ) -> ImageGenerator:
-        """What was fitted, with digests of these images."""
+        """The generator of a fitted model, with digests of these images."""
         form = image_form(self.pixels.shape[2:] if self.flat else self.pixels.shape[1:])
         rows = form.table(self.pixels[:, 0] if self.flat else self.pixels)
         frozen = law.requires_grad_(requires_grad=False).eval()
         return ImageGenerator(
-            name, sizes, frozen, self.labels.space, form, self.source, seen_in(form, rows), judge, filters
+            name, sizes, frozen, self.labels.space, form, self.source, seen_in(form, rows), discriminator, filters
         )
 
 
 class _Steps:
-    """Steps of a network and its discriminator, in turn."""
+    """Alternating training steps of a network and its discriminator."""
 
-    def __init__(self, law: NetworkLaw, judge: Discriminator, rate: float) -> None:
-        self.law, self.judge = law, judge
+    def __init__(self, law: NetworkLaw, discriminator: ImageDiscriminator, rate: float) -> None:
+        self.law, self.discriminator = law, discriminator
         self.law_step = torch.optim.Adam(law.parameters(), lr=rate, betas=_BETAS)
-        self.judge_step = torch.optim.Adam(judge.parameters(), lr=rate, betas=_BETAS)
+        self.discriminator_step = torch.optim.Adam(discriminator.parameters(), lr=rate, betas=_BETAS)
 
     def step(self, images: Float[Tensor, "b c h w"], codes: Int[Tensor, "b"]) -> None:
-        """One of each: the discriminator on given and made images, the network against it."""
+        """Make one step of each: the discriminator on real and generated images, the network against it."""
         with torch.no_grad():
-            made = self._made(codes)
-        given, against = self.judge(torch.cat([images, made]), torch.cat([codes, codes])).chunk(2)
-        self.judge_step.zero_grad()
-        two_sample_accuracy(given, against).backward()
-        self.judge_step.step()
-        loss = functional.softplus(-self.judge(self._made(codes), codes)).mean()
+            generated = self._generated(codes)
+        real, against = self.discriminator(torch.cat([images, generated]), torch.cat([codes, codes])).chunk(2)
+        self.discriminator_step.zero_grad()
+        discriminator_loss(real, against).backward()
+        self.discriminator_step.step()
+        loss = functional.softplus(-self.discriminator(self._generated(codes), codes)).mean()
         self.law_step.zero_grad()
         loss.backward()
         self.law_step.step()
 
-    def _made(self, codes: Int[Tensor, "b"]) -> Float[Tensor, "b c h w"]:
+    def _generated(self, codes: Int[Tensor, "b"]) -> Float[Tensor, "b c h w"]:
         return self.law.drawn(torch.randn(len(codes), self.law.uniforms, device=codes.device), codes)
 
 
-def _fit_class(law: MixtureLaw, code: int, flat: Float[np.ndarray, "m p"]) -> None:
-    """Components of the images of a class, and a mixture of Gaussians on them."""
+def _fit_class(law: ImageMixtureLaw, code: int, flat: Float[np.ndarray, "m p"]) -> None:
+    """Fit the principal components of the images of a class, and a mixture of Gaussians on them."""
     from sklearn.decomposition import PCA  # noqa: PLC0415 (slow to import)
     from sklearn.mixture import GaussianMixture  # noqa: PLC0415
 
     _, parts, components = law.means.shape
     axes = PCA(components, svd_solver="full").fit(flat)
-    found = GaussianMixture(parts, reg_covar=_SLACK).fit(axes.transform(flat))
-    law.shares[code] = torch.from_numpy(found.weights_)
-    law.means[code] = torch.from_numpy(found.means_)
-    law.roots[code] = torch.from_numpy(np.linalg.cholesky(found.covariances_))
+    model = GaussianMixture(parts, reg_covar=_SLACK).fit(axes.transform(flat))
+    law.shares[code] = torch.from_numpy(model.weights_)
+    law.means[code] = torch.from_numpy(model.means_)
+    law.roots[code] = torch.from_numpy(np.linalg.cholesky(model.covariances_))
     law.axes[code], law.centres[code] = torch.from_numpy(axes.components_), torch.from_numpy(axes.mean_)
 
 
-def _usual_learner(channels: int) -> TorchClassifier:
-    """A small network that names images; it stops before it learns the noise of single labels by heart."""
-    made = functools.partial(convolutional, channels=channels)
-    return TorchClassifier(made, epochs=20, batch_size=64, held_out=0.1, patience=3)
+def _default_learner(channels: int) -> TorchClassifier:
+    """A small network that imputes classes, stopped early so that it does not memorise the noise."""
+    module = functools.partial(convolutional, channels=channels)
+    return TorchClassifier(module, epochs=20, batch_size=64, held_out=0.1, patience=3)
 
 
 def _pixels(images: object) -> tuple[UInt8[np.ndarray, "n channels height width"], bool]:
-    """Images with their channels, and whether they came without."""
-    found = np.asarray(images)
-    flat = found.ndim == 3
-    pixels = found[:, None] if flat else found
+    """Images with a channel axis, and whether it was missing."""
+    array = np.asarray(images)
+    flat = array.ndim == 3
+    pixels = array[:, None] if flat else array
     fits = pixels.ndim == 4 and pixels.shape[1] in (1, 3) and sides_fit(*pixels.shape[2:])
     if pixels.dtype != np.uint8 or not fits:
         raise InputError(
             "expected images as bytes of shape (n, height, width) or (n, channels, height, width), 1 or 3 channels and "
-            f"sides from 4 to 64, found {found.dtype} of shape {found.shape}; make them smaller, or gray"
+            f"sides from 4 to 64, found {array.dtype} of shape {array.shape}; make them smaller, or grey"
         )
     if not len(pixels):
         raise RowsError("expected images, found none")

@@ -1,4 +1,4 @@
-"""Laws of small images given their class: a network with a discriminator against it, and mixtures of Gaussians."""
+"""Models of small images given their class: a network with a discriminator, and mixtures of Gaussians."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
-#: Levels at which the points of generated and of given images are matched.
+#: Number of quantiles at which pixel values of generated and of training images are matched.
 _LEVELS = 1 << 14
 _LEAK = 0.1
 _LEAST_SIDE, _MOST_SIDE = 4, 64
 
 
 class Law(nn.Module, ABC):
-    """Images of classes from independent uniform numbers between 0 and 1.
+    """Model of images given a class, as functions of independent uniform numbers between 0 and 1.
 
     Attributes:
-        uniforms: How many of them an image takes.
-        made: Levels of the points that this law gives, for each class, from the lowest to the highest.
-        given: Levels of the points of the images that it was fitted on, likewise.
+        uniforms: Number of uniform numbers of an image.
+        made: Quantiles of the pixel values that this model generates, for each class, ascending.
+        given: Quantiles of the pixel values of the training images, for each class, ascending.
     """
 
     uniforms: int
@@ -36,32 +36,32 @@ class Law(nn.Module, ABC):
 
     @abstractmethod
     def points(self, chance: Float[Tensor, "m u"], codes: Int[Tensor, "m"]) -> Float[Tensor, "m channels height width"]:
-        """Images whose points are real numbers."""
+        """Images with real-valued pixels."""
 
     def forward(self, chance: Float[Tensor, "m u"], codes: Int[Tensor, "m"]) -> UInt8[Tensor, "m c h w"]:
-        """Images whose points are bytes, as light and as dark as those that the law was fitted on."""
+        """Images of bytes, with pixel values distributed as in the training images."""
         points = self.points(chance, codes)
-        found = torch.empty(points.shape, dtype=torch.uint8)
+        images = torch.empty(points.shape, dtype=torch.uint8)
         for code in torch.unique(codes).tolist():
-            original = codes == code
-            places = torch.searchsorted(self.made[code], points[original].contiguous()).clamp(max=_LEVELS - 1)
-            found[original] = self.given[code][places]
-        return found
+            members = codes == code
+            places = torch.searchsorted(self.made[code], points[members].contiguous()).clamp(max=_LEVELS - 1)
+            images[members] = self.given[code][places]
+        return images
 
     def match(self, code: int, made: Float[Tensor, "r *shape"], given: UInt8[Tensor, "s *shape"]) -> None:
-        """Take the levels of a class from images that this law made and from given ones."""
+        """Set the quantiles of a class from generated and from training images."""
         self.made[code], self.given[code] = _levels(made.float()), _levels(given)
 
 
 class NetworkLaw(Law):
-    """A network that makes images out of normal noise and a class.
+    """A network that generates images from normal noise and a class.
 
     Args:
         classes: Number of classes.
         channels: Channels of an image.
-        height: Lines of an image.
-        width: Points of a line.
-        noise: Normal numbers that an image is made of.
+        height: Height of an image in pixels.
+        width: Width of an image in pixels.
+        noise: Number of normal variables behind an image.
         filters: Channels of the last hidden layer; the first has twice as many.
     """
 
@@ -83,25 +83,25 @@ class NetworkLaw(Law):
         )
 
     def drawn(self, noise: Float[Tensor, "m u"], codes: Int[Tensor, "m"]) -> Float[Tensor, "m c h w"]:
-        """Images out of normal noise, points between 0 and 1."""
-        found: Tensor = self.layers(torch.cat([noise, self.classes(codes)], dim=1))
-        return found[:, :, : self.height, : self.width]
+        """Images from normal noise, with pixels between 0 and 1."""
+        images: Tensor = self.layers(torch.cat([noise, self.classes(codes)], dim=1))
+        return images[:, :, : self.height, : self.width]
 
     def points(self, chance: Float[Tensor, "m u"], codes: Int[Tensor, "m"]) -> Float[Tensor, "m c h w"]:
-        """Images out of uniform numbers."""
+        """Images from uniform numbers."""
         return self.drawn(torch.special.ndtri(chance).float(), codes)
 
 
-class MixtureLaw(Law):
-    """A mixture of Gaussians for each class, on the leading components of its images.
+class ImageMixtureLaw(Law):
+    """A mixture of Gaussians for each class, on the principal components of its images.
 
     Args:
         classes: Number of classes.
         channels: Channels of an image.
-        height: Lines of an image.
-        width: Points of a line.
-        components: Components that an image is made of.
-        parts: Gaussians of a class.
+        height: Height of an image in pixels.
+        width: Width of an image in pixels.
+        components: Number of principal components.
+        parts: Number of Gaussians of a class.
     """
 
     def __init__(self, classes: int, channels: int, height: int, width: int, components: int, parts: int) -> None:
@@ -114,23 +114,23 @@ class MixtureLaw(Law):
         self.register_buffer("centres", torch.zeros(classes, flat))
 
     def points(self, chance: Float[Tensor, "m u"], codes: Int[Tensor, "m"]) -> Float[Tensor, "m c h w"]:
-        """Images out of uniform numbers: the first chooses a Gaussian, the others are its noise."""
+        """Images from uniform numbers: the first selects a Gaussian, the others become its noise."""
         ends = torch.cumsum(self.shares, dim=1)[codes]
         part = torch.searchsorted(ends, chance[:, :1] * ends[:, -1:], right=True)[:, 0].clamp(max=ends.shape[1] - 1)
         noise = torch.special.ndtri(chance[:, 1:]).float()
-        found = self.means[codes, part] + torch.bmm(self.roots[codes, part], noise[:, :, None])[:, :, 0]
-        flat = self.centres[codes] + torch.bmm(found[:, None], self.axes[codes])[:, 0]
+        scores = self.means[codes, part] + torch.bmm(self.roots[codes, part], noise[:, :, None])[:, :, 0]
+        flat = self.centres[codes] + torch.bmm(scores[:, None], self.axes[codes])[:, 0]
         return flat.reshape(-1, *self.shape)
 
 
-class Discriminator(nn.Module):
-    """Whether an image of a class is a given one or made: log odds, with layers of bounded slope.
+class ImageDiscriminator(nn.Module):
+    """Log odds that an image of a class is real and not generated, by layers of bounded slope.
 
     Args:
         classes: Number of classes.
         channels: Channels of an image.
-        height: Lines of an image.
-        width: Points of a line.
+        height: Height of an image in pixels.
+        width: Width of an image in pixels.
         filters: Channels of the first layer; the last has four times as many.
 
     References:
@@ -151,24 +151,24 @@ class Discriminator(nn.Module):
         nn.init.zeros_(self.classes.weight)
 
     def forward(self, images: Float[Tensor, "m c h w"], codes: Int[Tensor, "m"]) -> Float[Tensor, "m"]:
-        """Log odds that each image was given."""
+        """Log odds that each image is real."""
         hidden = self.layers(images)
-        found: Tensor = self.head(hidden)[:, 0] + (hidden * self.classes(codes)).sum(dim=1)
-        return found
+        log_odds: Tensor = self.head(hidden)[:, 0] + (hidden * self.classes(codes)).sum(dim=1)
+        return log_odds
 
 
-#: Every law by its name.
-LAWS: Mapping[str, Callable[..., Law]] = MappingProxyType({"network": NetworkLaw, "mixture": MixtureLaw})
+#: Every model by its name.
+LAWS: Mapping[str, Callable[..., Law]] = MappingProxyType({"network": NetworkLaw, "mixture": ImageMixtureLaw})
 
 
 def sides_fit(height: int, width: int) -> bool:
-    """Whether images of this size are small enough, and not too small."""
+    """True for images of an allowed size."""
     return all(_LEAST_SIDE <= side <= _MOST_SIDE for side in (height, width))
 
 
-def two_sample_accuracy(given: Float[Tensor, "m"], made: Float[Tensor, "m"]) -> Tensor:
-    """The cross entropy of log odds of given and of made images: they estimate the ratio of two densities."""
-    return functional.softplus(-given).mean() + functional.softplus(made).mean()
+def discriminator_loss(real: Float[Tensor, "m"], generated: Float[Tensor, "m"]) -> Tensor:
+    """The cross entropy of the log odds of real and of generated images, which estimate a density ratio."""
+    return functional.softplus(-real).mean() + functional.softplus(generated).mean()
 
 
 def _slope(layer: nn.Module) -> tuple[nn.Module, nn.Module]:
@@ -176,7 +176,7 @@ def _slope(layer: nn.Module) -> tuple[nn.Module, nn.Module]:
 
 
 def _levels(points: Tensor) -> Tensor:
-    """Points in their order, at evenly spaced places of it."""
+    """Quantiles of pixel values at evenly spaced levels."""
     ordered = points.flatten().sort().values
     places = ((torch.arange(_LEVELS, dtype=torch.float64) + 0.5) * (len(ordered) / _LEVELS)).long()
     return ordered[places.clamp(max=len(ordered) - 1)]

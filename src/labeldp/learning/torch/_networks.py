@@ -1,7 +1,7 @@
-"""Networks by name: plain functions of a few whole numbers, so that a file can say which one it holds.
+"""Network architectures by name, with whole numbers as arguments, so that a file can name the one it holds.
 
-All take batches of any size, and in evaluation a row's output depends on that row alone. They give one number for each
-class, of which the softmax is P(class | row).
+All take batches of any size, and in evaluation a row's output depends only on that row. Outputs are logits of the
+classes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _DROPPED = 0.2
 
 
 def convolutional(classes: int, channels: int = 1) -> nn.Sequential:
-    """A small convolutional network for small images: fast where there is no GPU.
+    """A small convolutional network for small images, fast without a GPU.
 
     Args:
         classes: Number of classes.
-        channels: Channels of an image: 1 of gray, 3 of colour.
+        channels: Channels of an image: 1 for grey, 3 for colour.
     """
     return nn.Sequential(
         *_convolution(channels, 32, 6, stride=2),
@@ -37,7 +37,7 @@ def convolutional(classes: int, channels: int = 1) -> nn.Sequential:
 
 
 def inception(classes: int, channels: int = 1) -> nn.Sequential:
-    """The simplified Inception that label-DP papers train on MNIST and its like.
+    """The simplified Inception that label-DP papers train on MNIST and similar data.
 
     Args:
         classes: Number of classes.
@@ -60,7 +60,7 @@ def inception(classes: int, channels: int = 1) -> nn.Sequential:
 
 
 def resnet18(classes: int, channels: int = 3) -> nn.Sequential:
-    """ResNet18 with activations before convolutions, for images of 32 x 32: it begins with one 3 x 3 convolution.
+    """ResNet18 with activations before convolutions, for 32 x 32 images: the first layer is a 3 x 3 convolution.
 
     Args:
         classes: Number of classes.
@@ -86,15 +86,15 @@ def resnet18(classes: int, channels: int = 3) -> nn.Sequential:
 
 
 def ratings(users: int, items: int, classes: int, factors: int = 16) -> nn.Module:
-    """Neural collaborative filtering: what a user gives an item, from their numbers alone.
+    """Neural collaborative filtering: the rating of an item by a user, from their numbers alone.
 
-    One branch multiplies the factors of both, the other passes them through layers; a linear layer takes both.
+    One branch multiplies the factors of both, the other passes them through layers; a linear layer combines the two.
 
     Args:
         users: Number of users; each has a number from 0.
         items: Number of items; each has a number from 0.
         classes: Number of classes.
-        factors: What each branch knows of a user and of an item, and says of a pair.
+        factors: Number of factors of a user and of an item, and of outputs, in each branch.
 
     Returns:
         A module that takes whole numbers of shape (n, 2), users first, or a tuple of both columns.
@@ -106,7 +106,7 @@ def ratings(users: int, items: int, classes: int, factors: int = 16) -> nn.Modul
 
 
 def mlp(features: int, classes: int, width: int = 128) -> nn.Sequential:
-    """Two hidden layers, for tables whose columns are numbers of about one scale.
+    """A perceptron with two hidden layers, for tables with numeric columns of similar scale.
 
     Args:
         features: Number of columns.
@@ -127,7 +127,7 @@ NETWORKS: Mapping[str, Callable[..., nn.Module]] = MappingProxyType(
 
 
 def _convolution(narrow: int, wide: int, size: int = 3, stride: int = 1) -> tuple[nn.Module, ...]:
-    """A convolution, batch normalization and a rectifier; the normalization has the constant term."""
+    """A convolution, batch normalization and a rectifier; the normalization has the bias."""
     return (
         nn.Conv2d(narrow, wide, size, stride=stride, padding=(size - 1) // 2, bias=False),
         nn.BatchNorm2d(wide),
@@ -149,14 +149,14 @@ class _Branches(nn.Module):
         self.squares = nn.Sequential(*_convolution(narrow, squares, 3))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Both outputs, joined along channels."""
+        """Both outputs, concatenated along channels."""
         return torch.cat([self.points(images), self.squares(images)], dim=1)
 
 
 class _Residual(nn.Module):
-    """Two 3 x 3 convolutions, each after normalization and a rectifier, added to what came in.
+    """Two 3 x 3 convolutions, each after normalization and a rectifier, added to the input.
 
-    Where the shape changes, what came in is normalized, rectified and projected first.
+    If the shape changes, the input is normalized, rectified and projected first.
     """
 
     def __init__(self, narrow: int, wide: int, stride: int) -> None:
@@ -168,11 +168,11 @@ class _Residual(nn.Module):
         self.projection = None if same else nn.Conv2d(narrow, wide, 1, stride=stride, bias=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        """What came in, and what the convolutions add to it."""
+        """The input plus the convolutions' output."""
         active = relu(self.before(images))
         passed = images if self.projection is None else self.projection(active)
-        found: Tensor = passed + self.second(relu(self.between(self.first(active))))
-        return found
+        total: Tensor = passed + self.second(relu(self.between(self.first(active))))
+        return total
 
 
 class _Ratings(nn.Module):
@@ -189,10 +189,10 @@ class _Ratings(nn.Module):
             nn.init.normal_(table.weight, std=_SPREAD)
 
     def forward(self, pairs: Tensor | tuple[Tensor, Tensor]) -> Tensor:
-        """One number for each class of each pair of a user and an item."""
+        """Logits of the classes for each pair of a user and an item."""
         users, items = pairs if isinstance(pairs, tuple) else (pairs[:, 0], pairs[:, 1])
         users, items = users.long(), items.long()
         product = self.user_product(users) * self.item_product(items)
         layers = self.layers(torch.cat([self.user_layers(users), self.item_layers(items)], dim=1))
-        found: Tensor = self.head(torch.cat([product, layers], dim=1))
-        return found
+        logits: Tensor = self.head(torch.cat([product, layers], dim=1))
+        return logits

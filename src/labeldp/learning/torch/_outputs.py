@@ -1,4 +1,4 @@
-"""What a network says of a batch of features: logits and probabilities."""
+"""Logits and probabilities of a network for a batch of features."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from labeldp.errors import InputError
 from labeldp.learning.torch._rows import shape_of
 
 
-def moved(features: Any, device: torch.device, *, channels_last: bool = False) -> Any:
-    """Features on a device."""
+def to_device(features: Any, device: torch.device, *, channels_last: bool = False) -> Any:
+    """Move features to a device."""
     if isinstance(features, tuple):
-        return tuple(moved(part, device, channels_last=channels_last) for part in features)
+        return tuple(to_device(part, device, channels_last=channels_last) for part in features)
     there = features.to(device, non_blocking=True)
     return there.contiguous(memory_format=torch.channels_last) if channels_last and there.ndim == 4 else there
 

@@ -1,4 +1,4 @@
-"""Features and released labels joined by row, and fetched in batches."""
+"""Data set of features and released labels, loaded in batches."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _WHITE = 255
 
 
 class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
-    """A PyTorch data set of rows: features, and what the released label of each asks of a network.
+    """PyTorch data set of features and of the loss of each row's released label.
 
-    It is fetched by whole batches: ``rows[[3, 1, 4]]``, or ``rows.loader(batch_size)`` for all, gives features as
-    tensors and a ``BatchLoss``, which is called with logits. Labels stay as compact as they were released until then.
-    It can be sent to worker processes; a memory-mapped array is opened anew there.
+    It is loaded in whole batches: ``rows[[3, 1, 4]]``, or ``rows.loader(batch_size)`` for all, returns features as
+    tensors and a ``BatchLoss``, which is called with logits. Until then labels stay in their compact released form. The
+    data set can be sent to worker processes, which open a memory-mapped array anew.
 
     Args:
         features: Rows along the first axis: a tensor, an array (memory-mapped or not), a sparse matrix, a frame of
-            numbers, or a tuple of these, such as users and items. Bytes are taken for images and divided by 255, real
+            numbers, or a tuple of these, such as users and items. Bytes count as images and are divided by 255, real
             numbers become ``dtype``, whole numbers become indices.
-        release: A released label for each row.
+        release: A release with a label for each row.
         method: ``"likelihood"``, ``"unbiased"``, ``"posterior"`` or ``"plain"``.
-        correction: With ``"unbiased"``: how much of the correction is made.
+        correction: With ``"unbiased"``: share of the correction, from 0 to 1.
         sample_weight: Weights of rows, which are scaled to a mean of one.
-        prior: P(true = j | what else is known of a row), shape (n, k), as for ``TorchClassifier.fit``.
-        original: What is known of whether features are the row's own, where some were redrawn.
-        dtype: The type of real features.
+        prior: P(true = j | further knowledge of a row), shape (n, k), as for ``TorchClassifier.fit``.
+        original: Probabilities that features are original, if some were resampled.
+        dtype: Type of real-valued features.
 
     Guarantee:
-        It holds no label but released ones, and never draws: what is learned over any number of epochs is covered by
+        It holds only released labels and draws none: models trained on it, over any number of epochs, are covered by
         the release's guarantee.
 
     Example:
@@ -83,28 +83,28 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         return len(self.loss)
 
     def __getitem__(self, rows: Any) -> tuple[Any, BatchLoss]:
-        """Features and losses of some rows, given by number; of one row as a batch of one."""
+        """Features and losses of some rows, by number; one row makes a batch of one."""
         chosen = np.atleast_1d(np.asarray(rows, dtype=np.int64))
-        return taken(self.features, chosen, self.dtype), self.loss.take(chosen)
+        return tensor_rows(self.features, chosen, self.dtype), self.loss.take(chosen)
 
     def loader(
         self, batch_size: int, *, seed: int | None = None, workers: int = 0
     ) -> DataLoader[tuple[Any, BatchLoss]]:
-        """PyTorch's loader of whole batches, for a training loop of one's own.
+        """A PyTorch loader of whole batches, for custom training loops.
 
         Args:
             batch_size: Most rows of a batch.
-            seed: A public number from which the order follows, another one in each epoch; None for that of the rows.
-            workers: Processes that fetch batches.
+            seed: A public seed of the order, which differs in each epoch; None for the order of the rows.
+            workers: Number of processes that load batches.
         """
-        original = torch.Generator()  # so that the caller's random numbers stay what they are
-        original.manual_seed(seed or 0)
-        order = SequentialSampler(self) if seed is None else RandomSampler(self, generator=original)
+        generator = torch.Generator()  # so that the global random state does not change
+        generator.manual_seed(seed or 0)
+        order = SequentialSampler(self) if seed is None else RandomSampler(self, generator=generator)
         batches = BatchSampler(order, batch_size, drop_last=False)
-        return DataLoader(self, sampler=batches, batch_size=None, num_workers=workers, generator=original)
+        return DataLoader(self, sampler=batches, batch_size=None, num_workers=workers, generator=generator)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process: memory-mapped features by the place of their file."""
+        """The state for another process, with memory-mapped features as references to their file."""
         return {**vars(self), "features": _mapped(self.features)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -112,15 +112,15 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
 
 
 def as_rows(features: Any) -> Any:
-    """Features whose rows can be taken by number."""
+    """Convert features so that rows can be indexed by number."""
     if isinstance(features, tuple):
         return tuple(as_rows(part) for part in features)
     if isinstance(features, Tensor | np.ndarray) and features.ndim:
         return features
-    found = features.tocsr() if issparse(features) else np.asarray(features)
-    if not found.ndim:
+    rows = features.tocsr() if issparse(features) else np.asarray(features)
+    if not rows.ndim:
         raise InputError(f"expected features with rows, found {type(features).__name__}")
-    return found
+    return rows
 
 
 def shape_of(features: Any) -> str:
@@ -130,32 +130,32 @@ def shape_of(features: Any) -> str:
     return str(tuple(features.shape))
 
 
-def taken(features: Any, rows: Int[np.ndarray, "m"], dtype: torch.dtype) -> Any:
-    """Some rows as tensors, in the form that a network takes."""
+def tensor_rows(features: Any, rows: Int[np.ndarray, "m"], dtype: torch.dtype) -> Any:
+    """Some rows as tensors, of the types that a network takes."""
     if isinstance(features, tuple):
-        return tuple(taken(part, rows, dtype) for part in features)
+        return tuple(tensor_rows(part, rows, dtype) for part in features)
     if isinstance(features, Tensor):
-        return _numbers(features[torch.from_numpy(rows).to(features.device)], dtype)
+        return _network_numbers(features[torch.from_numpy(rows).to(features.device)], dtype)
     part = features[rows]
-    return _numbers(_tensor(part.toarray() if issparse(part) else part), dtype)
+    return _network_numbers(_tensor(part.toarray() if issparse(part) else part), dtype)
 
 
 def _tensor(part: np.ndarray) -> Tensor:
-    """A tensor that shares the memory of an array which nobody else holds."""
+    """A tensor that shares the memory of an array without other references."""
     if part.dtype.kind not in "biuf":
         raise InputError(f"expected features that are numbers, found an array of {part.dtype}; encode them first")
-    wide = part.dtype.kind == "u" and part.dtype.itemsize > 1  # PyTorch computes with no such
+    wide = part.dtype.kind == "u" and part.dtype.itemsize > 1  # PyTorch cannot compute with these
     return torch.from_numpy(np.asarray(part, dtype=np.int64 if wide else part.dtype.newbyteorder("=")))
 
 
-def _numbers(part: Tensor, dtype: torch.dtype) -> Tensor:
+def _network_numbers(part: Tensor, dtype: torch.dtype) -> Tensor:
     if part.dtype == torch.uint8:
         return part.to(dtype) / _WHITE
     return part.to(dtype if part.is_floating_point() or part.dtype == torch.bool else torch.int64)
 
 
 class _File:
-    """A memory-mapped array by the place of its file."""
+    """Reference to a memory-mapped array by its file."""
 
     def __init__(self, array: np.memmap[Any, Any], offset: int) -> None:
         self.place = (array.filename, array.dtype, "r", offset, array.shape, "F" if np.isfortran(array) else "C")

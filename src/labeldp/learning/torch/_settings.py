@@ -1,4 +1,4 @@
-"""How a network is trained: lengths, rates and the like, as data."""
+"""Training settings of a network and learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 Schedule = Callable[[float], float]
 
-#: The share of the steps in which rates grow from 0.
+#: Share of the steps in which rates grow from 0.
 _RAMP = 0.15
 
 
@@ -21,7 +21,7 @@ def _ramp(done: float) -> float:
     return min(1.0, done / _RAMP)
 
 
-#: The share of the learning rate at each share of the steps: that of each step is taken at its middle.
+#: Share of the learning rate as a function of the share of steps done, taken at the middle of each step.
 SCHEDULES: MappingProxyType[str, Schedule] = MappingProxyType(
     {
         "constant": lambda _: 1.0,
@@ -33,21 +33,21 @@ SCHEDULES: MappingProxyType[str, Schedule] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Course:
-    """How a network is trained.
+class TrainingSettings:
+    """Training settings of a network.
 
     Attributes:
-        epochs: Times that each row is seen.
+        epochs: Number of passes over the rows.
         batch_size: Most rows of a step, over all processes.
-        optimizer: Makes an optimizer of parameters.
-        schedule: The share of the learning rate at each share of the steps.
-        mixup: The parameter of the beta distribution of mixing; 0 for none.
-        augment: Changes a batch of features on its device; None for none.
-        averaging: The decay of averaged weights; 0 for none.
-        patience: Epochs without a better gain on held-out released labels after which training stops.
-        seed: What chance follows from.
-        workers: Processes that fetch batches.
-        channels_last: Whether images lie in memory with channels last.
+        optimizer: Function that makes an optimizer of parameters.
+        schedule: Share of the learning rate as a function of the share of steps done.
+        mixup: Parameter of the beta distribution of mixing; 0 for no mixing.
+        augment: Function that changes a batch of features on its device; None for no change.
+        averaging: Decay of averaged weights; 0 for no averaging.
+        patience: Number of epochs without a better gain on held-out released labels after which training stops.
+        seed: Seed of all randomness in training.
+        workers: Number of processes that load batches.
+        channels_last: Whether images have the channels-last memory format.
     """
 
     epochs: int

@@ -1,7 +1,7 @@
-"""The training loop: rates, mixup, averaging, stopping on released labels, and checkpoints that resume.
+"""The training loop: learning rates, mixup, weight averaging, early stopping on released labels, and checkpoints.
 
-All chance in it follows from a public seed and the number of the epoch, so an epoch is the same whether training went
-on or was taken up again. No label is drawn here.
+All randomness follows from a public seed and the number of the epoch, so an epoch is the same in a resumed training. No
+label is drawn here.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from labeldp.learning.losses import OriginalFeatures, SyntheticRows, gain
 from labeldp.learning.torch._checkpoint import Checkpoint
 from labeldp.learning.torch._device import Machine
 from labeldp.learning.torch._losses import BatchLoss, rows_of
-from labeldp.learning.torch._outputs import moved, outputs, probabilities
-from labeldp.learning.torch._rows import ReleasedRows, taken
-from labeldp.learning.torch._settings import Course
+from labeldp.learning.torch._outputs import outputs, probabilities, to_device
+from labeldp.learning.torch._rows import ReleasedRows, tensor_rows
+from labeldp.learning.torch._settings import TrainingSettings
 from labeldp.release import Release
 
 Progress = Callable[[str, int, int], None]
 
-#: After how many steps losses are looked at: each look waits for the device.
-_LOOK = 50
-#: Rows that are predicted at a time.
+#: Steps between checks of the losses, each of which waits for the device.
+_CHECKED_EVERY = 50
+#: Rows per batch of predictions.
 _PREDICTED = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Rows that are judged by, with their released labels."""
+    """Held-out rows with their released labels."""
 
     features: Any
     rows: Int[np.ndarray, "h"]
@@ -54,19 +54,19 @@ class Run:
     """A network in training.
 
     Attributes:
-        model: The network, as prepared.
-        optimizer: Its optimizer, as prepared.
+        model: The prepared network.
+        optimizer: The prepared optimizer.
         rows: All rows.
-        fit: The rows that are fitted on.
-        held: Those that are judged by, or None.
-        course: How it is trained.
-        machine: What computes.
-        averaged: The averaged weights, or None.
-        best: The best weights so far by held-out released labels.
-        best_gain: Their gain.
-        best_epoch: After how many epochs they were found.
-        history: The mean loss and, where rows are held out, the gain of each epoch.
-        synthetic: Rows of a generator, whose loss is taken off, or None.
+        fit: Numbers of the rows that are fitted on.
+        held: Held-out rows, or None.
+        settings: Training settings.
+        machine: Training device.
+        averaged: Averaged weights, or None.
+        best: Best weights so far by held-out released labels.
+        best_gain: Gain of the best weights.
+        best_epoch: Number of epochs until the best weights.
+        history: Mean loss of each epoch and, if rows are held out, the gain.
+        synthetic: Rows of a generator, whose loss is subtracted, or None.
     """
 
     model: nn.Module
@@ -74,7 +74,7 @@ class Run:
     rows: ReleasedRows
     fit: Int[np.ndarray, "m"]
     held: HeldOut | None
-    course: Course
+    settings: TrainingSettings
     machine: Machine
     averaged: AveragedModel | None
     rates: list[float]
@@ -91,86 +91,86 @@ class Run:
         rows: ReleasedRows,
         fit: Int[np.ndarray, "m"],
         held: HeldOut | None,
-        course: Course,
+        settings: TrainingSettings,
         machine: Machine,
         synthetic: SyntheticRows | None = None,
     ) -> Run:
         """A network before its first step."""
         module = module.to(machine.device)
-        if course.channels_last:
+        if settings.channels_last:
             module = module.to(memory_format=torch.channels_last)
-        averaged = averaging(module, course.averaging) if course.averaging else None
-        model, optimizer = machine.prepare(module, course.optimizer(module.parameters()))
+        averaged = averaging(module, settings.averaging) if settings.averaging else None
+        model, optimizer = machine.prepare(module, settings.optimizer(module.parameters()))
         rates = [group["lr"] for group in optimizer.param_groups]
-        return cls(model, optimizer, rows, fit, held, course, machine, averaged, rates, synthetic=synthetic)
+        return cls(model, optimizer, rows, fit, held, settings, machine, averaged, rates, synthetic=synthetic)
 
     @property
     def network(self) -> nn.Module:
-        """The network that would be used now: the averaged one, where weights are averaged."""
+        """The current network: the averaged one if weights are averaged."""
         return self.machine.unwrap_model(self.model) if self.averaged is None else self.averaged.module
 
     @property
     def steps(self) -> int:
-        """Steps of an epoch."""
-        return -(-len(self.fit) // self.course.batch_size)
+        """Number of steps of an epoch."""
+        return -(-len(self.fit) // self.settings.batch_size)
 
     @property
     def finished(self) -> bool:
-        """Whether all epochs are done, or held-out released labels say that it gets no better."""
-        done, patience = len(self.history), self.course.patience
-        return done >= self.course.epochs or (patience is not None and done - self.best_epoch >= patience)
+        """True after the last epoch, or after ``patience`` epochs without a better gain on held-out released labels."""
+        done, patience = len(self.history), self.settings.patience
+        return done >= self.settings.epochs or (patience is not None and done - self.best_epoch >= patience)
 
     def epoch(self) -> None:
-        """See each row once, then judge."""
+        """Make one pass over the rows, then compute the gain on held-out rows."""
         number, machine = len(self.history), self.machine
-        torch.manual_seed(seed_of(self.course.seed, number, machine.process_index))
-        chance = np.random.default_rng([self.course.seed, number])
-        batches = np.array_split(self.fit[chance.permutation(len(self.fit))], self.steps)  # none is nearly empty
+        torch.manual_seed(seed_of(self.settings.seed, number, machine.process_index))
+        rng = np.random.default_rng([self.settings.seed, number])
+        batches = np.array_split(self.fit[rng.permutation(len(self.fit))], self.steps)  # of nearly equal size
         parts = [batch[machine.process_index :: machine.num_processes] for batch in batches]
         shares = [len(part) * machine.num_processes / len(batch) for part, batch in zip(parts, batches, strict=True)]
         losses: list[Tensor] = []
-        looked = 0
+        checked = 0
         self.model.train()
-        for i, (features, asked) in enumerate(fetched(self.rows, parts, self.course.workers)):
+        for i, (features, batch_loss) in enumerate(loaded_batches(self.rows, parts, self.settings.workers)):
             self._rate(number * self.steps + i)
-            losses.append(self._step(features, asked.to(machine.device), shares[i], chance))
-            if len(losses) % _LOOK == 0 or len(losses) == self.steps:
-                self._look(losses, looked)
-                looked = len(losses)
-        found = {"loss": float(machine.gather(torch.stack(losses).mean()[None]).mean())}
-        self.history.append(found)
-        self._agree()
+            losses.append(self._step(features, batch_loss.to(machine.device), shares[i], rng))
+            if len(losses) % _CHECKED_EVERY == 0 or len(losses) == self.steps:
+                self._check_losses(losses, checked)
+                checked = len(losses)
+        record = {"loss": float(machine.gather(torch.stack(losses).mean()[None]).mean())}
+        self.history.append(record)
+        self._synchronise_buffers()
         if self.held is not None:
-            found["gain"] = self._judge(self.held)
+            record["gain"] = self._held_out_gain(self.held)
 
-    def _agree(self) -> None:
-        """Statistics of batches as the first process has them: each process saw its own part of every batch."""
+    def _synchronise_buffers(self) -> None:
+        """Copy batch statistics from the first process, as each process saw only its part of every batch."""
         modules = (self.machine.unwrap_model(self.model), self.network)
         for buffer in (each for module in modules for each in module.buffers()):
             buffer.copy_(self.machine.gather(buffer[None])[0])
 
     def _rate(self, step: int) -> None:
-        share = self.course.schedule((step + 0.5) / (self.steps * self.course.epochs))
+        share = self.settings.schedule((step + 0.5) / (self.steps * self.settings.epochs))
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * share
 
-    def _step(self, features: Any, asked: BatchLoss, share: float, chance: np.random.Generator) -> Tensor:
+    def _step(self, features: Any, batch_loss: BatchLoss, share: float, rng: np.random.Generator) -> Tensor:
         """One step; ``share`` is this process's part of the batch times the number of processes."""
-        given = self._given(features)
-        if self.course.augment is not None:
-            given = self.course.augment(given)
-        if self.course.mixup:
-            mixed = chance.beta(self.course.mixup, self.course.mixup)
-            order = torch.from_numpy(chance.permutation(len(asked))).to(self.machine.device)
-            given = mixture(given, order, mixed)
+        inputs = self._on_device(features)
+        if self.settings.augment is not None:
+            inputs = self.settings.augment(inputs)
+        if self.settings.mixup:
+            mixed = rng.beta(self.settings.mixup, self.settings.mixup)
+            order = torch.from_numpy(rng.permutation(len(batch_loss))).to(self.machine.device)
+            inputs = mixture(inputs, order, mixed)
         with self.machine.autocast():
-            logits = outputs(self.model, given)
-        loss = asked(logits)
-        if self.course.mixup:
-            loss = mixed * loss + (1.0 - mixed) * asked.take(order)(logits)
+            logits = outputs(self.model, inputs)
+        loss = batch_loss(logits)
+        if self.settings.mixup:
+            loss = mixed * loss + (1.0 - mixed) * batch_loss.take(order)(logits)
         mean = loss.mean()
         if self.synthetic is not None:
-            mean = (mean - self.synthetic.replaced * self._of_synthetic(self.synthetic, len(asked), chance)) / (
+            mean = (mean - self.synthetic.replaced * self._synthetic_loss(self.synthetic, len(batch_loss), rng)) / (
                 1.0 - self.synthetic.replaced
             )
         self.optimizer.zero_grad()
@@ -180,55 +180,55 @@ class Run:
             self.averaged.update_parameters(self.machine.unwrap_model(self.model))
         return mean.detach()
 
-    def _of_synthetic(self, synthetic: SyntheticRows, count: int, chance: np.random.Generator) -> Tensor:
-        """The mean loss of so many synthetic rows, whose classes have the shares of the prior."""
+    def _synthetic_loss(self, synthetic: SyntheticRows, count: int, rng: np.random.Generator) -> Tensor:
+        """The mean loss of ``count`` synthetic rows per process, with class weights from the prior."""
         machine = self.machine
-        drawn = chance.integers(0, row_count(synthetic.features), count * machine.num_processes)
+        drawn = rng.integers(0, row_count(synthetic.features), count * machine.num_processes)
         rows = drawn[machine.process_index :: machine.num_processes]
-        given = self._given(taken(synthetic.features, rows, self.rows.dtype))
-        if self.course.augment is not None:
-            given = self.course.augment(given)
+        inputs = self._on_device(tensor_rows(synthetic.features, rows, self.rows.dtype))
+        if self.settings.augment is not None:
+            inputs = self.settings.augment(inputs)
         with self.machine.autocast():
-            logits = outputs(self.model, given)
-        chances = torch.log_softmax(logits if logits.dtype == torch.float64 else logits.float(), dim=1)
-        return -(chances @ torch.tensor(synthetic.prior).to(chances)).mean()
+            logits = outputs(self.model, inputs)
+        log_probs = torch.log_softmax(logits if logits.dtype == torch.float64 else logits.float(), dim=1)
+        return -(log_probs @ torch.tensor(synthetic.prior).to(log_probs)).mean()
 
-    def _given(self, features: Any) -> Any:
-        return moved(features, self.machine.device, channels_last=self.course.channels_last)
+    def _on_device(self, features: Any) -> Any:
+        return to_device(features, self.machine.device, channels_last=self.settings.channels_last)
 
-    def _look(self, losses: Sequence[Tensor], looked: int) -> None:
-        """Stop at a loss that is no number, among those that were not looked at."""
-        wrong = torch.nonzero(~torch.isfinite(torch.stack(list(losses[looked:]))))
+    def _check_losses(self, losses: Sequence[Tensor], checked: int) -> None:
+        """Raise an error at a loss that is not finite, among those not checked before."""
+        wrong = torch.nonzero(~torch.isfinite(torch.stack(list(losses[checked:]))))
         if len(wrong):
-            step = len(self.history) * self.steps + looked + int(wrong[0]) + 1
+            step = len(self.history) * self.steps + checked + int(wrong[0]) + 1
             raise InputError(
-                f"expected finite losses, found another at step {step} of {self.steps * self.course.epochs} (epoch "
+                f"expected finite losses, found another at step {step} of {self.steps * self.settings.epochs} (epoch "
                 f"{len(self.history) + 1}, learning rate {max(self.rates):g}); look for features that are not finite, "
-                "lower learning_rate, or take the method 'likelihood', which is bounded below"
+                "lower learning_rate, or use the method 'likelihood', which is bounded below"
             )
 
-    def _judge(self, held: HeldOut) -> float:
-        """The mean gain on held-out released labels; the weights are kept where it is the best so far."""
-        found = np.empty(len(held.rows))
-        for low in range(0, len(found), _PREDICTED):
+    def _held_out_gain(self, held: HeldOut) -> float:
+        """The mean gain on held-out released labels; stores the weights if it is the best so far."""
+        gains = np.empty(len(held.rows))
+        for low in range(0, len(gains), _PREDICTED):
             part = slice(low, low + _PREDICTED)
-            chances = self.probabilities(taken(held.features, held.rows[part], self.rows.dtype))
-            found[part] = gain(
-                rows_of(held.release, part), chances, None if held.original is None else held.original.take(part)
+            predicted = self.probabilities(tensor_rows(held.features, held.rows[part], self.rows.dtype))
+            gains[part] = gain(
+                rows_of(held.release, part), predicted, None if held.original is None else held.original.take(part)
             )
-        mean = torch.tensor([np.average(found, weights=held.weights)], device=self.machine.device)
-        first = float(self.machine.gather(mean)[0])  # all processes go by the first
+        mean = torch.tensor([np.average(gains, weights=held.weights)], device=self.machine.device)
+        first = float(self.machine.gather(mean)[0])  # all processes use that of the first
         if first > self.best_gain:
             self.best_gain, self.best_epoch = first, len(self.history)
             self.best = {name: value.clone() for name, value in self.network.state_dict().items()}
         return first
 
     def probabilities(self, features: Any) -> Float[np.ndarray, "m k"]:
-        """Probabilities of the classes, by the network that would be used now."""
-        return probabilities(self.network, self._given(features))
+        """Probabilities of the classes by the current network."""
+        return probabilities(self.network, self._on_device(features))
 
     def state(self) -> dict[str, Any]:
-        """All that the next epoch depends on."""
+        """The state that the next epoch depends on."""
         scaler = self.machine.scaler
         return {
             "model": self.machine.unwrap_model(self.model).state_dict(),
@@ -242,7 +242,7 @@ class Run:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Resume from a state."""
         self.machine.unwrap_model(self.model).load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.averaged is not None:
@@ -253,7 +253,7 @@ class Run:
         self.history = list(state["history"])
 
     def result(self) -> nn.Module:
-        """The network with the best weights, or the last where no rows were held out."""
+        """The network with the best weights, or the last ones if no rows were held out."""
         network = self.network
         if self.best is not None:
             network.load_state_dict(self.best)
@@ -261,8 +261,8 @@ class Run:
 
 
 def train(run: Run, checkpoint: Checkpoint | None, report: Progress | None) -> nn.Module:
-    """All epochs, from where a checkpoint left off."""
-    epochs, machine = run.course.epochs, run.machine
+    """Run all epochs, resuming from a checkpoint."""
+    epochs, machine = run.settings.epochs, run.machine
     if checkpoint is not None and (state := checkpoint.load(machine.device)) is not None:
         run.restore(state)
     while not run.finished:
@@ -278,28 +278,28 @@ def train(run: Run, checkpoint: Checkpoint | None, report: Progress | None) -> n
 
 
 def seed_of(*numbers: int) -> int:
-    """A seed for PyTorch that follows from numbers."""
+    """A seed for PyTorch derived from numbers."""
     return int(np.random.SeedSequence(list(numbers)).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 @contextlib.contextmanager
-def original_probability(seed: int) -> Iterator[None]:
-    """PyTorch's random numbers by a seed, and afterwards as they were."""
+def seeded_random_state(seed: int) -> Iterator[None]:
+    """Seed PyTorch's random state, and restore it afterwards."""
     with torch.random.fork_rng(devices=list(range(torch.cuda.device_count()))):
         torch.manual_seed(seed_of(seed))
         yield
 
 
-def fetched(rows: ReleasedRows, batches: list[np.ndarray], workers: int) -> Iterator[tuple[Any, BatchLoss]]:
-    """Batches in their order, by this process or by others that read ahead."""
+def loaded_batches(rows: ReleasedRows, batches: list[np.ndarray], workers: int) -> Iterator[tuple[Any, BatchLoss]]:
+    """Load batches in order, in this process or in workers that read ahead."""
     if workers == 0:
         return (rows[batch] for batch in batches)
-    original = torch.Generator()  # or it would take from the numbers that dropout takes from
-    return iter(DataLoader(rows, sampler=batches, batch_size=None, num_workers=workers, generator=original))
+    generator = torch.Generator()  # so that the random numbers of dropout do not change
+    return iter(DataLoader(rows, sampler=batches, batch_size=None, num_workers=workers, generator=generator))
 
 
 def averaging(module: nn.Module, decay: float) -> AveragedModel:
-    """Exponentially averaged weights and batch statistics; the first steps, which are far off, count for less."""
+    """Exponential averages of weights and batch statistics, in which the first steps count less."""
 
     def average(old: Tensor, new: Tensor, steps: Tensor | int) -> Tensor:
         count = int(steps)
@@ -309,16 +309,16 @@ def averaging(module: nn.Module, decay: float) -> AveragedModel:
 
 
 def mixture(features: Any, order: Tensor, share: float) -> Any:
-    """Each row with another one, in these shares."""
+    """Mix each row with another one, in the given shares."""
     if isinstance(features, tuple):
         return tuple(mixture(part, order, share) for part in features)
     if not features.is_floating_point():
-        raise InputError("expected features that are real numbers with mixup, found whole ones; set mixup to 0")
+        raise InputError("expected real-valued features with mixup, found whole numbers; set mixup to 0")
     return share * features + (1.0 - share) * features[order]
 
 
 def split(rows: int, share: float, seed: int) -> tuple[Int[np.ndarray, "a"], Int[np.ndarray, "b"]]:
-    """Rows to fit on and rows to judge by. Labels play no part."""
+    """Split rows at random, independently of labels, into those to fit on and those to hold out."""
     if not share:
         return np.arange(rows), np.arange(0)
     order = np.random.default_rng([seed, 1 << 32]).permutation(rows)
