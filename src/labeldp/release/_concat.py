@@ -104,7 +104,7 @@ class _Stage:
             raise InputError("expected releases with public features, found one with resampled features")
         if len(index) != len(release):
             raise RowsError(f"expected the {len(release)} rows of the release, found {len(index)} rows")
-        if Rows.of(index) != certificate.draws[-1].rows or not certificate.draws[-1].rows.holds(len(index)):
+        if RowRanges.of(index) != certificate.draws[-1].rows or not certificate.draws[-1].rows.holds(len(index)):
             raise RowsError(
                 "expected the rows that the curator charged, in few enough runs to be charged exactly, found others; "
                 "split rows with public_split"

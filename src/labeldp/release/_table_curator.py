@@ -129,7 +129,7 @@ def release_with(
         marks_of(record, table.path, heads),
         "stages",
         Guarantee(total, trust="central"),
-        Rows.all(surveyed.rows),
+        RowRanges.all(surveyed.rows),
         asked=total,
         output=str(target),
         features="kept" if kept else "",

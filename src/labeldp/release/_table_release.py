@@ -199,7 +199,7 @@ def release_table(
         marks_of(record, table.path, heads),
         table_mechanism.name,
         table_mechanism.guarantee,
-        Rows.all(surveyed.rows),
+        RowRanges.all(surveyed.rows),
         asked=request.epsilon,
         output=str(target),
         features="redrawn" if table_mechanism.types else "kept" if kept else "",

@@ -134,7 +134,7 @@ class ConvexLearner(BaseEstimator):
 
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Fit on features of shape (n, d), dense or sparse, and a release of n rows."""
-        release = released(y)
+        release = require_release(y)
         passes = _checks.whole(self.passes, "passes", 1, 1 << 20)
         features = self._features(X, len(release), reset=True)
         self._end = self._end_of(features)

@@ -134,7 +134,7 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
         """The mean gain on released labels, as of ``SoftmaxRegression``; for other losses minus their unbiased mean."""
         if _of_softmax(self):
             return super().score(X, y, sample_weight)
-        scores, targets = self._scores(X), self._targets(released(y))
+        scores, targets = self._scores(X), self._targets(require_release(y))
         if not self._has_space(targets.release.space):
             raise InputError("expected a release of the classes that the model was fitted on, found others")
         gains = self._gains(targets, scores, np.arange(len(targets.release)))

@@ -351,7 +351,7 @@ class _TrainingRows:
         cls, features: object, labels: object, source: str, kind: str, form: Form | None, few: int = FEW
     ) -> _TrainingRows:
         """Check and encode features and labels."""
-        release = released(labels)
+        release = require_release(labels)
         if not isinstance(release.space, Classes):
             raise InputError("expected labels that are classes, found numbers; a generator draws features for classes")
         public = release.certificate is None and kind == "public"

@@ -17,7 +17,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
-from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import FormEncoder
 from labeldp.learning.generators._fit import FittedGenerator, fit_cells, fit_copula, fit_mixture

@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_score
 
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import FormEncoder
-from labeldp.learning.losses import released
+from labeldp.learning.losses import require_release
 
 if TYPE_CHECKING:
     from labeldp.learning.generators._fit import FittedGenerator

@@ -12,8 +12,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from labeldp.errors import InputError
-from labeldp.learning.features import take_rows
-from labeldp.learning.losses import gain, released
+from labeldp.learning.features import row_count, take_rows
+from labeldp.learning.losses import gain, require_release
 from labeldp.release import Release
 
 

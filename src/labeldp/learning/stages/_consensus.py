@@ -66,7 +66,7 @@ class ConsensusRetraining(MetaEstimatorMixin, ProbabilityClassifier):
 
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Fit on features of n rows, in any form that the learner accepts, and a release of n rows."""
-        release, features = released(y), indexable_rows(X)
+        release, features = require_release(y), indexable_rows(X)
         rounds = _checks.whole(self.rounds, "rounds", 0, 1000)
         if self.keep not in get_args(Keep):
             raise InputError(f"expected keep among {', '.join(get_args(Keep))}, found {self.keep!r}")

@@ -271,7 +271,7 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
 
     def _learner(self, learners: Sequence[Any], number: int, model: Any) -> Any:
         """The learner to fit in a stage: that of the previous stage if it can continue, else a new copy."""
-        more = going_on(model, learners[number]) if self.warm_start else None
+        more = warm_start(model, learners[number]) if self.warm_start else None
         model = clone(learners[number], safe=False) if more is None else more
         return set_stage_checkpoint(model, number)
 

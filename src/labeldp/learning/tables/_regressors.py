@@ -103,7 +103,7 @@ def number_estimators(columns: Mapping[str, str], model: str, method: str, ratio
     trees, places = tree_transformer(columns)
     boosting = usual_boosting(ratio).set_params(categorical_features=places)
     pipelines: dict[str, Pipeline] = {
-        "ridge": Pipeline([("columns", scaled(columns)), ("model", _regressor(usual_ridge(), method))]),
+        "ridge": Pipeline([("columns", scaling_transformer(columns)), ("model", _regressor(usual_ridge(), method))]),
         "boosting": Pipeline([("columns", trees), ("model", _regressor(boosting, method))]),
         "neighbours": Pipeline(
             [("columns", scaling_transformer(columns, dense=True)), ("model", NeighborsRegressor())]

@@ -200,7 +200,7 @@ class TorchClassifier(ProbabilityClassifier):
                 released rows. Such a loss has no lower bound, so use few epochs and a small learning rate. Then
                 ``original`` is used only for held-out rows.
         """
-        release, features = released(y), as_rows(X)
+        release, features = require_release(y), as_rows(X)
         settings = self._settings()
         machine = self._machine()
         classes = np.array(release.space.points)

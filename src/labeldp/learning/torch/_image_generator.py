@@ -210,7 +210,7 @@ class _TrainingImages:
     @classmethod
     def of(cls, images: object, labels: Release, source: str, kind: Declared, learner: Any) -> _TrainingImages:
         """Check images and labels."""
-        release = released(labels)
+        release = require_release(labels)
         pixels, flat = _pixels(images)
         if len(pixels) != len(release):
             raise RowsError(f"expected a label for each of {len(pixels)} images, found {len(release)}")

@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from labeldp._words import identifier
 from labeldp.errors import BudgetError, InputError, LedgerError
 from labeldp.privacy import Guarantee, shown_above
-from labeldp.privacy.accounting import Account, Budget, Charge, Rows
+from labeldp.privacy.accounting import Account, Budget, Charge, RowRanges
 from labeldp.release.folder import Fate, fate_of
 
 State = Literal["charged", "released", "void"]
