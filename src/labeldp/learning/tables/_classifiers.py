@@ -50,7 +50,9 @@ def estimators_of(columns: Mapping[str, str], model: str, method: str) -> list[P
 def _linear(columns: Mapping[str, str], method: str) -> tuple[Any, list[Any]]:
     linear: Any = SoftmaxRegression(method=method)  # type: ignore[arg-type]
     soft = method in (CLUSTERS, EXCHANGED)
-    return scaling_transformer(columns), [_on_soft_labels(LogisticRegression(max_iter=1000), method) if soft else linear]
+    return scaling_transformer(columns), [
+        _on_soft_labels(LogisticRegression(max_iter=1000), method) if soft else linear
+    ]
 
 
 def _boosting(columns: Mapping[str, str], method: str) -> tuple[Any, list[Any]]:
