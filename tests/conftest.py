@@ -18,6 +18,7 @@ from jaxtyping import AbstractArray, install_import_hook
 _COMPILED = "_kernels"
 _CHECKER = "labeldp_annotations"
 _NOT_AN_ARRAY = Annotated[object, Is[lambda found: not isinstance(found, np.ndarray)]]
+_BEGAN = pytest.StashKey[float]()
 _execute = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 
@@ -50,6 +51,31 @@ def check(function):
 sys.modules[_CHECKER] = types.ModuleType(_CHECKER)
 sys.modules[_CHECKER].check = check
 install_import_hook(checked_modules(), f"{_CHECKER}.check")
+
+
+def pytest_addoption(parser):
+    """Let a run take the mutants that a change touches; tests/mutants/conftest.py says which these are."""
+    parser.addoption("--mutants", choices=("all", "touched"), default="all", help="which mutants are tried")
+
+
+def _processor_seconds():
+    """The seconds that processors spent on this process and on its children that ended."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item):
+    """Note when a test begins."""
+    item.stash[_BEGAN] = _processor_seconds()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item):
+    """Write into a junit file what a test took of the processors: unlike its time, that is the same under load."""
+    result = yield
+    item.user_properties.append(("processor_seconds", f"{_processor_seconds() - item.stash[_BEGAN]:.3f}"))
+    return result
 
 
 @pytest.fixture(scope="session")
