@@ -148,7 +148,11 @@ def problem(rows, seed=0):
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("loss", ["softmax", "hinge", "linear", CustomLoss(uneven, constant=2.0)], ids=str)
+@pytest.mark.parametrize(
+    "loss",
+    ["softmax", "hinge", "linear", CustomLoss(uneven, constant=2.0)],
+    ids=["softmax", "hinge", "linear", "custom"],
+)
 def test_a_curator_is_asked_once_for_each_label(loss, delta):
     """The answer has a line of as many entries as classes for each row, says what was spent, and nothing is left."""
     features, labels = problem(500)
