@@ -30,7 +30,7 @@ def cluster_table(
 ) -> Int[np.ndarray, "n"]:
     """Cluster the rows of a table on disk by public columns, for the ``clusters`` of ``release_table``.
 
-    Numbers are scaling_transformer, and texts are one-hot encoded. Clusters are fitted by k-means on up to 65 536 evenly spaced
+    Numbers are scaled, and texts are one-hot encoded. Clusters are fitted by k-means on up to 65 536 evenly spaced
     rows; every row goes to the nearest one. Values of the label column are never read.
 
     Args:
