@@ -165,7 +165,7 @@ def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monk
     monkeypatch.setattr(tables, "folds_of", lambda *given: seen.extend(real(*given)) or iter(seen))
     done = run("learn", output, "--model", model, "--output", tmp_path / "m")
     assert done.code == 0, done.err
-    assert "person: it names the unit" in done.out
+    assert "person: it names the privacy unit" in done.out
     person = patients(ROWS, 1)["person"].to_numpy()
     assert sorted(np.concatenate([held for _, held in seen])) == list(range(ROWS))
     assert all(not set(person[fit]) & set(person[held]) for fit, held in seen)

@@ -39,7 +39,7 @@ def learned(labels, features):
 
 
 def test_what_is_learned_depends_on_the_draw_alone(monkeypatch):
-    """Where the draw is the same, so is all that is learned, though no label is, and one class has no row at all."""
+    """With the same draw, everything learned is the same, though no label is, and one class has no row at all."""
     rng = np.random.default_rng(0)
     features = rng.normal(size=(ROWS, 3))
     drawn = (features[:, 0] > 0).astype(np.int32) + (features[:, 1] > 0)
@@ -90,7 +90,7 @@ def told(labels, features, clusters, monkeypatch):
 
 
 def test_what_is_learned_from_answers_depends_on_the_answers_alone(monkeypatch):
-    """Where the answers are the same, so is all that is learned from them, though no label is."""
+    """With the same answers, everything learned from them is the same, though no label is."""
     rng = np.random.default_rng(0)
     features = rng.normal(size=(ROWS, 3))
     clusters = cluster(features, 4)

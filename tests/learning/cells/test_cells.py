@@ -132,7 +132,7 @@ def test_exchanged_noise_is_refused():
     answer = Curator(["no", "yes"] * 20, space).answer(ExchangedLabels(space, PeerExchange(0.4), clusters, delta=1e-6))
     draw = dataclasses.replace(answer.certificate.draws[0], law=dict(answer.law) | {"flip": str(1 << 63)})
     answer = dataclasses.replace(answer, certificate=dataclasses.replace(answer.certificate, draws=(draw,)))
-    with pytest.raises(InputError, match="found noise alone"):
+    with pytest.raises(InputError, match="which is noise alone"):
         cell_distributions(answer, clusters)
 
 
@@ -221,7 +221,7 @@ def test_soft_labels_are_weighted_rows():
 
 
 def test_a_class_that_no_cell_has_is_still_a_class():
-    """Where no row stands for a class, its probability is zero and the columns stay in declared order."""
+    """A class without rows has probability zero, and the columns stay in declared order."""
     features, codes = problem(60)
     numbers = codes.copy()
     answer = histogram(numbers, np.where(codes == 1, 2, codes), 600.0)
@@ -268,7 +268,7 @@ def test_cells_of_other_rows_are_refused(cells):
 def test_cells_and_rows_that_the_answer_does_not_know_are_refused():
     """Cells beyond the answer's, and features of another number of rows, are refused."""
     answer = histogram(np.array([0, 1, 1]), np.array([0, 1, 1]), 1.0)
-    with pytest.raises(InputError, match="expected cells below 2, as many as the answer has, found number 2"):
+    with pytest.raises(InputError, match="expected cells below 2, the number of cells of the answer, found cell 2"):
         SoftLabelClassifier().fit(np.eye(3), answer, np.array([0, 1, 2]))
     for fit in (SoftLabelClassifier().fit, CellClassifier(cluster(np.eye(3), 2)).fit):
         with pytest.raises(InputError, match="expected the 3 rows that the answer is about, found 4"):

@@ -6,9 +6,9 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
-import labeldp.learning.cells as door
 from labeldp import Classes, Curator, NoisyArgmax
 from labeldp.errors import EpsilonError, InputError
+from labeldp.learning import cells as cells_package
 from labeldp.learning.cells import cluster, embed, suggested_count
 
 METHODS = ("kmeans", "minibatch", "graph")
@@ -22,7 +22,7 @@ def groups(rows, seed=0):
 
 
 def same_groups(one, two):
-    """Whether two numberings put the same rows together."""
+    """True if two numberings put the same rows together."""
     return len(set(zip(one.tolist(), two.tolist(), strict=True))) == len(set(one.tolist())) == len(set(two.tolist()))
 
 
@@ -55,9 +55,9 @@ def test_the_same_features_give_the_same_clusters(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_clusters_know_no_labels(method):
-    """Nothing of the door takes labels, and the answer's cells are the same numbers for any labels."""
-    for name in door.__all__:
-        parameters = set(inspect.signature(getattr(door, name)).parameters)
+    """No public function takes labels, and the answer's cells are the same numbers for any labels."""
+    for name in cells_package.__all__:
+        parameters = set(inspect.signature(getattr(cells_package, name)).parameters)
         assert not parameters & {"y", "labels", "target", "targets", "release", "codes"}
     features, group = groups(90)
     numbers = cluster(features, 3, method).numbers
@@ -88,7 +88,7 @@ def test_kmeans_is_scikit_learns():
 def test_many_rows_go_by_batches(monkeypatch):
     """The method is k-means for few rows and by batches for many."""
     assert cluster(groups(60)[0], 3).method == "kmeans"
-    monkeypatch.setattr(door, "_FEW_ROWS", 50)
+    monkeypatch.setattr("labeldp.learning.cells._clusters._FEW_ROWS", 50)
     assert cluster(groups(60)[0], 3).method == "minibatch"
 
 
@@ -127,7 +127,7 @@ def test_places_are_the_leading_eigenvectors(apart):
 
 
 def test_more_parts_than_eigenvectors():
-    """Where the graph has more parts than eigenvectors are asked for, the largest parts have one each."""
+    """If the graph has more components than eigenvectors are requested, the largest components get one each."""
     rng = np.random.default_rng(0)
     sizes = np.array([10, 40, 30, 20])
     group = np.repeat(np.arange(4), sizes)
@@ -202,12 +202,12 @@ def test_suggested_counts_can_be_named():
         (lambda: cluster(np.eye(3), 2.0), r"expected count to be a whole number, found float"),
         (lambda: cluster(np.eye(3), 2, "ward"), r"a method among auto, kmeans, minibatch, graph, found 'ward'"),
         (lambda: cluster([[1.0], [np.nan]], 1), r"expected finite features, found NaN or infinity; impute"),
-        (lambda: cluster(np.arange(3.0), 1), r"numbers in rows and columns as features, found float64 of shape \(3,\)"),
-        (lambda: cluster([["a"], ["b"]], 1), r"expected numbers in rows and columns as features, found <U1 of shape"),
+        (lambda: cluster(np.arange(3.0), 1), r"features as a matrix of numbers, found float64 of shape \(3,\)"),
+        (lambda: cluster([["a"], ["b"]], 1), r"expected features as a matrix of numbers, found <U1 of shape"),
         (lambda: cluster(np.eye(3), 2).predict(np.eye(2)), r"expected the 3 features .*, found 2"),
         (lambda: cluster(np.eye(9), 2, "graph"), r"expected neighbours between 1 and 8, found 15"),
         (lambda: embed(np.eye(9), neighbours=4), r"expected eigenvectors between 1 and 8, found 30"),
-        (lambda: embed(np.eye(2), neighbours=1, eigenvectors=1), r"at least 3 rows to join by a graph, found 2"),
+        (lambda: embed(np.eye(2), neighbours=1, eigenvectors=1), r"at least 3 rows for a graph of neighbours, found 2"),
         (lambda: embed(np.eye(9), neighbours=3, eigenvectors=2).transform(np.eye(4)), r"expected the 9 features"),
         (lambda: embed(np.eye(99), components=0), r"expected components between 1 and"),
         (lambda: suggested_count(100, 1, 1.0), r"expected classes between 2 and"),

@@ -122,7 +122,7 @@ def test_cells_of_classes_are_as_large_as_noise_and_chance_ask_for():
 
 
 BAD = {
-    "no columns": (lambda: tree_cells(np.arange(4.0), 2), InputError, "numbers in rows and columns"),
+    "no columns": (lambda: tree_cells(np.arange(4.0), 2), InputError, "a matrix of numbers"),
     "missing": (lambda: tree_cells([[math.nan], [1.0]], 2), InputError, "found NaN or infinity"),
     "more cells than rows": (lambda: tree_cells(np.eye(3), 4), InputError, "each of the 3 rows, found 4"),
     "no cells": (lambda: tree_cells(np.eye(3), 0), InputError, "cells between 1"),

@@ -129,7 +129,15 @@ def test_before_the_first_step_the_mean_is_the_start():
 
 def setting(**changed):
     """What steps may depend on."""
-    known = {"reach": 2.0, "lipschitz": 1.5, "moment": 30.0, "labels": 10, "epsilon": 1.2, "interactive": False, "l2": 0.0}
+    known = {
+        "reach": 2.0,
+        "lipschitz": 1.5,
+        "moment": 30.0,
+        "labels": 10,
+        "epsilon": 1.2,
+        "interactive": False,
+        "l2": 0.0,
+    }
     return Setting(**{**known, "rows": 500, **changed})
 
 

@@ -1,4 +1,4 @@
-"""What networks are given of a row, and how a file says so."""
+"""Encoders of rows for networks, and their form in a file."""
 
 import json
 
@@ -8,7 +8,14 @@ import pyarrow as pa
 import pytest
 
 from labeldp.errors import InputError
-from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, encoder_from, frame_of, scaled
+from labeldp.learning.features import (
+    ColumnEncoder,
+    PairEncoder,
+    PixelEncoder,
+    encoder_from,
+    frame_of,
+    scaling_transformer,
+)
 
 KINDS = {"age": "number", "smokes": "flag", "seen": "date", "town": "category"}
 
@@ -30,7 +37,7 @@ def test_columns_become_what_scikit_learn_makes_of_them():
     """Numbers as an imputer, an indicator of gaps and a scaler give them, and one number for each text."""
     frame = rows(300)
     ours = ColumnEncoder.of(frame, KINDS).features(frame, None)
-    theirs = scaled(KINDS).fit_transform(frame)
+    theirs = scaling_transformer(KINDS).fit_transform(frame)
     theirs = np.asarray(theirs.todense() if hasattr(theirs, "todense") else theirs)
     numbers = np.stack([ours[:, i] for i in (0, 2, 3)], axis=1)  # theirs has the indicator of gaps at the end
     np.testing.assert_allclose(numbers, theirs[:, :3], atol=1e-5)
@@ -107,7 +114,7 @@ def test_what_does_not_belong_to_a_model_is_refused():
     with pytest.raises(InputError, match="no images for a model of columns"):
         ColumnEncoder.of(frame, KINDS).features(frame, np.zeros((5, 1, 2, 2), dtype=np.uint8))
     images = PixelEncoder.of(np.ones((1, 1, 2, 2), dtype=np.uint8))
-    with pytest.raises(InputError, match="found none; name them"):
+    with pytest.raises(InputError, match="found none; give them with --images"):
         images.features(frame, None)
     with pytest.raises(InputError, match=r"found \(1, 2, 3\)"):
         images.features(frame, np.zeros((5, 1, 2, 3), dtype=np.uint8))

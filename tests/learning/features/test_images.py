@@ -72,10 +72,10 @@ def test_images_are_joined_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("names", "given", "message"),
     [
-        (None, ["a.png", "b.png"], "one file without any"),
-        (("a.png", "b.png"), None, "files with names, and no column"),
-        (("a.png", "b.png"), ["b.png", "c.png"], "found none of row 1"),
-        (("a.png", "b.png"), ["b.png", None], "found none of row 1"),
+        (None, ["a.png", "b.png"], "found one file and such a column"),
+        (("a.png", "b.png"), None, "found a folder and no such column"),
+        (("a.png", "b.png"), ["b.png", "c.png"], "found none for the file name in row 1"),
+        (("a.png", "b.png"), ["b.png", None], "found none for the file name in row 1"),
     ],
 )
 def test_a_join_that_does_not_fit_is_refused(names, given, message):
@@ -99,7 +99,7 @@ BAD = {
     "points cut off": (GOOD[:-30], "found something else"),
     "a JPEG's beginning": (b"\xff\xd8\xff\xe0" + bytes(100), "found something else"),
     "a huge image": (png(2**31 - 1, 2**31 - 1, chunk(b"IDAT", b"")), "found something else"),
-    "a large image": (png(8192, 4096, chunk(b"IDAT", b"")), "at most 16,777,216 points in b.png, found 4096 x 8192"),
+    "a large image": (png(8192, 4096, chunk(b"IDAT", b"")), "at most 16,777,216 pixels in b.png, found 4096 x 8192"),
     "no size": (png(0, 4, chunk(b"IDAT", b"")), "found"),
     "another size": (png(5, 4, chunk(b"IDAT", b"")), "found 4 x 5 of 1 channels in b.png after 4 x 4 of 1"),
     "colour after gray": (png(4, 4, chunk(b"IDAT", b""), color=2), "found 4 x 4 of 3 channels"),
@@ -141,7 +141,7 @@ def test_sixteen_bits_are_refused(tmp_path):
 def test_all_images_together_have_a_limit(tmp_path, monkeypatch):
     """So many that they cannot be held at once are refused after the first."""
     monkeypatch.setattr("labeldp.learning.features._images._MOST_BYTES", 47)
-    with pytest.raises(TableError, match="at most 47 points"):
+    with pytest.raises(TableError, match="at most 47 bytes of pixels"):
         read_images(folder_of(tmp_path / "f", {f"{i}.png": points(4, 4) for i in range(3)}))
 
 
@@ -152,5 +152,5 @@ def test_what_is_not_there_is_said(tmp_path):
     with pytest.raises(TableError, match="expected PNG files in the folder"):
         read_images(tmp_path)
     (tmp_path / "t").write_bytes(struct.pack(">BBBBIII", 0, 0, 11, 3, 1, 1, 1) + bytes(2))
-    with pytest.raises(TableError, match="points from 0 to 255"):
+    with pytest.raises(TableError, match="pixels from 0 to 255"):
         read_images(tmp_path / "t")

@@ -218,5 +218,5 @@ def test_a_correction_that_is_no_share_is_refused(release, correction):
     with pytest.raises(InputError, match="correction from 0 to 1"):
         row_loss(release, "unbiased", correction)
     for method in ("likelihood", "plain"):
-        with pytest.raises(InputError, match="'unbiased' alone"):
+        with pytest.raises(InputError, match="only with method='unbiased'"):
             row_loss(release, method, 0.5)

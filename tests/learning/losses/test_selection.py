@@ -75,7 +75,7 @@ def test_few_clean_rows_are_penalised_more_by_methods_with_more_noise(make_chann
 
 
 def test_the_unbiased_loss_has_a_minimum(make_channel, randomized):
-    """Where the noise makes the share of a class negative, its intercept stays finite and small enough to use."""
+    """If the noise makes the share of a class negative, its intercept stays finite and small enough to use."""
     release = randomized(np.arange(60) % 2, make_channel("response", 8, 60, 0.5), seed=2)
     assert (release.unbiased().sum(axis=0) < 0).any()
     model = SoftmaxRegression(method="unbiased").fit(np.zeros((60, 1)), release)

@@ -190,7 +190,7 @@ MODEL = np.array([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.15, 0.75]])
 
 
 def truths(channel):
-    """What each metric is in the population."""
+    """Population value of each metric."""
     table = channel.table()
     values = channel.likelihood(table.outcomes)
     gains = np.log(values @ MODEL.T) - np.log(values.mean(axis=1, keepdims=True))
@@ -335,7 +335,7 @@ def bounds_of(codes, predicted, make_channel, randomized, seed=5):
 
 
 def test_bounds_hold_the_truth(make_channel, randomized):
-    """Where labels and predictions lie anywhere, the accuracy lies between the bounds, with sampling error added.
+    """With labels and predictions anywhere, the accuracy lies between the bounds, with sampling error added.
 
     A false alarm needs an error of many standard deviations: the distance to either end is above 0.05.
     """
@@ -359,7 +359,7 @@ def test_the_upper_bound_is_reached(make_channel, randomized):
 
 
 def test_the_lower_bound_is_reached(make_channel, randomized):
-    """Where every true class that was not predicted is no candidate, the accuracy is the lower bound.
+    """If no true class that was not predicted is a candidate, the accuracy is the lower bound.
 
     Among three candidates of four the released class is then a guess; within 5 errors.
     """
@@ -373,7 +373,7 @@ def test_the_lower_bound_is_reached(make_channel, randomized):
 
 
 def test_bounds_meet_where_all_classes_are_candidates(full_kind, make_channel, randomized):
-    """Where the channel identifies true labels, both bounds are the accuracy."""
+    """If the channel identifies true labels, both bounds are the accuracy."""
     codes = np.random.default_rng(11).integers(0, CLASSES, 2000)
     release = randomized(codes, make_channel(full_kind, CLASSES, 2000, 3.0), 12)
     found = metrics.accuracy_bounds(release, codes)

@@ -74,7 +74,7 @@ def test_a_prior_from_features_is_learned_from(epsilon):
 
 @pytest.mark.parametrize("within", [True, False])
 def test_the_unbiased_loss_of_candidates_needs_true_labels_among_them(within, randomized):
-    """Where every true class is a candidate the unbiased loss finds the clean model, and otherwise it does not.
+    """If every true class is a candidate the unbiased loss finds the clean model, and otherwise it does not.
 
     Its error is then 0.2, and that of the likelihood 0.003. The words have seeds, so it passes always or never.
     """

@@ -17,7 +17,14 @@ from labeldp._words import TapeWords
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.cells import embed
 from labeldp.learning.sklearn import MomentClassifier
-from labeldp.learning.sklearn._moment_heads import HEADS, Moments, Rotated, penalty_at_noise, projected, softmax_head
+from labeldp.learning.sklearn._moment_heads import (
+    HEADS,
+    Moments,
+    RotatedFeatures,
+    penalty_at_noise,
+    project_moments,
+    softmax_head,
+)
 
 SPACE = Classes(["ham", "jam", "spam"])
 
@@ -42,7 +49,7 @@ def asked(features, codes, epsilon, **options):
 
 def noisy(features, codes, deviation, seed=0):
     """Rotated features and moments with noise of a seed."""
-    rotated = Rotated.of(features)
+    rotated = RotatedFeatures.of(features)
     noise = deviation * np.random.default_rng(seed).normal(size=(features.shape[1], 3))
     return rotated, Moments.of(features.T @ np.eye(3)[codes] + noise, deviation, rotated, 0.0)
 
@@ -118,7 +125,7 @@ def test_projected_moments_are_nearest():
     features, codes = problem(60)
     rotated, moments = noisy(features, codes, 15.0)
     longest = float(np.linalg.norm(features, axis=1).max())
-    found = projected(rotated, moments, longest, 1e-8).value
+    found = project_moments(rotated, moments, longest, 1e-8).value
 
     def objective(flat):
         logits = flat.reshape(60, 3) - flat.reshape(60, 3).max(axis=1, keepdims=True)
@@ -145,7 +152,7 @@ def test_the_projection_takes_noise_off():
     for seed in range(10):
         rotated, moments = noisy(features, codes, 100.0, seed)
         truth = rotated.vectors.T @ features.T @ np.eye(3)[codes]
-        found = projected(rotated, moments, longest, 1e-6).value
+        found = project_moments(rotated, moments, longest, 1e-6).value
         assert np.linalg.norm(found - truth) < 0.9 * np.linalg.norm(moments.value - truth)
 
 
@@ -178,12 +185,12 @@ def test_rotated_and_scaled_features_give_the_same_head(loss):
     turn = np.linalg.qr(np.random.default_rng(4).normal(size=(5, 5)))[0]
     found = []
     for matrix in (np.eye(5), turn, 7.0 * np.eye(5)):
-        rotated = Rotated.of(features @ matrix)
+        rotated = RotatedFeatures.of(features @ matrix)
         scale = np.linalg.norm(matrix, 2)
         value = matrix.T @ (features.T @ np.eye(3)[codes] + noise)
         moments = Moments.of(value, 20.0 * scale, rotated, 1e-6)
         l2 = penalty_at_noise(rotated, moments, HEADS[loss], 1e-8)
-        moments = projected(rotated, moments, scale * 5.0, 1e-8)
+        moments = project_moments(rotated, moments, scale * 5.0, 1e-8)
         found.append((rotated.features @ HEADS[loss](rotated, moments, l2, 1e-8, None), l2 / scale**2))
     for scores, l2 in found[1:]:
         np.testing.assert_allclose(scores, found[0][0], atol=1e-3)

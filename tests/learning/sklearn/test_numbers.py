@@ -1,4 +1,4 @@
-"""Learners and metrics of real labels: any regressor on released numbers, neighbours, and what errors are."""
+"""Learners and metrics of numeric labels: any regressor on released numbers, neighbours, and what errors are."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ from labeldp.learning.metrics import (
 )
 from labeldp.learning.sklearn import NeighborsClassifier, NeighborsRegressor, ReleasedLabelRegressor
 from labeldp.learning.sklearn import _regressor as _number_learners
-from labeldp.learning.sklearn._neighbors import _counts, effective_dimension
+from labeldp.learning.sklearn._neighbors import _candidate_counts, effective_dimension
 from labeldp.learning.sklearn._regressor import precisions
 from labeldp.privacy.channels import GroupedChannel, ResponseChannel, SubsetChannel
 
@@ -156,7 +156,7 @@ def test_public_labels_have_the_ordinary_metrics():
 
 @pytest.mark.parametrize("name", ["one-bit", "bins"])
 def test_bounds_hold_an_error_that_is_not_told(name):
-    """Where squares are not told, the error on true labels lies between bounds, which their ends widen by noise.
+    """If squares are not identified, the error on true labels lies between bounds, which their ends widen by noise.
 
     Ends of level 0.9999 fail with a chance of 1 in 10 000; the words have a seed.
     """
@@ -188,9 +188,9 @@ def test_bounds_of_bins_are_exact_in_the_mean():
 
 def _uncut(release, predicted):
     """The least and the largest squared error of one released bin, not cut to what errors can be."""
-    from labeldp.learning.metrics._numbers import _nearest_and_farthest, _of_bins  # noqa: PLC0415
+    from labeldp.learning.metrics._numbers import _bin_extremes, _squared_distances  # noqa: PLC0415
 
-    found = _of_bins(release, lambda start, end: _nearest_and_farthest(np.array([predicted]), start, end))
+    found = _bin_extremes(release, lambda start, end: _squared_distances(np.array([predicted]), start, end))
     return float(found[0][0]), float(found[1][0])
 
 
@@ -231,7 +231,7 @@ def test_what_is_not_told_is_refused():
             ask()
     with pytest.raises(NotTrueLabelsError):
         NeighborsRegressor().fit([[0.0], [1.0]], [0.0, 1.0])
-    with pytest.raises(InputError, match="each of 2 rows"):
+    with pytest.raises(InputError, match=r"predicted labels of shape \(2,\), found \(1,\)"):
         squared_gain(bit[:2], [0.0])
     with pytest.raises(InputError, match="finite"):
         squared_gain(bit[:2], [0.0, np.nan])
@@ -349,13 +349,13 @@ def test_the_default_is_regularised_by_the_noise():
 
 def test_what_is_behind_at_once_is_tried_no_further(monkeypatch):
     """Of a line, trees are fitted to one part of five alone; of a step, to all parts and then to all rows."""
-    fitted, kinds = _number_learners.fitted, []
+    fit_copy, kinds = _number_learners.fit_copy, []
 
     def counted(estimator, *given):
         kinds.append(type(estimator).__name__)
-        return fitted(estimator, *given)
+        return fit_copy(estimator, *given)
 
-    monkeypatch.setattr(_number_learners, "fitted", counted)
+    monkeypatch.setattr(_number_learners, "fit_copy", counted)
     features, labels = line(500, 24)
     for true, fits in ((labels, 1), (np.where(abs(features[:, 0]) < 0.7, -1.0, 3.0), 6)):
         kinds.clear()
@@ -410,7 +410,7 @@ def test_the_number_of_neighbours_is_that_of_a_plain_search():
     apart = ((features[:, None] - features) ** 2).sum(axis=2)
     np.fill_diagonal(apart, np.inf)
     order = np.argsort(apart, axis=1)
-    counts = _counts(125)
+    counts = _candidate_counts(125)
     errors = [np.mean((numbers[order[:, :count]].mean(axis=1) - numbers) ** 2) for count in counts]
     assert NeighborsRegressor().fit(features, release).k_ == counts[int(np.argmin(errors))]
     assert counts[0] == 1

@@ -132,7 +132,7 @@ def test_what_is_taken_off_leaves_the_loss_of_true_rows(rows, logits):
     joint, generator = (np.asarray(each, dtype=np.float64) for each in law())
     fresh = np.repeat(np.arange(CELLS), np.round(8 * generator.sum(axis=1)).astype(int))  # each class eight times
     taken = SyntheticRows(fresh[:, None], original.prior, float(REDRAWN))
-    places, loss, weights = taken.taken_off(cells[:, None], row_loss(release, "unbiased"), chance)
+    places, loss, weights = taken.append_to(cells[:, None], row_loss(release, "unbiased"), chance)
     assert loss(logits[places[:, 0]], weights) == pytest.approx(cross_entropy(joint, logits), rel=1e-12)
 
 

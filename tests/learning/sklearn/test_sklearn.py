@@ -124,7 +124,7 @@ def test_more_rows_come_closer_to_the_clean_model(full_kind, method, make_channe
 
 
 def test_candidates_come_closer_to_the_clean_model(make_channel, randomized):
-    """Where rows have candidates, and some true classes lie outside them, the likelihood finds the clean model."""
+    """If rows have candidates, and some true classes lie outside them, the likelihood finds the clean model."""
     errors = []
     for rows in (2000, 32_000):
         features, codes = problem(rows, seed=6)
@@ -300,7 +300,7 @@ def test_expectation_maximisation_on_public_labels_is_the_classifier():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_one_observed_class_gives_a_model(method):
-    """Where all released labels are one class, all declared classes still have probabilities."""
+    """If all released labels are one class, all declared classes still have probabilities."""
     features = problem(60)[0]
     release = Release.public(["ham"] * 60, SPACE)
     found = SoftmaxRegression(method=method, l2=0.1).fit(features, release).predict_proba(features)

@@ -1,4 +1,4 @@
-"""Groups of rows by public features: boxes, trees and clusters, for which no label is read."""
+"""Cells: groups of rows by public features alone, as boxes, trees and clusters."""
 
 import lazy_loader
 

@@ -12,7 +12,7 @@ from ._clusters import cluster_tree as cluster_tree
 from ._clusters import embed as embed
 from ._clusters import suggested_count as suggested_count
 from ._distributions import QUERIES as QUERIES
-from ._distributions import answered as answered
+from ._distributions import require_answer as require_answer
 from ._distributions import cell_distributions as cell_distributions
 from ._distributions import numbers_of as numbers_of
 from ._means import NUMBER_QUERIES as NUMBER_QUERIES

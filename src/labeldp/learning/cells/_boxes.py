@@ -1,9 +1,9 @@
-"""Cells of rows by their public features: boxes of a grid, or of a tree that gives each as many rows.
+"""Cells of rows by their public features: boxes of a grid, or of a k-d tree with equally many rows in each.
 
-A curator answers cell by cell (``NoisyMean``, ``NoisyQuantile``, ``NoisyHistogram``, ``NoisyArgmax``), and what it
-says of a cell is what a table of cells predicts (``CellRegressor``, ``CellClassifier``). Features are public, so cells
-cost nothing. Nothing here takes a label, and nothing is random: the same features give the same cells.
-``labeldp.learning.cells`` finds groups that are no boxes, for features in many dimensions.
+A curator answers cell by cell (``NoisyMean``, ``NoisyQuantile``, ``NoisyHistogram``, ``NoisyArgmax``), and its answer
+for a cell is the prediction of ``CellRegressor`` or ``CellClassifier`` there. Features are public, so cells cost
+nothing. No function here takes a label, and none is random: the same features give the same cells. For features in
+many dimensions use ``cluster``, whose groups are not boxes.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from labeldp._smoothing import averaged_rows, cell_bias, clip_level
 from labeldp.errors import InputError
 from labeldp.learning.features import finite_points
 
-#: A grid has at most so many cells.
+#: Most cells of a grid.
 _MOST_CELLS = 1 << 20
-#: The spread of a cell's columns is judged from at most about so many of its rows.
-_JUDGED_ROWS = 1024
-_INSTEAD = "use tree_cells, whose cells all have as many rows, or clusters of labeldp.learning.cells"
-#: What ``class_cells`` takes for granted: how far the first class of a cell leads, and how often it may lose.
-_LEAD, _MISTAKEN = 0.5, 0.01
+#: About the most rows of a cell that its standard deviations are computed from.
+_SAMPLED_ROWS = 1024
+_ALTERNATIVE = "use tree_cells, whose cells have equally many rows, or cluster"
+#: Assumptions of ``class_cells``: the lead of a cell's first class, and the probability of a wrong class.
+_LEAD, _FAILURE_PROBABILITY = 0.5, 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +35,10 @@ class GridCells:
     """Boxes of equal widths.
 
     Attributes:
-        numbers: The cell of each row, from 0; what queries take as ``cells``.
-        bins: How many parts each column is cut into.
-        low: Where the first part of each column begins.
-        high: Where the last one ends.
+        numbers: The cell of each row, from 0; the ``cells`` of queries.
+        bins: Number of bins of each column.
+        low: Lower end of the first bin of each column.
+        high: Upper end of the last bin.
     """
 
     numbers: Int[np.ndarray, "n"]
@@ -47,20 +47,20 @@ class GridCells:
     high: Float[np.ndarray, "d"]
 
     def __post_init__(self) -> None:
-        _keep(self, numbers=np.int64, low=np.float64, high=np.float64)
+        _freeze_arrays(self, numbers=np.int64, low=np.float64, high=np.float64)
 
     @property
     def count(self) -> int:
-        """The number of cells, those without rows included; what queries take as ``cell_count``."""
+        """Number of cells, including those without rows; the ``cell_count`` of queries."""
         return math.prod(self.bins)
 
     def predict(self, features: Any) -> Int[np.ndarray, "m"]:
-        """The cells of new rows; what lies beyond the range is in the cell at its end.
+        """The cells of new rows; values beyond the range are in the cell at its end.
 
         Args:
-            features: Features like those that the cells were found in, shape (m, d).
+            features: Features like those that the cells were made from, shape (m, d).
         """
-        return _boxes(finite_points(features, len(self.bins), "cells"), self.bins, self.low, self.high)
+        return _box_numbers(finite_points(features, len(self.bins), "cells"), self.bins, self.low, self.high)
 
     def __repr__(self) -> str:
         return f"<{self.count} cells of {len(self.numbers)} rows in a grid>"
@@ -68,17 +68,17 @@ class GridCells:
 
 @dataclass(frozen=True, eq=False)
 class TreeCells:
-    """Boxes that all have as many rows, up to one: the leaves of a k-d tree.
+    """Boxes whose numbers of rows differ by at most one: the leaves of a k-d tree.
 
-    A row is left of a cut if it comes before it, or at it, in the order of the cut's column; rows that are equal there
-    are in the order of all columns, from the first one on.
+    A row is left of a cut if it comes before it, or at it, in the order of the cut's column; rows that tie there are
+    in the order of all columns, from the first one on.
 
     Attributes:
-        numbers: The cell of each row, from 0; what queries take as ``cells``.
-        count: The number of cells; what queries take as ``cell_count``.
-        columns: The column of each cut.
-        cuts: The last row to the left of each cut, shape (count - 1, d).
-        children: What is to the left and to the right of each cut: another cut, or of cell c the number -1 - c.
+        numbers: The cell of each row, from 0; the ``cells`` of queries.
+        count: Number of cells; the ``cell_count`` of queries.
+        columns: Column of each cut.
+        cuts: Last row to the left of each cut, shape (count - 1, d).
+        children: Left and right child of each cut: the number of another cut, or -1 - c for cell c.
     """
 
     numbers: Int[np.ndarray, "n"]
@@ -88,27 +88,27 @@ class TreeCells:
     children: Int[np.ndarray, "cuts 2"]
 
     def __post_init__(self) -> None:
-        _keep(self, numbers=np.int64, columns=np.int64, cuts=np.float64, children=np.int64)
+        _freeze_arrays(self, numbers=np.int64, columns=np.int64, cuts=np.float64, children=np.int64)
 
     def predict(self, features: Any) -> Int[np.ndarray, "m"]:
         """The cells of new rows.
 
-        Where rows that the cells were found in are the same in every feature, a cut may lie between them; a new row of
-        these features is in the first cell that they are in.
+        A cut may lie between rows with identical features; a new row with these features is in the first of their
+        cells.
 
         Args:
-            features: Features like those that the cells were found in, shape (m, d).
+            features: Features like those that the cells were made from, shape (m, d).
         """
         points = finite_points(features, self.cuts.shape[1], "cells").astype(np.float64, copy=False)
         place = np.full(len(points), -1 if self.count == 1 else 0, dtype=np.int64)
         moving = np.flatnonzero(place >= 0)
         while moving.size:
             at = place[moving]
-            columns, found = self.columns[at], points[moving]
-            mine, theirs = found[np.arange(len(at)), columns], self.cuts[at, columns]
-            right = mine > theirs
-            tied = np.flatnonzero(mine == theirs)
-            right[tied] = _after(found[tied], self.cuts[at[tied]])
+            columns, rows = self.columns[at], points[moving]
+            values, cuts = rows[np.arange(len(at)), columns], self.cuts[at, columns]
+            right = values > cuts
+            tied = np.flatnonzero(values == cuts)
+            right[tied] = _comes_after(rows[tied], self.cuts[at[tied]])
             place[moving] = self.children[at, right.astype(np.int64)]
             moving = moving[place[moving] >= 0]
         return -1 - place
@@ -122,14 +122,14 @@ def grid_cells(features: Any, bins: int | Sequence[int], *, low: object = None, 
 
     Args:
         features: Public features, shape (n, d), dense and finite.
-        bins: How many parts each column is cut into: one number for all, or one for each; 1 leaves a column out.
-        low: Where the first part of each column begins: a number, or one for each column; by default the least that is
-            found in the features. Rows beyond are in the first part.
-        high: Where the last one ends; by default the largest.
+        bins: Number of bins of each column: one number for all, or one for each; 1 leaves a column out.
+        low: Lower end of the first bin: a number, or one for each column; by default the column's minimum. Values
+            below are in the first bin.
+        high: Upper end of the last bin; by default the column's maximum.
 
     Guarantee:
-        Which row is in which cell is a function of public features and these arguments, and no label goes into it:
-        that of ``labeldp.learning.cells.cluster``. The range of public features is public.
+        The cell of each row is a function of public features and these arguments alone, without any label, as for
+        ``cluster``. The range of public features is public.
 
     References:
         Zhao et al. 2025, the bins of equations (13), (17) and (23).
@@ -142,48 +142,50 @@ def grid_cells(features: Any, bins: int | Sequence[int], *, low: object = None, 
         ([0, 2, 3, 1], 4, [2])
 
     Raises:
-        InputError: Features that are no finite numbers in rows and columns, a range that is empty, more cells than
-            about a million, or more cells than rows: in many dimensions nearly all cells of a grid are empty.
+        InputError: Features that are not a matrix of finite numbers, an empty range, more cells than about a million,
+            or more cells than rows: in many dimensions nearly all cells of a grid are empty.
     """
     points = finite_points(features)
     rows, width = points.shape
-    given = [bins] * width if isinstance(bins, int | np.integer) else list(bins)
-    if len(given) != width:
-        raise InputError(f"expected bins as one whole number, or one for each of {width} columns, found {len(given)}")
-    parts = tuple(_checks.whole(each, "bins", 1, _MOST_CELLS) for each in given)
+    per_column = [bins] * width if isinstance(bins, int | np.integer) else list(bins)
+    if len(per_column) != width:
+        raise InputError(
+            f"expected bins as one whole number, or one for each of {width} columns, found {len(per_column)}"
+        )
+    parts = tuple(_checks.whole(each, "bins", 1, _MOST_CELLS) for each in per_column)
     count = math.prod(parts)
     if count > min(rows, _MOST_CELLS):
         raise InputError(
             f"expected at most {_MOST_CELLS} cells and one for each of the {rows} rows, found a grid of {count:.6g} "
             f"cells in {width} columns, most of them without rows; ask for fewer bins, leave columns out with 1, or "
-            f"{_INSTEAD}"
+            f"{_ALTERNATIVE}"
         )
-    start = _ends(low, points.min(axis=0), "low")
-    stop = _ends(high, points.max(axis=0), "high")
+    start = _column_ends(low, points.min(axis=0), "low")
+    stop = _column_ends(high, points.max(axis=0), "high")
     if (start > stop).any() or not np.isfinite(stop - start).all():
         raise InputError("expected low below high in every column, found a column where it is not")
-    return GridCells(_boxes(points, parts, start, stop), parts, start, stop)
+    return GridCells(_box_numbers(points, parts, start, stop), parts, start, stop)
 
 
 def tree_cells(features: Any, cells: int) -> TreeCells:
-    """Put rows into boxes that all have as many of them, up to one.
+    """Put rows into boxes whose numbers of rows differ by at most one.
 
-    All rows are cut in two at the median of the column in which they spread the most, in units of its spread over all
-    rows, and so on. Where the number of cells is odd, a cut leaves one more to the right, and rows in proportion. The
-    spread is judged from about a thousand rows at even distances; rows that are equal in a column go by the other
-    columns, and rows that are equal in all of them by their order.
+    Rows are split recursively at the median of the column with the largest standard deviation relative to that over
+    all rows. If the number of cells is odd, the right side gets one more, and rows in proportion. Standard deviations
+    are computed from about a thousand equally spaced rows; ties in a column are broken by the other columns, and ties
+    in all of them by the order of the rows.
 
     Args:
         features: Public features, shape (n, d), dense and finite. Columns may have different units.
-        cells: The number of cells, at most one for each row, fixed without a look at labels; ``mean_cells`` and
-            ``class_cells`` have one.
+        cells: Number of cells, at most one for each row, chosen without looking at labels; ``mean_cells`` and
+            ``class_cells`` suggest one.
 
     Guarantee:
-        Which row is in which cell is a function of public features, of their order and of the number of cells, and no
-        label goes into it: that of ``labeldp.learning.cells.cluster``.
+        The cell of each row is a function of public features, of their order and of the number of cells alone, without
+        any label, as for ``cluster``.
 
     References:
-        Bentley 1975; Friedman, Bentley and Finkel 1977, for cutting where the spread is largest.
+        Bentley 1975; Friedman, Bentley and Finkel 1977, for splitting the column of the largest spread.
 
     Example:
         >>> import numpy as np
@@ -193,7 +195,7 @@ def tree_cells(features: Any, cells: int) -> TreeCells:
         ([3, 3, 2, 2], [0, 3])
 
     Raises:
-        InputError: Features that are no finite numbers in rows and columns, or more cells than rows.
+        InputError: Features that are not a matrix of finite numbers, or more cells than rows.
     """
     points = finite_points(features).astype(np.float64, copy=False)
     count = _checks.whole(cells, "cells", 1, 1 << 31)
@@ -202,7 +204,7 @@ def tree_cells(features: Any, cells: int) -> TreeCells:
     numbers = np.empty(len(points), dtype=np.int64)
     columns, lasts = np.empty(count - 1, dtype=np.int64), np.empty(count - 1, dtype=np.int64)
     children = np.empty((count - 1, 2), dtype=np.int64)
-    scale = _scale(points)
+    scale = _inverse_deviations(points)
     waiting, first, cuts = [(np.arange(len(points)), count, -1, 0)], 0, 0
     while waiting:
         rows, share, parent, side = waiting.pop()
@@ -211,10 +213,10 @@ def tree_cells(features: Any, cells: int) -> TreeCells:
             first += 1
         else:
             node, cuts = cuts, cuts + 1
-            columns[node] = column = _widest(points, rows, scale)
+            columns[node] = column = _widest_column(points, rows, scale)
             fewer, rest = divmod(len(rows), share)
             half = share // 2
-            left, right = _halves(points, rows, column, half * fewer + min(half, rest))
+            left, right = _split_rows(points, rows, column, half * fewer + min(half, rest))
             lasts[node] = left[1]
             waiting += [(right, share - half, node, 1), (left[0], half, node, 0)]
         if parent >= 0:
@@ -230,26 +232,26 @@ def mean_cells(
     spread: float = 0.25,
     slope: float = 1.0,
 ) -> int:
-    """How many cells a curator's means are best asked of, from public numbers alone.
+    """Suggested number of cells for a curator's means, from public numbers alone.
 
-    A mean of m rows errs by the function's change within its cell, by labels that differ and by noise. In units of the
-    range of labels, and for rows that are spread evenly over a cube of side 1, the mean squared error is about
-    ``slope^2 / 12 (m / rows)^(2 / dimension) + spread^2 / m + 2 / (m epsilon)^2``. This is the number of cells that
-    makes it least.
+    The error of a mean of m rows has three parts: the change of the function within its cell, the variance of labels,
+    and noise. In units of the range of labels, and for rows uniform over a cube of side 1, the mean squared error is
+    about ``slope^2 / 12 (m / rows)^(2 / dimension) + spread^2 / m + 2 / (m epsilon)^2``. The suggested number of cells
+    minimises it.
 
     Args:
-        rows: The number of rows.
-        epsilon: The epsilon of the request for the means.
-        dimension: The dimension of the features, best the effective one; it need not be whole.
-        spread: The standard deviation of labels around their mean given the features, as a share of their range.
-        slope: By how much of its range the mean changes from one side of the features to the other.
+        rows: Number of rows.
+        epsilon: Epsilon of the request for the means.
+        dimension: Dimension of the features, preferably the effective one; it need not be whole.
+        spread: Standard deviation of labels around their mean given the features, as a share of their range.
+        slope: Change of the mean from one side of the features to the other, as a share of the range.
 
     Guarantee:
-        Computed from what is public before any label is seen. To try several numbers of cells and to keep the best is
-        to look at labels, unless it is charged for.
+        Computed from public numbers before any label is seen. Trying several numbers of cells and keeping the best
+        looks at labels, and has to be charged for.
 
     References:
-        Zhao et al. 2025, theorem 8; with noise of scale (hi - lo) / (m epsilon), which its sensitivity asks for.
+        Zhao et al. 2025, theorem 8, with noise of scale (hi - lo) / (m epsilon), as the sensitivity requires.
 
     Example:
         >>> from labeldp.learning.cells import mean_cells
@@ -258,28 +260,29 @@ def mean_cells(
     """
     rows = _checks.whole(rows, "rows", 1, 1 << 53)
     dimension, spread, slope = (
-        _positive(value, name) for name, value in (("dimension", dimension), ("spread", spread), ("slope", slope))
+        _finite_positive(value, name)
+        for name, value in (("dimension", dimension), ("spread", spread), ("slope", slope))
     )
     noise = 2.0 / _checks.epsilon(epsilon) ** 2
-    held = averaged_rows(rows, rows, dimension, cell_bias(dimension, lipschitz=slope), spread**2, noise)
-    return max(1, min(rows, int(rows / held)))
+    per_cell = averaged_rows(rows, rows, dimension, cell_bias(dimension, lipschitz=slope), spread**2, noise)
+    return max(1, min(rows, int(rows / per_cell)))
 
 
 def class_cells(rows: int, classes: int, epsilon: float, *, lead: float = _LEAD) -> int:
-    """How many cells a curator can give the right class, from public numbers alone.
+    """Suggested number of cells in which a curator can find the most common class, from public numbers alone.
 
     In a cell of m rows whose first class leads each other by ``lead m``, the exponential mechanism and permute-and-flip
-    take another with probability at most (classes - 1) exp(-epsilon lead m / 2). Rows that were drawn with such a lead
-    show less than half of it with probability at most classes exp(-lead^2 m / 8). Here both are one in a hundred.
+    return another with probability at most (classes - 1) exp(-epsilon lead m / 2). Rows that were drawn with such a
+    lead show less than half of it with probability at most classes exp(-lead^2 m / 8). Here both are one in a hundred.
 
     Args:
-        rows: The number of rows.
-        classes: The number of declared classes, at least 2.
-        epsilon: The epsilon of the request for the classes.
-        lead: By how much of a cell's rows its first class leads each other.
+        rows: Number of rows.
+        classes: Number of declared classes, at least 2.
+        epsilon: Epsilon of the request for the classes.
+        lead: Lead of a cell's first class over each other one, as a share of the cell's rows.
 
     Guarantee:
-        That of ``mean_cells``.
+        As for ``mean_cells``.
 
     References:
         Zhao et al. 2025, theorem 4; McKenna and Sheldon 2020, for permute-and-flip.
@@ -291,28 +294,28 @@ def class_cells(rows: int, classes: int, epsilon: float, *, lead: float = _LEAD)
     """
     rows = _checks.whole(rows, "rows", 1, 1 << 53)
     classes = _checks.whole(classes, "classes", 2, 1 << 31)
-    lead = _positive(lead, "lead")
-    by_noise = 2.0 * math.log((classes - 1) / _MISTAKEN) / (_checks.epsilon(epsilon) * lead)
-    by_rows = 8.0 * math.log(classes / _MISTAKEN) / lead**2
-    return max(1, min(rows, int(rows / max(by_noise, by_rows))))
+    lead = _finite_positive(lead, "lead")
+    for_noise = 2.0 * math.log((classes - 1) / _FAILURE_PROBABILITY) / (_checks.epsilon(epsilon) * lead)
+    for_sampling = 8.0 * math.log(classes / _FAILURE_PROBABILITY) / lead**2
+    return max(1, min(rows, int(rows / max(for_noise, for_sampling))))
 
 
 def clip_for(rows_per_cell: float, epsilon: float, p: float, moment: float) -> float:
-    """What to clip labels to, from below and from above, before their means are asked for, if a moment is known.
+    """Clipping level T for labels before their means are requested, if a moment of them is known.
 
     Clipping to [-T, T] moves a mean by at most ``c M T^(1-p)``, with ``c = (p-1)^(p-1) / p^p``, and its noise has
-    variance ``8 T^2 / (n epsilon)^2``. This T makes the sum of the square of the one and the other least. Put -T and T
-    on the grid, as ``clip`` of ``NoisyMean``; ``labeldp.learning.sklearn.mean_in_cells`` finds two such ends where no
-    moment is known.
+    variance ``8 T^2 / (n epsilon)^2``. This T minimises the squared bias plus the variance. Put -T and T on the grid,
+    as ``clip`` of ``NoisyMean``; ``labeldp.learning.sklearn.mean_in_cells`` finds clipping bounds if no moment is
+    known.
 
     Args:
         rows_per_cell: n, the number of rows of a cell.
-        epsilon: The epsilon of the request for the means.
-        p: Which moment, at least 2.
-        moment: M, the largest that E|Y|^p can be, whatever the features.
+        epsilon: Epsilon of the request for the means.
+        p: Order of the moment, at least 2.
+        moment: M, an upper bound on E|Y|^p for any features.
 
     Guarantee:
-        That of ``mean_cells``: the moment must be publicly known.
+        As for ``mean_cells``; the moment must be publicly known.
 
     References:
         Zhao et al. 2025, theorem 12: T ~ (epsilon n)^(1/p).
@@ -323,46 +326,52 @@ def clip_for(rows_per_cell: float, epsilon: float, p: float, moment: float) -> f
         [1.95, 4.2]
 
     Raises:
-        InputError: A moment below the second, whose bias no clipping level bounds well enough, or other bad numbers.
+        InputError: A moment below the second, for which no clipping level bounds the bias well enough, or an argument
+            that is not a finite positive number.
     """
     rows, moment, power = (
-        _positive(value, name) for name, value in (("rows_per_cell", rows_per_cell), ("moment", moment), ("p", p))
+        _finite_positive(value, name)
+        for name, value in (("rows_per_cell", rows_per_cell), ("moment", moment), ("p", p))
     )
     if power < 2.0:
-        raise InputError(f"expected the moment p to be at least 2, found {power!r}; labels without one need a range")
+        raise InputError(
+            f"expected the order p of the moment to be at least 2, found {power!r}; declare a range instead"
+        )
     return clip_level(power, moment, 8.0 / (rows * _checks.epsilon(epsilon)) ** 2)
 
 
-def _keep(cells: Any, **kinds: Any) -> None:
-    """Copy arrays of cells, so that nobody changes them."""
-    for name, kind in kinds.items():
-        array = np.array(getattr(cells, name), dtype=kind)
+def _freeze_arrays(cells: Any, **types: Any) -> None:
+    """Replace arrays of cells by read-only copies of the given types."""
+    for name, dtype in types.items():
+        array = np.array(getattr(cells, name), dtype=dtype)
         array.flags.writeable = False
         object.__setattr__(cells, name, array)
 
 
-def _positive(value: object, name: str) -> float:
+def _finite_positive(value: object, name: str) -> float:
     """A finite number above zero."""
-    found = _checks.number(value, name)
-    if not 0.0 < found < math.inf:
-        raise InputError(f"expected {name} to be a finite number above 0, found {found!r}")
-    return found
+    checked = _checks.number(value, name)
+    if not 0.0 < checked < math.inf:
+        raise InputError(f"expected {name} to be a finite number above 0, found {checked!r}")
+    return checked
 
 
-def _ends(given: object, found: np.ndarray, name: str) -> Float[np.ndarray, "d"]:
-    """An end of each column, as declared or as found."""
-    if given is None:
-        return np.asarray(found, dtype=np.float64)
-    ends = np.asarray(given, dtype=np.float64)
-    if ends.shape not in ((), found.shape) or not np.isfinite(ends).all():
-        raise InputError(f"expected {name} as one finite number, or one for each of {len(found)} columns, found others")
-    return np.array(np.broadcast_to(ends, found.shape))
+def _column_ends(declared: object, default: np.ndarray, name: str) -> Float[np.ndarray, "d"]:
+    """One end of the range of each column, as declared or by default."""
+    if declared is None:
+        return np.asarray(default, dtype=np.float64)
+    ends = np.asarray(declared, dtype=np.float64)
+    if ends.shape not in ((), default.shape) or not np.isfinite(ends).all():
+        raise InputError(
+            f"expected {name} as one finite number, or one for each of {len(default)} columns, found others"
+        )
+    return np.array(np.broadcast_to(ends, default.shape))
 
 
-def _boxes(
+def _box_numbers(
     points: np.ndarray, bins: tuple[int, ...], low: Float[np.ndarray, "d"], high: Float[np.ndarray, "d"]
 ) -> Int[np.ndarray, "n"]:
-    """The box of each row, column by column."""
+    """The number of each row's box."""
     numbers = np.zeros(len(points), dtype=np.int64)
     for column, parts in enumerate(bins):
         width = high[column] - low[column]
@@ -371,26 +380,26 @@ def _boxes(
     return numbers
 
 
-def _scale(points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d"]:
-    """One over the standard deviation of each column; 0 where it is the same everywhere."""
-    spread = _judged(points, np.arange(len(points))).std(axis=0)
-    return np.asarray(np.divide(1.0, spread, out=np.zeros(len(spread)), where=spread > 0))
+def _inverse_deviations(points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d"]:
+    """One over the standard deviation of each column; 0 for constant columns."""
+    deviation = _sample_rows(points, np.arange(len(points))).std(axis=0)
+    return np.asarray(np.divide(1.0, deviation, out=np.zeros(len(deviation)), where=deviation > 0))
 
 
-def _judged(points: Float[np.ndarray, "n d"], rows: Int[np.ndarray, "m"]) -> Float[np.ndarray, "few d"]:
-    """Some of the rows, at even distances."""
-    return np.asarray(points[rows[:: max(1, len(rows) // _JUDGED_ROWS)]])
+def _sample_rows(points: Float[np.ndarray, "n d"], rows: Int[np.ndarray, "m"]) -> Float[np.ndarray, "few d"]:
+    """Equally spaced rows, about a thousand."""
+    return np.asarray(points[rows[:: max(1, len(rows) // _SAMPLED_ROWS)]])
 
 
-def _widest(points: Float[np.ndarray, "n d"], rows: Int[np.ndarray, "m"], scale: Float[np.ndarray, "d"]) -> int:
-    """The column in which rows spread the most beside all rows, the first of several."""
-    return int(np.argmax(_judged(points, rows).std(axis=0) * scale))
+def _widest_column(points: Float[np.ndarray, "n d"], rows: Int[np.ndarray, "m"], scale: Float[np.ndarray, "d"]) -> int:
+    """The column with the largest scaled standard deviation in some rows, the first of equal ones."""
+    return int(np.argmax(_sample_rows(points, rows).std(axis=0) * scale))
 
 
-def _halves(
+def _split_rows(
     points: Float[np.ndarray, "n d"], rows: Int[np.ndarray, "m"], column: int, count: int
 ) -> tuple[tuple[Int[np.ndarray, "left"], int], Int[np.ndarray, "right"]]:
-    """So many rows that come first in the order of a cut, with the last of them, and the other rows."""
+    """The first ``count`` rows in the order of a cut with the last of them, and the other rows."""
     values = points[rows, column]
     middle = np.partition(values, count - 1)[count - 1]
     is_left = values < middle
@@ -401,8 +410,8 @@ def _halves(
     return (rows[is_left], int(rows[chosen[-1]])), rows[~is_left]
 
 
-def _after(points: Float[np.ndarray, "m d"], others: Float[np.ndarray, "m d"]) -> Bool[np.ndarray, "m"]:
-    """Whether each row comes after another one, by the first column in which they differ."""
+def _comes_after(points: Float[np.ndarray, "m d"], others: Float[np.ndarray, "m d"]) -> Bool[np.ndarray, "m"]:
+    """Mask of the rows that come after their counterparts, by the first column in which they differ."""
     differs = points != others
     first = np.argmax(differs, axis=1)
     rows = np.arange(len(points))

@@ -1,9 +1,9 @@
-"""Clusters of rows by their public features, for what is asked of a curator cell by cell.
+"""Clusters of rows by their public features, for queries that a curator answers cell by cell.
 
-Features are public, so finding groups in them costs nothing; labels are needed to name the groups alone. Nothing here
-takes a label as an argument, and nothing here is random: every start is made by a fixed, public generator, on one
-thread, so that the same features give the same clusters, bit for bit, in every run on one machine. Other machines and
-other versions of the libraries may round in another way; keep the numbers where they must last.
+Features are public, so clustering costs nothing; labels are needed only to name the clusters. No function here takes a
+label, and none is random: every start comes from a generator with a fixed seed, on one thread, so that the same
+features give the same clusters, bit for bit, in every run on one machine. Other machines and library versions may round
+differently; save the numbers if they must last.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from labeldp.errors import InputError
 from labeldp.learning.cells._tree import ClusterTree, ward
 from labeldp.learning.features import finite_points
 
-Method = Literal["auto", "kmeans", "minibatch", "graph"]
+ClusterMethod = Literal["auto", "kmeans", "minibatch", "graph"]
 
-#: Up to so many rows k-means goes over all of them at each step.
+#: Most rows for which ``"auto"`` is full k-means.
 _FEW_ROWS = 20_000
 _ROWS_PER_BLOCK = 2_000
 
 _EIGENVECTORS = 30
 _LEAVES = 1000
 
-#: What ``suggested_count`` takes for granted: how far the first class of a cluster leads, and how often it may lose.
-_LEAD, _MISTAKEN = 0.5, 0.05
+#: Assumptions of ``suggested_count``: the lead of a cluster's first class, and the probability of a wrong name.
+_LEAD, _FAILURE_PROBABILITY = 0.5, 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Groups of rows that were found in public features alone.
+    """Groups of rows by public features alone.
 
     Attributes:
-        numbers: The cluster of each row, from 0; what queries take as ``cells``.
-        count: How many clusters were asked for; one of them may have no rows. What queries take as ``cell_count``.
-        method: How they were found: ``"kmeans"``, ``"minibatch"`` or ``"graph"``.
-        finder: What gives new rows their clusters.
+        numbers: The cluster of each row, from 0; the ``cells`` of queries.
+        count: Number of clusters, including those without rows; the ``cell_count`` of queries.
+        method: ``"kmeans"``, ``"minibatch"`` or ``"graph"``.
+        finder: Model that assigns new rows to clusters.
     """
 
     numbers: Int[np.ndarray, "n"]
@@ -67,10 +67,10 @@ class Clusters:
         object.__setattr__(self, "numbers", numbers)
 
     def predict(self, features: Any) -> Int[np.ndarray, "m"]:
-        """The clusters of new rows: that of the nearest centre, or the most common one among neighbours in the graph.
+        """The clusters of new rows: those of the nearest centres, or the most common ones among graph neighbours.
 
         Args:
-            features: Features like those that the clusters were found in, shape (m, d).
+            features: Features like those that the clusters were made from, shape (m, d).
         """
         with threadpool_limits(1):
             return np.asarray(self.finder.predict(finite_points(features, self.finder.n_features_in_)))
@@ -81,13 +81,13 @@ class Clusters:
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """Places of rows in the graph that joins each with its nearest neighbours: rows that hang together are close.
+    """Spectral embedding of the nearest-neighbour graph of rows, in which connected rows are close.
 
     Attributes:
-        places: The place of each row, of length one, shape (n, eigenvectors).
-        order: The columns of the places from the leading eigenvector on.
-        components: The principal components that neighbours are found in.
-        search: The neighbours of points in those components.
+        places: Unit vector of each row, shape (n, eigenvectors).
+        order: Columns of the places from the leading eigenvector on.
+        components: Principal components in which neighbours are searched.
+        search: Nearest-neighbour search in those components.
     """
 
     places: Float[np.ndarray, "n e"]
@@ -110,67 +110,67 @@ class Embedding:
             return _nearest(self.search, points, self.search.n_neighbors)
 
     def transform(self, features: Any) -> Float[np.ndarray, "m e"]:
-        """The places of new rows: the mean of their neighbours' places, of length one.
+        """The places of new rows: the mean of their neighbours' places, scaled to length one.
 
         Args:
             features: Features like those of the embedded rows, shape (m, d).
         """
-        return _of_length_one(self.places[self.neighbours(features)].mean(axis=1))
+        return _unit_rows(self.places[self.neighbours(features)].mean(axis=1))
 
     def cluster(self, count: int, *, restarts: int = 3) -> Clusters:
         """Clusters of the embedded rows by k-means on their places.
 
         Args:
-            count: The number of clusters.
-            restarts: How many starts the best is taken of.
+            count: Number of clusters.
+            restarts: Number of starts, of which the best is kept.
 
         Guarantee:
-            That of ``cluster``.
+            As for ``cluster``.
         """
-        count = _count(count, len(self.places))
-        numbers = _fitted(KMeans(count, n_init=restarts, random_state=0), self.places).labels_
+        count = _check_count(count, len(self.places))
+        numbers = _fit_kmeans(KMeans(count, n_init=restarts, random_state=0), self.places).labels_
         return Clusters(numbers, count, "graph", _Votes(self, np.asarray(numbers, dtype=np.int64), count))
 
     def tree(self, leaves: int = _LEAVES, *, eigenvectors: int | None = None) -> ClusterTree:
         """A tree of clusters of the embedded rows by their places.
 
         Args:
-            leaves: How many small clusters it begins with, at most one for each row.
-            eigenvectors: How many of the leading eigenvectors places are taken on: few for large clusters, many for
-                small ones; None for all.
+            leaves: Number of small clusters to begin with, at most one for each row.
+            eigenvectors: Number of leading eigenvectors to use: few for large clusters, many for small ones; None for
+                all.
 
         Guarantee:
-            That of ``cluster``.
+            As for ``cluster``.
         """
         most = self.places.shape[1]
-        chosen = self.order[: _checks.whole(most if eigenvectors is None else eigenvectors, "eigenvectors", 1, most)]
+        columns = self.order[: _checks.whole(most if eigenvectors is None else eigenvectors, "eigenvectors", 1, most)]
 
-        def placed(features: Any) -> np.ndarray:
-            return _of_length_one(self.transform(features)[:, chosen])
+        def place(features: Any) -> np.ndarray:
+            return _unit_rows(self.transform(features)[:, columns])
 
-        return _tree(_of_length_one(self.places[:, chosen]), leaves, placed)
+        return _build_tree(_unit_rows(self.places[:, columns]), leaves, place)
 
     def __repr__(self) -> str:
         return f"<{len(self.places)} rows on {self.places.shape[1]} eigenvectors of the graph of their neighbours>"
 
 
-def cluster(features: Any, count: int, method: Method = "auto", *, restarts: int = 3) -> Clusters:
-    """Put rows together by their public features.
+def cluster(features: Any, count: int, method: ClusterMethod = "auto", *, restarts: int = 3) -> Clusters:
+    """Cluster rows by their public features.
 
     Args:
-        features: Public features, shape (n, d), dense and finite. Distances are taken as they are, so scale them
-            first (``StandardScaler``) where columns have different units.
-        count: The number of clusters, fixed without a look at labels; ``suggested_count`` has one.
+        features: Public features, shape (n, d), dense and finite. Distances are Euclidean, so scale columns with
+            different units first (``StandardScaler``).
+        count: Number of clusters, chosen without looking at labels; ``suggested_count`` suggests one.
         method: ``"kmeans"``; ``"minibatch"`` for very many rows; ``"graph"``: k-means on the ``embed``-ded graph of
             neighbours, with an eigenvector for each cluster up to 30, which follows curved groups and is slower; or
-            ``"auto"``: k-means, by batches above 20 000 rows.
-        restarts: How many starts the best is taken of.
+            ``"auto"``: k-means, by mini-batches above 20 000 rows.
+        restarts: Number of starts, of which the best is kept.
 
     Guarantee:
-        * Which row is in which cluster is a function of public features and these arguments: no label goes into it,
-          and nobody's label changes it. Queries declare their cells public, and this is how to keep that true.
-        * It holds where ``count`` and the features hold no label either: columns that were selected, scaled or
-          encoded with the help of labels carry them.
+        * The cluster of each row is a function of public features and these arguments alone: no label changes it.
+          Queries declare their cells public, and this keeps that declaration true.
+        * It holds only if ``count`` and the features do not depend on labels either: columns that were selected,
+          scaled or encoded with the help of labels disclose them.
 
     References:
         Lloyd 1982; Arthur and Vassilvitskii 2007; Sculley 2010 (batches); Ng, Jordan and Weiss 2001 (graph).
@@ -187,38 +187,38 @@ def cluster(features: Any, count: int, method: Method = "auto", *, restarts: int
         ['no', 'yes']
 
     Raises:
-        InputError: Features that are no finite numbers in rows and columns, more clusters than rows, or no such method.
+        InputError: Features that are not a matrix of finite numbers, more clusters than rows, or an unknown method.
     """
-    if method not in get_args(Method):
-        raise InputError(f"expected a method among {', '.join(get_args(Method))}, found {method!r}")
+    if method not in get_args(ClusterMethod):
+        raise InputError(f"expected a method among {', '.join(get_args(ClusterMethod))}, found {method!r}")
     points = finite_points(features)
-    count = _count(count, len(points))
+    count = _check_count(count, len(points))
     if method == "graph":
         return embed(points, eigenvectors=min(count, _EIGENVECTORS)).cluster(count, restarts=restarts)
     if method == "auto":
         method = "kmeans" if len(points) <= _FEW_ROWS else "minibatch"
     kind = KMeans if method == "kmeans" else MiniBatchKMeans
-    finder = _fitted(kind(count, n_init=restarts, random_state=0), points)
+    finder = _fit_kmeans(kind(count, n_init=restarts, random_state=0), points)
     return Clusters(finder.labels_, count, method, _Centres(finder))
 
 
 def embed(
     features: Any, *, components: int | None = 50, neighbours: int = 15, eigenvectors: int = _EIGENVECTORS
 ) -> Embedding:
-    """Place rows by the leading eigenvectors of the normalised graph that joins each with its nearest neighbours.
+    """Embed rows by the leading eigenvectors of the normalised graph of their nearest neighbours.
 
-    Neighbours are joined either way round, all edges alike. The places are features of length one, made for
-    ``LabelMoments``, too. Finding neighbours takes time that grows with the square of the number of rows.
+    The graph is undirected and unweighted. The places are vectors of length one, which suit ``LabelMoments`` too. The
+    search for neighbours takes time quadratic in the number of rows.
 
     Args:
         features: Public features, shape (n, d), dense and finite.
-        components: Principal components that distances are taken in, at most as many as there are rows or columns are
-            used; None for distances in the features as they are.
-        neighbours: Neighbours of each row, fewer than there are rows.
-        eigenvectors: Eigenvectors, fewer than there are rows.
+        components: Number of principal components for distances, at most the number of rows or columns; None for
+            distances between the features themselves.
+        neighbours: Number of neighbours of each row, below the number of rows.
+        eigenvectors: Number of eigenvectors, below the number of rows.
 
     Guarantee:
-        That of ``cluster``.
+        As for ``cluster``.
 
     References:
         Shi and Malik 2000; Ng, Jordan and Weiss 2001.
@@ -229,41 +229,41 @@ def embed(
         >>> angle = np.linspace(0.0, 6.0, 100)
         >>> rings = np.concatenate([np.stack([np.cos(angle), np.sin(angle)], axis=1) * size for size in (1.0, 3.0)])
         >>> embedding = embed(rings, neighbours=4, eigenvectors=2)
-        >>> numbers = embedding.cluster(2).numbers  # the rings, of which none is on one side of a line
+        >>> numbers = embedding.cluster(2).numbers  # the rings, which no line separates
         >>> len(set(numbers[:100].tolist())), len(set(numbers[100:].tolist()))
         (1, 1)
 
     Raises:
-        InputError: Features that are no finite numbers in rows and columns, or too few rows.
+        InputError: Features that are not a matrix of finite numbers, or too few rows.
     """
     points = finite_points(features)
     rows = len(points)
     neighbours = _checks.whole(neighbours, "neighbours", 1, max(1, rows - 1))
     eigenvectors = _checks.whole(eigenvectors, "eigenvectors", 1, max(1, rows - 1))
     if rows < 3:
-        raise InputError(f"expected at least 3 rows to join by a graph, found {rows}")
+        raise InputError(f"expected at least 3 rows for a graph of neighbours, found {rows}")
     with threadpool_limits(1):
-        model = _components(points, components)
+        model = _fit_components(points, components)
         points = model.transform(points)
         search = NearestNeighbors(n_neighbors=neighbours, algorithm="brute").fit(points)
         return Embedding(*_eigenvectors(_nearest(search, points, neighbours + 1), eigenvectors), model, search)
 
 
 def cluster_tree(features: Any, leaves: int = _LEAVES) -> ClusterTree:
-    """Put rows into small clusters by their public features, and these together step by step.
+    """Cluster rows hierarchically by their public features, starting from small clusters.
 
-    Small clusters are pure, large ones have many labels: ``TreeClassifier`` weighs one against the other, cluster by
-    cluster. ``Embedding.tree`` makes such a tree in the graph of neighbours.
+    Small clusters are pure, large ones have many labels; ``TreeClassifier`` decides this trade-off cluster by cluster.
+    ``Embedding.tree`` builds such a tree in the graph of neighbours.
 
     Args:
         features: Public features, shape (n, d), dense and finite; scale them first.
-        leaves: How many small clusters it begins with, at most one for each row.
+        leaves: Number of small clusters to begin with, at most one for each row.
 
     Guarantee:
-        That of ``cluster``.
+        As for ``cluster``.
 
     References:
-        Ward 1963, from the centres of k-means on.
+        Ward 1963, applied to the centres of k-means.
 
     Example:
         >>> import numpy as np
@@ -275,28 +275,28 @@ def cluster_tree(features: Any, leaves: int = _LEAVES) -> ClusterTree:
         True
 
     Raises:
-        InputError: Features that are no finite numbers in rows and columns, or more leaves than rows.
+        InputError: Features that are not a matrix of finite numbers, or more leaves than rows.
     """
     points = finite_points(features)
-    return _tree(points, leaves, lambda new: finite_points(new, points.shape[1]))
+    return _build_tree(points, leaves, lambda new: finite_points(new, points.shape[1]))
 
 
 def suggested_count(rows: int, classes: int, epsilon: float) -> int:
-    """How many clusters a curator can name at an epsilon, from public numbers alone.
+    """Suggested number of clusters for a curator to name at an epsilon, from public numbers alone.
 
-    A cluster of m rows, whose first class leads each other by m / 2, gets a wrong name from ``NoisyArgmax`` with
-    probability at most ``(classes - 1) exp(-epsilon m / 4)``. Here this is one in twenty for a cluster of the mean
-    size. There are never more clusters than the square root of the rows, which are pure enough and quickly found, nor
-    fewer than classes. Labels with much noise in themselves ask for fewer.
+    A cluster of m rows whose first class leads each other by m / 2 gets a wrong name from ``NoisyArgmax`` with
+    probability at most ``(classes - 1) exp(-epsilon m / 4)``, here one in twenty for a cluster of the mean size. The
+    number is at most the square root of the rows, for which clusters are pure enough and quickly computed, and at least
+    the number of classes. Labels that are noisy themselves need fewer clusters.
 
     Args:
-        rows: The number of rows.
-        classes: The number of declared classes, at least 2.
-        epsilon: The epsilon of the request that names the clusters.
+        rows: Number of rows.
+        classes: Number of declared classes, at least 2.
+        epsilon: Epsilon of the request that names the clusters.
 
     Guarantee:
-        Computed from what is public before any label is seen. To try several counts and to keep the one whose
-        clusters come out best is to look at labels, unless it is charged for.
+        Computed from public numbers before any label is seen. Trying several counts and keeping the one with the best
+        clusters looks at labels, and has to be charged for.
 
     Example:
         >>> from labeldp.learning.cells import suggested_count
@@ -305,19 +305,19 @@ def suggested_count(rows: int, classes: int, epsilon: float) -> int:
     """
     rows = _checks.whole(rows, "rows", 1, 1 << 53)
     classes = _checks.whole(classes, "classes", 2, 1 << 31)
-    least = 2.0 * math.log((classes - 1) / _MISTAKEN) / (_LEAD * _checks.epsilon(epsilon))
+    least = 2.0 * math.log((classes - 1) / _FAILURE_PROBABILITY) / (_LEAD * _checks.epsilon(epsilon))
     return min(rows, max(classes, min(int(rows / least), math.isqrt(rows))))
 
 
 @dataclass(frozen=True, eq=False)
 class _Centres:
-    """The nearest centre of k-means, which wants new rows in the precision of the first ones."""
+    """Nearest centres of k-means, for new rows of any float precision."""
 
     model: Any
 
     @property
     def n_features_in_(self) -> int:
-        """The number of features."""
+        """Number of features."""
         return int(self.model.n_features_in_)
 
     def predict(self, features: Any) -> Int[np.ndarray, "m"]:
@@ -328,7 +328,7 @@ class _Centres:
 
 @dataclass(frozen=True, eq=False)
 class _Votes:
-    """The most common cluster among a row's neighbours; of several, the one with the lowest number."""
+    """The most common cluster among a row's neighbours, the lowest number among equally common ones."""
 
     embedding: Embedding
     numbers: Int[np.ndarray, "n"]
@@ -336,7 +336,7 @@ class _Votes:
 
     @property
     def n_features_in_(self) -> int:
-        """The number of features."""
+        """Number of features."""
         return int(self.embedding.components.n_features_in_)
 
     def predict(self, features: Any) -> Int[np.ndarray, "m"]:
@@ -351,29 +351,29 @@ class _Votes:
         return most
 
 
-def _tree(points: np.ndarray, leaves: int, placed: Callable[[Any], np.ndarray]) -> ClusterTree:
-    """A tree of clusters of points; new rows are placed among them, and have the nearest leaf."""
-    count = _count(leaves, len(points))
+def _build_tree(points: np.ndarray, leaves: int, place: Callable[[Any], np.ndarray]) -> ClusterTree:
+    """A tree of clusters of points; ``place`` maps new rows to points, which belong to the nearest leaf."""
+    count = _check_count(leaves, len(points))
     kind = KMeans if len(points) <= _FEW_ROWS else MiniBatchKMeans
-    finder = _fitted(kind(count, n_init=1, random_state=0), points)
+    finder = _fit_kmeans(kind(count, n_init=1, random_state=0), points)
     merges = ward(finder.cluster_centers_, np.bincount(finder.labels_, minlength=count))
 
-    def found(features: Any) -> np.ndarray:
+    def nearest_leaf(features: Any) -> np.ndarray:
         with threadpool_limits(1):
-            return _Centres(finder).predict(placed(features))
+            return _Centres(finder).predict(place(features))
 
-    return ClusterTree(finder.labels_, merges, found)
+    return ClusterTree(finder.labels_, merges, nearest_leaf)
 
 
-def _fitted(model: Any, points: np.ndarray) -> Any:
-    """A fitted k-means on one thread, whose sums are then added in one order."""
+def _fit_kmeans(model: Any, points: np.ndarray) -> Any:
+    """Fit k-means on one thread, so that sums are added in a fixed order."""
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # equal rows leave clusters empty, which is allowed
         return model.fit(points)
 
 
-def _components(points: np.ndarray, count: int | None) -> Any:
-    """What takes features to the space that distances are taken in."""
+def _fit_components(points: np.ndarray, count: int | None) -> Any:
+    """Transformer of features to the space of distances: principal components, or the identity for None."""
     if count is None:
         return FunctionTransformer().fit(points)
     most = min(_checks.whole(count, "components", 1, 1 << 20), *points.shape)
@@ -381,7 +381,7 @@ def _components(points: np.ndarray, count: int | None) -> Any:
 
 
 def _nearest(search: NearestNeighbors, points: np.ndarray, count: int) -> Int[np.ndarray, "m count"]:
-    """The nearest rows to each point, nearest first, block by block."""
+    """The nearest rows to each point, nearest first."""
     blocks = (points[first : first + _ROWS_PER_BLOCK] for first in range(0, len(points), _ROWS_PER_BLOCK))
     return np.concatenate([search.kneighbors(block, count, return_distance=False) for block in blocks])
 
@@ -389,7 +389,7 @@ def _nearest(search: NearestNeighbors, points: np.ndarray, count: int) -> Int[np
 def _eigenvectors(
     near: Int[np.ndarray, "n count"], count: int
 ) -> tuple[Float[np.ndarray, "n e"], Int[np.ndarray, "e"]]:
-    """Leading eigenvectors of the normalised graph of neighbours, rows of length one, and which of them come first."""
+    """Leading eigenvectors of the normalised graph of neighbours, with rows scaled to length one, and their order."""
     rows = len(near)
     starts = np.arange(0, near.size + 1, near.shape[1])
     graph = csr_matrix((np.ones(near.size), near.ravel(), starts), shape=(rows, rows))
@@ -400,35 +400,35 @@ def _eigenvectors(
     graph = scale @ graph @ scale
     parts, part = connected_components(graph, directed=False)
     if parts == 1:
-        return _of_length_one(_leading(graph, count)), np.arange(count)[::-1].copy()
-    # Each part has an eigenvector of its own to the eigenvalue one, and an iteration from one start finds but one of
-    # them: they are written down, the largest parts first, and taken off.
+        return _unit_rows(_leading_eigenvectors(graph, count)), np.arange(count)[::-1].copy()
+    # Each component has an eigenvector with eigenvalue one, and an iteration from one start finds only one of them:
+    # they are written down explicitly, the largest components first, and deflated.
     order = np.argsort(-np.bincount(part), kind="stable")[:count]
     known = np.where(part[:, None] == order, root[:, None], 0.0)
     known /= np.linalg.norm(known, axis=0)
     if len(order) == count:
-        return _of_length_one(known), np.arange(count)
+        return _unit_rows(known), np.arange(count)
     rest = LinearOperator((rows, rows), lambda vector: graph @ vector - known @ (known.T @ vector), dtype=np.float64)
     first = np.concatenate([np.arange(parts), np.arange(parts, count)[::-1]])
-    return _of_length_one(np.hstack([known, _leading(rest, count - len(order))])), first
+    return _unit_rows(np.hstack([known, _leading_eigenvectors(rest, count - len(order))])), first
 
 
-def _leading(operator: Any, count: int) -> Float[np.ndarray, "n e"]:
-    """Eigenvectors to the largest eigenvalues of a symmetric operator, the same in each run."""
-    begin = np.random.default_rng(0).random(operator.shape[0])
-    again = {"rng": np.random.default_rng(0)} if "rng" in inspect.signature(eigsh).parameters else {}
-    return np.asarray(eigsh(operator, count, which="LA", v0=begin, tol=1e-6, **again)[1])
+def _leading_eigenvectors(operator: Any, count: int) -> Float[np.ndarray, "n e"]:
+    """Eigenvectors with the largest eigenvalues of a symmetric operator, from a fixed seed."""
+    start = np.random.default_rng(0).random(operator.shape[0])
+    seed = {"rng": np.random.default_rng(0)} if "rng" in inspect.signature(eigsh).parameters else {}
+    return np.asarray(eigsh(operator, count, which="LA", v0=start, tol=1e-6, **seed)[1])
 
 
-def _of_length_one(vectors: Float[np.ndarray, "n e"]) -> Float[np.ndarray, "n e"]:
+def _unit_rows(vectors: Float[np.ndarray, "n e"]) -> Float[np.ndarray, "n e"]:
     """Rows scaled to length one."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.maximum(length, np.finfo(np.float64).tiny))
 
 
-def _count(count: object, rows: int) -> int:
+def _check_count(count: object, rows: int) -> int:
     """A number of clusters, at most one for each row."""
-    found = _checks.whole(count, "count", 1, 1 << 31)
-    if found > rows:
-        raise InputError(f"expected at most one cluster for each of the {rows} rows, found {found}; ask for fewer")
-    return found
+    checked = _checks.whole(count, "count", 1, 1 << 31)
+    if checked > rows:
+        raise InputError(f"expected at most one cluster for each of the {rows} rows, found {checked}; ask for fewer")
+    return checked

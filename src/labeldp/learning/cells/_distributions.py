@@ -1,6 +1,6 @@
-"""Class distributions of cells, from what a curator answered about their rows; what noise hides falls back to all rows.
+"""Class distributions of cells from a curator's answers, shrunk towards the distribution of all rows.
 
-How many rows a cell has is public, and so is the law of the noise: both say how far a cell's answer is to be believed.
+The number of rows of a cell and the distribution of the noise are public; they determine the shrinkage.
 """
 
 from __future__ import annotations
@@ -19,8 +19,13 @@ from labeldp.release import Answer
 _WORD = 1 << 64
 
 
-def answered(y: object, queries: tuple[str, ...]) -> Answer:
-    """An answer to one of some queries, or the error that says how to get one."""
+def require_answer(y: object, queries: tuple[str, ...]) -> Answer:
+    """The argument itself, if it is an answer to one of some queries.
+
+    Raises:
+        NotTrueLabelsError: It is no answer.
+        InputError: It is the answer to another query.
+    """
     if not isinstance(y, Answer):
         raise NotTrueLabelsError(
             f"expected an Answer as labels, found {type(y).__name__}; ask a Curator with answer(query), or load an "
@@ -32,7 +37,7 @@ def answered(y: object, queries: tuple[str, ...]) -> Answer:
 
 
 def numbers_of(cells: Any, rows: int) -> Int[np.ndarray, "n"]:
-    """The cell of each row, from clusters or as given."""
+    """The cell of each row, from clusters or an array."""
     numbers = np.asarray(getattr(cells, "numbers", cells))
     if numbers.shape != (rows,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
         raise InputError(
@@ -43,31 +48,31 @@ def numbers_of(cells: Any, rows: int) -> Int[np.ndarray, "n"]:
 
 
 def cell_distributions(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "cells k"]:
-    """The class distribution of each cell, drawn towards that of all rows as far as noise hides it.
+    """The class distribution of each cell, shrunk towards that of all rows by the size of its noise.
 
     Args:
         answer: The answer to a query among ``QUERIES``.
-        cells: The cell of each row that it is about.
+        cells: The cell of each row.
 
     Raises:
-        InputError: There are cells that the answer says nothing of, or it is of noise alone.
+        InputError: The answer lacks a cell, or is pure noise.
     """
-    return _SAYS[answer.query](answer, cells)
+    return _ESTIMATORS[answer.query](answer, cells)
 
 
-def _counted(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "cells k"]:
-    """From noisy counts. That a cell's shares sum to one is known, which takes a k-th of the noise off."""
+def _from_histogram(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "cells k"]:
+    """Distributions from noisy counts; the known sum of a cell's shares removes a k-th of the noise."""
     rows = rows_of_cells(cells, len(answer.value))
     known = np.maximum(rows, 1)
     shares = answer.value / known[:, None]
     shares += (1.0 - shares.sum(axis=1, keepdims=True)) / shares.shape[1]
-    return _shrunk(shares, np.where(rows > 0, (answer.noise_deviation / known) ** 2, np.inf), rows)
+    return _shrink(shares, np.where(rows > 0, (answer.noise_deviation / known) ** 2, np.inf), rows)
 
 
-def _named(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "cells k"]:
-    """From a class for each cell: as sure of it as the exponential mechanism is where all rows of the cell agree.
+def _from_argmax(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "cells k"]:
+    """Distributions from one class per cell, with the exponential mechanism's probabilities for unanimous cells.
 
-    The name of a cell of few rows says little, that of one without rows nothing. Permute-and-flip is never less sure.
+    So cells of few rows get nearly uniform distributions. Permute-and-flip is at least as likely to return the class.
     """
     rows = rows_of_cells(cells, len(answer.value))
     against = np.exp(-rows * (int(answer.law["rate"]) / int(answer.law["parts"])))[:, None]
@@ -75,60 +80,60 @@ def _named(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "ce
     return np.asarray(np.where(named, 1.0, against) / (1.0 + (answer.space.size - 1) * against))
 
 
-def _exchanged(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "cells k"]:
-    """From what peers released: the mean of a cell's labels less the flips, ``(mean - flip) / (1 - 2 flip)``.
+def _from_peer_exchange(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "cells k"]:
+    """Distributions from peer exchange: the mean released label corrected for flips, ``(mean - flip) / (1 - 2 flip)``.
 
-    Given how many of a cell's flipped labels are ones, its released labels are independent, so that their mean has a
-    variance of at most a quarter over their number; the flips of its rows add theirs.
+    Given the number of ones among a cell's flipped labels, its released labels are independent, so their mean has a
+    variance of at most a quarter over their number; the flips of the cell's rows add theirs.
     """
     flip = int(answer.law["flip"]) / _WORD
     if 2 * int(answer.law["flip"]) == _WORD:
-        raise InputError("expected labels that peers flip less often than every second time, found noise alone")
+        raise InputError("expected labels that peers flip with probability below 1/2, found 1/2, which is noise alone")
     rows = rows_of_cells(cells, int(cells.max()) + 1)
-    given = answer.value >= 0
-    released = np.bincount(cells[given], minlength=len(rows))
-    ones = np.bincount(cells[given], weights=answer.value[given], minlength=len(rows))
+    responded = answer.value >= 0
+    released = np.bincount(cells[responded], minlength=len(rows))
+    ones = np.bincount(cells[responded], weights=answer.value[responded], minlength=len(rows))
     mean = ones / np.maximum(released, 1)
     share = (mean - flip) / (1.0 - 2.0 * flip)
     noise = 0.25 / np.maximum(released, 1) + flip * (1.0 - flip) / rows.clip(1)
     variance = np.where(released > 0, noise / (1.0 - 2.0 * flip) ** 2, np.inf)
-    return _shrunk(np.stack([1.0 - share, share], axis=1), variance, rows)
+    return _shrink(np.stack([1.0 - share, share], axis=1), variance, rows)
 
 
-def _shrunk(
+def _shrink(
     shares: Float[np.ndarray, "cells k"], variance: Float[np.ndarray, "cells"], rows: Int[np.ndarray, "cells"]
 ) -> Float[np.ndarray, "cells k"]:
-    """Noisy shares drawn towards those of all rows, each cell as far as its noise is large beside what cells differ by.
+    """Shrink noisy shares towards those of all rows, by each cell's noise variance relative to that between cells.
 
-    How much cells differ is estimated too: the mean square of what they differ by, less what noise adds to it. Where
-    each share has that variance around those of all rows, and noise is normal, this is the mean of the posterior; then
-    comes the nearest distribution.
+    The variance between cells is estimated by the mean squared difference less the noise variance. If shares vary
+    around those of all rows with that variance and noise is normal, the result is the posterior mean, projected to the
+    nearest distribution.
 
     References:
         Efron and Morris 1973, for the estimate from all cells; Held, Wolfe and Crowder 1974, for the projection.
     """
-    whole = nearest_distributions((rows @ shares / rows.sum())[None])
-    beyond = shares - whole
-    trust = np.where(rows > 0, 1.0 / variance, 0.0)
+    overall = nearest_distributions((rows @ shares / rows.sum())[None])
+    difference = shares - overall
+    precision = np.where(rows > 0, 1.0 / variance, 0.0)
     degrees = shares.shape[1] - 1
-    energy = trust @ (beyond**2).sum(axis=1) - degrees * np.count_nonzero(trust)
-    differ = max(0.0, float(energy) / (degrees * float(trust.sum())))
-    return nearest_distributions(whole + beyond * (differ * trust / (differ * trust + 1.0))[:, None])
+    excess = precision @ (difference**2).sum(axis=1) - degrees * np.count_nonzero(precision)
+    between = max(0.0, float(excess) / (degrees * float(precision.sum())))
+    return nearest_distributions(overall + difference * (between * precision / (between * precision + 1.0))[:, None])
 
 
 def rows_of_cells(cells: Int[np.ndarray, "n"], count: int) -> Int[np.ndarray, "cells"]:
-    """How many rows each cell has."""
+    """Number of rows of each cell."""
     if int(cells.max()) >= count:
         raise InputError(
-            f"expected cells below {count}, as many as the answer has, found number {cells.max()}; give the cells that "
-            "the curator was asked about"
+            f"expected cells below {count}, the number of cells of the answer, found cell {cells.max()}; give the "
+            "cells that the curator was asked about"
         )
     return np.bincount(cells, minlength=count)
 
 
-_SAYS: Mapping[str, Callable[[Answer, Int[np.ndarray, "n"]], Float[np.ndarray, "cells k"]]] = MappingProxyType(
-    {"noisy-histogram": _counted, "noisy-argmax": _named, "peer-exchange": _exchanged}
+_ESTIMATORS: Mapping[str, Callable[[Answer, Int[np.ndarray, "n"]], Float[np.ndarray, "cells k"]]] = MappingProxyType(
+    {"noisy-histogram": _from_histogram, "noisy-argmax": _from_argmax, "peer-exchange": _from_peer_exchange}
 )
 
-#: Queries whose answers say how classes are distributed in cells.
-QUERIES = tuple(_SAYS)
+#: Queries whose answers determine class distributions of cells.
+QUERIES = tuple(_ESTIMATORS)

@@ -1,6 +1,6 @@
-"""Mean labels of cells, from what a curator answered about their rows; what noise hides falls back to all rows.
+"""Mean labels of cells from a curator's answers or released labels, shrunk towards the mean of all rows.
 
-How many rows a cell has is public, and so is the law of the noise: both say how far a cell's answer is to be believed.
+The number of rows of a cell and the distribution of the noise are public; they determine the shrinkage.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from labeldp.errors import InputError, LabelError
-from labeldp.learning.cells._distributions import answered, rows_of_cells
-from labeldp.learning.losses import ends_of, label_variance, noise_of, unbiased_numbers
+from labeldp.learning.cells._distributions import require_answer, rows_of_cells
+from labeldp.learning.losses import ends_of, label_variance, noise_variances, unbiased_numbers
 from labeldp.mechanisms.queries import clip_of, sum_deviation
 from labeldp.privacy import Interval
 from labeldp.release import Answer, Release
 
-#: How far cells differ is judged by those whose noise deviates by at most this share of the range: means are cut to
-#: the range, and noise that often leaves it would seem smaller than it is.
+#: The variance between cells is estimated from those whose noise has at most this share of the range as standard
+#: deviation: means are clipped to the range, so that larger noise would seem smaller than it is.
 _SMALL_NOISE = 0.25
 _HALVINGS = 80
 
 
 @dataclass(frozen=True, eq=False)
 class CellMeans:
-    """The mean label of each cell, and how sure it is.
+    """Estimated mean labels of cells with their standard errors.
 
     Attributes:
-        means: Drawn towards the mean of all rows, shape (cells,).
+        means: Means shrunk towards the mean of all rows, shape (cells,).
         errors: Their standard errors.
-        overall: The mean of all rows, which cells without rows have.
+        overall: The mean of all rows, also the mean of cells without rows.
         overall_error: Its standard error.
-        between: The standard deviation by which cells differ, as estimated.
-        low: No mean is below.
-        high: No mean is above.
+        between: Estimated standard deviation between cells.
+        low: Lower end of the range of means.
+        high: Upper end.
     """
 
     means: Float[np.ndarray, "cells"]
@@ -50,15 +50,15 @@ class CellMeans:
 
 
 @dataclass(frozen=True, eq=False)
-class _Noisy:
-    """Means as a curator gave them.
+class _NoisyMeans:
+    """Noisy means of cells before shrinkage.
 
     Attributes:
-        means: One for each cell; of cells without rows it is 0.
-        noise: The variance of their noise; infinite for cells without rows.
-        within: The variance of labels in a cell, where the answer says something of it, else 0.
-        low: Labels were clipped to at least this.
-        high: And to at most this.
+        means: One for each cell; 0 for cells without rows.
+        noise: Variance of their noise; infinite for cells without rows.
+        within: Variance of labels within a cell, if the answer identifies it, else 0.
+        low: Lower clipping bound of the labels.
+        high: Upper clipping bound.
     """
 
     means: Float[np.ndarray, "cells"]
@@ -71,135 +71,138 @@ class _Noisy:
 def cell_means(
     answer: Answer, cells: Int[np.ndarray, "n"], overall: Answer | None = None, spread: float | None = None
 ) -> CellMeans:
-    """The mean label of each cell, each drawn towards the mean of all rows as far as noise and chance hide it.
+    """The mean label of each cell from an answer, shrunk towards the mean of all rows.
 
-    If cell l has a mean that differs from that of all rows with variance t, and its noisy mean has variance a_l around
-    it, of the noise and of the labels that happen to be in the cell, then the mean of the posterior has the share
-    ``t / (t + a_l)`` of the noisy mean, and a variance of that share of a_l.
+    If the means of cells have variance t around the mean of all rows, and the noisy mean of cell l has variance a_l
+    around the cell's, from the noise and from sampling labels, then the posterior mean puts the weight
+    ``t / (t + a_l)`` on the noisy mean, and the posterior variance is that share of a_l.
 
     Args:
         answer: The answer to a query among ``NUMBER_QUERIES``.
-        cells: The cell of each row that it is about.
+        cells: The cell of each row.
         overall: The answer to the same query without cells, or None to estimate the mean of all rows from the cells'.
-        spread: The standard deviation of labels in a cell, if it is known.
+        spread: Standard deviation of labels within a cell, if it is known.
 
     Raises:
-        InputError: There are cells that the answer says nothing of, or the other answer is about other rows or labels.
+        InputError: The answer lacks a cell, or the other answer is about other rows or labels.
 
     References:
-        Efron and Morris 1973, for the posterior; Paule and Mandel 1982, for the variance t, at which squared
-        differences are as large as they should be; Zhao et al. 2025, equation (23), for the means.
+        Efron and Morris 1973, for the posterior; Paule and Mandel 1982, for the variance t, at which the squared
+        differences have their expected size; Zhao et al. 2025, equation (23), for the means.
     """
     rows = rows_of_cells(cells, len(answer.value))
-    noisy = _READ[_real(answer).query](answer, rows)
-    return _shrunk(noisy, rows, None if overall is None else _whole(overall, answer), spread)
+    noisy = _ESTIMATORS[_check_numeric(answer).query](answer, rows)
+    return _shrink(noisy, rows, None if overall is None else _overall_mean(overall, answer), spread)
 
 
 def released_cell_means(release: Release, cells: Int[np.ndarray, "n"], spread: float | None = None) -> CellMeans:
-    """The mean label of each cell from released labels, each drawn towards the mean of all rows as in ``cell_means``.
+    """The mean label of each cell from released labels, shrunk towards the mean of all rows as in ``cell_means``.
 
-    Released numbers have the labels as their means, so a cell's weighted mean of them has its mean label. Rows with
-    less noise weigh more. What numbers vary by in a cell, beyond their noise, is what labels do.
+    Released numbers have the labels as their means, so a weighted mean of them over a cell is unbiased for the cell's
+    mean label. Rows with less noise weigh more. The variance of numbers in a cell less that of their noise estimates
+    the variance of labels.
 
     Args:
-        release: Released real labels, by a law that gives unbiased numbers.
+        release: Released numeric labels, by a channel with unbiased numbers.
         cells: The cell of each row.
-        spread: The standard deviation of labels in a cell, if it is known.
+        spread: Standard deviation of labels within a cell, if it is known.
 
     References:
-        Zhao et al. 2025, equations (12) and (20), for averages of labels that were randomized alone.
+        Zhao et al. 2025, equations (12) and (20), for averages of labels that were randomized one by one.
     """
-    numbers, noise = unbiased_numbers(release), noise_of(release)
+    numbers, noise = unbiased_numbers(release), noise_variances(release)
     weights = 1.0 / (noise + label_variance(release, numbers))
     rows, total = np.bincount(cells), np.bincount(cells, weights)
     known = rows > 0
     shares = weights / total[cells]
     means = np.bincount(cells, shares * numbers)
     low, high = ends_of(release)
-    left = np.sum((numbers - means[cells]) ** 2) / max(1, len(cells) - int(known.sum())) - noise.mean()
-    within = float(np.clip(left, 0.0, (high - low) ** 2 / 4))
+    excess = np.sum((numbers - means[cells]) ** 2) / max(1, len(cells) - int(known.sum())) - noise.mean()
+    within = float(np.clip(excess, 0.0, (high - low) ** 2 / 4))
     variance = np.where(known, np.bincount(cells, shares**2 * noise), np.inf)
-    return _shrunk(_Noisy(means, variance, within, low, high), rows, None, spread)
+    return _shrink(_NoisyMeans(means, variance, within, low, high), rows, None, spread)
 
 
-def _shrunk(
-    noisy: _Noisy, rows: Int[np.ndarray, "cells"], centre: tuple[float, float] | None, spread: float | None
+def _shrink(
+    noisy: _NoisyMeans, rows: Int[np.ndarray, "cells"], centre: tuple[float, float] | None, spread: float | None
 ) -> CellMeans:
-    """Means drawn towards that of all rows, or to a centre that is known with its variance."""
+    """Shrink means towards that of all rows, or towards a known centre with its variance."""
     within = noisy.within if spread is None else spread**2
     variance = noisy.noise + within / np.maximum(rows, 1)
     known = rows > 0
-    judged = known & (noisy.noise <= (_SMALL_NOISE * (noisy.high - noisy.low)) ** 2)
-    judged = judged if judged.any() else known
-    between = _between(noisy.means[judged], variance[judged], centre, (noisy.high - noisy.low) ** 2)
-    middle, doubt = centre or _centre(noisy.means[judged], variance[judged] + between)
+    precise = known & (noisy.noise <= (_SMALL_NOISE * (noisy.high - noisy.low)) ** 2)
+    precise = precise if precise.any() else known
+    between = _variance_between(noisy.means[precise], variance[precise], centre, (noisy.high - noisy.low) ** 2)
+    middle, middle_variance = centre or _weighted_mean(noisy.means[precise], variance[precise] + between)
     share = np.where(known, between / (between + np.where(known, variance, 1.0)), 0.0)
     means = np.clip(middle + share * (noisy.means - middle), noisy.low, noisy.high)
-    errors = np.sqrt(np.where(known, share * np.where(known, variance, 0.0), between) + (1.0 - share) ** 2 * doubt)
+    errors = np.sqrt(
+        np.where(known, share * np.where(known, variance, 0.0), between) + (1.0 - share) ** 2 * middle_variance
+    )
     middle = min(max(middle, noisy.low), noisy.high)
-    return CellMeans(means, errors, middle, math.sqrt(doubt), math.sqrt(between), noisy.low, noisy.high)
+    return CellMeans(means, errors, middle, math.sqrt(middle_variance), math.sqrt(between), noisy.low, noisy.high)
 
 
-def _real(answer: Answer) -> Answer:
-    """An answer about labels on an interval."""
+def _check_numeric(answer: Answer) -> Answer:
+    """The answer itself, if it is about numeric labels."""
     if not isinstance(answer.space, Interval):
-        raise LabelError("expected an answer about real labels on an Interval, found one about classes")
+        raise LabelError("expected an answer about numeric labels on an Interval, found one about classes")
     return answer
 
 
-def _averaged(answer: Answer, rows: Int[np.ndarray, "cells"]) -> _Noisy:
-    """From noisy means; the noise of a mean is that of its sum over the rows."""
+def _from_means(answer: Answer, rows: Int[np.ndarray, "cells"]) -> _NoisyMeans:
+    """Means from noisy means; the noise of a mean is that of its sum over the number of rows."""
     low, high = (float(answer.space.points[end]) for end in clip_of(answer.law, answer.space))
     deviation = sum_deviation(answer.law, answer.space) / np.maximum(rows, 1)
     noise = np.where(rows > 0, deviation**2, np.inf)
-    return _Noisy(np.where(rows > 0, answer.value, 0.0), noise, 0.0, low, high)
+    return _NoisyMeans(np.where(rows > 0, answer.value, 0.0), noise, 0.0, low, high)
 
 
-def _counted(answer: Answer, rows: Int[np.ndarray, "cells"]) -> _Noisy:
-    """From noisy counts of the points: sums of points, which count less noise if they are taken from their middle.
+def _from_histogram(answer: Answer, rows: Int[np.ndarray, "cells"]) -> _NoisyMeans:
+    """Means from noisy counts of the grid points; centring the grid first reduces the noise variance.
 
-    A cell's rows are known, so that any point may be taken off every label and added again. The second moments give
-    the variance of labels in a cell: what is left of them over the square of the mean, which is too large by the noise.
+    Centring is allowed because the number of rows of a cell is public. The second moments less the squared means, which
+    are too large by the noise, give the variance of labels within a cell.
     """
     points = np.asarray(answer.space.points, dtype=np.float64)
     middle, known = points.mean(), np.maximum(rows, 1)
-    away = points - middle
-    means = answer.value @ away / known
-    noise = (answer.noise_deviation / known) ** 2 * (away @ away)
-    left = answer.value @ away**2 / known - means**2 + noise
-    within = float(np.clip(rows @ left / rows.sum(), 0.0, (points[-1] - points[0]) ** 2 / 4))
-    return _Noisy(means + middle, np.where(rows > 0, noise, np.inf), within, float(points[0]), float(points[-1]))
+    centred = points - middle
+    means = answer.value @ centred / known
+    noise = (answer.noise_deviation / known) ** 2 * (centred @ centred)
+    variance = answer.value @ centred**2 / known - means**2 + noise
+    within = float(np.clip(rows @ variance / rows.sum(), 0.0, (points[-1] - points[0]) ** 2 / 4))
+    return _NoisyMeans(means + middle, np.where(rows > 0, noise, np.inf), within, float(points[0]), float(points[-1]))
 
 
-def _whole(overall: Answer, answer: Answer) -> tuple[float, float]:
-    """The mean of all rows and its variance, from an answer about them."""
-    found = _real(answered(overall, NUMBER_QUERIES))
-    if (found.space, found.rows, len(found.value)) != (answer.space, answer.rows, 1):
+def _overall_mean(overall: Answer, answer: Answer) -> tuple[float, float]:
+    """The mean of all rows and its variance, from an answer about all of them in one cell."""
+    checked = _check_numeric(require_answer(overall, NUMBER_QUERIES))
+    if (checked.space, checked.rows, len(checked.value)) != (answer.space, answer.rows, 1):
         raise InputError(
             f"expected an answer about these labels of all {answer.rows} rows in one cell as overall, found one about "
-            f"{found.rows} rows in {len(found.value)} cells, or about other labels; ask NoisyMean without cells"
+            f"{checked.rows} rows in {len(checked.value)} cells, or about other labels; ask NoisyMean without cells"
         )
-    noisy = _READ[found.query](found, np.array([found.rows]))
+    noisy = _ESTIMATORS[checked.query](checked, np.array([checked.rows]))
     return float(noisy.means[0]), float(noisy.noise[0])
 
 
-def _centre(means: Float[np.ndarray, "m"], variance: Float[np.ndarray, "m"]) -> tuple[float, float]:
-    """The mean of all cells with the least variance, and that variance."""
+def _weighted_mean(means: Float[np.ndarray, "m"], variance: Float[np.ndarray, "m"]) -> tuple[float, float]:
+    """The mean with inverse-variance weights, and its variance."""
     weights = 1.0 / variance
     return float(weights @ means / weights.sum()), float(1.0 / weights.sum())
 
 
-def _between(
+def _variance_between(
     means: Float[np.ndarray, "m"], variance: Float[np.ndarray, "m"], centre: tuple[float, float] | None, largest: float
 ) -> float:
-    """The variance t at which the squared differences of means from their centre, over t + a, add up to their number.
+    """The variance t at which the squared differences of means from their centre, over t + a, sum to their number.
 
-    Where the centre is estimated from the means, to one less. The sum falls with t, so the place is found by halving.
+    If the centre is estimated from the means, they sum to one less. The sum decreases in t, so bisection finds it.
     """
     expected = len(means) - (centre is None)
 
     def energy(between: float) -> float:
-        middle = _centre(means, variance + between)[0] if centre is None else centre[0]
+        middle = _weighted_mean(means, variance + between)[0] if centre is None else centre[0]
         return float(np.sum((means - middle) ** 2 / (variance + between)))
 
     low, high = 0.0, largest
@@ -211,9 +214,9 @@ def _between(
     return high
 
 
-_READ: Mapping[str, Callable[[Answer, Int[np.ndarray, "cells"]], _Noisy]] = MappingProxyType(
-    {"noisy-mean": _averaged, "noisy-histogram": _counted}
+_ESTIMATORS: Mapping[str, Callable[[Answer, Int[np.ndarray, "cells"]], _NoisyMeans]] = MappingProxyType(
+    {"noisy-mean": _from_means, "noisy-histogram": _from_histogram}
 )
 
-#: Queries whose answers say what the mean label of a cell is.
-NUMBER_QUERIES = tuple(_READ)
+#: Queries whose answers determine mean labels of cells.
+NUMBER_QUERIES = tuple(_ESTIMATORS)

@@ -1,4 +1,4 @@
-"""A tree of clusters of rows: small clusters, and larger ones that were merged from them."""
+"""Trees of clusters of rows: small clusters, and larger ones merged from them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from jaxtyping import Float, Int, Shaped
 
 @dataclass(frozen=True, eq=False)
 class ClusterTree:
-    """Small clusters of rows that were found in public features alone, and the larger ones that they merge to.
+    """Small clusters of rows by public features alone, and the larger ones that they merge to.
 
-    Nodes are numbered: leaves from 0, then what each merge makes, and the last one holds all rows.
+    Nodes are numbered: leaves from 0, then the merges in order; the last node holds all rows.
 
     Attributes:
-        leaves: The leaf of each row.
-        merges: The two nodes that each merge puts together, shape (leaves - 1, 2).
-        finder: What gives new rows their leaves.
+        leaves: Leaf of each row.
+        merges: The two nodes that each merge joins, shape (leaves - 1, 2).
+        finder: Function from new rows to their leaves.
     """
 
     leaves: Int[np.ndarray, "n"]
@@ -33,14 +33,14 @@ class ClusterTree:
 
     @property
     def count(self) -> int:
-        """How many leaves there are; some may have no rows."""
+        """Number of leaves, including those without rows."""
         return len(self.merges) + 1
 
     def predict(self, features: Any) -> Int[np.ndarray, "m"]:
         """The leaves of new rows.
 
         Args:
-            features: Features like those that the tree was found in, shape (m, d).
+            features: Features like those that the tree was built from, shape (m, d).
         """
         return np.asarray(self.finder(features), dtype=np.int64)
 
@@ -49,7 +49,7 @@ class ClusterTree:
 
 
 def ward(centres: Float[np.ndarray, "m d"], sizes: Shaped[np.ndarray, "m"]) -> Int[np.ndarray, "m-1 2"]:
-    """Merges of clusters, each that of the two whose union adds least to the squares of distances to centres.
+    """Ward's merges of clusters: each joins the two whose union adds least to the squared distances to centres.
 
     References:
         Ward 1963.
@@ -57,7 +57,7 @@ def ward(centres: Float[np.ndarray, "m d"], sizes: Shaped[np.ndarray, "m"]) -> I
     count = len(centres)
     centre, size = centres.astype(np.float64), np.maximum(sizes, 1).astype(np.float64)
     node, merges = np.arange(count), np.empty((count - 1, 2), dtype=np.int64)
-    added = np.stack([_added(centre, size, i) for i in range(count)])
+    added = np.stack([_merge_costs(centre, size, i) for i in range(count)])
     for step in range(count - 1):
         one, other = divmod(int(added.argmin()), count)
         merges[step] = node[one], node[other]
@@ -65,14 +65,14 @@ def ward(centres: Float[np.ndarray, "m d"], sizes: Shaped[np.ndarray, "m"]) -> I
         centre[one] += share * (centre[other] - centre[one])
         size[one] += size[other]
         node[one] = count + step
-        row = np.where(np.isinf(added[one]), np.inf, _added(centre, size, one))  # clusters that are gone stay gone
+        row = np.where(np.isinf(added[one]), np.inf, _merge_costs(centre, size, one))  # merged clusters stay excluded
         added[one], added[:, one] = row, row
         added[other], added[:, other] = np.inf, np.inf
     return merges
 
 
-def _added(centre: Float[np.ndarray, "m d"], size: Float[np.ndarray, "m"], one: int) -> Float[np.ndarray, "m"]:
-    """What a union with each other cluster adds to the squares; infinite with itself."""
-    found = ((centre - centre[one]) ** 2).sum(axis=1) * size * size[one] / (size + size[one])
-    found[one] = np.inf
-    return np.asarray(found)
+def _merge_costs(centre: Float[np.ndarray, "m d"], size: Float[np.ndarray, "m"], one: int) -> Float[np.ndarray, "m"]:
+    """Increase in the sum of squares by merging a cluster with each other one; infinite for itself."""
+    costs = ((centre - centre[one]) ** 2).sum(axis=1) * size * size[one] / (size + size[one])
+    costs[one] = np.inf
+    return np.asarray(costs)

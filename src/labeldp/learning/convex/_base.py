@@ -28,7 +28,7 @@ from labeldp.learning.convex._descent import (
 )
 from labeldp.learning.convex._losses import CustomLoss, Loss
 from labeldp.learning.convex._regions import Ball, Region, Unconstrained
-from labeldp.learning.losses import best_penalty, released
+from labeldp.learning.losses import best_penalty, require_release
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release
 
@@ -134,7 +134,7 @@ class ConvexLearner(BaseEstimator):
 
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Fit on features of shape (n, d), dense or sparse, and a release of n rows."""
-        release = released(y)
+        release = require_release(y)
         passes = _checks.whole(self.passes, "passes", 1, 1 << 20)
         features = self._features(X, len(release), reset=True)
         self._end = self._end_of(features)
@@ -152,7 +152,7 @@ class ConvexLearner(BaseEstimator):
         Each row is seen once. The first batch fixes the region. Step lengths suit the worst of the batches so far in
         noise and row length; ``norm``, if given, is the row length.
         """
-        release = released(y)
+        release = require_release(y)
         first = not hasattr(self, "_descent")
         features = self._features(X, len(release), reset=first)
         if first:

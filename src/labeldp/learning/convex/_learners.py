@@ -15,7 +15,14 @@ from labeldp.learning.convex._base import ConvexLearner, GradientNoiseBound, Tar
 from labeldp.learning.convex._descent import squared_lengths
 from labeldp.learning.convex._losses import Loss, SoftmaxLoss, SquaredLoss, loss_of
 from labeldp.learning.convex._regions import Region
-from labeldp.learning.losses import decoded_numbers, ends_of, gain, real_labels, released, tells_numbers
+from labeldp.learning.losses import (
+    decoded_numbers,
+    ends_of,
+    gain,
+    is_decodable,
+    require_numeric_labels,
+    require_release,
+)
 from labeldp.learning.sklearn import NumberRegressor, ProbabilityClassifier, softmax
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import BinChannel, ClassChannel, candidate_sizes, gradient_noise
@@ -127,7 +134,7 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
         """The mean gain on released labels, as of ``SoftmaxRegression``; for other losses minus their unbiased mean."""
         if _of_softmax(self):
             return super().score(X, y, sample_weight)
-        scores, targets = self._scores(X), self._targets(released(y))
+        scores, targets = self._scores(X), self._targets(require_release(y))
         if not self._has_space(targets.release.space):
             raise InputError("expected a release of the classes that the model was fitted on, found others")
         gains = self._gains(targets, scores, np.arange(len(targets.release)))
@@ -239,10 +246,10 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
         return loss_of(self.loss, of_classes=False)
 
     def _targets(self, release: Release) -> Targets:
-        loss, (low, high) = self._loss(), ends_of(real_labels(release))
+        loss, (low, high) = self._loss(), ends_of(require_numeric_labels(release))
         if not isinstance(loss, SquaredLoss):
             return class_targets(release, loss, np.linspace(-1.0, 1.0, release.space.size), self.project)
-        if not tells_numbers(release):
+        if not is_decodable(release):
             raise InputError(
                 "expected released labels that are unbiased numbers, found candidates or clusters; use the absolute or "
                 "the Huber loss, which need only unbiased vectors"

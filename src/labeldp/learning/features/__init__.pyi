@@ -1,9 +1,9 @@
 from ._columns import KINDS as KINDS
 from ._columns import columns_of as columns_of
-from ._columns import for_trees as for_trees
+from ._columns import tree_transformer as tree_transformer
 from ._columns import frame_of as frame_of
 from ._columns import points_of as points_of
-from ._columns import scaled as scaled
+from ._columns import scaling_transformer as scaling_transformer
 from ._encoders import ColumnEncoder as ColumnEncoder
 from ._encoders import Encoder as Encoder
 from ._encoders import PairEncoder as PairEncoder
@@ -11,7 +11,7 @@ from ._encoders import PixelEncoder as PixelEncoder
 from ._encoders import encoder_from as encoder_from
 from ._files import check_model_path as check_model_path
 from ._files import is_network as is_network
-from ._files import written as written
+from ._files import write_new_file as write_new_file
 from ._images import Images as Images
 from ._images import read_images as read_images
 from ._points import finite_points as finite_points

@@ -1,4 +1,4 @@
-"""Tables as models take them: which columns, and their values as numbers or categories."""
+"""Feature columns of tables: which ones a model uses, and their values as numbers or categories."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from labeldp.errors import InputError, TableError
 
-#: What a column may be for a model, and the Arrow type that its values are read in.
+#: Kinds of feature columns, and the Arrow type that values of each are read as.
 KINDS = MappingProxyType(
     {
         "number": pa.float64(),
@@ -27,8 +27,8 @@ KINDS = MappingProxyType(
         "category": pa.string(),
     }
 )
-#: The whole numbers that values of a kind are stored as, for kinds that are no numbers themselves.
-_WHOLE = MappingProxyType({"flag": pa.uint8(), "date": pa.int32(), "time": pa.int64()})
+#: The integer type that stores the values of kinds other than numbers.
+_INTEGER_TYPES = MappingProxyType({"flag": pa.uint8(), "date": pa.int32(), "time": pa.int64()})
 
 _TYPES = MappingProxyType(
     {
@@ -39,25 +39,26 @@ _TYPES = MappingProxyType(
         "category": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_dictionary),
     }
 )
-_MANY_VALUES = 0.5
-#: Rarer texts of a column count as one.
+#: A text column with more distinct values than this share of its rows is not used unless it is requested.
+_MOST_DISTINCT = 0.5
+#: Categories kept of a text column; the rarer ones share one.
 MOST_CATEGORIES = 200
 
 
 def columns_of(
     table: pa.Table, wanted: Sequence[str] | None, unit: str | None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The kind of each column to learn from, and why others are not."""
+    """The kind of each feature column, and for every other column why it is left out."""
     names = table.column_names
     for name in wanted or ():
         if name not in names:
             raise InputError(f"expected features among the public columns {', '.join(names)}, found {name!r}")
     used, left_out = {}, {}
     for name in dict.fromkeys(wanted or names):
-        kind = _kind(table.schema.field(name).type)
-        why = "its type is none that a model takes" if kind is None else None
+        kind = _column_kind(table.schema.field(name).type)
+        why = "no model takes its type" if kind is None else None
         if wanted is None and kind is not None:
-            why = "it names the unit" if name == unit else _useless(table[name], kind)
+            why = "it names the privacy unit" if name == unit else _why_uninformative(table[name], kind)
         if why is None and kind is not None:
             used[name] = kind
         elif wanted is not None:
@@ -72,33 +73,33 @@ def columns_of(
     return used, left_out
 
 
-def _kind(kind: pa.DataType) -> str | None:
-    """What a column is for a model."""
-    return next((name for name, checks in _TYPES.items() if any(check(kind) for check in checks)), None)
+def _column_kind(data_type: pa.DataType) -> str | None:
+    """The kind of a column of an Arrow type; None if no model takes it."""
+    return next((name for name, checks in _TYPES.items() if any(check(data_type) for check in checks)), None)
 
 
-def _useless(column: pa.ChunkedArray, kind: str) -> str | None:
-    """Why a column says nothing that carries over to other rows, if so."""
-    different = pc.count_distinct(column, mode="all").as_py()
-    if different <= 1:
+def _why_uninformative(column: pa.ChunkedArray, kind: str) -> str | None:
+    """The reason why a column cannot generalise to other rows; None if it can."""
+    distinct = pc.count_distinct(column, mode="all").as_py()
+    if distinct <= 1:
         return "it is the same in every row"
-    if kind == "category" and different > _MANY_VALUES * len(column):
-        return "most of its texts occur once; name it among the features to use it"
+    if kind == "category" and distinct > _MOST_DISTINCT * len(column):
+        return "most of its values occur once; name it among the features to use it"
     return None
 
 
 def frame_of(table: pa.Table, columns: Mapping[str, str]) -> pd.DataFrame:
-    """The columns that a model takes: numbers, and categories as objects; None and NaN are missing."""
-    lacking = [repr(name) for name in columns if name not in table.column_names]
-    if lacking:
-        raise InputError(f"expected the columns {', '.join(map(repr, columns))}, found no {', '.join(lacking)}")
-    return pd.DataFrame({name: _values(table[name], name, kind) for name, kind in columns.items()})
+    """Feature columns as a frame: numbers, and categories as objects; None and NaN are missing values."""
+    missing = [repr(name) for name in columns if name not in table.column_names]
+    if missing:
+        raise InputError(f"expected the columns {', '.join(map(repr, columns))}, found no {', '.join(missing)}")
+    return pd.DataFrame({name: _column_values(table[name], name, kind) for name, kind in columns.items()})
 
 
-def scaled(columns: Mapping[str, str], *, dense: bool = False) -> ColumnTransformer:
-    """What makes numbers of a frame's columns that can be compared: scaled, and one for each text of a category.
+def scaling_transformer(columns: Mapping[str, str], *, dense: bool = False) -> ColumnTransformer:
+    """Transformer that standardises the number columns of a frame and one-hot encodes its categories.
 
-    Many texts make them sparse, unless they are asked to be dense.
+    With many categories its output is sparse, unless ``dense`` is set.
     """
     numbers = [name for name, kind in columns.items() if kind != "category"]
     categories = [name for name, kind in columns.items() if kind == "category"]
@@ -109,21 +110,23 @@ def scaled(columns: Mapping[str, str], *, dense: bool = False) -> ColumnTransfor
 
 
 def points_of(table: pa.Table, unit: str | None = None) -> Float[np.ndarray, "n d"]:
-    """The rows of a table as points: numbers in units of their deviation, and a 0 or 1 for each common text.
+    """Rows of a table as points: standardised numbers, and one-hot encoded categories.
 
     Args:
-        table: Public columns; those that say nothing of a row are left out.
-        unit: The column that names the unit, which is left out too.
+        table: Public columns; uninformative ones are left out.
+        unit: The column that names the privacy unit, which is left out too.
 
     Raises:
         InputError: No column can be used.
     """
     columns, _ = columns_of(table, None, unit)
-    return np.asarray(scaled(columns, dense=True).fit_transform(frame_of(table, columns)), dtype=np.float64)
+    return np.asarray(
+        scaling_transformer(columns, dense=True).fit_transform(frame_of(table, columns)), dtype=np.float64
+    )
 
 
-def for_trees(columns: Mapping[str, str]) -> tuple[ColumnTransformer, list[int]]:
-    """What gives trees of a frame's columns numbers as they are and categories as codes, and where the latter are."""
+def tree_transformer(columns: Mapping[str, str]) -> tuple[ColumnTransformer, list[int]]:
+    """Transformer of a frame for trees (numbers as they are, categories as codes), and the places of the codes."""
     numbers = [name for name, kind in columns.items() if kind != "category"]
     categories = [name for name, kind in columns.items() if kind == "category"]
     encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=MOST_CATEGORIES)
@@ -131,17 +134,17 @@ def for_trees(columns: Mapping[str, str]) -> tuple[ColumnTransformer, list[int]]
     return encoded, list(range(len(numbers), len(columns)))
 
 
-def _values(column: pa.ChunkedArray, name: str, kind: str) -> np.ndarray:
-    """The values of a column of a kind."""
+def _column_values(column: pa.ChunkedArray, name: str, kind: str) -> np.ndarray:
+    """The values of a column, read as a kind."""
     try:
-        read = column.cast(KINDS[kind])
+        values = column.cast(KINDS[kind])
         if kind == "category":  # in CSV a missing text is an empty one
-            texts = pc.if_else(pc.equal(read, ""), pa.scalar(None, pa.string()), read)
+            texts = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
             return np.array(texts.to_pylist(), dtype=object)
-        numbers = read.cast(_WHOLE.get(kind, pa.float64())).cast(pa.float64()).to_numpy()
+        numbers = values.cast(_INTEGER_TYPES.get(kind, pa.float64())).cast(pa.float64()).to_numpy()
     except pa.ArrowException:
         raise TableError(f"expected a {kind} in every row of the column {name!r}, found {column.type}") from None
-    endless = np.isinf(numbers)
-    if endless.any():
-        raise TableError(f"expected finite numbers in {name!r}, found infinity in row {int(np.argmax(endless))}")
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        raise TableError(f"expected finite numbers in {name!r}, found infinity in row {int(np.argmax(infinite))}")
     return np.asarray(numbers)

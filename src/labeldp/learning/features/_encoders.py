@@ -1,6 +1,6 @@
-"""What a network is given of a row: images, columns as numbers, or pairs of numbers; and how a file says so.
+"""Encoders of rows for networks: images, columns as numbers, or pairs of numbers, with a JSON form.
 
-An encoder is made from public columns and images alone, and is plain data: numbers and texts that JSON can hold.
+An encoder depends on public columns and images alone, and is plain data: numbers and texts that JSON can hold.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from labeldp.errors import InputError
 from labeldp.learning.features._columns import KINDS, MOST_CATEGORIES
 
 _WHITE = 255
-_PIECE = 4096
+_IMAGES_PER_BLOCK = 4096
 
 
 @dataclass(frozen=True)
 class PixelEncoder:
-    """Images of one size, and how their points are spread over all images.
+    """Images of one size, with the mean and the standard deviation of their channels.
 
     Attributes:
-        channels: Channels of an image.
-        height: Lines of an image.
-        width: Points of a line.
-        mean: The mean of each channel, where white is one.
-        deviation: The standard deviation of each channel.
+        channels: Number of channels.
+        height: Pixels in a column.
+        width: Pixels in a row.
+        mean: Mean of each channel, on a scale where white is one.
+        deviation: Standard deviation of each channel.
     """
 
     channels: int
@@ -50,8 +50,8 @@ class PixelEncoder:
     def of(cls, pixels: UInt8[np.ndarray, "n channels height width"]) -> PixelEncoder:
         """The encoder for images like these."""
         sums = np.zeros((2, pixels.shape[1]))
-        for low in range(0, len(pixels), _PIECE):
-            part = pixels[low : low + _PIECE].astype(np.float64) / _WHITE
+        for low in range(0, len(pixels), _IMAGES_PER_BLOCK):
+            part = pixels[low : low + _IMAGES_PER_BLOCK].astype(np.float64) / _WHITE
             sums += [part.sum(axis=(0, 2, 3)), (part**2).sum(axis=(0, 2, 3))]
         mean, square = sums / (pixels.size / pixels.shape[1])
         deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
@@ -70,24 +70,24 @@ class PixelEncoder:
 
     @property
     def inputs(self) -> list[str]:
-        """What a row is, in words."""
+        """A description of the input in words."""
         return [f"images of {self.height} x {self.width} points, {self.channels} channel{'s' * (self.channels > 1)}"]
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What a network must know of its input."""
+        """Sizes of a network's input."""
         return {"channels": self.channels}
 
     def features(self, _: pd.DataFrame, pixels: np.ndarray | None) -> UInt8[np.ndarray, "n channels height width"]:
         """The images of rows."""
         if pixels is None:
-            raise InputError("expected images for a model of images, found none; name them (--images)")
+            raise InputError("expected images for a model of images, found none; give them with --images")
         if pixels.shape[1:] != self.shape:
-            raise InputError(f"expected images of {self.shape} points, found {pixels.shape[1:]}")
+            raise InputError(f"expected images of shape {self.shape}, found {pixels.shape[1:]}")
         return pixels
 
     def plain(self) -> dict[str, Any]:
-        """This as plain data."""
+        """The encoder as plain data."""
         return {
             "kind": self.kind,
             **{name: getattr(self, name) for name in ("channels", "height", "width")},
@@ -96,14 +96,14 @@ class PixelEncoder:
 
     @classmethod
     def from_plain(cls, body: Mapping[str, Any]) -> PixelEncoder:
-        """What ``plain`` wrote."""
+        """The encoder that ``plain`` described."""
         sizes = {name: body[name] for name in ("channels", "height", "width")}
         return cls(**sizes, mean=tuple(body["mean"]), deviation=tuple(body["deviation"]))
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How a column of numbers is scaled: gaps become the median, and where there were some, they are told as well."""
+    """Scaling of a column of numbers: gaps become the median, and an indicator column marks them if there are any."""
 
     median: float
     mean: float
@@ -123,7 +123,7 @@ class Scale:
         return cls(median, float(filled.mean()), float(filled.std()) or 1.0, bool(gaps.any()))
 
     def columns(self, values: np.ndarray) -> list[np.ndarray]:
-        """The column scaled, and where it has gaps."""
+        """The scaled column, and an indicator of its gaps if there were any."""
         gaps = np.isnan(values)
         scaled = (np.where(gaps, self.median, values) - self.mean) / self.deviation
         return [scaled, gaps.astype(np.float64)] if self.gaps else [scaled]
@@ -131,12 +131,13 @@ class Scale:
 
 @dataclass(frozen=True)
 class ColumnEncoder:
-    """Columns of a table as numbers of about one scale, and one number for each common text.
+    """Columns of a table as standardised numbers, and one indicator for each common text.
 
     Attributes:
         columns: The columns and their kinds, in order.
-        scales: How each column of numbers is scaled.
-        texts: The texts of each other column that have a number; all others share one more. A missing text is empty.
+        scales: The scaling of each column of numbers.
+        texts: The texts of each other column that have an indicator; all others share one more. A missing text is
+            empty.
     """
 
     columns: Mapping[str, str]
@@ -155,7 +156,7 @@ class ColumnEncoder:
     def of(cls, frame: pd.DataFrame, columns: Mapping[str, str]) -> ColumnEncoder:
         """The encoder for rows like these."""
         scales = {name: Scale.of(frame[name].to_numpy()) for name, kind in columns.items() if kind != "category"}
-        texts = {name: _common(frame[name]) for name, kind in columns.items() if kind == "category"}
+        texts = {name: _common_texts(frame[name]) for name, kind in columns.items() if kind == "category"}
         return cls(MappingProxyType(dict(columns)), MappingProxyType(scales), MappingProxyType(texts))
 
     @property
@@ -165,7 +166,7 @@ class ColumnEncoder:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What a network must know of its input."""
+        """Sizes of a network's input."""
         numbers = sum(1 + scale.gaps for scale in self.scales.values())
         return {"features": numbers + sum(len(texts) + 1 for texts in self.texts.values())}
 
@@ -174,44 +175,44 @@ class ColumnEncoder:
         _refuse_images(pixels)
         parts = [part for name, scale in self.scales.items() for part in scale.columns(frame[name].to_numpy())]
         for name, texts in self.texts.items():
-            places = pd.Index(texts, dtype=object).get_indexer(pd.Index(_filled(frame[name]), dtype=object))
+            places = pd.Index(texts, dtype=object).get_indexer(pd.Index(_fill_missing(frame[name]), dtype=object))
             parts += [places == place for place in range(len(texts))] + [places < 0]
         return np.stack(parts, axis=1).astype(np.float32)
 
     def plain(self) -> dict[str, Any]:
-        """This as plain data."""
+        """The encoder as plain data."""
         return {"kind": self.kind, "columns": [self._plain(name, kind) for name, kind in self.columns.items()]}
 
     def _plain(self, name: str, kind: str) -> dict[str, Any]:
         """One column as plain data."""
-        told = {"texts": list(self.texts[name])} if name in self.texts else vars(self.scales[name])
-        return {"name": name, "kind": kind, **told}
+        body = {"texts": list(self.texts[name])} if name in self.texts else vars(self.scales[name])
+        return {"name": name, "kind": kind, **body}
 
     @classmethod
     def from_plain(cls, body: Mapping[str, Any]) -> ColumnEncoder:
-        """What ``plain`` wrote."""
+        """The encoder that ``plain`` described."""
         columns, scales, texts = {}, {}, {}
         for column in body["columns"]:
-            given = dict(column)
-            name = given.pop("name")
+            entry = dict(column)
+            name = entry.pop("name")
             _expect(isinstance(name, str) and name not in columns)
-            columns[name] = given.pop("kind")
-            if "texts" in given:
-                texts[name] = tuple(given.pop("texts"))
-                _expect(not given)
+            columns[name] = entry.pop("kind")
+            if "texts" in entry:
+                texts[name] = tuple(entry.pop("texts"))
+                _expect(not entry)
             else:
-                scales[name] = Scale(**given)
+                scales[name] = Scale(**entry)
         return cls(MappingProxyType(columns), MappingProxyType(scales), MappingProxyType(texts))
 
 
 @dataclass(frozen=True)
 class PairEncoder:
-    """Users and items by number, in the order of two columns; 0 stands for one that was never seen.
+    """Users and items as numbers, from two columns in order; 0 stands for one that was never seen.
 
     Attributes:
         columns: The two columns and their kinds, users first.
-        users: The values that have a number.
-        items: The values that have a number.
+        users: Known users, numbered from 1.
+        items: Known items, numbered from 1.
     """
 
     columns: Mapping[str, str]
@@ -230,10 +231,10 @@ class PairEncoder:
         """The encoder for pairs like these."""
         if len(columns) != 2:
             raise InputError(
-                f"expected two columns for ratings, who and what, found {len(columns)}; write --features user,item"
+                f"expected two columns for ratings, user and item, found {len(columns)}; write --features user,item"
             )
-        seen = (tuple(sorted(frame[name].dropna().unique().tolist())) for name in columns)
-        return cls(MappingProxyType(dict(columns)), *seen)
+        known = (tuple(sorted(frame[name].dropna().unique().tolist())) for name in columns)
+        return cls(MappingProxyType(dict(columns)), *known)
 
     @property
     def inputs(self) -> list[str]:
@@ -242,7 +243,7 @@ class PairEncoder:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What a network must know of its input."""
+        """Sizes of a network's input."""
         return {"users": len(self.users) + 1, "items": len(self.items) + 1}
 
     def features(self, frame: pd.DataFrame, pixels: np.ndarray | None) -> Int64[np.ndarray, "n 2"]:
@@ -253,13 +254,13 @@ class PairEncoder:
         return np.stack(places, axis=1).astype(np.int64)
 
     def plain(self) -> dict[str, Any]:
-        """This as plain data."""
+        """The encoder as plain data."""
         columns = [{"name": name, "kind": kind} for name, kind in self.columns.items()]
         return {"kind": self.kind, "columns": columns, "users": list(self.users), "items": list(self.items)}
 
     @classmethod
     def from_plain(cls, body: Mapping[str, Any]) -> PairEncoder:
-        """What ``plain`` wrote."""
+        """The encoder that ``plain`` described."""
         columns = {column["name"]: column["kind"] for column in body["columns"]}
         _expect(all(isinstance(name, str) for name in columns))
         return cls(MappingProxyType(columns), tuple(body["users"]), tuple(body["items"]))
@@ -273,27 +274,27 @@ _ENCODERS: Mapping[str, type[PixelEncoder] | type[ColumnEncoder] | type[PairEnco
 
 
 def encoder_from(body: Mapping[str, Any]) -> Encoder:
-    """The encoder that plain data describes, and nothing besides.
+    """The encoder that plain data describes, if it describes nothing else.
 
     Raises:
-        ValueError: It describes none, or more than one.
-        LookupError: A part is missing.
-        TypeError: A part has another form.
+        ValueError: The data describe no encoder, or more than one.
+        LookupError: An entry is missing.
+        TypeError: An entry has another type.
     """
-    made = _ENCODERS[body["kind"]].from_plain(body)
-    _expect(made.plain() == dict(body))
-    return made
+    encoder = _ENCODERS[body["kind"]].from_plain(body)
+    _expect(encoder.plain() == dict(body))
+    return encoder
 
 
-def _common(values: pd.Series[Any]) -> tuple[str, ...]:
-    """The most common texts, all of them where they are few; of equally common ones the first by name."""
-    texts, counts = np.unique(np.asarray(_filled(values), dtype=str), return_counts=True)
+def _common_texts(values: pd.Series[Any]) -> tuple[str, ...]:
+    """The most common texts, sorted; ties go to the first by name."""
+    texts, counts = np.unique(np.asarray(_fill_missing(values), dtype=str), return_counts=True)
     order = np.lexsort((texts, -counts))[: MOST_CATEGORIES - 1]
     return tuple(sorted(str(text) for text in texts[order]))
 
 
-def _filled(values: pd.Series[Any]) -> Sequence[str]:
-    """Texts, empty where they are missing."""
+def _fill_missing(values: pd.Series[Any]) -> Sequence[str]:
+    """Texts, with an empty one for each missing value."""
     return list(np.where(values.isna(), "", values.astype(object)))
 
 
@@ -311,6 +312,6 @@ def _is_number(value: object) -> bool:
 
 
 def _expect(holds: bool) -> None:
-    """Refuse plain data that no encoder writes; the caller says which file it was in."""
+    """Refuse plain data that no encoder writes; the caller names the file."""
     if not holds:
         raise ValueError("no encoder writes this")

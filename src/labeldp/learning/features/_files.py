@@ -1,4 +1,4 @@
-"""Files of models: where they may go, and how they appear at once."""
+"""Model files: checks of their paths, and atomic writing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 from labeldp.errors import OutputError
 
-_LENGTH = 8
+#: Bytes of the header length that a safetensors file begins with; the JSON header follows.
+_LENGTH_BYTES = 8
 
 
 def check_model_path(path: Path) -> Path:
@@ -16,18 +17,18 @@ def check_model_path(path: Path) -> Path:
     if os.path.lexists(path):
         raise OutputError(f"expected an output file that does not exist yet, found {path}; choose another name")
     if not path.parent.is_dir():
-        raise OutputError(f"expected an existing folder to put the model in, found none at {path.parent}")
+        raise OutputError(f"expected an existing folder for the model, found none at {path.parent}")
     return path
 
 
 def is_network(path: Path) -> bool:
-    """Whether a file begins as one of safetensors does: the length of a header in JSON, and its first brace."""
+    """True for a file that begins as safetensors does: with the length of a JSON header and its first brace."""
     with path.open("rb") as file:
-        return file.read(_LENGTH + 1)[_LENGTH:] == b"{"
+        return file.read(_LENGTH_BYTES + 1)[_LENGTH_BYTES:] == b"{"
 
 
-def written(path: Path, write: Callable[[Path], object]) -> Path:
-    """A new file, complete or not there: written beside its place and moved.
+def write_new_file(path: Path, write: Callable[[Path], object]) -> Path:
+    """Write a new file atomically: beside its path, then moved there.
 
     Raises:
         OutputError: The file exists, or there is no folder to put it in.

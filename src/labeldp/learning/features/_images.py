@@ -1,6 +1,6 @@
 """Images as features: IDX files, and folders of PNG files, which need ``pip install 'labeldp[torch]'``.
 
-Whoever made the files is not believed: an image is looked at before it is unpacked, and sizes have a limit.
+The files are not trusted: an image's header is checked before it is unpacked, and sizes are limited.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from labeldp.errors import InputError, MissingExtraError, TableError
 from labeldp.release.tables import read_idx
 
 _MOST_BYTES = 1 << 32
-_MOST_POINTS = 1 << 24
+_MOST_PIXELS = 1 << 24
 _ENDING = ".png"
 #: What Pillow raises on a file that is damaged or something else.
 _DAMAGED = (OSError, SyntaxError, EOFError, zlib.error, struct.error, ValueError)
@@ -31,11 +31,11 @@ _CHANNELS = MappingProxyType({"L": 1, "RGB": 3})
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Images of one size, in order.
+    """Images of one size in a fixed order.
 
     Attributes:
-        pixels: Of shape (n, channels, height, width), from 0 to 255.
-        names: The names of their files, or None where one file held them all.
+        pixels: Shape (n, channels, height, width), from 0 to 255.
+        names: Names of the files, or None if one file held all images.
     """
 
     pixels: UInt8[np.ndarray, "n channels height width"]
@@ -48,25 +48,25 @@ class Images:
         """The image of each row of a table.
 
         Args:
-            rows: The number of rows.
-            names: The name of each row's file; None where images are in the order of the rows.
+            rows: Number of rows.
+            names: File name of each row; None if the images are in the order of the rows.
 
         Raises:
-            InputError: There is not an image for each row, or names are missing or not needed.
+            InputError: A row has no image, or names are missing or not needed.
         """
         if (names is None) != (self.names is None):
-            needed = "files with names, and no column of them" if names is None else "names, and one file without any"
+            found = "a folder and no such column" if names is None else "one file and such a column"
             raise InputError(
-                f"expected a column of file names for a folder of images, and none for a file of them, found {needed}"
+                f"expected a column of file names with a folder of images, and none with one file, found {found}"
             )
         if names is None:
             if len(self) != rows:
                 raise InputError(f"expected an image for each of the {rows:,} rows, found {len(self):,}")
             return self.pixels
         places = {name: place for place, name in enumerate(self.names or ())}
-        lacking = next((row for row, name in enumerate(names) if str(name) not in places), None)
-        if lacking is not None:
-            raise InputError(f"expected an image of that name for every row, found none of row {lacking}; add it")
+        missing = next((row for row, name in enumerate(names) if str(name) not in places), None)
+        if missing is not None:
+            raise InputError(f"expected an image for every row, found none for the file name in row {missing}; add it")
         return self.pixels[[places[str(name)] for name in names]]
 
 
@@ -74,12 +74,11 @@ def read_images(path: str | Path) -> Images:
     """The images in an IDX file or in a folder.
 
     Args:
-        path: An IDX file of three dimensions, plain or gzipped; or a folder, of which all PNG files are read in the
-            order of their names. Those are of one size, gray or of three colours, 8 bits each.
+        path: An IDX file of three dimensions, plain or gzipped; or a folder, whose PNG files are read in the order of
+            their names. They must have one size and be gray or RGB, with 8 bits per channel.
 
     Raises:
-        TableError: There is no such file or folder, one of it is something else or damaged, or all are too large to be
-            held at once.
+        TableError: The path does not exist, a file is damaged or of another kind, or the images do not fit in memory.
 
     Example:
         >>> import tempfile
@@ -89,18 +88,18 @@ def read_images(path: str | Path) -> Images:
         >>> read_images(file).pixels.shape
         (2, 1, 2, 3)
     """
-    found = Path(path)
-    if found.is_dir():
-        return _in_folder(found)
-    if not found.is_file():
-        raise TableError(f"expected an IDX file of images or a folder of PNG files, found nothing at {found}")
-    pixels = read_idx(found, 3, _MOST_BYTES)
+    source = Path(path)
+    if source.is_dir():
+        return _read_folder(source)
+    if not source.is_file():
+        raise TableError(f"expected an IDX file of images or a folder of PNG files, found nothing at {source}")
+    pixels = read_idx(source, 3, _MOST_BYTES)
     if pixels.dtype != np.uint8:
-        raise TableError(f"expected points from 0 to 255 in {found.name}, found {pixels.dtype}")
+        raise TableError(f"expected pixels from 0 to 255 in {source.name}, found {pixels.dtype}")
     return Images(pixels[:, None])
 
 
-def _in_folder(folder: Path) -> Images:
+def _read_folder(folder: Path) -> Images:
     """The PNG files of a folder, in the order of their names."""
     try:
         from PIL import Image  # noqa: PLC0415 (only folders need it)
@@ -111,23 +110,25 @@ def _in_folder(folder: Path) -> Images:
         raise TableError(f"expected PNG files in the folder {folder}, found none")
     pixels = np.empty((0, 0, 0, 0), dtype=np.uint8)
     for place, file in enumerate(files):
-        points = _points(Image, file, pixels.shape[1:] if place else None)
+        image = _read_png(Image, file, pixels.shape[1:] if place else None)
         if place == 0:
-            if points.nbytes * len(files) > _MOST_BYTES:
-                raise TableError(f"expected at most {_MOST_BYTES:,} points in {folder}, found more; make them smaller")
-            pixels = np.empty((len(files), *points.shape), dtype=np.uint8)
-        pixels[place] = points
+            if image.nbytes * len(files) > _MOST_BYTES:
+                raise TableError(
+                    f"expected at most {_MOST_BYTES:,} bytes of pixels in {folder}, found more; make them smaller"
+                )
+            pixels = np.empty((len(files), *image.shape), dtype=np.uint8)
+        pixels[place] = image
     return Images(pixels, tuple(file.name for file in files))
 
 
-def _points(library: Any, file: Path, shape: tuple[int, ...] | None) -> UInt8[np.ndarray, "channels height width"]:
-    """The points of a PNG file, which has the shape of those before it; nothing is unpacked before that is known."""
+def _read_png(library: Any, file: Path, shape: tuple[int, ...] | None) -> UInt8[np.ndarray, "channels height width"]:
+    """The pixels of a PNG file of the expected shape, which is checked before anything is unpacked."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of large images, which are refused below
             with library.open(file, formats=["PNG"]) as image:
                 found = (_CHANNELS.get(image.mode, 0), image.height, image.width)
-                _check(file, image.mode, found, shape, getattr(image, "n_frames", 1))
+                _check_header(file, image.mode, found, shape, getattr(image, "n_frames", 1))
                 return np.moveaxis(np.asarray(image).reshape(*found[1:], found[0]), -1, 0)
     except TableError:
         raise
@@ -136,13 +137,13 @@ def _points(library: Any, file: Path, shape: tuple[int, ...] | None) -> UInt8[np
     raise TableError(f"expected a PNG file of moderate size in {file.name}, found something else, or a damaged one")
 
 
-def _check(file: Path, mode: str, found: tuple[int, ...], shape: tuple[int, ...] | None, frames: int) -> None:
-    """Refuse an image by what its header says."""
+def _check_header(file: Path, mode: str, found: tuple[int, ...], shape: tuple[int, ...] | None, frames: int) -> None:
+    """Refuse an image whose header shows a wrong form, or too many pixels."""
     if not found[0] or frames != 1:
         what = f"{frames} of them" if found[0] else f"Pillow's {mode!r}"
-        raise TableError(f"expected one image, gray or of three colours, in {file.name}, found {what}; convert it")
-    if found[1] * found[2] > _MOST_POINTS:
-        raise TableError(f"expected at most {_MOST_POINTS:,} points in {file.name}, found {found[1]} x {found[2]}")
+        raise TableError(f"expected one image, gray or RGB, in {file.name}, found {what}; convert it")
+    if found[1] * found[2] > _MOST_PIXELS:
+        raise TableError(f"expected at most {_MOST_PIXELS:,} pixels in {file.name}, found {found[1]} x {found[2]}")
     if shape is not None and found != shape:
         raise TableError(
             f"expected images of one size and form, found {found[1]} x {found[2]} of {found[0]} channels in "

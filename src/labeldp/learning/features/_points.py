@@ -1,4 +1,4 @@
-"""Public features as points: finite numbers in rows and columns."""
+"""Public features as points: a matrix of finite numbers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from labeldp.errors import InputError
 
 
 def finite_points(features: Any, width: int | None = None, groups: str = "clusters") -> Shaped[np.ndarray, "n d"]:
-    """Finite features in rows and columns, as floats; those of 32 bits are kept."""
-    found = np.asarray(features)
-    if found.ndim != 2 or found.size == 0 or found.dtype.kind not in "fiub":
+    """Features as a matrix of finite floats; 32-bit floats keep their precision."""
+    points = np.asarray(features)
+    if points.ndim != 2 or points.size == 0 or points.dtype.kind not in "fiub":
         raise InputError(
-            f"expected numbers in rows and columns as features, found {found.dtype} of shape {found.shape}; encode "
+            f"expected features as a matrix of numbers, found {points.dtype} of shape {points.shape}; encode "
             "categories as numbers, and make sparse features dense or reduce them first"
         )
-    if width is not None and found.shape[1] != width:
-        raise InputError(f"expected the {width} features that the {groups} were found in, found {found.shape[1]}")
-    found = found if found.dtype == np.float32 else found.astype(np.float64)
-    if not np.isfinite(found).all():
-        raise InputError("expected finite features, found NaN or infinity; impute what is missing first")
-    return found
+    if width is not None and points.shape[1] != width:
+        raise InputError(f"expected the {width} features that the {groups} were made from, found {points.shape[1]}")
+    points = points if points.dtype == np.float32 else points.astype(np.float64)
+    if not np.isfinite(points).all():
+        raise InputError("expected finite features, found NaN or infinity; impute missing values first")
+    return points

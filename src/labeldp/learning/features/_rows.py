@@ -12,7 +12,7 @@ from labeldp.errors import InputError
 
 
 def row_count(features: Any) -> int:
-    """The number of rows of features; of a tuple, that of all its parts."""
+    """Number of rows of features; the parts of a tuple must agree on it."""
     if not isinstance(features, tuple):
         return int(features.shape[0]) if hasattr(features, "shape") else len(features)
     counts = {row_count(part) for part in features}
@@ -22,14 +22,14 @@ def row_count(features: Any) -> int:
 
 
 def take_rows(features: Any, rows: np.ndarray) -> Any:
-    """Some rows of features: of an array, a sparse matrix, a frame or a tensor, or of each in a tuple of these."""
+    """Selected rows of features; of a tuple, those of each part."""
     if isinstance(features, tuple):
         return tuple(take_rows(part, rows) for part in features)
     return features.iloc[rows] if hasattr(features, "iloc") else features[rows]
 
 
 def indexable_rows(features: Any) -> Any:
-    """Features whose rows can be taken; a list becomes an array, a sparse matrix one in rows, and a tuple stays one."""
+    """Features whose rows can be selected: lists become arrays, sparse matrices compressed rows, tuples stay tuples."""
     if isinstance(features, tuple):
         return tuple(indexable_rows(part) for part in features)
     if issparse(features):
@@ -38,7 +38,7 @@ def indexable_rows(features: Any) -> Any:
 
 
 def row_weights(sample_weight: Any, rows: int) -> Float[np.ndarray, "n"]:
-    """Weights of rows, one for each."""
+    """One weight for each row; 1 by default."""
     if sample_weight is None:
         return np.ones(rows)
     weights = np.asarray(sample_weight, dtype=np.float64)

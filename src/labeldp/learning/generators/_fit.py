@@ -23,12 +23,12 @@ from jaxtyping import Float, Int
 
 from labeldp import _checks
 from labeldp.errors import InputError, MissingExtraError, RowsError
-from labeldp.learning.features import is_network, written
+from labeldp.learning.features import is_network, write_new_file
 from labeldp.learning.generators._cell_law import CellLaw, cell_codes, cell_law, check_smoothing
 from labeldp.learning.generators._coarse_form import coarse_form
 from labeldp.learning.generators._columns import FEW, FormEncoder, FreshNumbers
 from labeldp.learning.generators._laws import CopulaLaw, MixtureLaw, copula_law, mixture_law
-from labeldp.learning.losses import posterior, released
+from labeldp.learning.losses import posterior, require_release
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms.features import Form, Generator, Source, form_from, seen_in
 from labeldp.privacy import Classes, LabelSpace, space_from
@@ -185,7 +185,7 @@ class FittedGenerator:
             with file.open("wb") as opened:
                 np.savez_compressed(opened, **held)
 
-        return written(Path(path), write)
+        return write_new_file(Path(path), write)
 
 
 def fit_mixture(
@@ -351,7 +351,7 @@ class _TrainingRows:
         cls, features: object, labels: object, source: str, kind: str, form: Form | None, few: int = FEW
     ) -> _TrainingRows:
         """Check and encode features and labels."""
-        release = released(labels)
+        release = require_release(labels)
         if not isinstance(release.space, Classes):
             raise InputError("expected labels that are classes, found numbers; a generator draws features for classes")
         public = release.certificate is None and kind == "public"

@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_score
 
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import FormEncoder
-from labeldp.learning.losses import released
+from labeldp.learning.losses import require_release
 
 if TYPE_CHECKING:
     from labeldp.learning.generators._fit import FittedGenerator
@@ -34,7 +34,7 @@ def two_sample_accuracy(fitted: FittedGenerator, features: object, labels: objec
         NotTrueLabelsError: The labels are not a release.
         InputError: The labels were not declared public.
     """
-    release = released(labels)
+    release = require_release(labels)
     if release.certificate is not None:
         raise InputError(
             "expected labels that were declared public, to draw rows of the same classes, found a private release"

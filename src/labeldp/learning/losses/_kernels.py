@@ -1,4 +1,4 @@
-"""The loops of the losses, compiled: over rows, with logits turned into gradients in place."""
+"""Compiled loops of the losses over rows, which overwrite logits with their gradient."""
 
 # Compiled functions take their types from the call, so the type checker has nothing to hold on to here.
 # mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
@@ -10,8 +10,8 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def _spread(values, i, mask, inside, other, support, outside):
-    """Write the values of all classes in row ``i``, by selection and not by branches, which random bits mislead."""
+def _fill_values(values, i, mask, inside, other, support, outside):
+    """Write the values of all classes in row ``i``, by selection: random bits would defeat branch prediction."""
     high, middle, low = inside[i], other[i], outside[i]
     supported = support.shape[1] > 0
     for j in range(values.size):
@@ -24,16 +24,16 @@ def _spread(values, i, mask, inside, other, support, outside):
 
 @njit(cache=True, nogil=True)
 def forward(logits, mask, inside, other, support, outside, weights):
-    """Sum of ``-log sum_j v_j p_j`` over rows; logits become its gradient, ``p - posterior``.
+    """Weighted sum of ``-log sum_j v_j p_j`` over rows; logits become its gradient, ``p - posterior``.
 
-    The logits are taken relative to their largest, so neither sum can overflow, and the largest class keeps both
-    away from zero: this is ``logaddexp`` over all classes at once.
+    The largest logit is subtracted first, so neither sum can overflow, and its class keeps both away from zero: this
+    is ``logaddexp`` over all classes at once.
     """
     n, k = logits.shape
     values = np.empty(k)
     loss = 0.0
     for i in range(n):
-        _spread(values, i, mask, inside, other, support, outside)
+        _fill_values(values, i, mask, inside, other, support, outside)
         top = logits[i, 0]
         for j in range(1, k):
             top = max(top, logits[i, j])
@@ -51,12 +51,12 @@ def forward(logits, mask, inside, other, support, outside, weights):
 
 @njit(cache=True, nogil=True)
 def linear(logits, mask, inside, other, support, outside, weights):
-    """Sum of ``sum_j t_j (-log p_j)`` for targets that sum to one; logits become its gradient, ``p - t``."""
+    """Weighted sum of ``sum_j t_j (-log p_j)``, targets summing to one; logits become its gradient, ``p - t``."""
     n, k = logits.shape
     targets = np.empty(k)
     loss = 0.0
     for i in range(n):
-        _spread(targets, i, mask, inside, other, support, outside)
+        _fill_values(targets, i, mask, inside, other, support, outside)
         top = logits[i, 0]
         for j in range(1, k):
             top = max(top, logits[i, j])

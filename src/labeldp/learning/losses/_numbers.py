@@ -1,4 +1,4 @@
-"""What a release says of real labels: a number for each row, its noise, and how likely it makes parts of the range."""
+"""Numeric labels from a release: unbiased or decoded numbers, their noise, and the likelihood of predictions."""
 
 from __future__ import annotations
 
@@ -10,40 +10,44 @@ from jaxtyping import Float, Int
 from scipy.special import ndtr
 
 from labeldp.errors import InputError
-from labeldp.learning.losses._released import released
+from labeldp.learning.losses._released import require_release
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import BinChannel, Channel, ClassChannel, GridChannel, unpack
 from labeldp.release import Release
 
 _ENTRIES_PER_BLOCK = 1 << 22
-#: Numbers count as unbiased if their mean is nowhere further from the label than this share of a step of the grid.
+#: Numbers count as unbiased if the bias is nowhere larger than this share of a grid step.
 _SMALL_BIAS = 0.5
-#: The guess of how much labels vary is cut to these shares of the squared range; the larger is that of a uniform law.
+#: The estimated variance of labels is clipped to these shares of the squared range; the larger is the uniform one's.
 _LEAST_VARIANCE, _MOST_VARIANCE = 0.01, 1.0 / 12.0
-#: A range is looked at in at most so many cells.
+#: Most cells of a range in a likelihood.
 _MOST_CELLS = 64
-_ROOT = np.sqrt(2.0 * np.pi)
+_SQRT_2PI = np.sqrt(2.0 * np.pi)
 
 
-def real_labels(y: object) -> Release:
-    """A release of real labels, or the error that says what to use for classes."""
-    release = released(y)
+def require_numeric_labels(y: object) -> Release:
+    """The release itself, if its labels are numeric.
+
+    Raises:
+        InputError: Its labels are classes.
+    """
+    release = require_release(y)
     if not isinstance(release.space, Interval):
         raise InputError(
-            "expected a release of real labels, declared as an Interval, found one of classes; learn those with "
+            "expected a release of numeric labels, declared as an Interval, found classes; learn those with "
             "SoftmaxRegression, ReleasedLabelClassifier or NeighborsClassifier"
         )
     return release
 
 
 def ends_of(release: Release) -> tuple[float, float]:
-    """The ends of the declared range."""
+    """Lower and upper end of the declared range."""
     points = release.space.points
     return float(points[0]), float(points[-1])
 
 
 def is_unbiased(release: Release) -> bool:
-    """Whether the mean of a released number, given the label, is the label: not with bins, candidates or clusters."""
+    """True if a released number has its label as mean, as none has under bins, candidates or clusters."""
     codes = np.arange(release.space.size)
     try:
         laws = release.channel.number_laws()
@@ -52,45 +56,43 @@ def is_unbiased(release: Release) -> bool:
     return all(float(np.abs(law.mean - codes).max()) <= _SMALL_BIAS for law in laws)
 
 
-def tells_numbers(release: Release) -> bool:
-    """Whether released labels tell the mean of labels, or in which bin it is."""
+def is_decodable(release: Release) -> bool:
+    """True if released labels identify the mean label, or the bin that holds it."""
     return is_unbiased(release) or isinstance(release.channel, BinChannel)
 
 
 def unbiased_numbers(release: Release) -> Float[np.ndarray, "n"]:
-    """Numbers whose mean, given the label, is the label.
+    """Released numbers whose mean, given the label, is the label.
 
     Raises:
-        InputError: The law gives none.
+        InputError: The channel releases none.
     """
     if not is_unbiased(release):
         raise InputError(
-            "expected a law under which the mean of a released number is the label, found bins, candidates or "
+            "expected a channel whose released numbers have the label as mean, found bins, candidates or "
             "clusters; learn with method='likelihood', or release with 'optimal', 'piecewise' or 'one-bit'"
         )
     return np.asarray(release.numbers())
 
 
-def noise_of(release: Release) -> Float[np.ndarray, "n"]:
-    """About the variance of each row's number given its label; zero for public labels."""
+def noise_variances(release: Release) -> Float[np.ndarray, "n"]:
+    """Approximate variance of each row's number given its label; zero for public labels."""
     return np.zeros(len(release)) if release.is_public else np.asarray(release.noise_variance())
 
 
 def label_variance(release: Release, numbers: Float[np.ndarray, "n"]) -> float:
-    """About how much labels vary, which only scales what is regularised: numbers vary by the noise more."""
+    """Approximate variance of labels: that of the numbers less their noise. It only scales regularisation."""
     low, high = ends_of(release)
-    found = float(np.var(numbers) - np.mean(noise_of(release)))
-    return float(np.clip(found, _LEAST_VARIANCE * (high - low) ** 2, _MOST_VARIANCE * (high - low) ** 2))
+    variance = float(np.var(numbers) - np.mean(noise_variances(release)))
+    return float(np.clip(variance, _LEAST_VARIANCE * (high - low) ** 2, _MOST_VARIANCE * (high - low) ** 2))
 
 
 def decoded_numbers(release: Release) -> Float[np.ndarray, "n"]:
-    """Numbers whose mean is the mean label of the label's bin, as far as it is known, or another point of the bin.
+    """Numbers whose mean is the estimated mean label of the label's bin; unbiased or plain numbers without bins.
 
-    Where numbers are unbiased they are taken as they are, and where there are none, released labels as if they were
-    true.
-
-    A released bin is the label's own with chance p and each other one with chance q, so ``(1[bin] - q) / (p - q)`` has
-    mean one for the label's bin and zero for others; the sum of these over all bins, times their means, is taken.
+    The released bin is the label's with probability p and each other one with probability q, so
+    ``(1[bin] - q) / (p - q)`` has mean one for the label's bin and zero for others; the numbers sum these over all
+    bins, times the means of the bins.
     """
     channel = release.channel
     if not isinstance(channel, BinChannel) or len(channel.starts) == 1:
@@ -103,10 +105,11 @@ def decoded_numbers(release: Release) -> Float[np.ndarray, "n"]:
 def means_of_bins(space: LabelSpace, channel: BinChannel, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "bins"]:
     """The mean label of each bin, if a released number is the mean label of the rows that it is released for.
 
-    So it is with ``BinResponse`` where labels follow its prior. With the share s_b of a bin, the mean m_b of its labels
-    and that of all labels M, its number is ``((p - q) s_b m_b + q M) / (q + (p - q) s_b)``; these denominators are how
-    often bins are released, and the sum of all numerators is M. Shares are known from released bins. What this says is
-    cut to the bin, so that another origin of the numbers does no great harm; a bin without rows has its middle.
+    That holds for ``BinResponse`` where labels follow its prior. With the share s_b of a bin, the mean m_b of its
+    labels and the mean M of all labels, its number is ``((p - q) s_b m_b + q M) / (q + (p - q) s_b)``; the denominators
+    are the probabilities of releasing the bins, and the numerators sum to M. Shares are estimated from released bins.
+    Means are clipped to their bins, which bounds the error if the numbers have another origin; a bin without rows has
+    its midpoint.
     """
     points, word = np.asarray(space.points), float(1 << channel.bits)
     firsts = points[np.array(channel.starts)]
@@ -124,7 +127,7 @@ def means_of_bins(space: LabelSpace, channel: BinChannel, codes: Int[np.ndarray,
 
 
 def plain_numbers(release: Release) -> Float[np.ndarray, "n"]:
-    """Released labels as if they were true: a point, the mean of the points of a set, or a number."""
+    """Released labels taken for true ones: a grid point, the mean of a set of points, or a number."""
     points, channel = np.asarray(release.space.points, dtype=np.float64), release.channel
     if not isinstance(channel, ClassChannel):
         return np.asarray(release.numbers())
@@ -137,18 +140,18 @@ def plain_numbers(release: Release) -> Float[np.ndarray, "n"]:
 
 @dataclass(frozen=True, eq=False)
 class Latent:
-    """The likelihood of predictions, if a label is a normal number around its prediction, put on the declared grid.
+    """The likelihood of predictions, for labels that are normal around them and rounded to the declared grid.
 
-    A number beyond the range is put on its nearer end, as the declaration says, so the outer cells have no end. With
-    the cells ``[e_j, e_j+1)`` of the grid, or of bins, it is
-    ``sum_j P(released | cell j) (N((e_j+1 - f) / s) - N((e_j - f) / s))`` for a prediction f and a deviation s. A range
-    of many points is looked at in a few dozen cells.
+    A number beyond the range is put on its nearer end, as declared, so the outer cells are unbounded. With the cells
+    ``[e_j, e_j+1)`` of the grid, or of bins, the likelihood is
+    ``sum_j P(released | cell j) (N((e_j+1 - f) / s) - N((e_j - f) / s))`` for a prediction f and a standard deviation
+    s. A range of many points is divided into a few dozen cells.
 
     Attributes:
-        channel: The law of n rows.
+        channel: Channel of n rows.
         released: Their released labels.
-        edges: Inner ends of the cells.
-        points: The code of a grid point in each cell.
+        edges: Inner edges of the cells.
+        points: Code of a grid point in each cell.
     """
 
     channel: Channel
@@ -158,21 +161,21 @@ class Latent:
 
     @classmethod
     def of(cls, release: Release) -> Self:
-        """The cells of a release: its bins, or points of the grid."""
+        """The likelihood of a release, on the cells of its bins or of the grid."""
         grid, channel = np.asarray(release.space.points), release.channel
         k = len(grid)
-        firsts = np.array(channel.starts) if isinstance(channel, BinChannel) else _evenly(k)
+        firsts = np.array(channel.starts) if isinstance(channel, BinChannel) else _first_points(k)
         edges = (grid[firsts[1:] - 1] + grid[firsts[1:]]) / 2
         return cls(channel, release.codes, edges, (firsts + np.append(firsts[1:], k) - 1) // 2)
 
     def of_rows(self, rows: slice) -> Self:
-        """That of some rows."""
+        """The likelihood of selected rows."""
         return replace(self, channel=self.channel.take(rows), released=self.released[rows])
 
     def at(
         self, centres: Float[np.ndarray, "n"], deviation: float
     ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
-        """The log likelihood of each row, and its derivative by the prediction."""
+        """Log likelihood of each row and its derivative with respect to the prediction."""
         step = max(1, _ENTRIES_PER_BLOCK // self.channel.classes)
         parts = [
             self.of_rows(slice(low, low + step))._at(centres[low : low + step], deviation)
@@ -183,10 +186,10 @@ class Latent:
     def _at(self, centres: np.ndarray, deviation: float) -> tuple[np.ndarray, np.ndarray]:
         ends = (self.edges - centres[:, None]) / deviation
         below = np.pad(ndtr(ends), ((0, 0), (1, 1)), constant_values=((0, 0), (0.0, 1.0)))
-        dense = np.pad(np.exp(-0.5 * ends**2) / _ROOT, ((0, 0), (1, 1)))
+        density = np.pad(np.exp(-0.5 * ends**2) / _SQRT_2PI, ((0, 0), (1, 1)))
         likelihood = self._likelihood()
         hit = np.maximum((likelihood * np.diff(below, axis=1)).sum(axis=1), np.finfo(float).tiny)
-        return np.log(hit), -(likelihood * np.diff(dense, axis=1)).sum(axis=1) / (deviation * hit)
+        return np.log(hit), -(likelihood * np.diff(density, axis=1)).sum(axis=1) / (deviation * hit)
 
     def _likelihood(self) -> Float[np.ndarray, "n c"]:
         """P(released | label) for each row and cell, up to a factor for the row."""
@@ -195,17 +198,17 @@ class Latent:
         return np.asarray(self.channel.likelihood(self.released)[:, self.points])
 
 
-def _evenly(points: int) -> Int[np.ndarray, "c"]:
-    """The first grid point of each of a few dozen cells at most."""
+def _first_points(points: int) -> Int[np.ndarray, "c"]:
+    """The first grid point of each of at most a few dozen cells of about equal width."""
     cells = min(points, _MOST_CELLS)
     return np.arange(cells) * points // cells
 
 
 def clipped_mean(centres: Float[np.ndarray, "n"], deviation: float, low: float, high: float) -> Float[np.ndarray, "n"]:
-    """The mean of a normal number that is put on the nearer end of a range if it lies beyond."""
+    """The mean of a normal number clipped to a range."""
     if deviation == 0.0:
         return np.asarray(np.clip(centres, low, high))
     left, right = (low - centres) / deviation, (high - centres) / deviation
     inside, above = ndtr(right) - ndtr(left), ndtr(-right)
-    bend = (np.exp(-0.5 * left**2) - np.exp(-0.5 * right**2)) / _ROOT
-    return np.asarray(low * ndtr(left) + high * above + centres * inside + deviation * bend)
+    slope = (np.exp(-0.5 * left**2) - np.exp(-0.5 * right**2)) / _SQRT_2PI
+    return np.asarray(low * ndtr(left) + high * above + centres * inside + deviation * slope)

@@ -1,13 +1,13 @@
-"""Rows whose features may have been redrawn: what is known of whether they are a row's own, and what follows from it.
+"""Probability that the features of a row are the original ones, where some were resampled, and class shares.
 
-A row of class y with features x leaves as ``(x~, z)``. The features are kept with chance ``1 - r`` and else drawn from
-``Qbar``, which is no row's; z is drawn from y through a channel, apart from that. So
+A row of class y with features x is released as ``(x~, z)``. Its features are kept with probability ``1 - r`` and
+otherwise drawn from ``Qbar``, independently of the row; z is drawn from y through a channel, independently of that. So
 
     P(z | x~) = sum_y P(z | y) (s h_y(x~) + (1 - s) pi_y),    s = (1 - r) p(x~) / ((1 - r) p(x~) + r qbar(x~)),
 
-with h the true class given the true features, pi the shares of the classes and s the chance that the features are the
-row's own. In h it is linear, with ``s v_y + (1 - s) sum_j pi_j v_j`` in the place of the likelihood ``v_y = P(z | y)``:
-where that has two levels on a mask, so has this.
+with h the distribution of the true class given the true features, pi the shares of the classes and s the probability
+that the features are the original ones. It is linear in h, with ``s v_y + (1 - s) sum_j pi_j v_j`` in the place of the
+likelihood ``v_y = P(z | y)``: if the latter has two levels on a mask, so has the former.
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ from labeldp.learning.losses._unbiased import blocks_of, require_identified, unb
 from labeldp.privacy.channels import nearest_distributions
 from labeldp.release import Release
 
-#: How far shares of classes may be from a sum of one.
+#: Largest deviation of a prior's sum from one.
 _TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class OriginalFeatures:
-    """How likely it is that released features are their row's own, and how common the classes are.
+    """Probabilities that released features are the rows' original ones, and shares of the classes.
 
     Learners of released labels take it beside a release (``original=``). They then learn the true class given *true*
-    features, from features of which some were redrawn: by ``"likelihood"``, that of the mixture; by ``"unbiased"``,
-    the loss ``s log sum_j exp(h_j) - sum_j (w_j - (1 - s) pi_j) h_j`` of logits h, whose mean is ``1 - r`` times that
-    of the cross entropy of true rows if s is right, and which is convex.
+    features although some features were resampled: with ``"likelihood"`` (forward correction) by the likelihood of the
+    mixture; with ``"unbiased"`` (backward correction) by the loss
+    ``s log sum_j exp(h_j) - sum_j (w_j - (1 - s) pi_j) h_j`` of logits h, which is convex, and whose mean is ``1 - r``
+    times that of the cross entropy of original rows if s is right.
 
     Proof of the latter. With the density ``f = (1-r) p + r qbar`` of released features, ``s f = (1-r) p`` and ``(1-s) f
     = r qbar``. So ``E_f[s g] = (1-r) E_P[g]`` for every g, and for the unbiased vector w of z, ``E[w_j h_j] = (1-r)
     E_P[1(Y=j) h_j] + r pi_j E_Qbar[h_j]``, of which the last is ``E_f[(1-s) pi_j h_j]``.
 
     Attributes:
-        shares: The chance that each row's features are its own, given these features, shape (n,), as ``original_share``
-            estimates it; ``1 - r`` for all rows where redrawn features look like true ones.
-        prior: The shares of the classes, shape (k,), such as ``class_shares`` estimates.
+        shares: Probability that each row's features are the original ones, given these features, shape (n,), as
+            ``original_share`` estimates it; ``1 - r`` for all rows where resampled features look like true ones.
+        prior: Shares of the classes, shape (k,), such as ``class_shares`` estimates.
 
     Raises:
-        InputError: These are no chances.
+        InputError: The shares or the prior are not probabilities.
 
     Example:
         >>> own = OriginalFeatures([0.5, 1.0], [0.3, 0.7])
@@ -60,11 +61,11 @@ class OriginalFeatures:
 
     def __post_init__(self) -> None:
         for name in ("shares", "prior"):
-            found = np.array(getattr(self, name), dtype=np.float64)
-            if found.ndim != 1 or not ((found >= 0) & (found <= 1)).all():
+            values = np.array(getattr(self, name), dtype=np.float64)
+            if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
                 raise InputError(f"expected {name} between 0 and 1 in one dimension, found others; use original_share")
-            found.flags.writeable = False
-            object.__setattr__(self, name, found)
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
         if abs(self.prior.sum() - 1) > _TOLERANCE:
             raise InputError(f"expected a prior that sums to 1, found {self.prior.sum():g}; use class_shares")
 
@@ -72,14 +73,14 @@ class OriginalFeatures:
         return len(self.shares)
 
     def take(self, rows: slice | Int[np.ndarray, "m"]) -> OriginalFeatures:
-        """What is known of some of the rows."""
+        """The probabilities of selected rows, with the same prior."""
         return dataclasses.replace(self, shares=self.shares[rows])
 
     def of(self, release: Release) -> OriginalFeatures:
-        """The same, if it is of the rows and the classes of a release.
+        """The object itself, if it fits the rows and classes of a release.
 
         Raises:
-            InputError: It is not.
+            RowsError: It does not.
         """
         if len(self) != len(release) or len(self.prior) != release.space.size:
             raise RowsError(
@@ -89,18 +90,18 @@ class OriginalFeatures:
         return self
 
     def mixed(self, likelihood: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-        """``P(z | x~, true class j if the features are the row's own)``, from ``P(z | j)``, up to a factor."""
+        """``P(z | x~, true class j if the features are the original ones)`` from ``P(z | j)``, up to a factor."""
         mean = likelihood @ self.prior
         return np.asarray(self.shares[:, None] * likelihood + ((1.0 - self.shares) * mean)[:, None])
 
 
 def class_shares(release: Release) -> Float[np.ndarray, "k"]:
-    """The shares of the classes among true labels: the mean of unbiased vectors, brought to the nearest distribution.
+    """Estimated shares of the classes among true labels: the distribution nearest to the mean of unbiased vectors.
 
-    Labels do not depend on whether features were redrawn, so the released labels alone tell it.
+    Labels do not depend on whether features were resampled, so the released labels alone identify the shares.
 
     Raises:
-        InputError: Rows have candidates, so that their labels do not tell it.
+        InputError: Rows have candidates, so that their labels do not identify the shares.
 
     Example:
         >>> from labeldp import Classes
@@ -111,7 +112,7 @@ def class_shares(release: Release) -> Float[np.ndarray, "k"]:
 
 
 def mean_vector(release: Release) -> Float[np.ndarray, "k"]:
-    """The mean of the unbiased vectors, which is unbiased for the shares of the classes, and may leave [0, 1]."""
+    """The mean of the unbiased vectors: an unbiased estimate of the class shares, which may leave [0, 1]."""
     require_identified(release)
     if not len(release):
         raise InputError("expected at least one row, found none")
@@ -119,11 +120,11 @@ def mean_vector(release: Release) -> Float[np.ndarray, "k"]:
 
 
 def resampling_probability(replaced: object) -> float:
-    """The chance that features are redrawn, at least 0 and below 1."""
-    found = _checks.number(replaced, "replaced")
-    if not 0 <= found < 1:
+    """A probability that features are resampled, at least 0 and below 1."""
+    probability = _checks.number(replaced, "replaced")
+    if not 0 <= probability < 1:
         raise InputError(
-            f"expected features that are redrawn with a chance of at least 0 and below 1, found {found:g}; where all "
-            "are redrawn, rows tell of labels alone"
+            f"expected replaced, the probability that features are resampled, of at least 0 and below 1, found "
+            f"{probability:g}; if all are resampled, rows hold no features to learn from"
         )
-    return found
+    return probability

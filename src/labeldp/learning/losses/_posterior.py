@@ -1,4 +1,4 @@
-"""What released labels and a model together say of true labels."""
+"""Posterior class probabilities from released labels and a model."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def posterior(
 ) -> Float[np.ndarray, "n k"]:
     """P(true = j | released, features), for a model's P(true = j | features).
 
-    Where features may have been redrawn, it is P(true = j and the features are the row's own | released): the shares of
-    a row sum to less than one, and expectation maximisation with them makes the likelihood of the mixture larger.
+    Where features may have been resampled, it is P(true = j and the features are the original ones | released): a row
+    then sums to less than one, and expectation maximisation with it increases the likelihood of the mixture.
 
     References:
         Malek et al. 2021, section 3.2, for its use in training (ALIBI); by Fisher's identity it gives the gradient of
@@ -24,6 +24,6 @@ def posterior(
     joint = release.likelihood() * np.maximum(probabilities, np.finfo(float).tiny)
     if original is None:
         return np.asarray(joint / joint.sum(axis=1, keepdims=True))
-    redrawn = (1.0 - original.shares) * (release.likelihood() @ original.prior)
+    resampled = (1.0 - original.shares) * (release.likelihood() @ original.prior)
     joint *= original.shares[:, None]
-    return np.asarray(joint / (joint.sum(axis=1) + redrawn)[:, None])
+    return np.asarray(joint / (joint.sum(axis=1) + resampled)[:, None])

@@ -1,4 +1,4 @@
-"""Cross entropy under a channel: what each row asks of a model's logits, in packed form."""
+"""Cross entropy under a channel, by forward or backward correction, with the values of each row in packed form."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from labeldp.release import Release
 Method = Literal["likelihood", "unbiased", "plain"]
 METHODS: tuple[Method, ...] = ("likelihood", "unbiased", "plain")
 
-#: Logits that a thread takes at a time: about a millisecond, so that starting threads is little beside it.
+#: Logits of one chunk of a thread: about a millisecond of work, so that starting threads costs little beside it.
 _ENTRIES_PER_CHUNK = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
 class RowLoss:
-    """A loss of logits for each row: one value on a mask of classes, one off it, one outside a support.
+    """A loss of logits for each row: one value on a mask of classes, one off the mask, one outside a support.
 
-    With ``likelihood``: ``-log sum_j v_j p_j``, the values are the likelihoods ``high``, 1 and ``outside``; it is
-    bounded below and statistically efficient. Otherwise: ``sum_j t_j (-log p_j)``, the values are targets that sum to
-    one over the classes, so it is convex in the logits, and unbounded below where a target is negative.
+    With ``likelihood`` (forward correction) it is ``-log sum_j v_j p_j``, where the values are the likelihoods
+    ``high``, 1 and ``outside``; it is bounded below and statistically efficient. Otherwise (backward correction) it is
+    ``sum_j t_j (-log p_j)``, where the values are targets that sum to one over the classes; it is convex in the logits,
+    and unbounded below where a target is negative.
 
     Attributes:
-        mask: Classes at the first value, packed.
-        support: Classes that are not at the third value, packed; no columns where all classes are.
-        inside: The first value of each row.
-        other: The second.
-        outside: The third.
-        likelihood: Which of the two losses.
+        mask: Packed classes with the first value.
+        support: Packed classes with the first or the second value; no columns if all classes have one of them.
+        inside: First value of each row.
+        other: Second value.
+        outside: Third value.
+        likelihood: True for the likelihood, False for linear targets.
     """
 
     mask: UInt8[np.ndarray, "n b"]
@@ -47,7 +48,7 @@ class RowLoss:
     likelihood: bool
 
     def __call__(self, logits: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]) -> float:
-        """The weighted sum over rows; ``logits`` are overwritten with its gradient."""
+        """Weighted sum over rows; ``logits`` are overwritten with its gradient."""
         from labeldp.learning.losses._kernels import forward, linear  # noqa: PLC0415 (the compiler loads at the first fit)
 
         kernel = forward if self.likelihood else linear
@@ -64,14 +65,14 @@ class RowLoss:
         return float(sums.sum())
 
     def dense(self, classes: int) -> Float[np.ndarray, "n k"]:
-        """The values of all classes, written out."""
-        found = np.where(unpack(self.mask, classes), self.inside[:, None], self.other[:, None])
+        """The values of all classes as a dense matrix."""
+        values = np.where(unpack(self.mask, classes), self.inside[:, None], self.other[:, None])
         if not self.support.shape[1]:
-            return found
-        return np.where(unpack(self.support, classes), found, self.outside[:, None])
+            return values
+        return np.where(unpack(self.support, classes), values, self.outside[:, None])
 
     def take(self, rows: slice) -> RowLoss:
-        """The loss of some of the rows."""
+        """The loss of selected rows."""
         return RowLoss(
             self.mask[rows],
             self.support[rows],
@@ -84,32 +85,32 @@ class RowLoss:
 
 @dataclass(frozen=True, eq=False)
 class TargetLoss:
-    """The cross entropy on targets that differ from class to class: ``sum_j t_j (-log p_j)``.
+    """Cross entropy on targets that differ from class to class: ``sum_j t_j (-log p_j)``.
 
     Attributes:
-        targets: They sum to one in each row, or to the share of a row that it stands for.
+        targets: Targets that sum to one in each row, or to the row's probability of being an original one.
     """
 
     targets: Float[np.ndarray, "n k"]
 
     def __call__(self, logits: Float[np.ndarray, "n k"], weights: Float[np.ndarray, "n"]) -> float:
-        """The weighted sum over rows; ``logits`` are overwritten with its gradient."""
+        """Weighted sum over rows; ``logits`` are overwritten with its gradient."""
         logits -= logits.max(axis=1, keepdims=True)
-        aimed = (self.targets * logits).sum(axis=1)
+        aligned = (self.targets * logits).sum(axis=1)
         np.exp(logits, out=logits)
-        total, stood_for = logits.sum(axis=1, keepdims=True), self.targets.sum(axis=1)
-        logits *= stood_for[:, None] / total
+        total, mass = logits.sum(axis=1, keepdims=True), self.targets.sum(axis=1)
+        logits *= mass[:, None] / total
         logits -= self.targets
         logits *= weights[:, None]
-        return float(weights @ (stood_for * np.log(total[:, 0]) - aimed))
+        return float(weights @ (mass * np.log(total[:, 0]) - aligned))
 
     def dense(self, classes: int) -> Float[np.ndarray, "n k"]:
-        """The targets."""
-        del classes  # they are written out as they are
+        """The targets, which are dense already."""
+        del classes
         return self.targets
 
     def take(self, rows: slice) -> TargetLoss:
-        """The loss of some of the rows."""
+        """The loss of selected rows."""
         return TargetLoss(self.targets[rows])
 
 
@@ -118,47 +119,49 @@ def row_loss(
 ) -> RowLoss | TargetLoss:
     """The loss of a release.
 
-    Targets that are corrected in part are ``correction * unbiased + (1 - correction) * plain``. Where a label is
-    redrawn with probability ``lambda`` from a distribution q (cluster response; randomized response, with q even), that
-    is ``(one_hot(z) - beta q) / (1 - beta)`` with ``beta / (1 - beta) = correction * lambda / (1 - lambda)``, the loss
+    Partly corrected targets are ``correction * unbiased + (1 - correction) * plain``. Where a label is resampled with
+    probability ``lambda`` from a distribution q (cluster response; randomized response, with q uniform), that is
+    ``(one_hot(z) - beta q) / (1 - beta)`` with ``beta / (1 - beta) = correction * lambda / (1 - lambda)``, the loss
     with Esfandiari et al.'s bias correction beta: both are mixtures of ``one_hot(z)`` and ``q`` in shares that sum to
     one, and the shares of q agree.
 
     Args:
-        release: Released labels; where they were declared public, every method is plain cross entropy.
+        release: Released labels; for labels that were declared public, every method is plain cross entropy.
         method: ``"likelihood"`` (forward correction, Patrini et al. 2017), ``"unbiased"`` (backward correction,
-            Natarajan et al. 2013; where the entries of the unbiased vector do not sum to one they are projected:
+            Natarajan et al. 2013; unbiased vectors that do not sum to one are projected:
             ``w + (1 - sum_j w_j) / k`` is unbiased too and has ``1 - 1/k`` times the variance), or ``"plain"``, which
-            takes released labels for true ones, a set of them in equal shares.
-        correction: With ``"unbiased"``: how much of the correction is made, from 0 to 1. Less of it has less variance
-            and more bias.
-        original: What is known of whether features are the row's own, where some were redrawn.
+            takes released labels for true ones, and a set of classes for equal shares of them.
+        correction: With ``"unbiased"``: the share of the correction, from 0 to 1. Less has less variance and more
+            bias.
+        original: Probabilities that the features are the original ones, where some were resampled.
 
     References:
+        Patrini et al. 2017, forward and backward correction.
+
         Esfandiari et al. 2022, Algorithm 1, lines 29-30, and Theorem 2 for the choice of beta.
     """
     if method not in METHODS:
         raise InputError(f"expected a method among {', '.join(METHODS)}, found {method!r}")
-    share = isinstance(correction, int | float) and 0 <= correction <= 1
-    if not share or (correction != 1 and method != "unbiased"):
+    is_share = isinstance(correction, int | float) and 0 <= correction <= 1
+    if not is_share or (correction != 1 and method != "unbiased"):
         raise InputError(
-            f"expected a correction from 0 to 1, below 1 with the method 'unbiased' alone, found {correction!r} with "
+            f"expected a correction from 0 to 1, and below 1 only with method='unbiased', found {correction!r} with "
             f"{method!r}"
         )
     if original is not None:
-        return _of_own_features(release, method, correction, original.of(release))
+        return _resampled_loss(release, method, correction, original.of(release))
     if release.is_public:
         method = "plain"
-    return _of_labels(release, method, correction)
+    return _label_loss(release, method, correction)
 
 
-def _of_own_features(
+def _resampled_loss(
     release: Release, method: Method, correction: float, original: OriginalFeatures
 ) -> RowLoss | TargetLoss:
-    """The loss of rows some of whose features were redrawn; see ``OriginalFeatures``."""
+    """The loss of rows some of whose features were resampled; see ``OriginalFeatures``."""
     if method == "plain":
-        raise InputError("expected the method likelihood or unbiased where features were redrawn, found 'plain'")
-    loss, k = _of_labels(release, method, correction), release.channel.classes
+        raise InputError("expected the method 'likelihood' or 'unbiased' for resampled features, found 'plain'")
+    loss, k = _label_loss(release, method, correction), release.channel.classes
     if isinstance(loss, RowLoss) and loss.likelihood:
         step = max(1, _ENTRIES_PER_CHUNK // k)
         parts = [slice(low, low + step) for low in range(0, len(release), step)]
@@ -171,8 +174,8 @@ def _of_own_features(
     return TargetLoss(loss.dense(k) - (1.0 - original.shares)[:, None] * original.prior)
 
 
-def _of_labels(release: Release, method: Method, correction: float) -> RowLoss | TargetLoss:
-    """The loss of a release, each row with features of its own."""
+def _label_loss(release: Release, method: Method, correction: float) -> RowLoss | TargetLoss:
+    """The loss of a release whose features are all original."""
     levels, n, k = release.class_channel.levels(release.codes), len(release), release.channel.classes
     supported = levels.support is not None
     support = pack(levels.support) if levels.support is not None else np.empty((n, 0), dtype=np.uint8)
@@ -183,20 +186,20 @@ def _of_labels(release: Release, method: Method, correction: float) -> RowLoss |
     if method == "likelihood":
         outside = levels.outside if levels.outside is not None else one
         values = (np.broadcast_to(levels.high, n), one, np.broadcast_to(outside, n))
-        return _packed(levels.mask, support, values, likelihood=True)
+        return _packed_loss(levels.mask, support, values, likelihood=True)
     values = (1.0 / np.maximum(size, 1), np.where(size == 0, 1.0 / k, 0.0), zero)
     if method == "unbiased":
         chance = release.class_channel.membership
         inside = np.broadcast_to((1 - chance.other) / (chance.true - chance.other), n)
         other = np.broadcast_to(-chance.other / (chance.true - chance.other), n)
         spare = np.zeros(n) if supported else (1.0 - size * inside - (k - size) * other) / k
-        whole = (inside + spare, other + spare, zero)
-        mixed = (correction * true + (1 - correction) * plain for true, plain in zip(whole, values, strict=True))
-        return _packed(levels.mask, support, tuple(mixed), likelihood=False)
-    return _packed(levels.mask, support, values, likelihood=False)
+        corrected = (inside + spare, other + spare, zero)
+        partly = (correction * full + (1 - correction) * plain for full, plain in zip(corrected, values, strict=True))
+        return _packed_loss(levels.mask, support, tuple(partly), likelihood=False)
+    return _packed_loss(levels.mask, support, values, likelihood=False)
 
 
-def _packed(mask: np.ndarray, support: np.ndarray, values: tuple[np.ndarray, ...], *, likelihood: bool) -> RowLoss:
-    """A loss of three values for each row."""
+def _packed_loss(mask: np.ndarray, support: np.ndarray, values: tuple[np.ndarray, ...], *, likelihood: bool) -> RowLoss:
+    """The loss with three values for each row."""
     inside, other, outside = (np.array(value, dtype=np.float64) for value in values)
     return RowLoss(pack(mask), support, inside, other, outside, likelihood)

@@ -1,4 +1,4 @@
-"""Choosing by released labels: it is post-processing of a release, and costs nothing."""
+"""Model selection by released labels, which is post-processing of a release and costs nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from labeldp.learning.losses._own_features import OriginalFeatures
 from labeldp.release import Release
 
-#: From so many rows on one held-out fifth is precise enough, and cross-validation is not worth its time.
+#: Number of rows from which one held-out fold is precise enough, so that cross-validation is not worth its time.
 _ENOUGH_ROWS = 20_000
 
 Judge = Callable[[np.ndarray, np.ndarray], Float[np.ndarray, "penalties held"]]
@@ -19,15 +19,14 @@ Judge = Callable[[np.ndarray, np.ndarray], Float[np.ndarray, "penalties held"]]
 def gain(
     release: Release, probabilities: Float[np.ndarray, "n k"], original: OriginalFeatures | None = None
 ) -> Float[np.ndarray, "n"]:
-    """``log(sum_j v_j p_j / mean_j v_j)`` of each row, in nats.
+    """Log likelihood of each released label, in nats over the uniform model: ``log(sum_j v_j p_j / mean_j v_j)``.
 
-    It is the log likelihood of the released label over that of a model that knows nothing, so the factor that a
-    likelihood leaves open does not matter.
+    A constant factor of the likelihoods v cancels.
 
     Args:
         release: Released labels of n rows.
         probabilities: A model's P(true class | true features), shape (n, k).
-        original: What is known of whether features are the row's own, where some were redrawn.
+        original: Probabilities that the features are the original ones, where some were resampled.
     """
     likelihood = release.likelihood() if original is None else original.mixed(release.likelihood())
     hit = (likelihood * probabilities).sum(axis=1)
@@ -35,7 +34,7 @@ def gain(
 
 
 def splits(rows: int, folds: int) -> Iterator[tuple[Int[np.ndarray, "a"], Int[np.ndarray, "b"]]]:
-    """Rows to fit on and rows to judge by: all folds of a few rows, one fold of many. Labels play no part."""
+    """Rows to fit on and rows to hold out: all folds of few rows, one fold of many. Labels play no part."""
     order = np.random.default_rng(0).permutation(rows)
     parts = np.array_split(order, folds)
     for held in parts if rows < _ENOUGH_ROWS else parts[:1]:
@@ -45,18 +44,18 @@ def splits(rows: int, folds: int) -> Iterator[tuple[Int[np.ndarray, "a"], Int[np
 
 
 def best_penalty(penalties: Sequence[float], usual: float, rows: int, folds: int, judge: Judge) -> float:
-    """The penalty with the best mean gain on held-out rows, if it is clearly better than the usual one.
+    """The penalty with the best mean gain on held-out rows, if it is clearly better than the default.
 
-    Few clean rows say little of which penalty is best, and the best of many noisy means is often a bad one. So the
-    usual penalty stays unless the gain over it exceeds its standard error.
+    With few effective rows the best of many noisy means is often a bad choice. So the default stays unless the gain
+    over it exceeds its standard error.
 
     Args:
-        penalties: From the largest to the smallest, the usual one among them.
-        usual: The penalty to keep in doubt.
+        penalties: Penalties from the largest to the smallest, the default among them.
+        usual: The default penalty.
         rows: Number of rows.
         folds: Number of folds.
-        judge: The gain of each held-out row under each penalty, shape (penalties, held-out rows), for rows to fit on
-            and rows to judge by; minus infinity under penalties that were given up.
+        judge: Function of the rows to fit on and the rows to hold out; it returns the gain of each held-out row under
+            each penalty, shape (penalties, held-out rows), and minus infinity under penalties that were given up.
     """
     gains = np.concatenate([judge(fit, held) for fit, held in splits(rows, folds)], axis=1)
     best = int(np.argmax(gains.mean(axis=1)))

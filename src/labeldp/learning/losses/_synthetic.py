@@ -1,4 +1,4 @@
-"""Rows of a generator, whose loss is taken off that of released rows some of whose features it drew."""
+"""Synthetic rows of a generator, whose loss is subtracted from that of released rows with resampled features."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from labeldp.release import Release
 
 @dataclass(frozen=True, eq=False)
 class SyntheticRows:
-    """Features that the generator drew, evenly over the classes, and what is taken off for them.
+    """Features that a generator drew, as many for each class, and the weight of their loss.
 
-    With features x~ that were redrawn with chance r, and w the unbiased vector of the released label,
+    With features x~ that were resampled with probability r, and w the unbiased vector of the released label,
 
         E_P[l(h(x), y)] = (E[sum_j w_j l(h(x~), j)] - r E_{Qbar x P_Y}[l(h(x), y)]) / (1 - r).
 
     Proof. The label's noise does not depend on the features, so ``E[w | x~, y] = one_hot(y)``, and the first term is
-    ``(1 - r) E_P[l(h(x), y)] + r E_{Qbar x P_Y}[l(h(x), y)]``, since features that were redrawn say nothing of y.
+    ``(1 - r) E_P[l(h(x), y)] + r E_{Qbar x P_Y}[l(h(x), y)]``, since resampled features are independent of y.
 
-    So the m synthetic rows weigh ``-r / (1-r)`` together, released rows ``1 / (1-r)``, and a synthetic row has the
-    classes in the shares pi. In a finite sample the sum is not convex, and a penalty alone keeps it bounded below.
+    So the m synthetic rows have total weight ``-r / (1-r)``, released rows ``1 / (1-r)``, and the target of a synthetic
+    row is pi. In a finite sample the sum is not convex, and only a penalty keeps it bounded below.
 
     Attributes:
-        features: Rows of the generator, as many of each class.
+        features: Rows of the generator, as many for each class.
         prior: pi, the shares of the classes, shape (k,).
-        replaced: r, the chance that features were redrawn.
+        replaced: r, the probability that features were resampled.
 
     References:
-        Busa-Fekete et al. 2023, Lemma G.1, with the sign of the second term turned, its sum over classes divided by
-        their number, and chances that may differ for label and features.
+        Busa-Fekete et al. 2023, Lemma G.1, with the sign of the second term reversed, its sum over classes divided by
+        their number, and probabilities that may differ for label and features.
     """
 
     features: Any
@@ -50,7 +50,7 @@ class SyntheticRows:
             raise InputError("expected at least one synthetic row, found none")
 
     def of(self, release: Release, method: str) -> SyntheticRows:
-        """The same, if it can be taken off the loss of a release by a method.
+        """The object itself, if its loss can be subtracted from that of a release under a method.
 
         Raises:
             InputError: It cannot.
@@ -61,18 +61,18 @@ class SyntheticRows:
             raise InputError(f"expected the shares of {release.space.size} classes, found {self.prior.shape}")
         return self
 
-    def taken_off(
+    def append_to(
         self, features: Any, loss: RowLoss | TargetLoss, weights: Float[np.ndarray, "n"]
     ) -> tuple[Any, TargetLoss, Float[np.ndarray, "rows"]]:
-        """Released rows with synthetic ones behind them: features, losses, and weights of the same sum as before."""
-        count, kept = row_count(self.features), 1.0 - self.replaced
+        """Released rows followed by the synthetic ones: features, losses, and weights with the same sum as before."""
+        count, keep = row_count(self.features), 1.0 - self.replaced
         targets = np.vstack([loss.dense(len(self.prior)), np.tile(self.prior, (count, 1))])
         less = np.full(count, -self.replaced * weights.sum() / count)
-        return stacked(features, self.features), TargetLoss(targets), np.concatenate([weights, less]) / kept
+        return stack_rows(features, self.features), TargetLoss(targets), np.concatenate([weights, less]) / keep
 
 
-def stacked(first: Any, second: Any) -> Any:
-    """The rows of one after those of the other: arrays, sparse matrices, or frames of the same library."""
+def stack_rows(first: Any, second: Any) -> Any:
+    """Concatenate rows: of arrays, sparse matrices, or frames of one library."""
     if hasattr(first, "iloc"):
         import pandas  # noqa: PLC0415 (where there is a frame, there is pandas)
 

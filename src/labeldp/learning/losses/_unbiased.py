@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from labeldp.errors import InputError
-from labeldp.learning.losses._released import released
+from labeldp.learning.losses._released import require_release
 from labeldp.privacy.channels import candidate_sizes
 from labeldp.release import Release
 
@@ -15,7 +15,7 @@ _ENTRIES_PER_BLOCK = 1 << 22
 
 def require_identified(release: Release) -> None:
     """Refuse rows whose true class may lie outside their candidates."""
-    channel = released(release).channel
+    channel = require_release(release).channel
     sizes = candidate_sizes(channel)
     if sizes is not None and (sizes < channel.classes).any():
         raise InputError(
@@ -25,11 +25,11 @@ def require_identified(release: Release) -> None:
 
 
 def blocks_of(release: Release) -> list[slice]:
-    """Parts of the rows whose dense vectors fit in memory."""
+    """Slices of the rows whose dense vectors fit in memory."""
     step = max(1, _ENTRIES_PER_BLOCK // release.space.size)
     return [slice(low, min(low + step, len(release))) for low in range(0, len(release), step)]
 
 
 def unbiased_rows(release: Release, rows: slice) -> Float[np.ndarray, "m k"]:
-    """The unbiased vectors of some rows."""
+    """The unbiased vectors of selected rows."""
     return release.class_channel.take(rows).unbiased(release.codes[rows])

@@ -1,10 +1,8 @@
 """Metrics from released labels alone, with their standard errors and confidence intervals.
 
-Each is an estimate of what the metric would be on true labels. Errors are those of rows drawn independently, so they
-hold both the noise of the labels and the sampling of the rows; a channel that says little gives large ones. On labels
-that were declared public, these are the ordinary metrics.
-
-Most of the module says what each metric means; what was asked is checked here, and summed up in ``_sums``.
+Each metric is estimated as it would be on true labels. Standard errors take rows as independent draws, so they cover
+both the noise of the labels and the sampling of the rows; a noisy channel gives large ones. On labels that were
+declared public, these are the ordinary metrics.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from labeldp.errors import InputError
-from labeldp.learning.losses import blocks_of, gain, released, require_identified, unbiased_rows
+from labeldp.learning.losses import blocks_of, gain, require_identified, require_release, unbiased_rows
 from labeldp.learning.metrics._estimates import (
     Bounds,
     Calibration,
@@ -25,6 +23,7 @@ from labeldp.learning.metrics._estimates import (
     normal_estimates,
     quotient_estimates,
 )
+from labeldp.learning.metrics._inputs import finite_array, positive_row_count
 from labeldp.learning.metrics._sums import (
     candidates_of,
     class_weights,
@@ -38,17 +37,17 @@ _TOLERANCE = 1e-4
 
 
 def log_likelihood(release: Release, probabilities: object, *, level: float = 0.95) -> Estimate:
-    """Mean log likelihood of released labels, in nats over a model that knows nothing; more is better.
+    """Mean log likelihood of released labels, in nats over the uniform model; more is better.
 
-    It exists for every channel, rows with candidates included, and is what models are selected by.
+    It is defined for every channel, including rows with candidates, and models are selected by it.
 
     Args:
         release: Released labels of n rows.
         probabilities: A model's P(true class | features), shape (n, k), classes in declared order.
-        level: Chance that the interval holds the expectation.
+        level: Coverage of the confidence interval.
 
     Guarantee:
-        It is computed from a release, so the release's guarantee covers it at no further cost.
+        Post-processing of a release: covered by the release's guarantee at no further cost.
 
     Example:
         >>> from labeldp import Classes, Release
@@ -57,24 +56,23 @@ def log_likelihood(release: Release, probabilities: object, *, level: float = 0.
         0.693
 
     Raises:
-        InputError: The probabilities have another shape, or a row that is not a distribution.
+        InputError: The probabilities have another shape, or a row of them is not a distribution.
     """
-    checked = _distributions(probabilities, _rows(release), release.space.size)
-    return mean_of_rows(gain(release, checked), level)
+    return mean_of_rows(gain(release, _check_distributions(probabilities, release)), level)
 
 
 def log_loss(release: Release, probabilities: object, *, level: float = 0.95) -> Estimate:
     """Unbiased estimate of the mean cross entropy on true labels, in nats; less is better.
 
-    Probabilities are cut at the precision of a float, as scikit-learn does.
+    Probabilities are clipped at the precision of a float, as in scikit-learn.
 
     Args:
         release: Released labels of n rows.
         probabilities: A model's P(true class | features), shape (n, k), classes in declared order.
-        level: Chance that the interval holds the expectation.
+        level: Coverage of the confidence interval.
 
     Guarantee:
-        It is computed from a release, so the release's guarantee covers it at no further cost.
+        Post-processing of a release: covered by the release's guarantee at no further cost.
 
     References:
         Natarajan et al. 2013, Lemma 1, with the entries of the unbiased vector shifted so that they sum to one.
@@ -86,10 +84,10 @@ def log_loss(release: Release, probabilities: object, *, level: float = 0.95) ->
         0.693
 
     Raises:
-        InputError: The probabilities have another shape, or a row that is not a distribution, or rows have candidates.
+        InputError: The probabilities have another shape, a row of them is not a distribution, or rows have candidates.
     """
     require_identified(release)
-    checked = _distributions(probabilities, _rows(release), release.space.size)
+    checked = _check_distributions(probabilities, release)
     losses = np.empty(len(release))
     for rows in blocks_of(release):
         targets = unbiased_rows(release, rows)
@@ -104,11 +102,11 @@ def accuracy(release: Release, predicted: object, *, level: float = 0.95) -> Est
     Args:
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
-        level: Chance that the interval holds the expectation. Where all rows share one law it is exact, after
-            Clopper and Pearson; otherwise it is a normal approximation.
+        level: Coverage of the confidence interval, which is exact (Clopper and Pearson) if all rows share one channel,
+            and a normal approximation otherwise.
 
     Guarantee:
-        It is computed from a release, so the release's guarantee covers it at no further cost.
+        Post-processing of a release: covered by the release's guarantee at no further cost.
 
     References:
         Clopper and Pearson 1934, for the share of rows whose released label holds the prediction.
@@ -120,7 +118,7 @@ def accuracy(release: Release, predicted: object, *, level: float = 0.95) -> Est
         0.75
 
     Raises:
-        InputError: There is not one prediction for each row, or rows have candidates; use ``accuracy_bounds``.
+        InputError: The predictions are not one for each row, or rows have candidates; use ``accuracy_bounds``.
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
@@ -129,24 +127,25 @@ def accuracy(release: Release, predicted: object, *, level: float = 0.95) -> Est
 
 
 def accuracy_bounds(release: Release, predicted: object, *, level: float = 0.95) -> Bounds:
-    """The least and the largest accuracy that agree with released labels, where rows have candidates.
+    """Least and largest accuracy that are consistent with released labels, for rows with candidates.
 
-    A true class outside a row's candidates gives one of them uniformly. So for a prediction f among m candidates the
-    unbiased vector has ``E[w_f] = A + B / m``, with ``A = P(y = f)`` and ``B = P(y is no candidate) <= 1 - A``: A lies
-    between ``(m E[w_f] - 1) / (m - 1)`` and ``E[w_f]``. A prediction that is no candidate, or the only one, may be
-    anything. The bounds are the narrowest for the mean of ``w_f`` at each m, if predictions among candidates are right
-    at least as often as a guess among them. Where all classes are candidates both are the accuracy.
+    A true class outside a row's candidates is released as one of them uniformly. So for a prediction f among m
+    candidates the unbiased vector has ``E[w_f] = A + B / m``, with ``A = P(y = f)`` and
+    ``B = P(y is no candidate) <= 1 - A``: A lies between ``(m E[w_f] - 1) / (m - 1)`` and ``E[w_f]``. The accuracy of a
+    prediction that is no candidate, or the only one, may be anything. The bounds are the narrowest for the mean of
+    ``w_f`` at each m, if predictions among candidates are right at least as often as a uniform guess among them. If
+    all classes are candidates both bounds are the accuracy.
 
     Args:
         release: Released labels of n rows, of any channel.
         predicted: Predicted classes, in any form that the label space reads.
-        level: Chance that ``low`` and ``high`` hold the expectation between them, by a normal approximation.
+        level: Probability that the accuracy lies between ``low`` and ``high``, by a normal approximation.
 
     Guarantee:
-        It is computed from a release, so the release's guarantee covers it at no further cost.
+        Post-processing of a release: covered by the release's guarantee at no further cost.
 
     References:
-        Ghazi et al. 2021, Algorithm 1, for the law of a label outside the candidates.
+        Ghazi et al. 2021, Algorithm 1, for the output distribution of a label outside the candidates.
 
     Example:
         >>> from labeldp import Classes, Curator, TopKResponse
@@ -158,28 +157,28 @@ def accuracy_bounds(release: Release, predicted: object, *, level: float = 0.95)
         (0.0, 1.0)
 
     Raises:
-        InputError: There is not one prediction for each row.
+        InputError: The predictions are not one for each row.
         LabelError: A prediction is not in the label space.
     """
     codes = _encoded(release, predicted)
-    size, told = candidates_of(release, codes)
-    hit = np.where(told, class_weights(release, codes), 1.0)
-    partial = told & (size < release.space.size)
-    least = np.where(partial, (size * hit - 1.0) / np.maximum(size - 1, 1), np.where(told, hit, 0.0))
+    size, informative = candidates_of(release, codes)
+    hit = np.where(informative, class_weights(release, codes), 1.0)
+    partial = informative & (size < release.space.size)
+    least = np.where(partial, (size * hit - 1.0) / np.maximum(size - 1, 1), np.where(informative, hit, 0.0))
     below, above = mean_of_rows(least, level, 0.0, 1.0), mean_of_rows(hit, level, 0.0, 1.0)
     return Bounds(float(np.clip(below.value, 0, 1)), float(np.clip(above.value, 0, 1)), below.low, above.high)
 
 
 def confusion_matrix(release: Release, predicted: object, *, level: float = 0.95) -> Estimates:
-    """Unbiased estimates of how many rows have each true class, by predicted class; shape (k, k), [true, predicted].
+    """Unbiased estimates of the number of rows by true and predicted class; shape (k, k), [true, predicted].
 
     Args:
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
-        level: Chance that the interval of one entry holds its expectation, by a normal approximation.
+        level: Coverage of each entry's confidence interval, by a normal approximation.
 
     Guarantee:
-        It is computed from a release, so the release's guarantee covers it at no further cost.
+        Post-processing of a release: covered by the release's guarantee at no further cost.
 
     Example:
         >>> from labeldp import Classes, Release
@@ -188,7 +187,7 @@ def confusion_matrix(release: Release, predicted: object, *, level: float = 0.95
         [[1, 0], [1, 2]]
 
     Raises:
-        InputError: There is not one prediction for each row, or rows have candidates.
+        InputError: The predictions are not one for each row, or rows have candidates.
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
@@ -200,19 +199,19 @@ def confusion_matrix(release: Release, predicted: object, *, level: float = 0.95
 
 
 def recall(release: Release, predicted: object, *, level: float = 0.95) -> Estimates:
-    """Estimate of the share of each true class that is predicted, shape (k,).
+    """Estimated recall of each class: the share of its rows that are predicted as that class, shape (k,).
 
-    It is a quotient of unbiased estimates, so its bias is of the order of its squared error. Where the released labels
-    leave it open whether the class occurs at all, it is NaN. The interval is not symmetric, and tells more than the
-    error where the class is rare.
+    It is a quotient of unbiased estimates, so its bias is of the order of its squared error. It is NaN if the released
+    labels do not show that the class occurs at all. The interval is not symmetric, and more reliable than the standard
+    error if the class is rare.
 
     Args:
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
-        level: Chance that the interval of one class holds its recall, by a normal approximation for its parts.
+        level: Coverage of each class's confidence interval, by a normal approximation of numerator and denominator.
 
     Guarantee:
-        It is computed from a release, so the release's guarantee covers it at no further cost.
+        Post-processing of a release: covered by the release's guarantee at no further cost.
 
     References:
         Fieller 1954, for the interval of a quotient.
@@ -224,37 +223,37 @@ def recall(release: Release, predicted: object, *, level: float = 0.95) -> Estim
         [1.0, 0.667]
 
     Raises:
-        InputError: There is not one prediction for each row, or rows have candidates.
+        InputError: The predictions are not one for each row, or rows have candidates.
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
     sums, squares = moments_by_prediction(release, _encoded(release, predicted))
     total, hit, n = sums.sum(axis=1), np.diag(sums), len(release)
-    # of the sums of w_i 1[hit] and of w_i, whose product in a row is the square of the first
-    scale, inside, everything = n / max(n - 1, 1), np.diag(squares), squares.sum(axis=1)
-    spread = (
-        scale * (inside - hit**2 / n),
-        scale * (inside - hit * total / n),
-        scale * (everything - total**2 / n),
+    # The covariance of the sums of w_i 1[hit] and of w_i: their product in a row is the square of the first.
+    scale, hit_squares, all_squares = n / max(n - 1, 1), np.diag(squares), squares.sum(axis=1)
+    covariance = (
+        scale * (hit_squares - hit**2 / n),
+        scale * (hit_squares - hit * total / n),
+        scale * (all_squares - total**2 / n),
     )
-    return quotient_estimates(hit, total, spread, (total > _TOLERANCE) & (n > 1), level)
+    return quotient_estimates(hit, total, covariance, (total > _TOLERANCE) & (n > 1), level)
 
 
 def auc(release: Release, scores: object, positive: object, *, level: float = 0.95) -> Estimate:
-    """Estimate of the area under the receiver operating characteristic of one class against the rest.
+    """Estimated area under the receiver operating characteristic of one class against the rest.
 
     With unbiased weights ``a`` of the class and ``b = 1 - a`` of the rest it is ``sum a_i b_l h(i, l)`` over
-    ``sum a_i b_l``, both over different rows, where h is 1 if i has the larger score and 1/2 if equal: numerator and
-    denominator are unbiased. Where the released labels leave it open whether both classes occur, it is NaN.
+    ``sum a_i b_l``, both over pairs of different rows, where h is 1 if i has the larger score and 1/2 if equal:
+    numerator and denominator are unbiased. It is NaN if the released labels do not show that both classes occur.
 
     Args:
         release: Released labels of n rows.
         scores: A score of each row, shape (n,), larger for the positive class.
         positive: The positive class.
-        level: Chance that the interval holds the area, by a normal approximation for its parts.
+        level: Coverage of the confidence interval, by a normal approximation of numerator and denominator.
 
     Guarantee:
-        It is computed from a release, so the release's guarantee covers it at no further cost.
+        Post-processing of a release: covered by the release's guarantee at no further cost.
 
     References:
         Menon et al. 2015, section 5, for two classes; Hoeffding 1948, for the projection; Fieller 1954, for the
@@ -267,52 +266,52 @@ def auc(release: Release, scores: object, positive: object, *, level: float = 0.
         0.75
 
     Raises:
-        InputError: There is not one finite score for each row, or rows have candidates.
+        InputError: The scores are not one finite number for each row, or rows have candidates.
         LabelError: The positive class is not in the label space.
     """
     require_identified(release)
-    checked = _numbers(scores, "scores", (_rows(release),))
+    checked = finite_array(scores, "scores", (positive_row_count(release),))
     weight = class_weights(release, np.full(len(release), _code(release, positive)))
     rest = 1.0 - weight
     below, above = ranked_below(checked, rest), weight.sum() - weight - ranked_below(checked, weight)
-    # The pairs that each row is in, those in order and all: Hajek's projection of a sum over pairs. The variance of
-    # such sums counts what the projection leaves out, the degenerate part, twice and not once, since each pair is in
-    # two of them (Efron and Stein 1981); with few clean rows the error is rather too large than too small.
+    # Sums over the pairs of each row, those in order and all: Hajek's projection of a sum over pairs. The variance of
+    # such sums counts the degenerate part, which the projection leaves out, twice instead of once, since each pair is
+    # in two of them (Efron and Stein 1981); with few effective rows the error is too large rather than too small.
     ordered, pairs = weight * below + rest * above, weight * (rest.sum() - rest) + rest * (weight.sum() - weight)
     n, top, bottom = len(release), np.array([ordered.sum() / 2]), np.array([pairs.sum() / 2])
-    spread = n * np.cov(ordered, pairs) if n > 1 else np.zeros((2, 2))
-    parts = (spread[:1, 0], spread[:1, 1], spread[1:, 1])
-    return quotient_estimates(top, bottom, parts, (bottom > _TOLERANCE) & (n > 1), level)[0]
+    matrix = n * np.cov(ordered, pairs) if n > 1 else np.zeros((2, 2))
+    covariance = (matrix[:1, 0], matrix[:1, 1], matrix[1:, 1])
+    return quotient_estimates(top, bottom, covariance, (bottom > _TOLERANCE) & (n > 1), level)[0]
 
 
 def calibration(
     release: Release, probabilities: object, positive: object, *, bins: int = 10, level: float = 0.95
 ) -> Calibration:
-    """Predicted and estimated frequency of a class, in bins of equal width.
+    """Mean predicted probability and estimated frequency of a class, in bins of equal width.
 
     Args:
         release: Released labels of n rows.
         probabilities: A model's P(true class | features), shape (n, k), classes in declared order.
         positive: The class.
         bins: Number of bins between 0 and 1.
-        level: Chance that the interval of one bin holds the frequency, as for ``accuracy``.
+        level: Coverage of each bin's confidence interval, as for ``accuracy``.
 
     Guarantee:
-        It is computed from a release, so the release's guarantee covers it at no further cost.
+        Post-processing of a release: covered by the release's guarantee at no further cost.
 
     Example:
         >>> from labeldp import Classes, Release
         >>> release = Release.public(["no", "yes", "yes", "yes"], Classes(["no", "yes"]))
-        >>> found = calibration(release, [[0.8, 0.2], [0.7, 0.3], [0.1, 0.9], [0.1, 0.9]], "yes", bins=2)
-        >>> found.predicted.round(3).tolist(), found.frequency.value.round(3).tolist()
+        >>> curve = calibration(release, [[0.8, 0.2], [0.7, 0.3], [0.1, 0.9], [0.1, 0.9]], "yes", bins=2)
+        >>> curve.predicted.round(3).tolist(), curve.frequency.value.round(3).tolist()
         ([0.25, 0.9], [0.5, 1.0])
 
     Raises:
-        InputError: The probabilities have another shape, or a row that is not a distribution, or rows have candidates.
+        InputError: The probabilities have another shape, a row of them is not a distribution, or rows have candidates.
         LabelError: The class is not in the label space.
     """
     require_identified(release)
-    checked = _distributions(probabilities, _rows(release), release.space.size)
+    checked = _check_distributions(probabilities, release)
     if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
         raise InputError(f"expected a whole number of bins of at least 1, found {bins!r}")
     code = _code(release, positive)
@@ -326,12 +325,12 @@ def log_likelihood_scorer(estimator: Any, X: Any, release: Release) -> float:  #
     """``log_likelihood`` of a fitted classifier, for ``scoring=`` in scikit-learn's model selection.
 
     Args:
-        estimator: A classifier with ``predict_proba``; classes that it does not know have probability zero.
+        estimator: A classifier with ``predict_proba``; classes that it was not fitted on have probability zero.
         X: Features of n rows.
         release: Released labels of n rows.
 
     Guarantee:
-        It is computed from a release, so the release's guarantee covers it at no further cost.
+        Post-processing of a release: covered by the release's guarantee at no further cost.
 
     Example:
         >>> from sklearn.model_selection import cross_val_score
@@ -343,10 +342,10 @@ def log_likelihood_scorer(estimator: Any, X: Any, release: Release) -> float:  #
         >>> bool((scores > 0.5).all())
         True
     """
-    found = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-    spread = np.zeros((len(found), released(release).space.size))
-    spread[:, release.space.encode(estimator.classes_)] = found
-    return log_likelihood(release, spread).value
+    known = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    probabilities = np.zeros((len(known), require_release(release).space.size))
+    probabilities[:, release.space.encode(estimator.classes_)] = known
+    return log_likelihood(release, probabilities).value
 
 
 def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: N803 (scikit-learn's name)
@@ -358,7 +357,7 @@ def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa:
         release: Released labels of n rows.
 
     Guarantee:
-        It is computed from a release, so the release's guarantee covers it at no further cost.
+        Post-processing of a release: covered by the release's guarantee at no further cost.
 
     Example:
         >>> from sklearn.model_selection import cross_val_score
@@ -372,29 +371,9 @@ def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa:
     return accuracy(release, estimator.predict(X)).value
 
 
-def _rows(release: Release) -> int:
-    """The number of rows of a release that has some."""
-    if len(released(release)) == 0:
-        raise InputError("expected at least one row, found none")
-    return len(release)
-
-
-def _numbers(values: object, name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Finite numbers of a shape."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"expected {name} as numbers of shape {shape}, found something else") from None
-    if array.shape != shape:
-        raise InputError(f"expected {name} of shape {shape}, found {array.shape}")
-    if not np.isfinite(array).all():
-        raise InputError(f"expected finite {name}, found NaN or infinity")
-    return array
-
-
-def _distributions(values: object, n: int, k: int) -> Float[np.ndarray, "n k"]:
-    """A distribution over classes for each row."""
-    array = _numbers(values, "probabilities", (n, k))
+def _check_distributions(values: object, release: Release) -> Float[np.ndarray, "n k"]:
+    """A distribution over classes for each row of a release."""
+    array = finite_array(values, "probabilities", (positive_row_count(release), release.space.size))
     bad = (array < -_TOLERANCE).any(axis=1) | (np.abs(array.sum(axis=1) - 1) > _TOLERANCE)
     if bad.any():
         raise InputError(
@@ -406,7 +385,7 @@ def _distributions(values: object, n: int, k: int) -> Float[np.ndarray, "n k"]:
 
 def _encoded(release: Release, predicted: object) -> Int[np.ndarray, "n"]:
     """Codes of predictions, one for each row."""
-    rows, codes = _rows(release), release.space.encode(predicted)
+    rows, codes = positive_row_count(release), release.space.encode(predicted)
     if len(codes) != rows:
         raise InputError(f"expected a prediction for each of {rows} released labels, found {len(codes)}")
     return codes

@@ -1,4 +1,4 @@
-"""All that labels tell of how good predictions are."""
+"""All metrics of a classifier's predictions at once."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from jaxtyping import Float
 
 from labeldp.errors import InputError
 from labeldp.learning import metrics
-from labeldp.learning.losses import released
+from labeldp.learning.losses import require_release
 from labeldp.learning.metrics._estimates import Bounds, Estimate, Estimates
 from labeldp.release import Release
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """How good predictions are, as far as labels tell.
+    """Metrics of predictions, those that the channel identifies.
 
     Attributes:
-        rows: How many rows they were judged on.
-        log_likelihood: Mean log likelihood of the labels, in nats over a model that knows nothing.
-        accuracy: The share of rows predicted rightly; bounds where rows have candidates.
-        majority: That share for always predicting the class that is most common in the labels; None where rows have
-            candidates, as all below.
+        rows: Number of rows.
+        log_likelihood: Mean log likelihood of the labels, in nats over the uniform model.
+        accuracy: Share of rows predicted correctly; bounds if rows have candidates.
+        majority: Accuracy of always predicting the most common class; None if rows have candidates, as all below.
         log_loss: Mean cross entropy on true labels.
-        auc: Area under the receiver operating characteristic of the second class, where there are two.
-        recall: The share of each class that is predicted.
+        auc: Area under the receiver operating characteristic of the second of two classes; None for more classes.
+        recall: Recall of each class.
     """
 
     rows: int
@@ -45,7 +44,7 @@ def scores(release: Release, probabilities: Float[np.ndarray, "n k"]) -> Scores:
         release: Released labels of n rows, or public ones.
         probabilities: A model's P(true class | features), shape (n, k).
     """
-    points = np.asarray(released(release).space.points)
+    points = np.asarray(require_release(release).space.points)
     predicted = points[np.argmax(probabilities, axis=1)]
     likelihood = metrics.log_likelihood(release, probabilities)
     try:

@@ -1,4 +1,4 @@
-"""What released labels say of classes, row by row and summed over rows: the sums that metrics are made of."""
+"""Unbiased class weights of released labels, by row and summed over rows, from which metrics are computed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
-from labeldp.learning.metrics._estimates import Estimates, clopper_pearson, normal_estimates
+from labeldp._intervals import share_above, share_below
+from labeldp.learning.losses import blocks_of, unbiased_rows
+from labeldp.learning.metrics._estimates import Estimates, check_level, normal_estimates
 from labeldp.privacy.channels import candidate_sizes, row_arrays
 from labeldp.release import Release
 
 
 def candidates_of(release: Release, codes: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Bool[np.ndarray, "n"]]:
-    """How many candidates each row has, and whether a class is one of several."""
+    """Number of candidates of each row, and a mask of the rows where the given class is one of several."""
     channel = release.channel
     sizes = candidate_sizes(channel)
     if sizes is None:
@@ -23,25 +25,25 @@ def candidates_of(release: Release, codes: Int[np.ndarray, "n"]) -> tuple[Int[np
 
 
 def holds_class(release: Release, codes: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
-    """Whether each released label is, or holds, a class."""
+    """Mask of the rows whose released label is the given class, or a set that holds it."""
     if release.channel.form == "class":
         return np.asarray(release.codes == codes)
     byte = release.codes[np.arange(len(codes)), codes >> 3]
     return np.asarray(byte >> (codes & 7).astype(np.uint8) & 1 == 1)
 
 
-def holding_of(
+def holding_probabilities(
     release: Release, codes: Int[np.ndarray, "n"]
 ) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
-    """Chances that a released label holds a class if it is the true one, and if not; one entry where all rows agree."""
-    true, other = (np.asarray(chance) for chance in release.class_channel.holding(codes))
+    """P(released label holds a class | it is the true class) and P(... | it is not); scalars if all rows agree."""
+    true, other = (np.asarray(probability) for probability in release.class_channel.holding(codes))
     alike = true.size > 0 and bool((true == true.flat[0]).all() and (other == other.flat[0]).all())
     return (np.array(true.flat[0]), np.array(other.flat[0])) if alike else (true, other)
 
 
 def class_weights(release: Release, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-    """For each row an unbiased estimate of whether a class is its true one: that entry of its unbiased vector."""
-    true, other = holding_of(release, codes)
+    """Unbiased estimate for each row of the indicator that a class is the true one: an unbiased vector's entry."""
+    true, other = holding_probabilities(release, codes)
     return np.asarray((holds_class(release, codes) - other) / (true - other))
 
 
@@ -51,9 +53,9 @@ def moments_by_prediction(release: Release, predicted: Int[np.ndarray, "n"]) -> 
     sums, squares = np.zeros((k, k)), np.zeros((k, k))
     for rows in blocks_of(release):
         vectors, codes = unbiased_rows(release, rows), predicted[rows]
-        choose = csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=(k, len(codes)))
-        sums += (choose @ vectors).T
-        squares += (choose @ vectors**2).T
+        select = csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=(k, len(codes)))
+        sums += (select @ vectors).T
+        squares += (select @ vectors**2).T
     return sums, squares
 
 
@@ -67,8 +69,8 @@ def ranked_below(scores: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]
 def shares_of_groups(
     release: Release, codes: Int[np.ndarray, "n"], place: Int[np.ndarray, "n"], groups: int, level: float
 ) -> Estimates:
-    """In each group of rows, the share whose true class is the one that ``codes`` has for it."""
-    true, other = holding_of(release, codes)
+    """Share of rows in each group whose true class is the one given by ``codes``."""
+    true, other = holding_probabilities(release, codes)
     holds = holds_class(release, codes)
     rows = np.bincount(place, minlength=groups)
     weight = (holds - other) / (true - other)
@@ -78,7 +80,8 @@ def shares_of_groups(
     error[rows < 2] = np.inf
     if true.ndim:
         return normal_estimates(value, error, level, 0.0, 1.0)
-    # the released labels that hold the class are Bernoulli with probability other + (true - other) * share
-    ends = clopper_pearson(np.bincount(place, weights=holds, minlength=groups), rows, level)
+    # Whether a released label holds the class is Bernoulli with probability other + (true - other) * share.
+    count, tail = np.bincount(place, weights=holds, minlength=groups), (1 - check_level(level)) / 2
+    ends = share_above(count, rows, tail), share_below(count, rows, tail)
     low, high = (np.clip((end - other) / (true - other), 0.0, 1.0) for end in ends)
     return Estimates(value, error, low, high)

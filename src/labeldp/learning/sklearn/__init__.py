@@ -1,4 +1,4 @@
-"""Learners of released labels in the manner of scikit-learn."""
+"""Learners of released labels and of a curator's answers, as scikit-learn estimators."""
 
 import lazy_loader
 

@@ -1,8 +1,8 @@
 from ._adapter import fitted_copy as fitted_copy
 from ._adapter import for_released_labels as for_released_labels
-from ._adapter import going_on as going_on
-from ._adapter import in_folder_of_stage as in_folder_of_stage
 from ._adapter import rehearse as rehearse
+from ._adapter import set_stage_checkpoint as set_stage_checkpoint
+from ._adapter import warm_start as warm_start
 from ._answers import CellClassifier as CellClassifier
 from ._answers import SoftLabelClassifier as SoftLabelClassifier
 from ._cells import CellRegressor as CellRegressor

@@ -1,4 +1,4 @@
-"""Whatever learns: learners for released labels as they are, and scikit-learn's classifiers made into such."""
+"""Adapter of scikit-learn classifiers to released labels; learners of this package stay as they are."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier, SoftmaxRe
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release
 
-#: Rows that learners are tried on, and how many of them may be rows with numbers that are not finite.
-_TRIED, _NOT_FINITE = 256, 16
-#: What makes a trial short, and leaves nothing of it, where a learner has such a parameter.
-_SHORT: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
-    {"epochs": lambda asked: min(asked, 1), "checkpoint": lambda _: None, "report": lambda _: None}
+#: Rows of a trial fit, and how many rows with non-finite numbers are added.
+_TRIAL_ROWS, _NOT_FINITE = 256, 16
+#: Parameters of learners that a trial fit overrides, so that it is short and leaves no files.
+_TRIAL_PARAMETERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {"epochs": lambda epochs: min(epochs, 1), "checkpoint": lambda _: None, "report": lambda _: None}
 )
 
 
 def for_released_labels(learner: Any) -> Any:
-    """A learner for released labels: as it is, around a scikit-learn classifier, or softmax regression for None.
+    """A learner of released labels: the given one, a wrapped scikit-learn classifier, or softmax regression for None.
 
     Raises:
-        InputError: It has no ``fit`` or no ``predict_proba``, or is a class.
+        InputError: The learner has no ``fit`` or no ``predict_proba``, or is a class.
     """
     if learner is None:
         return SoftmaxRegression()
@@ -39,59 +39,64 @@ def for_released_labels(learner: Any) -> Any:
         raise InputError(
             f"expected a learner with fit and predict_proba, found {learner!r:.80}; give SoftmaxRegression()"
         )
-    last = learner.steps[-1][1] if isinstance(learner, Pipeline) else learner
-    bare = isinstance(last, ClassifierMixin) and not isinstance(last, ProbabilityClassifier)
-    return ReleasedLabelClassifier(learner) if bare else learner
+    last = _last_step(learner)
+    foreign = isinstance(last, ClassifierMixin) and not isinstance(last, ProbabilityClassifier)
+    return ReleasedLabelClassifier(learner) if foreign else learner
 
 
 def rehearse(learner: Any, features: Any, space: LabelSpace) -> None:
-    """Fit a copy on a few rows with labels that are made up, so that what does not fit shows before a label is drawn.
+    """Fit a copy on a few rows with invented labels, so that errors show before a label is drawn.
 
-    Rows with numbers that are not finite are among them, since some learners refuse these.
+    The rows include some with non-finite numbers, which some learners refuse.
 
     Raises:
-        InputError: It cannot be fitted.
+        InputError: The learner cannot be fitted on these features.
     """
-    rows = _telling_rows(features)
-    made_up = Release.public([space.points[code] for code in np.arange(len(rows)) % space.size], space)
+    rows = _trial_rows(features)
+    invented = Release.public([space.points[code] for code in np.arange(len(rows)) % space.size], space)
     model = clone(learner, safe=False)
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    last = _last_step(model)
     settings = last.get_params(deep=False) if hasattr(last, "get_params") else {}
     try:
-        if short := {name: shorter(settings[name]) for name, shorter in _SHORT.items() if name in settings}:
-            last.set_params(**short)
+        if trial := {name: value(settings[name]) for name, value in _TRIAL_PARAMETERS.items() if name in settings}:
+            last.set_params(**trial)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(take_rows(features, rows), made_up)
+            model.fit(take_rows(features, rows), invented)
     except LabelDPError:
         raise
     except Exception as problem:
         raise InputError(
-            f"expected features that {type(last).__name__} can be fitted on, found that it cannot, in a trial with "
-            f"labels that were made up: {problem}"
+            f"expected features that {type(last).__name__} can be fitted on, found an error in a trial with invented "
+            f"labels: {problem}"
         ) from problem
 
 
-def _telling_rows(features: Any) -> np.ndarray:
-    """Some rows from all over, and some with numbers that are not finite."""
+def _last_step(learner: Any) -> Any:
+    """The last step of a pipeline, or the learner itself."""
+    return learner.steps[-1][1] if isinstance(learner, Pipeline) else learner
+
+
+def _trial_rows(features: Any) -> np.ndarray:
+    """Equally spaced rows, and a few rows with non-finite numbers."""
     count = row_count(features)
-    some = np.unique(np.linspace(0, count - 1, _TRIED).astype(np.int64))
+    spaced = np.unique(np.linspace(0, count - 1, _TRIAL_ROWS).astype(np.int64))
     if not isinstance(features, np.ndarray) or features.dtype.kind != "f":
-        return some
-    wrong = np.flatnonzero(~np.isfinite(features.reshape(count, -1)).all(axis=1))[:_NOT_FINITE]
-    return np.union1d(some, wrong)
+        return spaced
+    not_finite = np.flatnonzero(~np.isfinite(features.reshape(count, -1)).all(axis=1))[:_NOT_FINITE]
+    return np.union1d(spaced, not_finite)
 
 
 def fitted_copy(learner: Any, features: Any, labels: Any) -> Any:
-    """A copy of a learner, fitted."""
+    """A fitted copy of a learner."""
     model = clone(learner, safe=False)
     model.fit(features, labels)
     return model
 
 
-def in_folder_of_stage(model: Any, number: int) -> Any:
-    """A model that keeps its state in a folder, with one folder for each stage: the states differ."""
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+def set_stage_checkpoint(model: Any, number: int) -> Any:
+    """Give a model with a checkpoint folder a sub-folder of its own for a stage, and return it."""
+    last = _last_step(model)
     folder = last.get_params(deep=False).get("checkpoint") if hasattr(last, "get_params") else None
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -99,18 +104,18 @@ def in_folder_of_stage(model: Any, number: int) -> Any:
     return model
 
 
-def going_on(model: Any, learner: Any) -> Any:
-    """A fitted model with the parameters of a learner of its type, which goes on from what the model knows.
+def warm_start(model: Any, learner: Any) -> Any:
+    """A fitted model with the parameters of a learner of its type and ``warm_start`` on.
 
-    Of pipelines the last step goes on, and the others begin anew. None where there is no parameter ``warm_start``, or
-    the learner is of another type.
+    Only the last step of a pipeline starts warm; the others start anew. The result is None if the learner has another
+    type or no parameter ``warm_start``.
     """
     if type(model) is not type(learner):
         return None
     fresh = clone(learner, safe=False)
     if isinstance(fresh, Pipeline):
         name, step = fresh.steps[-1]
-        last = going_on(model.steps[-1][1], step)
+        last = warm_start(model.steps[-1][1], step)
         return None if last is None else fresh.set_params(**{name: last})
     settings = fresh.get_params(deep=False) if hasattr(fresh, "get_params") else {}
     return model.set_params(**{**settings, "warm_start": True}) if "warm_start" in settings else None

@@ -1,4 +1,4 @@
-"""Learners from what a curator answered about many labels at once: of cells of rows, or sums of features by class."""
+"""Classifiers learned from a curator's answers about cells of rows."""
 
 from __future__ import annotations
 
@@ -13,44 +13,45 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp._documented import documented_in
 from labeldp.errors import InputError
-from labeldp.learning.cells import QUERIES, answered, cell_distributions, numbers_of
+from labeldp.learning.cells import QUERIES, cell_distributions, numbers_of, require_answer
 from labeldp.learning.features import indexable_rows, row_weights
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, fitted_softly, soft_probabilities
+from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, fit_on_soft_labels, soft_probabilities
 from labeldp.release import Answer, Release
 
 
 def cells_of_rows(clusters: Any, features: Any, answer: Answer | Release, cells: Any) -> Int[np.ndarray, "n"]:
-    """The cell of each row that an answer is about, or of a release: as given, or as clusters have or predict it."""
+    """The cell of each row of an answer or release: the given ones, those that clusters store, or their predictions."""
     count = len(answer) if isinstance(answer, Release) else answer.rows
     if not hasattr(clusters, "predict"):
         raise InputError(
             f"expected clusters that predict the cell of a row, found {type(clusters).__name__}; give those of "
             "labeldp.learning.cells.cluster or labeldp.learning.cells, or a fitted KMeans"
         )
-    known = getattr(clusters, "numbers", None) if cells is None else cells
+    stored = getattr(clusters, "numbers", None) if cells is None else cells
     rows = indexable_rows(features)
     if rows.shape[0] != count:
         raise InputError(f"expected the {count} rows that the answer is about, found {rows.shape[0]}")
-    return numbers_of(clusters.predict(rows) if known is None else known, count)
+    return numbers_of(clusters.predict(rows) if stored is None else stored, count)
 
 
 class CellClassifier(ProbabilityClassifier):
-    """A table: each row has the class distribution of its cell.
+    """Classifier by cells: each row has the class distribution of its cell.
 
     Args:
-        clusters: What gives rows their cells: ``labeldp.learning.cells.Clusters``, or any fitted object whose
-            ``predict`` gives numbers from 0, such as scikit-learn's ``KMeans`` (in searches, in a ``FrozenEstimator``).
+        clusters: Model that assigns rows to cells: ``labeldp.learning.cells.Clusters``, or any fitted object whose
+            ``predict`` returns numbers from 0, such as scikit-learn's ``KMeans`` (wrapped in a ``FrozenEstimator`` for
+            model selection).
 
     Attributes:
         classes_: The declared classes.
-        distributions_: The class distribution of each cell, shape (cells, k).
+        distributions_: Class distribution of each cell, shape (cells, k).
 
     Guarantee:
-        What is learned from an answer is covered by the answer's guarantee, at no further cost. Cells are taken from
-        features alone, and must have been for the answer too.
+        Post-processing of an answer: covered by the answer's guarantee at no further cost. Cells depend on features
+        alone, and must have done so for the answer too.
 
     References:
-        Efron and Morris 1973, for what cells with few rows are given.
+        Efron and Morris 1973, for the shrinkage of cells with few rows.
 
     Example:
         >>> import numpy as np
@@ -69,15 +70,15 @@ class CellClassifier(ProbabilityClassifier):
         self.clusters = clusters
 
     def fit(self, X: Any, y: Answer, cells: Any = None) -> Self:  # noqa: N803
-        """Read the table off an answer.
+        """Estimate the class distribution of each cell from an answer.
 
         Args:
             X: Features of the n rows that the answer is about.
             y: The answer to ``NoisyHistogram``, ``NoisyArgmax`` or ``ExchangedLabels``.
-            cells: The cell of each row that the curator was asked about; by default that of ``clusters``: the numbers
-                of its rows if it has them, else what it predicts.
+            cells: The cell of each row in the query; by default the numbers that ``clusters`` stores, else its
+                predictions.
         """
-        answer = answered(y, QUERIES)
+        answer = require_answer(y, QUERIES)
         numbers = cells_of_rows(self.clusters, X, answer, cells)
         self.classes_ = np.array(answer.space.points)
         self.distributions_ = cell_distributions(answer, numbers)
@@ -91,23 +92,23 @@ class CellClassifier(ProbabilityClassifier):
 
 @documented_in("labeldp.learning.sklearn")
 class SoftLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
-    """Any scikit-learn classifier on the class distributions of cells: what cells say of rows, smoothed by features.
+    """Scikit-learn classifier fitted on the class distributions of cells, which it smooths by features.
 
-    Every row stands once for each class, weighted by the class's share in the row's cell.
+    Every row is used once for each class, weighted by the class's share in the row's cell.
 
     Args:
         estimator: A classifier with ``predict_proba`` that takes ``sample_weight``, or a pipeline that ends in one;
             by default logistic regression, which is softmax regression on soft labels.
-        smallest_weight: Shares of a row below this are left out.
+        smallest_weight: Class shares below this are dropped.
 
     Attributes:
         classes_: The declared classes.
-        distributions_: The class distribution of each cell, shape (cells, k).
+        distributions_: Class distribution of each cell, shape (cells, k).
         estimator_: The fitted classifier, of class codes.
 
     Guarantee:
-        What is learned from an answer is covered by the answer's guarantee, at no further cost. Cells are public and
-        must not have been computed from these labels.
+        Post-processing of an answer: covered by the answer's guarantee at no further cost. Cells are public and must
+        not depend on these labels.
 
     Example:
         >>> import numpy as np
@@ -134,15 +135,14 @@ class SoftLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         Args:
             X: Features of the n rows that the answer is about.
             y: The answer to ``NoisyHistogram``, ``NoisyArgmax`` or ``ExchangedLabels``.
-            cells: The cell of each row that the curator was asked about: numbers from 0, or ``Clusters``. They must
-                be given.
+            cells: The cell of each row in the query: numbers from 0, or ``Clusters``. Required.
             sample_weight: Weights of rows.
         """
-        answer, features = answered(y, QUERIES), indexable_rows(X)
+        answer, features = require_answer(y, QUERIES), indexable_rows(X)
         if cells is None:
             raise InputError(
                 f"expected the cell of each of the {answer.rows} rows that the answer is about, found none; give "
-                "cells= that the curator was asked about"
+                "cells= as in the query"
             )
         if features.shape[0] != answer.rows:
             raise InputError(f"expected the {answer.rows} rows that the answer is about, found {features.shape[0]}")
@@ -151,7 +151,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         self.classes_ = np.array(answer.space.points)
         self.distributions_ = cell_distributions(answer, numbers)
         soft = self.distributions_[numbers]
-        self.estimator_ = fitted_softly(self.estimator, features, soft, weights, self.smallest_weight)
+        self.estimator_ = fit_on_soft_labels(self.estimator, features, soft, weights, self.smallest_weight)
         if hasattr(self.estimator_, "n_features_in_"):
             self.n_features_in_ = self.estimator_.n_features_in_
         return self
@@ -162,7 +162,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return soft_probabilities(self.estimator_, X, len(self.classes_))
 
     def __sklearn_tags__(self) -> Any:
-        """It takes the features that the classifier takes."""
+        """The tags of the classifier's input."""
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(LogisticRegression() if self.estimator is None else self.estimator).input_tags
         return tags

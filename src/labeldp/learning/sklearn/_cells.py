@@ -1,4 +1,4 @@
-"""Regression from what a curator answered about cells of rows: a table of means, and how to ask for it."""
+"""Regression by the means of cells of rows, and the requests to a curator that it needs."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp.errors import InputError, LabelError
-from labeldp.learning.cells import NUMBER_QUERIES, answered, cell_means, released_cell_means
-from labeldp.learning.losses import real_labels
+from labeldp.learning.cells import NUMBER_QUERIES, cell_means, released_cell_means, require_answer
+from labeldp.learning.losses import require_numeric_labels
 from labeldp.learning.sklearn._answers import cells_of_rows
 from labeldp.learning.sklearn._regressor import NumberRegressor
 from labeldp.mechanisms.queries import NoisyMean, NoisyQuantile
 from labeldp.privacy import Interval, LabelSpace, rest_of
 from labeldp.release import Answer, Curator, Release
 
-#: A clipping level may be missed for one beyond all labels with at most this probability.
-_MISSED = 1e-4
-#: Where more than this share of the rows would lie beyond a clipping level, nothing is clipped.
+#: Probability that the quantile fails and the clipping level lies beyond all labels.
+_FAILURE_PROBABILITY = 1e-4
+#: Largest share of the rows beyond a clipping level; above it nothing is clipped.
 _MOST_BEYOND = 0.25
 
 
 class CellRegressor(NumberRegressor):
-    """A table: each row has the mean label of its cell, drawn towards the mean of all rows as far as noise hides it.
+    """Regressor by cells: each row has the mean label of its cell, shrunk towards the mean of all rows.
 
     Args:
-        clusters: What gives rows their cells: those of ``labeldp.learning.cells`` or ``labeldp.learning.cells``, or
-            any fitted object whose ``predict`` gives numbers from 0.
-        spread: The standard deviation of labels around the mean of their cell, if it is publicly known: then cells are
-            drawn in for what chance does to labels, too. By default it is estimated from an answer to
-            ``NoisyHistogram``; one to ``NoisyMean`` says nothing of it, and cells are drawn in for noise alone.
+        clusters: Model that assigns rows to cells: one of ``labeldp.learning.cells``, or any fitted object whose
+            ``predict`` returns numbers from 0.
+        spread: Standard deviation of labels within a cell, if it is publicly known; the shrinkage then accounts for
+            sampling, too. By default it is estimated from an answer to ``NoisyHistogram``; an answer to ``NoisyMean``
+            does not identify it, and the shrinkage accounts for noise alone.
 
     Attributes:
-        means_: The mean label of each cell; that of all rows where there is no row.
-        standard_errors_: Their standard errors, of noise and, as far as it is known, of chance.
-        overall_: The mean of all rows.
+        means_: Mean label of each cell; that of all rows for cells without rows.
+        standard_errors_: Their standard errors, from noise and, if the spread is known, from sampling.
+        overall_: Mean of all rows.
         overall_error_: Its standard error.
-        between_: The standard deviation by which cells differ, as estimated; 0 where noise could have made all of it.
-        range_: What labels were clipped to, as predictions are.
-        answers_: The answers that were learned from.
+        between_: Estimated standard deviation between cells; 0 if noise explains all differences.
+        range_: Clipping bounds of labels and predictions.
+        answers_: The answers that the model was fitted on.
 
     Guarantee:
-        What is learned from answers is covered by their guarantees, at no further cost. Cells are taken from features
-        alone, and must have been for the answers too.
+        Post-processing of answers: covered by their guarantees at no further cost. Cells depend on features alone, and
+        must have done so for the answers too.
 
     References:
-        Zhao et al. 2025, equation (23) and theorem 8; Efron and Morris 1973, for what cells with few rows are given.
+        Zhao et al. 2025, equation (23) and theorem 8; Efron and Morris 1973, for the shrinkage of cells with few rows.
 
     Example:
         >>> import numpy as np
@@ -69,16 +69,16 @@ class CellRegressor(NumberRegressor):
         self.spread = spread
 
     def fit(self, X: Any, y: Answer | Release, cells: Any = None, overall: Answer | None = None) -> Self:  # noqa: N803
-        """Read the table off an answer, or average released labels.
+        """Estimate the mean of each cell from an answer or from released labels.
 
         Args:
             X: Features of the n rows that the answer is about.
             y: The answer to ``NoisyMean``, or to ``NoisyHistogram`` on an ``Interval`` with few points; or a release of
-                real labels, each of which was randomized alone.
-            cells: The cell of each row that the curator was asked about; by default that of ``clusters``: the numbers
-                of its rows if it has them, else what it predicts.
-            overall: The answer to the same query without cells, which was paid for beside it: the mean that cells are
-                drawn to. By default it is estimated from the cells, which costs nothing.
+                numeric labels, which were randomized one by one.
+            cells: The cell of each row in the query; by default the numbers that ``clusters`` stores, else its
+                predictions.
+            overall: The answer to the same query without cells, charged separately: the mean that cells are shrunk
+                towards. By default it is estimated from the cells, which costs nothing.
         """
         spread = self.spread if self.spread is None else _checks.number(self.spread, "spread")
         if spread is not None and not 0.0 <= spread < math.inf:
@@ -86,28 +86,28 @@ class CellRegressor(NumberRegressor):
         if isinstance(y, Release):
             if overall is not None:
                 raise InputError("expected no overall answer beside a release, whose numbers give that mean, found one")
-            found = released_cell_means(real_labels(y), cells_of_rows(self.clusters, X, y, cells), spread)
+            result = released_cell_means(require_numeric_labels(y), cells_of_rows(self.clusters, X, y, cells), spread)
         else:
-            answer = answered(y, NUMBER_QUERIES)
-            found = cell_means(answer, cells_of_rows(self.clusters, X, answer, cells), overall, spread)
-        self.means_, self.standard_errors_ = found.means, found.errors
-        self.overall_, self.overall_error_, self.between_ = found.overall, found.overall_error, found.between
-        self.range_ = (found.low, found.high)
+            answer = require_answer(y, NUMBER_QUERIES)
+            result = cell_means(answer, cells_of_rows(self.clusters, X, answer, cells), overall, spread)
+        self.means_, self.standard_errors_ = result.means, result.errors
+        self.overall_, self.overall_error_, self.between_ = result.overall, result.overall_error, result.between
+        self.range_ = (result.low, result.high)
         self.answers_ = tuple(each for each in (y, overall) if isinstance(each, Answer))
         return self
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
         """The mean label of each row's cell."""
         check_is_fitted(self)
-        return self._of_rows(X, self.means_, self.overall_)
+        return self._row_values(X, self.means_, self.overall_)
 
     def predict_std(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
         """The standard error of the mean of each row's cell."""
         check_is_fitted(self)
-        return self._of_rows(X, self.standard_errors_, math.hypot(self.between_, self.overall_error_))
+        return self._row_values(X, self.standard_errors_, math.hypot(self.between_, self.overall_error_))
 
-    def _of_rows(self, X: Any, values: Float[np.ndarray, "cells"], beyond: float) -> Float[np.ndarray, "n"]:  # noqa: N803
-        """What each row's cell has; a cell beyond those that the curator was asked about has what all rows have."""
+    def _row_values(self, X: Any, values: Float[np.ndarray, "cells"], beyond: float) -> Float[np.ndarray, "n"]:  # noqa: N803
+        """The value of each row's cell, and ``beyond`` for cells that were not in the query."""
         numbers = np.minimum(np.asarray(self.clusters.predict(X)), len(values))
         return np.asarray(np.append(values, beyond)[numbers])
 
@@ -121,37 +121,37 @@ def mean_in_cells(
     around: float | None = None,
     spread: float | None = None,
 ) -> CellRegressor:
-    """Ask a curator for the means of cells where labels have heavy tails: first what to clip them to, then the means.
+    """Request the means of cells from a curator for labels with heavy tails: first a clipping level, then the means.
 
-    The range of labels that can occur may be a thousand times that of most labels, and noise is in proportion to it. So
-    a share of epsilon finds T, a high quantile of how far labels are from a public point (``NoisyQuantile``); labels
-    are clipped to T around it, on both sides, and the rest of epsilon gives the means (``NoisyMean``), with noise for
+    The declared range of labels may be a thousand times that of most labels, and noise is proportional to it. So a
+    share of epsilon buys T, a high quantile of the distance of labels from a public point (``NoisyQuantile``); labels
+    are clipped to T around it, on both sides, and the rest of epsilon buys the means (``NoisyMean``), with noise for
     that range.
 
-    With m rows in a cell on average, one in m epsilon labels lies beyond T: then what clipping does to a mean is about
-    as large as its noise. More lie beyond where a quantile could not be found so far out: its choice of a point, at its
-    own epsilon, misses by more than ``2 ln(10 000 k) / epsilon`` ranks in at most one of ten thousand cases, for k
-    points of the grid. Where that would be a quarter of all labels, none is clipped, and the means have all of epsilon.
+    With m rows in a cell on average, one in m epsilon labels lies beyond T, at which the bias from clipping is about as
+    large as the noise. The quantile is lower if it could not be found so far out: the point chosen at its epsilon is
+    off by more than ``2 ln(10 000 k) / epsilon`` ranks with probability at most 1e-4, for k points of the grid. If that
+    is a quarter of all labels, none is clipped, and the means get all of epsilon.
 
     Args:
-        curator: Who holds the labels, which are on an ``Interval``; each row is a unit of its own.
-        clusters: Cells of the curator's rows, with ``numbers``, ``count`` and ``predict``: those of
-            ``labeldp.learning.cells`` or ``labeldp.learning.cells``.
-        epsilon: What both requests cost together.
-        share: The share of epsilon for the quantile.
-        around: A point of the grid, public, in the middle of most labels; by default the one that is nearest to 0.
+        curator: The curator of the labels, which are on an ``Interval``; each row is a privacy unit of its own.
+        clusters: Cells of the curator's rows, with ``numbers``, ``count`` and ``predict``, as in
+            ``labeldp.learning.cells``.
+        epsilon: Total cost of both requests.
+        share: Share of epsilon for the quantile.
+        around: A public point of the grid, in the middle of most labels; by default the one nearest to 0.
         spread: See ``CellRegressor``.
 
     Returns:
-        The fitted table; its ``answers_`` are the means and the quantile.
+        The fitted regressor; its ``answers_`` are the means and the quantile.
 
     Guarantee:
-        epsilon-label-DP, as the sum of two charges. The level follows from public numbers alone, and the ends of
-        clipping from an answer that was charged.
+        epsilon-label-DP, as the sum of two charges. The level of the quantile follows from public numbers alone, and
+        the clipping bounds from an answer that was charged.
 
     References:
-        Zhao et al. 2025, equation (28) and theorem 12, with two-sided clipping; Smith 2011, for a quantile that says
-        what to clip to.
+        Zhao et al. 2025, equation (28) and theorem 12, with two-sided clipping; Smith 2011, for clipping at a noisy
+        quantile.
 
     Example:
         >>> import numpy as np
@@ -166,48 +166,48 @@ def mean_in_cells(
 
     Raises:
         BudgetError: The budget does not allow it; nothing was drawn.
-        InputError: Cells without numbers, of other rows, or a share that is not between 0 and 1.
-        LabelError: Labels that are classes.
+        InputError: Cells without numbers or of other rows, or a share that is not between 0 and 1.
+        LabelError: The labels are classes.
     """
     space, rows = curator.space, len(curator)
     _check_cells(curator, clusters)
-    whole, part = _checks.epsilon(epsilon), _checks.number(share, "share")
+    total, part = _checks.epsilon(epsilon), _checks.number(share, "share")
     if not 0.0 < part < 1.0:
         raise InputError(f"expected a share of epsilon between 0 and 1, found {part!r}")
-    first = whole * part
-    rest = rest_of(whole, first)
-    beyond = max(clusters.count / rest, 2.0 / first * math.log(space.size / _MISSED)) / rows
+    first = total * part
+    rest = rest_of(total, first)
+    beyond = max(clusters.count / rest, 2.0 / first * math.log(space.size / _FAILURE_PROBABILITY)) / rows
     centre = min(space.points, key=abs) if around is None else around
     clipped = beyond <= _MOST_BEYOND
     queries = [NoisyQuantile(space, first, 1.0 - beyond, around=centre)] if clipped else []
-    last = rest if clipped else whole
+    last = rest if clipped else total
     means = NoisyMean(space, last, clusters.numbers, clusters.count)
     means.check_rows(rows)
-    curator.check([*((query.epsilon, None) for query in queries), (last, None)], whole)
-    found = [curator.answer(query, whole=whole) for query in queries]
-    if found:
-        means = dataclasses.replace(means, clip=_around(space, centre, float(found[0].value[0])))
-    answer = curator.answer(means, whole=whole)
+    curator.check([*((query.epsilon, None) for query in queries), (last, None)], total)
+    quantiles = [curator.answer(query, whole=total) for query in queries]
+    if quantiles:
+        means = dataclasses.replace(means, clip=_clipping_bounds(space, centre, float(quantiles[0].value[0])))
+    answer = curator.answer(means, whole=total)
     model = CellRegressor(clusters, spread=spread).fit(np.empty((rows, 1)), answer)
-    model.answers_ = (answer, *found)
+    model.answers_ = (answer, *quantiles)
     return model
 
 
 def _check_cells(curator: Curator, clusters: Any) -> None:
-    """Refuse labels that have no mean, cells that are none, and units whose labels a level does not count."""
+    """Refuse class labels, objects that are not cells, and privacy units of several rows."""
     if not isinstance(curator.space, Interval):
-        raise LabelError("expected a curator of real labels on an Interval, found classes; ask NoisyHistogram")
+        raise LabelError("expected a curator of numeric labels on an Interval, found classes; ask NoisyHistogram")
     if not all(hasattr(clusters, name) for name in ("numbers", "count", "predict")):
         raise InputError(
             f"expected cells with numbers, count and predict, found {type(clusters).__name__}; give those of "
             "tree_cells, grid_cells or cluster"
         )
     if curator.has_units:
-        raise InputError("expected a curator whose rows are units of their own, found units of several rows")
+        raise InputError("expected a curator whose privacy units are single rows, found units of several rows")
 
 
-def _around(space: LabelSpace, centre: float, distance: float) -> tuple[float, float]:
-    """The points at a distance from one, on either side, at least one step away and none beyond the ends."""
+def _clipping_bounds(space: LabelSpace, centre: float, distance: float) -> tuple[float, float]:
+    """The grid points at a distance on both sides of a centre, at least one step away and within the range."""
     place = space.points.index(centre)
     step = (space.points[-1] - space.points[0]) / (space.size - 1)
     steps = max(1, round(distance / step))

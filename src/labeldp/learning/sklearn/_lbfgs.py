@@ -1,4 +1,4 @@
-"""Softmax regression under any row loss: L-BFGS on dense or sparse features, in blocks of rows."""
+"""Softmax regression under any row loss, by L-BFGS on dense or sparse features in blocks of rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from scipy.optimize import minimize
 
 from labeldp.learning.losses import RowLoss, TargetLoss
 
-#: Features and logits of a block: few enough that the second product finds them in the cache.
+#: Features and logits of a block, few enough to stay in the cache for the second product.
 _ENTRIES_PER_BLOCK = 1 << 19
 
 
 @dataclass(frozen=True)
-class Fit:
-    """A fitted softmax model: coefficients of shape (d, k), intercepts of shape (k,), and the iterations it took."""
+class SoftmaxFit:
+    """A fitted softmax model: coefficients of shape (d, k), intercepts of shape (k,), and the number of iterations."""
 
     coefficients: Float[np.ndarray, "d k"]
     intercepts: Float[np.ndarray, "k"]
@@ -36,22 +36,22 @@ def softmax_objective(
     intercept: bool = True,
     intercept_l2: float = 0.0,
 ) -> Callable[[Float[np.ndarray, "p"]], tuple[float, Float[np.ndarray, "p"]]]:
-    """What ``fit_softmax`` minimises: value and gradient at coefficients and intercepts, stacked and flat."""
+    """The objective of ``fit_softmax``: value and gradient as a function of flattened coefficients and intercepts."""
     n, d = features.shape
     scale = 1.0 / weights.sum()
     penalties = np.array([[l2]] * d + [[intercept_l2]])
-    # A block is never smaller than the coefficients, to which each block adds its gradient.
+    # A block is at least as large as the coefficients, whose gradient each block adds to.
     block = max(1, max(_ENTRIES_PER_BLOCK, d * classes) // (features.size // n + classes))
     parts = [slice(low, min(low + block, n)) for low in range(0, n, block)]
     blocks = [(features[rows], loss.take(rows), weights[rows]) for rows in parts]
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
         parameters = flat.reshape(d + 1, classes)
-        precise = parameters.astype(features.dtype, copy=False)  # else all features would be copied to wider floats
+        narrow = parameters.astype(features.dtype, copy=False)  # otherwise all features would be copied to wider floats
         gradient = np.zeros_like(parameters)
         value = 0.0
         for rows, row_losses, row_weights in blocks:
-            logits = np.asarray(rows @ precise[:d], dtype=np.float64)
+            logits = np.asarray(rows @ narrow[:d], dtype=np.float64)
             logits += parameters[d]
             value += row_losses(logits, row_weights)
             gradient[:d] += rows.T @ logits.astype(features.dtype, copy=False)
@@ -74,36 +74,36 @@ def fit_softmax(
     *,
     intercept: bool = True,
     intercept_l2: float = 0.0,
-    start: Fit | None = None,
+    start: SoftmaxFit | None = None,
     tolerance: float = 1e-4,
     iterations: int = 500,
-) -> Fit:
-    """Minimise the weighted mean of a row loss plus penalties on squares.
+) -> SoftmaxFit:
+    """Minimise the weighted mean of a row loss plus squared penalties.
 
     Args:
-        features: Array or sparse matrix of floats, of shape (n, d); they are multiplied in their own precision.
-        loss: The loss of each row.
+        features: Array or sparse matrix of floats, shape (n, d), multiplied in their own precision.
+        loss: Loss of each row.
         weights: Weight of each row.
         classes: Number of classes, k.
         l2: Weight of half the squared coefficients.
-        intercept: Whether to fit intercepts.
-        intercept_l2: Weight of half the squared intercepts. A loss that is unbounded below needs one.
-        start: Where to start; by default at zero.
-        tolerance: Largest entry of the gradient at which it stops.
-        iterations: Most iterations.
+        intercept: True to fit intercepts.
+        intercept_l2: Weight of half the squared intercepts, needed for a loss that is unbounded below.
+        start: Starting point; zero by default.
+        tolerance: Largest entry of the gradient at convergence.
+        iterations: Maximum number of iterations.
     """
     d = features.shape[1]
     objective = softmax_objective(features, loss, weights, classes, l2, intercept=intercept, intercept_l2=intercept_l2)
     first = np.zeros((d + 1, classes)) if start is None else np.vstack([start.coefficients, start.intercepts])
     options = {"maxiter": iterations, "gtol": tolerance, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
-    found = minimize(objective, first.ravel(), method="L-BFGS-B", jac=True, options=options)
-    if not np.isfinite(found.fun):
-        raise FloatingPointError("the loss is not finite; scale the features, or use more l2")
-    solved = found.x.reshape(d + 1, classes)
-    return Fit(solved[:d].copy(), solved[d].copy(), int(found.nit), bool(found.status == 0))
+    result = minimize(objective, first.ravel(), method="L-BFGS-B", jac=True, options=options)
+    if not np.isfinite(result.fun):
+        raise FloatingPointError("the loss is not finite; scale the features, or increase l2")
+    solution = result.x.reshape(d + 1, classes)
+    return SoftmaxFit(solution[:d].copy(), solution[d].copy(), int(result.nit), bool(result.status == 0))
 
 
 def softmax(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-    """Probabilities of logits."""
+    """Softmax of logits: class probabilities."""
     shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))

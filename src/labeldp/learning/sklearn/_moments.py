@@ -1,4 +1,4 @@
-"""Learners from label moments: linear heads that are fitted to optimality, with known noise in the place of labels."""
+"""Linear heads fitted to optimality on noisy label moments, whose noise distribution is known."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.errors import InputError
-from labeldp.learning.cells import answered
+from labeldp.learning.cells import require_answer
 from labeldp.learning.sklearn._lbfgs import softmax
-from labeldp.learning.sklearn._moment_heads import HEADS, HeadLoss, Moments, Rotated, penalty_at_noise, projected
+from labeldp.learning.sklearn._moment_heads import (
+    HEADS,
+    HeadLoss,
+    Moments,
+    RotatedFeatures,
+    penalty_at_noise,
+    project_moments,
+)
 from labeldp.learning.sklearn._regressor import NumberRegressor
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
 from labeldp.privacy.channels import nearest_distributions
@@ -21,7 +28,7 @@ from labeldp.release import Answer
 
 
 class MomentHead(BaseEstimator):
-    """A linear head from noisy moments, of classes or of the two ends of an interval."""
+    """Base of linear heads from noisy moments, of classes or of the two ends of an interval."""
 
     loss: HeadLoss
     l2: float | Literal["auto"]
@@ -29,7 +36,7 @@ class MomentHead(BaseEstimator):
     tol: float
 
     def _fit(self, X: Any, answer: Answer) -> Self:  # noqa: N803
-        """Fit on the features of shape (n, p) that the curator was asked about."""
+        """Fit on the features of shape (n, p) that the moments are of."""
         features = validate_data(self, X, dtype=np.float64)
         if self.loss not in HEADS:
             raise InputError(f"expected a loss among {', '.join(HEADS)}, found {self.loss!r}")
@@ -42,57 +49,56 @@ class MomentHead(BaseEstimator):
             )
         step = math.ldexp(1.0, -int(answer.law["bits"]))
         self.norm_ = math.sqrt(int(answer.law["sensitivity_squared"]) / 2) * step / int(answer.law.get("parts", 1))
-        rotated = Rotated.of(self._cut(features))
+        rotated = RotatedFeatures.of(self._clip_norms(features))
         moments = Moments.of(answer.value, answer.noise_deviation, rotated, answer.rows * 2 * step)
         fit = HEADS[self.loss]
         self.l2_ = penalty_at_noise(rotated, moments, fit, self.tol) if self.l2 == "auto" else float(self.l2)
         if self.project:
-            moments = projected(rotated, moments, self.norm_, self.tol)
+            moments = project_moments(rotated, moments, self.norm_, self.tol)
         self.coef_ = (rotated.vectors @ fit(rotated, moments, self.l2_, self.tol, None)).T
         return self
 
     def _scores(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         check_is_fitted(self)
         features = validate_data(self, X, dtype=np.float64, reset=False)
-        return np.asarray(self._cut(features) @ self.coef_.T)
+        return np.asarray(self._clip_norms(features) @ self.coef_.T)
 
-    def _cut(self, features: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
-        """Features as the curator sums them: longer rows are cut."""
+    def _clip_norms(self, features: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
+        """Rows with their norms clipped, as in the curator's sums."""
         lengths = np.linalg.norm(features, axis=1, keepdims=True)
         return np.asarray(features * (self.norm_ / np.maximum(lengths, self.norm_)))
 
 
 class MomentClassifier(MomentHead, ProbabilityClassifier):
-    """A linear head on public features, fitted to optimality with noisy label moments in the place of labels.
+    """Linear classifier on public features, fitted to optimality on noisy label moments.
 
-    The label-dependent part of a softmax or ridge loss is linear in the labels, so the sums of features by class, which
-    a curator gives once (``LabelMoments``), are all that it takes. There are no steps, epochs or batches to pay for.
-    On the places of ``labeldp.learning.cells.embed``, these are eigenvector moments.
+    The label-dependent part of a softmax or ridge loss is linear in the labels, so it is determined by the sums of
+    features by class, which a curator answers once (``LabelMoments``). There are no steps, epochs or batches to pay
+    for. On the places of ``labeldp.learning.cells.embed``, these are eigenvector moments.
 
-    There is no intercept of its own: put a column of ones among the features, for the curator too.
+    It has no separate intercept: add a column of ones to the features, for the curator too.
 
     Args:
         loss: ``"softmax"`` (multinomial logistic regression) or ``"squared"`` (ridge regression on one-hot labels).
-        l2: Weight of half the squared coefficients beside the sum of the losses, above 0; or ``"auto"``: where the
-            head leaves over as much of the moments as noise adds to them, which is known.
-        project: Whether to move noisy moments to the nearest that labels can have, distributions over classes in each
-            row, before the head is fitted. Where noise is large it takes much of it off; where it is small it costs
-            a little.
-        tol: Where it stops: the sum of the losses is then within about ``p k n tol**2`` of the least.
+        l2: Weight of half the squared coefficients beside the sum of the losses, above 0; or ``"auto"``: the penalty at
+            which the residual moments have the known norm of the noise.
+        project: True to project noisy moments onto those of distributions over classes in each row before the fit. It
+            removes much of a large noise, and costs a little accuracy if the noise is small.
+        tol: Tolerance of the fit: the sum of the losses is within about ``p k n tol**2`` of its minimum.
 
     Attributes:
         classes_: The declared classes.
         coef_: Coefficients, shape (k, p).
-        l2_: The penalty that was used.
-        norm_: The length that rows are cut to, as they were for the curator.
+        l2_: The penalty used.
+        norm_: Largest norm of a row; longer rows are clipped, as in the curator's sums.
 
     Guarantee:
-        What is learned from an answer is covered by the answer's guarantee, at no further cost; so is choosing ``l2``,
-        which looks at the answer and its law alone.
+        Post-processing of an answer: covered by the answer's guarantee at no further cost, including the choice of
+        ``l2``, which uses the answer and its noise distribution alone.
 
     References:
-        Chaudhuri, Monteleoni and Sarwate 2011, for noise on the linear term of a convex loss, which is all of it that
-        labels are in where features are public; Morozov 1966, for the penalty.
+        Chaudhuri, Monteleoni and Sarwate 2011, for noise on the linear term of a convex loss, the only term that
+        depends on labels if features are public; Morozov 1966, for the penalty.
 
     Example:
         >>> import numpy as np
@@ -119,8 +125,8 @@ class MomentClassifier(MomentHead, ProbabilityClassifier):
         self.tol = tol
 
     def fit(self, X: Any, y: Answer) -> Self:  # noqa: N803
-        """Fit on the features of shape (n, p) that the curator was asked about, and the answer to ``LabelMoments``."""
-        answer = answered(y, ("label-moments",))
+        """Fit on the features of shape (n, p) that the moments are of, and the answer to ``LabelMoments``."""
+        answer = require_answer(y, ("label-moments",))
         self.classes_ = np.array(answer.space.points)
         return self._fit(X, answer)
 
@@ -130,7 +136,7 @@ class MomentClassifier(MomentHead, ProbabilityClassifier):
         return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
-        """Probabilities of the true classes, shape (n, k); with the squared loss the distribution nearest to scores."""
+        """Probabilities of the true classes, shape (n, k); with the squared loss those nearest to the scores."""
         scores = self._scores(X)
         if self.loss == "softmax":
             return softmax(scores)
@@ -143,22 +149,22 @@ class MomentClassifier(MomentHead, ProbabilityClassifier):
 
 
 class MomentRegressor(MomentHead, NumberRegressor):
-    """Ridge regression of real labels on public features, with noisy number moments in the place of labels.
+    """Ridge regression of numeric labels on public features, fitted on noisy number moments.
 
-    Least squares needs no more of labels than their sums with the features, which a curator gives once
-    (``NumberMoments``). There is no intercept of its own: put a column of ones among the features, for the curator too.
+    Least squares depends on labels only through their sums with the features, which a curator answers once
+    (``NumberMoments``). It has no separate intercept: add a column of ones to the features, for the curator too.
 
     Args:
-        l2: Weight of half the squared coefficients beside the sum of the losses, above 0; or ``"auto"``: where the
-            head leaves over as much of the moments as noise adds to them, which is known.
-        project: Whether to move noisy moments to the nearest that labels of the range can have.
+        l2: Weight of half the squared coefficients beside the sum of the losses, above 0; or ``"auto"``: the penalty at
+            which the residual moments have the known norm of the noise.
+        project: True to project noisy moments onto those of labels in the declared range.
         tol: As for ``MomentClassifier``.
 
     Attributes:
         coef_: Coefficients of the two ends of the range, shape (2, p).
-        range_: The ends of the declared range, which predictions are cut to.
-        l2_: The penalty that was used.
-        norm_: The length that rows are cut to, as they were for the curator.
+        range_: Ends of the declared range, to which predictions are clipped.
+        l2_: The penalty used.
+        norm_: Largest norm of a row; longer rows are clipped, as in the curator's sums.
 
     Guarantee:
         As for ``MomentClassifier``.
@@ -185,12 +191,12 @@ class MomentRegressor(MomentHead, NumberRegressor):
         self.tol = tol
 
     def fit(self, X: Any, y: Answer) -> Self:  # noqa: N803
-        """Fit on the features of shape (n, p) that the curator was asked about, and the answer to ``NumberMoments``."""
-        answer = answered(y, ("number-moments",))
+        """Fit on the features of shape (n, p) that the moments are of, and the answer to ``NumberMoments``."""
+        answer = require_answer(y, ("number-moments",))
         self.range_ = (float(answer.space.points[0]), float(answer.space.points[-1]))
         return self._fit(X, answer)
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
-        """The label of each row, within the declared range."""
+        """The predicted label of each row, within the declared range."""
         low, high = self.range_
         return np.asarray(low + (high - low) * np.clip(0.5 + self._scores(X)[:, 1], 0.0, 1.0))

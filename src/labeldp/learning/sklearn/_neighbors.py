@@ -1,4 +1,4 @@
-"""Nearest neighbours on released labels: means of unbiased numbers or vectors, over as many rows as noise asks."""
+"""Nearest neighbours on released labels: means of unbiased numbers or vectors, over enough rows to average noise."""
 
 from __future__ import annotations
 
@@ -16,42 +16,41 @@ from threadpoolctl import threadpool_limits
 from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._smoothing import neighbour_count, participation
-from labeldp.errors import InputError
 from labeldp.learning.losses import (
     ends_of,
     label_variance,
-    noise_of,
-    real_labels,
-    released,
+    noise_variances,
     require_identified,
+    require_numeric_labels,
+    require_release,
     unbiased_numbers,
 )
 from labeldp.learning.sklearn._regressor import NumberRegressor, precisions
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
+from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
 from labeldp.privacy.channels import nearest_distributions, pair_share
 from labeldp.release import Release
 
-#: Numbers of neighbours that are tried: each this many times the one before, up to half of the rows, or so many.
+#: Ratio of successive numbers of neighbours to try, and the largest of them; half of the rows is a limit too.
 _FACTOR, _MOST = math.sqrt(2.0), 8192
-#: Rows that numbers of neighbours are compared on: few, since the best one is flat beside its noise.
-_JUDGED = 2_500
-#: Columns up to which a tree is faster than all distances, for few neighbours.
+#: Rows for the comparison of numbers of neighbours: few, since the loss is flat around its minimum.
+_COMPARED_ROWS = 2_500
+#: Most columns and neighbours for which a tree is faster than computing all distances.
 _TREE_COLUMNS, _TREE_NEIGHBOURS = 6, 256
 _ENTRIES_PER_BLOCK = 1 << 22
-#: Rows that the effective dimension of features is found from.
-_SEEN = 1_000
-#: How much noise theory leaves in a mean at most, as a share of the variance of labels.
+#: Rows from which the effective dimension of features is estimated.
+_DIMENSION_ROWS = 1_000
+#: Largest noise variance of a mean with ``k="theory"``, as a share of the variance of labels.
 _NOISE = 0.25
-#: Of what rows are away from zero, a smaller share counts as no spread.
-_NO_SPREAD = 1e-9
-#: Of classes, the chance that two labels differ is taken to be no less.
+#: Smallest variance of features that counts, as a share of their squared norm.
+_LEAST_SPREAD = 1e-9
+#: Lower bound for the probability that the classes of two rows differ.
 _LEAST_MIXED = 0.01
 
 
 class _Neighbors:
-    """What both learners share: the search, sums over neighbours, and how many of them are best.
+    """Base of both learners: search, sums over neighbours, and choice of their number.
 
-    Each row has targets and a weight; what is said of a point is the weighted mean of the targets of its neighbours.
+    Each row has targets and a weight; the prediction for a point is the weighted mean of its neighbours' targets.
     """
 
     k: int | Literal["auto", "theory"]
@@ -63,14 +62,15 @@ class _Neighbors:
     def _fit_index(
         self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray, variance: float, least: float
     ) -> None:
-        """Keep rows, and choose the number of neighbours.
+        """Store rows, and choose the number of neighbours.
 
         Args:
             features: Shape (n, d).
-            targets: What is averaged, shape (n, t).
+            targets: Targets to average, shape (n, t).
             weights: One for each row.
-            variance: About that of a target given the features, in units in which what is learned changes by 1.
-            least: The fewest neighbours over which noise averages to no more than what labels vary by, about.
+            variance: Approximate variance of a target given the features, in units in which the regression function
+                changes by 1.
+            least: Approximate number of neighbours whose averaged noise has the variance of labels.
         """
         rows, columns = features.shape
         most = min(rows, _MOST) if self.k in ("auto", "theory") else _checks.whole(self.k, "k", 1, rows)
@@ -78,40 +78,38 @@ class _Neighbors:
         self.targets_, self.weights_ = targets, weights
         self.index_ = NearestNeighbors(algorithm="kd_tree" if few else "brute").fit(features)
         if self.k == "theory":
-            found = neighbour_count(rows, effective_dimension(_dense(features)), variance)
-            self.k_ = min(max(found, math.ceil(least / _NOISE)), rows)
+            count = neighbour_count(rows, effective_dimension(_dense(features)), variance)
+            self.k_ = min(max(count, math.ceil(least / _NOISE)), rows)
         else:
             self.k_ = self._best_count(features) if self.k == "auto" and rows > 1 else most
 
     def _best_count(self, features: np.ndarray) -> int:
-        """The number of neighbours for which rows are predicted best from others, by what released labels say.
+        """The number of neighbours with the least leave-one-out error on released labels.
 
-        The row itself is its own nearest neighbour and is left out, so a row's error is unbiased but for what is the
-        same for all numbers: ``f**2 - 2 f Z`` summed over targets. Sums over more neighbours contain those over fewer,
-        so one pass over neighbours gives all.
+        The row itself is its own nearest neighbour and is left out, so ``f**2 - 2 f Z`` summed over targets is unbiased
+        for a row's squared error up to a constant that is the same for all numbers. Sums over more neighbours contain
+        those over fewer, so one pass over neighbours is enough.
         """
         rows = features.shape[0]
-        counts = _counts(max(1, rows // 2))
-        judged = np.sort(np.random.default_rng(0).permutation(rows)[:_JUDGED])
+        counts = _candidate_counts(max(1, rows // 2))
+        sample = np.sort(np.random.default_rng(0).permutation(rows)[:_COMPARED_ROWS])
         losses = np.zeros(len(counts))
-        for part, near in self._nearest(features[judged], int(counts[-1]) + 1):
-            original = judged[part]
-            others = _without(near, original)
+        for part, near in self._nearest(features[sample], int(counts[-1]) + 1):
+            held = sample[part]
+            others = _drop_self(near, held)
             for place, means in enumerate(self._means_at(others, counts)):
-                losses[place] += self.weights_[original] @ (means**2 - 2.0 * means * self.targets_[original]).sum(
-                    axis=1
-                )
+                losses[place] += self.weights_[held] @ (means**2 - 2.0 * means * self.targets_[held]).sum(axis=1)
         return int(counts[int(np.argmin(losses))])
 
     def _means(self, features: np.ndarray) -> Float[np.ndarray, "m t"]:
         """The weighted mean of the targets of the neighbours of each point."""
-        found = np.empty((features.shape[0], self.targets_.shape[1]))
+        means = np.empty((features.shape[0], self.targets_.shape[1]))
         for part, near in self._nearest(features, self.k_):
-            found[part] = next(self._means_at(near, np.array([self.k_])))
-        return found
+            means[part] = next(self._means_at(near, np.array([self.k_])))
+        return means
 
     def _means_at(self, near: Int[np.ndarray, "m k"], counts: Int[np.ndarray, "c"]) -> Iterator[np.ndarray]:
-        """Means over the nearest few neighbours, for each count in turn."""
+        """Weighted means over the nearest neighbours, for each number of them in turn."""
         sums, total, start = np.zeros((len(near), self.targets_.shape[1])), np.zeros(len(near)), 0
         for count in counts:
             ring = near[:, start:count]
@@ -131,34 +129,34 @@ class _Neighbors:
 
 
 def _dense(features: Any) -> np.ndarray:
-    """Features as an array."""
+    """Features as a dense array."""
     return np.asarray(features.toarray() if issparse(features) else features)
 
 
 @documented_in("labeldp.learning.sklearn")
 class NeighborsRegressor(_Neighbors, NumberRegressor):
-    """The mean of the released numbers of the nearest rows.
+    """Nearest-neighbour regressor on released numbers.
 
-    Each label was randomized alone before anything is averaged, so overlapping neighbourhoods cost nothing. Noise asks
-    for far more neighbours than clean labels do: several thousand are common. For so many, indexes that find nearly the
-    nearest rows miss too many of them to be worth their build, so each point is compared with every row, in time that
-    grows with the product of both. Boosted trees in ``ReleasedLabelRegressor`` cost little for each point to predict.
+    Labels are randomized one by one before they are averaged, so overlapping neighbourhoods cost nothing. Noise calls
+    for far more neighbours than clean labels do: several thousand are common. For so many, approximate indexes miss too
+    many of the nearest rows to be worth building, so each point is compared with every row, in time proportional to the
+    product of both numbers. Boosted trees in ``ReleasedLabelRegressor`` predict much faster.
 
     Args:
-        k: The number of neighbours. ``"auto"``: of a geometric grid the one that predicts released labels of rows left
-            out best. ``"theory"``: that of the minimax rate, for features that fill a cube of their effective dimension
-            and a label that changes by its whole range over its side, but at least so many that noise averages to a
-            quarter of what labels vary by. That is quick, and too few where only some of the directions tell the label.
+        k: Number of neighbours. ``"auto"``: the number of a geometric grid with the least leave-one-out error.
+            ``"theory"``: the number of the minimax rate, for features that fill a cube of their effective dimension and
+            a label that changes by its whole range over its side, but at least so many that the averaged noise has a
+            quarter of the variance of labels. That is quick, and too few if only some directions matter for the label.
 
     Attributes:
-        k_: The number of neighbours that was used.
-        index_: The index that neighbours are searched in: all distances in blocks, or a tree for few columns.
-        range_: The ends of the declared range, which predictions are cut to.
+        k_: The number of neighbours used.
+        index_: Index for the search: all distances in blocks, or a tree for few columns.
+        range_: Ends of the declared range, to which predictions are clipped.
 
     Guarantee:
-        Whatever is learned from a release is covered by the release's guarantee, at no further cost; so is choosing the
-        number of neighbours. This is so because labels were randomized one by one: means over neighbours of labels that
-        a curator holds would be another matter, since each label is in many of them.
+        Post-processing of a release: covered by the release's guarantee at no further cost, including the choice of the
+        number of neighbours. This holds because labels were randomized one by one; means over neighbours of a curator's
+        true labels would cost more, since each label is in many of them.
 
     References:
         Zhao et al. 2025, theorem 6 and its estimator.
@@ -178,19 +176,19 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
         self.k = k
 
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Keep features of shape (n, d) and the released numbers of n rows, and choose how many to average."""
-        release = real_labels(y)
+        """Store features of shape (n, d) and the released numbers of n rows, and choose the number of neighbours."""
+        release = require_numeric_labels(y)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
-        _check_rows(features.shape[0], release)
+        check_released_rows(features, release)
         numbers = unbiased_numbers(release)
         self.range_ = ends_of(release)
-        spread = (self.range_[1] - self.range_[0]) ** 2
-        noise, vary = float(np.mean(noise_of(release))), label_variance(release, numbers)
-        self._fit_index(features, numbers[:, None], precisions(release, numbers), (vary + noise) / spread, noise / vary)
+        noise, variance = float(np.mean(noise_variances(release))), label_variance(release, numbers)
+        scaled = (variance + noise) / (self.range_[1] - self.range_[0]) ** 2
+        self._fit_index(features, numbers[:, None], precisions(release, numbers), scaled, noise / variance)
         return self
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
-        """The mean of the true label of each row, between the ends of the declared range."""
+        """The estimated mean label of each row, within the declared range."""
         check_is_fitted(self)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return np.asarray(np.clip(self._means(features)[:, 0], *self.range_))
@@ -203,26 +201,27 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
 
 
 class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
-    """The mean of the unbiased vectors of the nearest rows, and the class that is largest in it.
+    """Nearest-neighbour classifier by the mean unbiased vector, as in backward loss correction.
 
     Args:
-        k: The number of neighbours. ``"auto"``: of a geometric grid the one that predicts released labels of rows left
-            out best, by squared error. ``"theory"``: that of the minimax rate, for features that fill a cube of their
-            effective dimension and class probabilities that change from 0 to 1 over its side, but at least so many that
-            noise averages to a quarter of what labels vary by.
+        k: Number of neighbours. ``"auto"``: the number of a geometric grid with the least leave-one-out squared error.
+            ``"theory"``: the number of the minimax rate, for features that fill a cube of their effective dimension and
+            class probabilities that change from 0 to 1 over its side, but at least so many that the averaged noise has
+            a quarter of the variance of labels.
 
     Attributes:
         classes_: The declared classes.
-        k_: The number of neighbours that was used.
-        index_: The index that neighbours are searched in: all distances in blocks, or a tree for few columns.
+        k_: The number of neighbours used.
+        index_: Index for the search: all distances in blocks, or a tree for few columns.
 
     Guarantee:
-        Whatever is learned from a release is covered by the release's guarantee, at no further cost; so is choosing the
-        number of neighbours. This is so because labels were randomized one by one: votes of neighbours that a curator
-        holds would be another matter, since each label is in many of them.
+        Post-processing of a release: covered by the release's guarantee at no further cost, including the choice of the
+        number of neighbours. This holds because labels were randomized one by one; votes of a curator's true labels
+        would cost more, since each label is in many neighbourhoods.
 
     References:
-        Zhao et al. 2025, theorem 2, with neighbours for cells and any channel for its bits.
+        Zhao et al. 2025, theorem 2, with neighbours for cells and any channel for its bits; Patrini et al. 2017, for
+        backward correction.
 
     Example:
         >>> import numpy as np
@@ -239,22 +238,22 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
         self.k = k
 
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Keep features of shape (n, d) and the unbiased vectors of n rows, and choose how many to average."""
-        release = released(y)
+        """Store features of shape (n, d) and the unbiased vectors of n rows, and choose the number of neighbours."""
+        release = require_release(y)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
-        _check_rows(features.shape[0], release)
+        check_released_rows(features, release)
         require_identified(release)
         shares = np.broadcast_to(pair_share(release.class_channel.membership), len(release))
         self.classes_ = np.array(release.space.points)
         variance = 1.0 / max(float(shares.mean()), np.finfo(float).tiny)
         vectors = release.unbiased()
-        vary = max(1.0 - float((nearest_distributions(vectors.mean(axis=0)[None]) ** 2).sum()), _LEAST_MIXED)
+        mixed = max(1.0 - float((nearest_distributions(vectors.mean(axis=0)[None]) ** 2).sum()), _LEAST_MIXED)
         noise = float((vectors**2).sum(axis=1).mean()) - 1.0
-        self._fit_index(features, vectors, np.asarray(shares / shares.mean()), variance, noise / vary)
+        self._fit_index(features, vectors, np.asarray(shares / shares.mean()), variance, noise / mixed)
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
-        """Probabilities of the true classes, shape (n, k): the distributions nearest to the means of vectors."""
+        """Probabilities of the true classes, shape (n, k): the distributions nearest to the mean vectors."""
         check_is_fitted(self)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         means = self._means(features)
@@ -268,33 +267,27 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
 
 
 def effective_dimension(features: Any) -> float:
-    """In how many directions features spread: the participation ratio of the spectrum of their covariance.
+    """Effective dimension of features: the participation ratio of the spectrum of their covariance.
 
-    Columns are taken as they are, since distances are; a thousand rows tell it.
+    Columns are not scaled, as in distances; a thousand rows suffice.
     """
-    few = features[np.linspace(0, features.shape[0] - 1, min(features.shape[0], _SEEN)).astype(np.int64)]
+    few = features[np.linspace(0, features.shape[0] - 1, min(features.shape[0], _DIMENSION_ROWS)).astype(np.int64)]
     few = few.astype(np.float64) / max(float(abs(few).max()), np.finfo(float).tiny)
     products = few @ few.T
     products = products.toarray() if issparse(products) else products
     centred = products - products.mean(axis=0) - products.mean(axis=1)[:, None] + products.mean()
-    return participation(centred) if np.trace(centred) > _NO_SPREAD * max(1.0, np.trace(products)) else 1.0
+    return participation(centred) if np.trace(centred) > _LEAST_SPREAD * max(1.0, np.trace(products)) else 1.0
 
 
-def _check_rows(rows: int, release: Release) -> None:
-    """Refuse features and a release of different length."""
-    if rows != len(release):
-        raise InputError(f"expected a released label for each of {rows} rows of features, found {len(release)}")
-
-
-def _counts(most: int) -> Int[np.ndarray, "c"]:
+def _candidate_counts(most: int) -> Int[np.ndarray, "c"]:
     """Numbers of neighbours to try, from 1 to the most."""
     most = min(most, _MOST)
     steps = int(math.log(most) / math.log(_FACTOR)) if most > 1 else 0
     return np.asarray(np.unique(np.round(_FACTOR ** np.arange(steps + 1)).astype(np.int64).clip(1, most)))
 
 
-def _without(near: Int[np.ndarray, "m k"], original: Int[np.ndarray, "m"]) -> Int[np.ndarray, "m rest"]:
-    """Neighbours without the row itself; where many rows are alike and it is not among them, without the last."""
-    same = near == original[:, None]
+def _drop_self(near: Int[np.ndarray, "m k"], rows: Int[np.ndarray, "m"]) -> Int[np.ndarray, "m rest"]:
+    """Neighbours without the row itself, or without the last one if identical rows displaced it."""
+    same = near == rows[:, None]
     same[~same.any(axis=1), -1] = True
     return np.asarray(near[~same].reshape(len(near), -1))

@@ -1,4 +1,4 @@
-"""Learners of real labels from released ones: any regressor of scikit-learn on numbers whose mean is the label."""
+"""Regressors of numeric labels from released ones: any scikit-learn regressor on numbers whose mean is the label."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from labeldp.learning.losses import (
     clipped_mean,
     decoded_numbers,
     ends_of,
+    is_decodable,
     is_unbiased,
     label_variance,
-    noise_of,
+    noise_variances,
     plain_numbers,
-    real_labels,
-    tells_numbers,
+    require_numeric_labels,
     unbiased_numbers,
 )
 from labeldp.learning.metrics import gains_of
-from labeldp.learning.sklearn._soft_labels import weight_keyword
+from labeldp.learning.sklearn._soft_labels import check_released_rows, weight_keyword
 from labeldp.privacy.channels import BinChannel
 from labeldp.release import Release
 
@@ -42,69 +42,71 @@ NUMBER_METHODS = ("auto", "unbiased", "likelihood", "decoded", "plain")
 
 #: Penalties of ridge regression on scaled features, beside the sum of squared errors.
 _PENALTIES = tuple(float(10.0**power) for power in np.arange(-1.0, 6.5, 0.5))
-#: Fits to fewer rows than this take one thread: two wait for each other longer than they work.
+#: Fits to fewer rows than this take one thread: two would wait for each other longer than they work.
 _FEW_ROWS = 200_000
-#: Of boosted trees: how many, their leaves, and what a leaf is penalised by, in rows of clean labels.
+#: Boosted trees: their number, their leaves, and the penalty of a leaf in effective rows.
 _TREES, _LEAVES, _ROWS_OF_PENALTY = 60, 8, 100.0
-#: Deviations of labels around predictions that are tried, as shares of the range.
+#: Candidate standard deviations of labels around predictions, as shares of the range.
 _DEVIATIONS = (0.01, 0.02, 0.04, 0.07, 0.11, 0.16, 0.22, 0.3, 0.4)
-#: Shares of the way from the mean to a prediction that are tried where likelihood decides.
+#: Candidate factors of shrinkage towards the mean under the likelihood.
 _SHARES = np.linspace(0.0, 1.0, 11)
-#: Rows that deviations and shares are chosen by.
+#: Rows from which standard deviations and shrinkage are chosen.
 _ENOUGH_ROWS = 5_000
 
 
 class NumberRegressor(RegressorMixin, BaseEstimator):
-    """What learners of real labels share: a score on released labels."""
+    """Base of learners of numeric labels: a score on released labels."""
 
     def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803 (scikit-learn's name)
-        """How far the mean squared error is below that of saying the middle of the range: see ``squared_gain``."""
-        release = real_labels(y)
+        """Reduction of the mean squared error against predicting the middle of the range: see ``squared_gain``."""
+        release = require_numeric_labels(y)
         return float(np.average(gains_of(release, np.asarray(self.predict(X))), weights=sample_weight))
 
 
 @documented_in("labeldp.learning.sklearn")
 class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
-    """Any scikit-learn regressor on released real labels.
+    """Any scikit-learn regressor on released numeric labels.
 
-    A released number has the label as its mean, whatever the noise, so a least-squares fit to numbers targets the same
-    function as one to labels. Noise is many times what labels vary by, though, so the default learner is chosen and
-    regularised by it, rows with less noise count more, and predictions are drawn towards their mean as far as held-out
-    released labels say.
+    A released number has the label as its mean, so a least-squares fit to numbers targets the same function as one to
+    labels. Its noise has many times the variance of labels, though, so the default learner is chosen and regularised by
+    the noise, rows with less noise weigh more, and predictions are shrunk towards their mean by a factor that held-out
+    released labels choose.
 
     Args:
         estimator: A regressor, or a pipeline that ends in one. By default ridge regression on scaled features, or
-            boosted trees whose leaves are penalised by the noise where held-out released labels clearly prefer them.
-        method: ``"unbiased"``: on numbers whose mean is the label. ``"likelihood"``: the likelihood of released labels,
-            if a label is a normal number around its prediction with one deviation for all rows, rounded and cut to
-            the declared grid; its maximum is approached by Fisher's scoring, each step of which is a fit to
-            ``f + slope / information`` for held-out predictions f, with the slope of a row's log likelihood and the
-            mean of squared slopes; the deviation is, of a few, the likeliest one. ``"decoded"``: of bins, on numbers
-            whose mean is that of the labels in the label's bin, whatever their distribution around predictions.
-            ``"plain"``: released labels as if they were true, as a baseline. ``"auto"``: unbiased, or likelihood for
-            bins, candidates and clusters, under which numbers are not unbiased; decoded for bins where that is clearly
-            better on held-out released labels, as it is where labels are skewed.
-        max_iter: Steps of scoring.
-        folds: Parts of the rows for predictions of rows that were not fitted on.
-        shrink: Whether to draw predictions towards their mean by the share that is best on rows that were not fitted
-            on: by squared error, or by likelihood.
+            boosted trees with leaves penalised by the noise if held-out released labels clearly prefer them.
+        method: ``"unbiased"`` (as in backward loss correction): least squares on numbers whose mean is the label.
+            ``"likelihood"`` (as in forward loss correction): maximum likelihood of released labels, for labels that are
+            normal around their predictions with one standard deviation, rounded and clipped to the declared grid. It is
+            approached by Fisher scoring, each step of which is a fit to ``f + slope / information`` for held-out
+            predictions f, with the slope of a row's log likelihood and the mean of squared slopes; the standard
+            deviation is the likeliest of a few. ``"decoded"``: least squares on decoded bins, numbers whose mean is the
+            mean label of the label's bin, whatever the distribution around predictions. ``"plain"``: released labels
+            taken for true ones, as a baseline. ``"auto"``: unbiased, or likelihood for bins, candidates and clusters,
+            under which numbers are not unbiased; decoded for bins if that is clearly better on held-out released
+            labels, as for skewed labels.
+        max_iter: Steps of Fisher scoring.
+        folds: Folds for predictions of held-out rows.
+        shrink: True to shrink predictions towards their mean by the factor that is best on held-out rows, by squared
+            error or by likelihood.
 
     Attributes:
-        estimator_: The regressor that was fitted on all rows.
-        method_: The method that was used.
-        share_: How far predictions are away from their mean, between 0 and 1 of what the regressor says.
-        centre_: That mean.
-        deviation_: The deviation of labels around predictions, with likelihood; otherwise 0.
-        range_: The ends of the declared range, which predictions are cut to.
-        n_iter_: Steps of scoring, or 1.
+        estimator_: The regressor fitted on all rows.
+        method_: The method used.
+        share_: Factor of shrinkage, between 0 (the mean) and 1 (no shrinkage).
+        centre_: The mean that predictions are shrunk towards.
+        deviation_: Standard deviation of labels around predictions, with likelihood; otherwise 0.
+        range_: Ends of the declared range, to which predictions are clipped.
+        n_iter_: Steps of Fisher scoring, or 1.
 
     Guarantee:
-        Whatever is learned from a release is covered by the release's guarantee, at no further cost; so is every choice
-        that is made on released labels.
+        Post-processing of a release: covered by the release's guarantee at no further cost, including every choice made
+        on released labels.
 
     References:
-        Ghazi et al. 2023, for bins; Badanidiyuru et al. 2023, for unbiased numbers; Tobin 1958, for the likelihood of
-        normal numbers that are cut; Berndt, Hall, Hall and Hausman 1974, for the information.
+        Ghazi et al. 2023, for bins; Badanidiyuru et al. 2023, for unbiased numbers; Patrini et al. 2017, for forward
+        and backward correction; Tobin 1958, for the likelihood of clipped normal numbers; Berndt, Hall, Hall and
+        Hausman 1974, for the information.
 
     Example:
         >>> import numpy as np
@@ -136,9 +138,8 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
 
     def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Fit on features of n rows, in any form that the regressor takes, and a release of n rows."""
-        release, features = real_labels(y), indexable_rows(X)
-        if row_count(features) != len(release) or len(release) == 0:
-            raise InputError(f"expected a released label for each of {row_count(features)} rows, found {len(release)}")
+        release, features = require_numeric_labels(y), indexable_rows(X)
+        check_released_rows(features, release)
         if self.method not in NUMBER_METHODS:
             raise InputError(f"expected a method among {', '.join(NUMBER_METHODS)}, found {self.method!r}")
         with few_threads(len(release)):
@@ -156,51 +157,47 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
             self._fit_likelihood(features, release, weights)
         elif self.method_ == "plain" or (release.is_public and self.estimator is not None):
             numbers = plain_numbers(release)
-            self.estimator_ = fitted(self._candidates(release, numbers)[0], features, numbers, weights)
+            self.estimator_ = fit_copy(self._candidates(release, numbers)[0], features, numbers, weights)
         else:
             self._fit_squares(features, release, weights)
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
-        """The mean of the true label of each row, between the ends of the declared range."""
+        """The estimated mean label of each row, within the declared range."""
         check_is_fitted(self)
         features = indexable_rows(X)
         with few_threads(row_count(features)):
-            found = np.asarray(self.estimator_.predict(features), dtype=np.float64)
-        return self._said(found)
+            centres = np.asarray(self.estimator_.predict(features), dtype=np.float64)
+        return self._mean_labels(centres)
 
     def _method(self, release: Release) -> str:
-        if self.method == "decoded" and not tells_numbers(release):
+        if self.method == "decoded" and not is_decodable(release):
             raise InputError(
-                "expected bins or unbiased numbers to decode, found candidates or clusters; use likelihood"
+                "expected bins or unbiased numbers to decode, found candidates or clusters; use method='likelihood'"
             )
         if self.method != "auto":
             return "unbiased" if self.method == "likelihood" and release.is_public else str(self.method)
         return "unbiased" if release.is_public or is_unbiased(release) else "likelihood"
 
     def _candidates(self, release: Release, numbers: np.ndarray) -> Sequence[Any]:
-        """The regressor that was given, or those that the default is chosen among."""
+        """The regressor of the user, or the default candidates."""
         return usual_regressors(noise_ratio(release, numbers)) if self.estimator is None else [self.estimator]
 
     def _fit_squares(self, features: Any, release: Release, weights: np.ndarray) -> None:
-        """Least squares on decoded numbers; the estimator and the share are those of the least held-out error."""
+        """Least squares on unbiased or decoded numbers; held-out error decides the estimator and the shrinkage."""
         numbers = unbiased_numbers(release) if self.method_ == "unbiased" else decoded_numbers(release)
         weights = weights * precisions(release, numbers)
         candidates = self._candidates(release, numbers)
         best = candidates[0]
         if len(candidates) > 1 or self.shrink:
             best, held = self._best_of(candidates, features, numbers, weights)
-            self._draw_in(held, numbers, weights)
-        self.estimator_ = fitted(best, features, numbers, weights)
+            self._choose_shrinkage(held, numbers, weights)
+        self.estimator_ = fit_copy(best, features, numbers, weights)
 
     def _fit_likelihood(self, features: Any, release: Release, weights: np.ndarray) -> None:
-        """Fisher's scoring from a fit to decoded numbers."""
-        numbers, latent = decoded_numbers(release), Latent.of(release)
-        decoded, (best, centres) = (
-            numbers,
-            self._best_of(self._candidates(release, numbers), features, numbers, weights),
-        )
-        held = centres
-        few = slice(0, _ENOUGH_ROWS)
+        """Maximum likelihood by Fisher scoring from a fit to decoded numbers."""
+        decoded, latent = decoded_numbers(release), Latent.of(release)
+        best, held = self._best_of(self._candidates(release, decoded), features, decoded, weights)
+        numbers, centres, few = decoded, held, slice(0, _ENOUGH_ROWS)
         some = latent.of_rows(few)
         for _ in range(self.max_iter):
             centres = np.clip(centres, *self.range_)
@@ -213,45 +210,46 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
         self.deviation_ = self._likeliest_deviation(some, centres[few], weights[few])
         if self.shrink:
             self.centre_ = float(np.average(centres, weights=weights))
-            away = centres[few] - self.centre_
-            tried = [some.at(self.centre_ + share * away, self.deviation_)[0] @ weights[few] for share in _SHARES]
-            self.share_ = float(_SHARES[int(np.argmax(tried))])
+            offsets = centres[few] - self.centre_
+            values = [some.at(self.centre_ + share * offsets, self.deviation_)[0] @ weights[few] for share in _SHARES]
+            self.share_ = float(_SHARES[int(np.argmax(values))])
         if self.method == "auto" and isinstance(release.channel, BinChannel):
             numbers = self._better_numbers(numbers, centres, decoded, held, weights)
-        self.estimator_ = fitted(best, features, numbers, weights)
+        self.estimator_ = fit_copy(best, features, numbers, weights)
 
     def _better_numbers(
         self, numbers: np.ndarray, centres: np.ndarray, decoded: np.ndarray, held: np.ndarray, weights: np.ndarray
     ) -> np.ndarray:
-        """Those of the likelihood, or decoded ones if held-out predictions by these have clearly less squared error."""
-        likely, found = self._said(centres), (self.deviation_, self.share_, self.centre_)
+        """The numbers of the likelihood, or decoded ones if their held-out squared error is clearly smaller."""
+        likely, settings = self._mean_labels(centres), (self.deviation_, self.share_, self.centre_)
         self.deviation_, self.share_, self.centre_ = 0.0, 1.0, 0.0
-        self._draw_in(held, decoded, weights)
-        if clearly_best(np.stack([weights * each * (2.0 * decoded - each) for each in (likely, self._said(held))])):
+        self._choose_shrinkage(held, decoded, weights)
+        rivals = (likely, self._mean_labels(held))
+        if clearly_best(np.stack([weights * each * (2.0 * decoded - each) for each in rivals])):
             self.method_, self.n_iter_ = "decoded", 1
             return decoded
-        self.deviation_, self.share_, self.centre_ = found
+        self.deviation_, self.share_, self.centre_ = settings
         return numbers
 
-    def _draw_in(self, held: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> None:
-        """Find how far to draw predictions towards their mean, by squared error on rows that were not fitted on."""
+    def _choose_shrinkage(self, held: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> None:
+        """Set the shrinkage of predictions towards their mean, by the squared error on held-out rows."""
         if self.shrink:
             self.centre_ = float(np.average(held, weights=weights))
-            self.share_ = _share(held - self.centre_, numbers - self.centre_, weights)
+            self.share_ = _best_factor(held - self.centre_, numbers - self.centre_, weights)
 
-    def _said(self, found: np.ndarray) -> np.ndarray:
-        """The mean label of each row, from what a regressor finds."""
-        return clipped_mean(self.centre_ + self.share_ * (found - self.centre_), self.deviation_, *self.range_)
+    def _mean_labels(self, centres: np.ndarray) -> np.ndarray:
+        """The mean label of each row, from the regressor's predictions."""
+        return clipped_mean(self.centre_ + self.share_ * (centres - self.centre_), self.deviation_, *self.range_)
 
     def _likeliest_deviation(self, latent: Latent, centres: np.ndarray, weights: np.ndarray) -> float:
         low, high = self.range_
-        tried = [share * (high - low) for share in _DEVIATIONS]
-        return tried[int(np.argmax([latent.at(centres, each)[0] @ weights for each in tried]))]
+        deviations = [share * (high - low) for share in _DEVIATIONS]
+        return deviations[int(np.argmax([latent.at(centres, each)[0] @ weights for each in deviations]))]
 
     def _best_of(
         self, candidates: Sequence[Any], features: Any, numbers: np.ndarray, weights: np.ndarray
     ) -> tuple[Any, np.ndarray]:
-        """The regressor of the clearly least held-out error, and what it says of rows that were not fitted on."""
+        """The regressor of the clearly least held-out error, and its held-out predictions."""
         held: list[np.ndarray] = []
         for each in candidates:
             rival = held[0] if held else None
@@ -262,33 +260,33 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
     def _held_out(
         self, estimator: Any, features: Any, numbers: np.ndarray, weights: np.ndarray, rival: np.ndarray | None = None
     ) -> np.ndarray:
-        """Predictions of each row by a regressor that was fitted on others; the rival's if that is ahead at once."""
-        found = np.full(len(numbers), np.average(numbers, weights=weights))
-        for fit_on, rest in parts_of(len(numbers), self.folds):
-            model = fitted(estimator, take_rows(features, fit_on), numbers[fit_on], weights[fit_on])
-            found[rest] = model.predict(take_rows(features, rest))
-            if rival is not None and is_behind(found[rest], rival[rest], numbers[rest], weights[rest]):
+        """Held-out predictions of each row; the rival's if they are no better on the first fold."""
+        centres = np.full(len(numbers), np.average(numbers, weights=weights))
+        for fit_on, rest in fold_splits(len(numbers), self.folds):
+            model = fit_copy(estimator, take_rows(features, fit_on), numbers[fit_on], weights[fit_on])
+            centres[rest] = model.predict(take_rows(features, rest))
+            if rival is not None and is_behind(centres[rest], rival[rest], numbers[rest], weights[rest]):
                 return rival
             rival = None
-        return found
+        return centres
 
     def __sklearn_tags__(self) -> Any:
-        """It takes the features that the regressor takes."""
+        """The tags of the regressor's input."""
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(usual_ridge() if self.estimator is None else self.estimator).input_tags
         return tags
 
 
 def usual_ridge() -> Pipeline:
-    """Ridge regression on scaled features, whose penalty is chosen by the error on rows left out.
+    """Ridge regression on scaled features, with the penalty of the least leave-one-out error.
 
-    Features are not centred, which the intercept makes up for, so that sparse ones stay sparse.
+    Features are not centred, so that sparse ones stay sparse; the intercept compensates for it.
     """
     return make_pipeline(StandardScaler(with_mean=False), RidgeCV(_PENALTIES))
 
 
 def usual_boosting(ratio: float) -> HistGradientBoostingRegressor:
-    """Boosted trees for numbers that vary so many times as much as labels: that much more is asked of a leaf."""
+    """Boosted trees with leaves penalised in proportion to the ratio of the variances of numbers and labels."""
     return HistGradientBoostingRegressor(
         max_iter=_TREES,
         max_leaf_nodes=_LEAVES,
@@ -299,68 +297,68 @@ def usual_boosting(ratio: float) -> HistGradientBoostingRegressor:
 
 
 def usual_regressors(ratio: float) -> list[Any]:
-    """What the default is chosen among."""
+    """Candidates for the default regressor."""
     return [usual_ridge(), usual_boosting(ratio)]
 
 
 def noise_ratio(release: Release, numbers: Float[np.ndarray, "n"]) -> float:
-    """How many times as much as labels released numbers vary, about."""
+    """Approximate ratio of the variances of released numbers and labels, at least 1."""
     return max(1.0, float(np.var(numbers)) / label_variance(release, numbers))
 
 
 def precisions(release: Release, numbers: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-    """Weights of rows by one over what their numbers vary by; of mean 1."""
-    found = 1.0 / (noise_of(release) + label_variance(release, numbers))
-    return np.asarray(found / found.mean())
+    """Inverse-variance weights of rows, with mean 1."""
+    weights = 1.0 / (noise_variances(release) + label_variance(release, numbers))
+    return np.asarray(weights / weights.mean())
 
 
-def parts_of(rows: int, folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows to fit on and the rest, so that each row is once among the rest."""
+def fold_splits(rows: int, folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows to fit on and held-out rows of each fold."""
     return KFold(min(folds, rows), shuffle=True, random_state=0).split(np.zeros(rows)) if rows > 1 else iter(())
 
 
-def fitted(estimator: Any, features: Any, numbers: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]) -> Any:
-    """A copy of a regressor, fitted; weights are given where they differ."""
+def fit_copy(estimator: Any, features: Any, numbers: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]) -> Any:
+    """Fit a copy of a regressor, with weights if they differ."""
     model = clone(estimator)
-    given = {} if (weights == weights[0]).all() else {weight_keyword(model): weights}
-    return model.fit(features, numbers, **given)
+    keywords = {} if (weights == weights[0]).all() else {weight_keyword(model): weights}
+    return model.fit(features, numbers, **keywords)
 
 
 def few_threads(rows: int) -> Any:
-    """One thread for few rows, for which threads cost more than they do."""
+    """Limit computations on few rows to one thread, since more would cost more than they save."""
     return threadpool_limits(1 if rows < _FEW_ROWS else None)
 
 
 def is_behind(
-    found: Float[np.ndarray, "n"],
+    predicted: Float[np.ndarray, "n"],
     rival: Float[np.ndarray, "n"],
     numbers: Float[np.ndarray, "n"],
     weights: Float[np.ndarray, "n"],
 ) -> bool:
-    """Whether predictions of the first rows held out are no better than a rival's, so that no more are tried.
+    """True if predictions of the first held-out fold are no better than a rival's, so that the model is given up.
 
-    A model that is better by z standard errors over five parts of the rows is given up so with the probability that a
-    normal number exceeds z / sqrt(5): a tenth for 3 standard errors, where the difference can just be seen.
+    A model that is better by z standard errors over five folds is given up with the probability that a normal number
+    exceeds z / sqrt(5): a tenth for 3 standard errors, at which the difference just becomes visible.
     """
-    return float(weights @ ((found - rival) * (2.0 * numbers - found - rival))) <= 0.0
+    return float(weights @ ((predicted - rival) * (2.0 * numbers - predicted - rival))) <= 0.0
 
 
 def clearly_best(gains: Float[np.ndarray, "m n"]) -> int:
-    """The model with the largest mean gain, if it exceeds that of the first by more than its standard error."""
+    """The model with the largest mean gain, if the gain over the first exceeds its standard error; else the first."""
     best = int(np.argmax(gains.mean(axis=1)))
-    over = gains[best] - gains[0]
-    return best if float(over.mean()) > float(np.std(over)) / np.sqrt(len(over)) else 0
+    difference = gains[best] - gains[0]
+    return best if float(difference.mean()) > float(np.std(difference)) / np.sqrt(len(difference)) else 0
 
 
-def _share(away: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> float:
-    """The share of a prediction's way from the mean for which the squared error is least, between 0 and 1.
+def _best_factor(offsets: np.ndarray, numbers: np.ndarray, weights: np.ndarray) -> float:
+    """The factor on predictions' offsets from their mean that minimises the squared error, between 0 and 1.
 
-    It is the slope of numbers on predictions, less its variance over itself: what is not known from noise counts less,
-    as in the estimate of Efron and Morris 1973, so that a model whose predictions noise explains says the mean.
+    It is the slope of numbers on offsets less the slope's variance over itself, as in the estimate of Efron and Morris
+    1973, so that a model whose predictions noise explains predicts the mean.
     """
-    total = float((weights * away) @ away)
+    total = float((weights * offsets) @ offsets)
     if total == 0.0:
         return 0.0
-    slope = float((weights * away) @ numbers) / total
-    variance = float(((weights * away * (numbers - slope * away)) ** 2).sum()) / total**2
+    slope = float((weights * offsets) @ numbers) / total
+    variance = float(((weights * offsets * (numbers - slope * offsets)) ** 2).sum()) / total**2
     return float(np.clip(slope - variance / slope, 0.0, 1.0)) if slope > 0.0 else 0.0

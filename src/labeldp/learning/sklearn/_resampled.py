@@ -1,9 +1,9 @@
-"""Learning from rows whose labels were randomized and whose features were redrawn with some chance.
+"""Learning from rows with randomized labels and features that were resampled with some probability.
 
-A released row is ``(x~, z)``: the features are the row's own or those of a generator, and nothing tells which. What any
-learner of released labels does with them is the *first* term of an unbiased loss: it corrects the labels alone, and
-learns partly from features that are no row's. Three ways correct for these, and cost nothing, as all that is learned
-from a release.
+A released row is ``(x~, z)``: its features are the original ones or those of a generator, and the release does not
+disclose which. An ordinary learner of released labels minimises only the *first* term of an unbiased loss: it corrects
+the labels, and learns partly from resampled features. Three methods correct for these as well; as post-processing of a
+release they cost nothing.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from labeldp.learning.losses import (
     class_shares,
     gain,
     mean_vector,
-    released,
+    require_release,
     resampling_probability,
-    stacked,
+    stack_rows,
     unbiased_rows,
 )
 from labeldp.learning.metrics import Estimate, class_weights, normal_estimate
 from labeldp.learning.sklearn._adapter import for_released_labels
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
-from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier, classes_of, matching
+from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
+from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier, classes_of
 from labeldp.mechanisms.features import Generator
 from labeldp.release import Release, RowRelease
 
@@ -47,96 +47,96 @@ __all__ = ["OriginalFeatures", "class_shares"]  # documented here, defined elsew
 
 RowMethod: TypeAlias = Literal["likelihood", "weighted", "unbiased", "first"]
 
-#: What a learner of released labels is told for each method; the first of these, unless it is another one already.
-_TOLD: dict[str, tuple[str, ...]] = {
+#: Methods of a learner of released labels that fit each method; the first is set unless it has another one of them.
+_LEARNER_METHODS: dict[str, tuple[str, ...]] = {
     "likelihood": ("likelihood", "em", "posterior"),
     "weighted": ("unbiased",),
     "unbiased": ("unbiased",),
     "first": (),
 }
 
-#: The share of rows that a discriminator is never surer of than this.
-_SUREST = 1e-9
-#: Rounds of expectation maximisation: more is missing of a row than its label alone, so more than there.
+#: Distance of a discriminator's probabilities from 0 and 1.
+_LEAST_PROBABILITY = 1e-9
+#: Rounds of expectation maximisation; more than for labels alone, since more of each row is missing.
 _ROUNDS = 5
-#: Sparse features of so many entries are written out for a discriminator.
-_DENSE = 1 << 25
-#: From so many rows on a tenth of them says when a discriminator is good enough.
+#: Most entries of sparse features that are made dense for a discriminator.
+_MOST_DENSE = 1 << 25
+#: Rows from which a discriminator stops early on a held-out tenth.
 _ENOUGH_TO_STOP = 200
 
 
 def original_share(
     features: Any, synthetic: Any, replaced: float, discriminator: Any = None, *, folds: int = 3
 ) -> Float[np.ndarray, "n"]:
-    """How likely it is that the features of each released row are its own, by telling them from synthetic ones.
+    """Probability that the features of each released row are original, by a classifier against synthetic features.
 
-    With released features of density ``f = (1-r) p + r qbar``, that chance is ``(1-r) p / f = 1 - r qbar / f``. A
-    classifier that tells released rows from rows of the generator has odds ``f / qbar``, up to how many there are of
-    each. No row is judged by a classifier that was fitted on it. Chances are cut to [0, 1].
+    With released features of density ``f = (1-r) p + r qbar``, that probability is ``(1-r) p / f = 1 - r qbar / f``. A
+    classifier of released rows against rows of the generator has odds ``f / qbar``, up to the ratio of their numbers.
+    Each row is classified out of fold. Probabilities are clipped to [0, 1].
 
     Args:
         features: Released features of n rows: an array, a sparse matrix or a pandas frame.
-        synthetic: Rows of the generator of the same form, evenly over the classes, such as ``synthetic_rows`` draws.
-        replaced: r, the chance that features were redrawn.
-        discriminator: A classifier with ``predict_proba``; by default histogram gradient boosting of numbers (images
-            pixel by pixel), or logistic regression of many sparse ones.
-        folds: Parts of the released rows.
+        synthetic: Rows of the generator in the same form, as many for each class, as from ``synthetic_rows``.
+        replaced: r, the probability that features were resampled.
+        discriminator: A classifier with ``predict_proba``; by default histogram gradient boosting for numbers (images
+            pixel by pixel), or logistic regression for many sparse features.
+        folds: Folds of the released rows.
 
     Returns:
-        Chances, shape (n,). They are estimates: what they are used for is as good as the classifier.
+        Probabilities, shape (n,). They are estimates, as good as the classifier.
 
     Guarantee:
-        It is computed from a release and from a generator that saw no private rows, so the release's guarantee covers
-        it at no further cost.
+        Post-processing of a release and of a generator that saw no private rows: covered by the release's guarantee at
+        no further cost.
 
     References:
-        Sugiyama, Suzuki and Kanamori 2012, chapter 4, for quotients of densities by classifiers.
+        Sugiyama, Suzuki and Kanamori 2012, chapter 4, for density ratios by classifiers.
 
     Example:
         >>> import numpy as np
-        >>> chance = np.random.default_rng(0)
-        >>> generated = chance.normal(4.0, 1.0, (2000, 1))
-        >>> own = np.arange(2000) % 2 == 0  # every other row keeps its features, which are around zero
-        >>> features = np.where(own[:, None], chance.normal(0.0, 1.0, (2000, 1)), chance.normal(4.0, 1.0, (2000, 1)))
+        >>> rng = np.random.default_rng(0)
+        >>> generated = rng.normal(4.0, 1.0, (2000, 1))
+        >>> original = np.arange(2000) % 2 == 0  # every other row keeps its features, which are around zero
+        >>> features = np.where(original[:, None], rng.normal(0.0, 1.0, (2000, 1)), rng.normal(4.0, 1.0, (2000, 1)))
         >>> shares = original_share(features, generated, 0.5)
-        >>> bool(shares[own].mean() > 0.9 > 0.2 > shares[~own].mean())
+        >>> bool(shares[original].mean() > 0.9 > 0.2 > shares[~original].mean())
         True
 
     Raises:
         InputError: There are too few rows, or the classifier has no ``predict_proba``.
     """
-    chance, rows, fresh = resampling_probability(replaced), indexable_rows(features), indexable_rows(synthetic)
+    probability, rows, fresh = resampling_probability(replaced), indexable_rows(features), indexable_rows(synthetic)
     count, drawn = row_count(rows), row_count(fresh)
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
         raise InputError(f"expected a whole number of folds of at least 2, found {folds!r}")
     if count < folds or not drawn:
         raise InputError(f"expected at least {folds} released rows and one synthetic row, found {count} and {drawn}")
-    if chance == 0:
+    if probability == 0:
         return np.ones(count)
-    if discriminator is None and issparse(rows) and rows.shape[0] * rows.shape[1] <= _DENSE:
+    if discriminator is None and issparse(rows) and rows.shape[0] * rows.shape[1] <= _MOST_DENSE:
         rows, fresh = rows.toarray(), fresh.toarray() if issparse(fresh) else fresh
     if discriminator is None and isinstance(rows, np.ndarray):
         rows, fresh = rows.reshape(count, -1), np.asarray(fresh).reshape(drawn, -1)
-    model = _discriminator(rows) if discriminator is None else discriminator
+    model = _default_discriminator(rows) if discriminator is None else discriminator
     if not hasattr(model, "predict_proba"):
         raise InputError(f"expected a discriminator with predict_proba, found {type(model).__name__}")
     quotient = np.empty(count)  # qbar / f
     for fit_on, held in KFold(folds, shuffle=True, random_state=0).split(np.empty(count)):
-        both = stacked(take_rows(rows, fit_on), fresh)
+        both = stack_rows(take_rows(rows, fit_on), fresh)
         fitted = clone(model).fit(both, np.repeat([1, 0], [len(fit_on), drawn]))
-        real = np.clip(np.asarray(fitted.predict_proba(take_rows(rows, held)))[:, 1], _SUREST, 1 - _SUREST)
-        quotient[held] = (1 / real - 1) * len(fit_on) / drawn
-    return np.clip(1 - chance * quotient, 0.0, 1.0)
+        scores = np.asarray(fitted.predict_proba(take_rows(rows, held)))[:, 1]
+        quotient[held] = (1 / np.clip(scores, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY) - 1) * len(fit_on) / drawn
+    return np.clip(1 - probability * quotient, 0.0, 1.0)
 
 
 def synthetic_rows(generator: Any, rows: int, classes: int, like: Any = None) -> Any:
-    """Features that a generator draws, as many of each class: a sample of what redrawn features are drawn from.
+    """Features drawn by a generator, as many for each class: a sample of the distribution of resampled features.
 
     Args:
         generator: A ``Generator`` of a double release, or a function from class codes to as many rows.
-        rows: How many are wanted; there are a few more where it is no multiple of the classes.
+        rows: Number of rows, rounded up to a multiple of the number of classes.
         classes: Number of classes.
-        like: Features in the form that is wanted, a pandas frame or an array; by default as the generator draws them.
+        like: Features in the requested form, a pandas frame or an array; by default the generator's form.
 
     Example:
         >>> import numpy as np
@@ -144,7 +144,7 @@ def synthetic_rows(generator: Any, rows: int, classes: int, like: Any = None) ->
         [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
 
     Raises:
-        InputError: It is no generator, or it drew another number of rows.
+        InputError: The argument is no generator, or drew another number of rows.
     """
     if not isinstance(generator, Generator) and not callable(generator):
         raise InputError(
@@ -154,55 +154,56 @@ def synthetic_rows(generator: Any, rows: int, classes: int, like: Any = None) ->
     if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
         raise InputError(f"expected a whole number of synthetic rows of at least 1, found {rows!r}")
     codes = np.arange(-(-int(rows) // classes) * classes) % classes
-    found = _drawn(generator, codes, like)
-    if row_count(found) != len(codes):
-        raise InputError(f"expected a generator that draws {len(codes)} rows, found {row_count(found)}")
-    return found
+    features = _draw_features(generator, codes, like)
+    if row_count(features) != len(codes):
+        raise InputError(f"expected a generator that draws {len(codes)} rows, found {row_count(features)}")
+    return features
 
 
 class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
-    """A classifier of true features, learned from rows some of whose features were redrawn.
+    """Classifier of true features, learned from rows some of whose features were resampled.
 
     Args:
         estimator: A learner of released labels: ``SoftmaxRegression`` (by default), ``TorchClassifier``, or any
-            scikit-learn classifier, which is fitted by five rounds of expectation maximisation (others by
-            ``ReleasedLabelClassifier``); or a pipeline that ends in one.
-        method: ``"likelihood"``: maximum likelihood of ``(z, x~)`` where x~ is the row's own with chance s, see
-            ``OriginalFeatures``; ``"weighted"``: a loss whose mean is that of true rows if s is right, in which
-            rows stand for a share s of a row; ``"unbiased"``: a loss whose mean is that of true rows whatever the
-            generator is, less the loss of synthetic rows, see ``SyntheticRows``; ``"first"``: its first term,
-            which corrects the labels alone, by the estimator as it is. With ``SoftmaxRegression(method="unbiased")``
-            that is the paper's.
-        generator: What draws synthetic rows: the ``Generator`` that the release was made with, or a function from class
-            codes to rows. With ``"unbiased"``, and where ``original_share`` is estimated.
-        synthetic: How many rows it draws, by default as many as were released.
-        original_share: s: ``"constant"``, the chance that features were kept, right where resampled features look like
-            true ones, or ``"estimated"`` from synthetic rows, or a classifier that estimates it from them. With
-            ``"unbiased"`` it serves the choice of a penalty alone.
+            scikit-learn classifier, which ``ReleasedLabelClassifier`` fits by five rounds of expectation maximisation;
+            or a pipeline that ends in one.
+        method: ``"likelihood"`` (forward correction): maximum likelihood of ``(z, x~)`` where x~ is original with
+            probability s, see ``OriginalFeatures``. ``"weighted"``: a loss that is unbiased for original rows if s is
+            right, in which each row counts for s. ``"unbiased"`` (backward correction): a loss that is unbiased for
+            original rows for any generator, less the loss of synthetic rows, see ``SyntheticRows``. ``"first"``: its
+            first term, which corrects the labels alone, by the estimator as it is; with
+            ``SoftmaxRegression(method="unbiased")`` that is the paper's.
+        generator: Source of synthetic rows: the ``Generator`` that the release was made with, or a function from class
+            codes to rows. Required with ``"unbiased"``, and if ``original_share`` is estimated.
+        synthetic: Number of synthetic rows, by default that of released rows.
+        original_share: s: ``"constant"``, the probability that features were kept, correct if resampled features look
+            like true ones; ``"estimated"`` from synthetic rows; or a classifier that estimates it from them. With
+            ``"unbiased"`` it only serves the choice of a penalty.
 
     Attributes:
         classes_: The declared classes.
         estimator_: The fitted learner.
-        own_: What was taken for the shares s and the shares of classes; None with ``"first"``.
-        replaced_: The chance that features were redrawn.
+        own_: The shares s and the class shares used; None with ``"first"``.
+        replaced_: Probability that features were resampled.
 
     Guarantee:
-        Whatever is learned from a release, and from a generator that saw no private rows, is covered by the release's
-        guarantee, at no further cost.
+        Post-processing of a release and of a generator that saw no private rows: covered by the release's guarantee at
+        no further cost.
 
     References:
-        Busa-Fekete et al. 2023, Lemma G.1 (the first term; mended in ``SyntheticRows``).
+        Busa-Fekete et al. 2023, Lemma G.1 (the first term; corrected in ``SyntheticRows``); Patrini et al. 2017, for
+        forward and backward correction.
 
     Example:
         >>> import numpy as np
         >>> from labeldp import Classes, Curator, RandomizedResponse
-        >>> chance, space = np.random.default_rng(0), Classes(["no", "yes"])
+        >>> rng, space = np.random.default_rng(0), Classes(["no", "yes"])
         >>> labels = np.arange(4000) % 2
-        >>> own = chance.random(4000) < 0.5
-        >>> true = chance.normal(2.0 * labels - 1.0, 1.0)[:, None]
+        >>> original = rng.random(4000) < 0.5
+        >>> true = rng.normal(2.0 * labels - 1.0, 1.0)[:, None]
         >>> def sampler(codes):
-        ...     return chance.normal(3.0, 1.0, (len(codes), 1))
-        >>> features = np.where(own[:, None], true, sampler(labels))
+        ...     return rng.normal(3.0, 1.0, (len(codes), 1))
+        >>> features = np.where(original[:, None], true, sampler(labels))
         >>> release = Curator(np.array(["no", "yes"])[labels], space).randomize(RandomizedResponse(space, 2.0))
         >>> learner = ResampledClassifier(generator=sampler, original_share="estimated")
         >>> learner.fit(features, release, replaced=0.5).predict([[-1.0], [1.5]]).tolist()
@@ -230,25 +231,25 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         Args:
             X: Released features, in the form that the estimator takes: an array, a sparse matrix or a frame.
             y: The released rows, or their labels.
-            replaced: The chance that features were redrawn; by default what the certificate says.
+            replaced: Probability that features were resampled; by default that in the certificate.
         """
-        release, chance = _told(y, replaced)
-        if self.method not in _TOLD:
-            raise InputError(f"expected a method among {', '.join(_TOLD)}, found {self.method!r}")
+        release, probability = _labels_and_probability(y, replaced)
+        if self.method not in _LEARNER_METHODS:
+            raise InputError(f"expected a method among {', '.join(_LEARNER_METHODS)}, found {self.method!r}")
         features = indexable_rows(X)
-        matching(features, release)
+        check_released_rows(features, release)
         learner = self._learner()
-        self.classes_, self.replaced_, self.own_ = classes_of(release), chance, None
+        self.classes_, self.replaced_, self.own_ = classes_of(release), probability, None
         if self.method == "first":
             self.estimator_ = learner.fit(features, release)
             return self
-        fresh = self._fresh(features, release)
-        before, last = _parted(learner)
+        fresh = self._synthetic_features(features, release)
+        before, last = _split_pipeline(learner)
         if before:
             features = learner[:-1].fit_transform(features)
             fresh = None if fresh is None else learner[:-1].transform(fresh)
         self.own_ = OriginalFeatures(self._shares(features, fresh), class_shares(release))
-        extra = {"synthetic": SyntheticRows(fresh, self.own_.prior, chance)} if self.method == "unbiased" else {}
+        extra = {"synthetic": SyntheticRows(fresh, self.own_.prior, probability)} if self.method == "unbiased" else {}
         fitted = last.fit(features, release, original=self.own_, **extra)
         self.estimator_ = Pipeline([*before, (learner.steps[-1][0], fitted)]) if before else fitted
         return self
@@ -259,21 +260,21 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return np.asarray(self.estimator_.predict_proba(X))
 
     def score(self, X: Any, y: RowRelease | Release, sample_weight: Any = None) -> float:  # noqa: N803
-        """The mean log likelihood of released rows, over a model that knows nothing, for the chance s kept constant."""
-        release, _ = _told(y, self.replaced_)
+        """The mean log likelihood of released rows, in nats over the uniform model, for a constant s."""
+        release, _ = _labels_and_probability(y, self.replaced_)
         original = OriginalFeatures(np.full(len(release), 1 - self.replaced_), class_shares(release))
         return float(np.average(gain(release, self.predict_proba(X), original), weights=sample_weight))
 
     def _learner(self) -> Any:
-        """The learner of released labels, told the method."""
+        """The learner of released labels with its method set."""
         learner = clone(for_released_labels(self.estimator), safe=False)
-        last, told = _parted(learner)[1], _TOLD[self.method]
-        if not told:
+        last, methods = _split_pipeline(learner)[1], _LEARNER_METHODS[self.method]
+        if not methods:
             return learner
-        if told == ("unbiased",) and isinstance(last, ReleasedLabelClassifier):
+        if methods == ("unbiased",) and isinstance(last, ReleasedLabelClassifier):
             raise InputError(
                 f"expected SoftmaxRegression or TorchClassifier with the method {self.method!r}, whose weights may be "
-                "negative, found a classifier that takes none; use 'likelihood'"
+                "negative, found a classifier that takes no such weights; use 'likelihood'"
             )
         if "original" not in inspect.signature(last.fit).parameters:
             raise InputError(
@@ -282,17 +283,17 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             )
         if isinstance(last, ReleasedLabelClassifier) and not isinstance(self.estimator, ReleasedLabelClassifier):
             last.set_params(max_iter=_ROUNDS)
-        if last.method not in told:
-            last.set_params(method="em" if isinstance(last, ReleasedLabelClassifier) else told[0])
+        if last.method not in methods:
+            last.set_params(method="em" if isinstance(last, ReleasedLabelClassifier) else methods[0])
         return learner
 
-    def _fresh(self, features: Any, release: Release) -> Any:
-        """Synthetic rows, where they are needed."""
+    def _synthetic_features(self, features: Any, release: Release) -> Any:
+        """Synthetic rows if they are needed, else None."""
         if self.method != "unbiased" and isinstance(self.original_share, str) and self.original_share == "constant":
             return None
         if self.generator is None:
             raise InputError(
-                "expected the generator that the release was made with, found none; give generator=, or take "
+                "expected the generator that the release was made with, found none; give generator=, or use "
                 "original_share='constant' with the method 'likelihood' or 'weighted'"
             )
         rows = len(release) if self.synthetic is None else self.synthetic
@@ -312,7 +313,7 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         )
 
     def __sklearn_tags__(self) -> Any:
-        """It takes the features that the learner takes."""
+        """The tags of the learner's input."""
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(for_released_labels(self.estimator)).input_tags
         return tags
@@ -326,22 +327,23 @@ def true_accuracy(
     replaced: float | None = None,
     level: float = 0.95,
 ) -> Estimate:
-    """Unbiased estimate of a model's accuracy on true rows, from its predictions on released and on synthetic rows.
+    """Unbiased estimate of a model's accuracy on original rows, from predictions on released and synthetic rows.
 
-    On released rows the accuracy is ``1-r`` times that on true rows and r times that on synthetic ones with any row's
-    label, ``sum_j pi_j g_j`` for the share g_j of them that is predicted as j. So row i says ``(w_i[f_i] - r sum_j w_ij
-    g_j) / (1-r)``, for its unbiased vector w_i and the prediction f_i. The model must not have been fitted on these.
+    The accuracy on released rows is ``1-r`` times that on original rows plus r times that on synthetic ones with any
+    row's label, ``sum_j pi_j g_j`` for the share g_j of them that is predicted as j. So row i contributes
+    ``(w_i[f_i] - r sum_j w_ij g_j) / (1-r)``, for its unbiased vector w_i and the prediction f_i. The model must not
+    have been fitted on these rows.
 
     Args:
         release: The released rows, or their labels.
         predicted: Predicted classes of the released features, in any form that the label space reads.
-        synthetic: Predicted classes of rows that the generator drew, evenly over the classes.
-        replaced: r; by default what the certificate says.
-        level: Chance that the interval holds the accuracy, by a normal approximation.
+        synthetic: Predicted classes of rows that the generator drew, as many for each class.
+        replaced: r; by default that in the certificate.
+        level: Coverage of the confidence interval, by a normal approximation.
 
     Guarantee:
-        It is computed from a release and from a generator that saw no private rows, so the release's guarantee covers
-        it at no further cost.
+        Post-processing of a release and of a generator that saw no private rows: covered by the release's guarantee at
+        no further cost.
 
     Example:
         >>> from labeldp import Classes
@@ -350,10 +352,10 @@ def true_accuracy(
         0.812
 
     Raises:
-        InputError: There is not one prediction for each row, or no synthetic one, or rows have candidates.
+        InputError: The predictions are not one for each row, no synthetic row has one, or rows have candidates.
         LabelError: A prediction is not in the label space.
     """
-    labels, chance = _told(release, replaced)
+    labels, probability = _labels_and_probability(release, replaced)
     codes, drawn = labels.space.encode(predicted), labels.space.encode(synthetic)
     if len(codes) != len(labels) or not len(codes) or not len(drawn):
         raise InputError(
@@ -361,39 +363,36 @@ def true_accuracy(
             f"found {len(codes)} and {len(drawn)}"
         )
     shares = mean_vector(labels)
-    guessed = np.bincount(drawn, minlength=labels.space.size) / len(drawn)
-    rows = (class_weights(labels, codes) - chance * (_unbiased(labels) @ guessed)) / (1 - chance)
-    spread = np.var(rows, ddof=1) / len(rows) if len(rows) > 1 else np.inf
-    apart = (chance / (1 - chance)) ** 2 * np.var(shares[drawn]) / len(drawn)
-    return normal_estimate(float(rows.mean()), float(np.sqrt(spread + apart)), level, 0.0, 1.0)
+    predicted_shares = np.bincount(drawn, minlength=labels.space.size) / len(drawn)
+    vectors = unbiased_rows(labels, slice(0, len(labels)))
+    rows = (class_weights(labels, codes) - probability * (vectors @ predicted_shares)) / (1 - probability)
+    variance = np.var(rows, ddof=1) / len(rows) if len(rows) > 1 else np.inf
+    synthetic_variance = (probability / (1 - probability)) ** 2 * np.var(shares[drawn]) / len(drawn)
+    return normal_estimate(float(rows.mean()), float(np.sqrt(variance + synthetic_variance)), level, 0.0, 1.0)
 
 
-def _unbiased(release: Release) -> Float[np.ndarray, "n k"]:
-    return unbiased_rows(release, slice(0, len(release)))
-
-
-def _told(y: object, replaced: float | None) -> tuple[Release, float]:
-    """Released labels, and the chance that their features were redrawn."""
-    release = released(y.labels if isinstance(y, RowRelease) else y)
+def _labels_and_probability(y: object, replaced: float | None) -> tuple[Release, float]:
+    """Released labels, and the probability that their features were resampled."""
+    release = require_release(y.labels if isinstance(y, RowRelease) else y)
     law = None if release.certificate is None else release.certificate.features
     if replaced is None and law is None:
         raise InputError(
-            "expected rows that Curator.randomize_rows released, found labels alone; give replaced=, the chance that "
-            "their features were redrawn"
+            "expected rows that Curator.randomize_rows released, found labels alone; give replaced=, the probability "
+            "that their features were resampled"
         )
     return release, resampling_probability(float(law.chance) if replaced is None and law is not None else replaced)
 
 
-def _parted(learner: Any) -> tuple[list[Any], Any]:
-    """The steps of a pipeline before its last one, and that; a learner that is no pipeline has none before it."""
+def _split_pipeline(learner: Any) -> tuple[list[Any], Any]:
+    """The steps of a pipeline before its last one, and the last estimator; no steps for other learners."""
     return (learner.steps[:-1], learner.steps[-1][1]) if isinstance(learner, Pipeline) else ([], learner)
 
 
-def _discriminator(features: Any) -> Any:
-    """Boosting of small trees; for many sparse features, which it does not take, logistic regression.
+def _default_discriminator(features: Any) -> Any:
+    """Boosting of small trees; logistic regression for many sparse features, which boosting does not take.
 
-    Where redrawn features look like true ones there is nothing to find; in 2 000 rows large trees find a fifth of a
-    chance, and these, stopped by rows that are held out, a twentieth.
+    If resampled features look like true ones there is nothing to detect; in 2 000 rows large trees are off by a fifth
+    in probability, and these, with early stopping, by a twentieth.
     """
     if issparse(features):
         return LogisticRegression(max_iter=1000)
@@ -403,12 +402,12 @@ def _discriminator(features: Any) -> Any:
         max_leaf_nodes=8,
         min_samples_leaf=50,
         early_stopping=row_count(features) >= _ENOUGH_TO_STOP,
-        random_state=0,  # decides which rows are held out alone
+        random_state=0,  # only decides which rows are held out
     )
 
 
-def _drawn(generator: Any, codes: Int[np.ndarray, "m"], like: Any) -> Any:
-    """What a generator draws, in the form that is wanted."""
+def _draw_features(generator: Any, codes: Int[np.ndarray, "m"], like: Any) -> Any:
+    """Features that a generator draws, in the requested form."""
     if not isinstance(generator, Generator):
         return indexable_rows(generator(codes))
     table = generator.sample(codes)
@@ -416,6 +415,6 @@ def _drawn(generator: Any, codes: Int[np.ndarray, "m"], like: Any) -> Any:
         return table.to_pandas()
     if isinstance(like, np.ndarray):
         if not generator.form.of_array:
-            raise InputError("expected features as a frame, since the generator draws columns, found an array")
+            raise InputError("expected features as a frame for a generator of columns, found an array; use a DataFrame")
         return generator.form.array(table)
     return table

@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier on soft labels: each row once for every class that is likely enough, with its weight."""
+"""Scikit-learn classifiers on soft labels: each row once for every likely class, weighted by its probability."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from labeldp.errors import InputError
-from labeldp.learning.features import take_rows
-from labeldp.learning.losses import gain, released
+from labeldp.learning.features import row_count, take_rows
+from labeldp.learning.losses import gain, require_release
 from labeldp.release import Release
 
 
 class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
-    """What learners share that give probabilities: predicted classes, and a score on released labels."""
+    """Base of classifiers with probabilities: predicted classes, and a score on released labels."""
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803 (scikit-learn's name)
         """Probabilities of the true classes, shape (n, k)."""
@@ -30,9 +30,9 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[most])
 
     def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803
-        """The mean log likelihood of released labels, in nats over a model that knows nothing; more is better."""
+        """The mean log likelihood of released labels, in nats over the uniform model; more is better."""
         check_is_fitted(self, "classes_")
-        release = released(y)
+        release = require_release(y)
         if not np.array_equal(np.array(release.space.points), self.classes_):
             raise InputError(
                 "expected a release of the classes that the model was fitted on, in their order, found other classes "
@@ -41,21 +41,21 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
         return float(np.average(gain(release, self.predict_proba(X)), weights=sample_weight))
 
 
-def fitted_softly(
+def fit_on_soft_labels(
     estimator: Any,
     features: Any,
     soft: Float[np.ndarray, "n k"],
     weights: Float[np.ndarray, "n"],
     smallest: float,
 ) -> Any:
-    """A copy of a classifier, fitted on every row once for each class that is likely enough.
+    """Fit a copy of a classifier on every row once for each likely class.
 
     Args:
         estimator: A classifier that takes weights, or a pipeline that ends in one; None for logistic regression.
         features: Features in any form that the classifier takes.
-        soft: Probabilities of the classes of each row; their codes are what is fitted.
+        soft: Class probabilities of each row; the classifier is fitted on class codes.
         weights: Weights of rows.
-        smallest: Shares of a row below this are left out.
+        smallest: Probabilities below this are dropped.
     """
     model = LogisticRegression(max_iter=1000) if estimator is None else clone(estimator)
     rows, codes = np.nonzero(soft >= smallest)
@@ -63,15 +63,15 @@ def fitted_softly(
 
 
 def soft_probabilities(model: Any, features: Any, classes: int) -> Float[np.ndarray, "n k"]:
-    """Probabilities of all declared classes, also those that no row was fitted on."""
-    found = np.asarray(model.predict_proba(features))
-    spread = np.zeros((len(found), classes))
-    spread[:, np.asarray(model.classes_, dtype=np.int64)] = found
-    return spread
+    """Probabilities of all declared classes, zero for those that the model was not fitted on."""
+    known = np.asarray(model.predict_proba(features))
+    probabilities = np.zeros((len(known), classes))
+    probabilities[:, np.asarray(model.classes_, dtype=np.int64)] = known
+    return probabilities
 
 
 def weight_keyword(model: Any) -> str:
-    """What a classifier, or the last step of a pipeline, calls its weights of rows."""
+    """The keyword for row weights of a classifier or of the last step of a pipeline."""
     if isinstance(model, Pipeline):
         name, last = model.steps[-1]
         model, prefix = last, f"{name}__"
@@ -80,3 +80,12 @@ def weight_keyword(model: Any) -> str:
     if not has_fit_parameter(model, "sample_weight"):
         raise InputError(f"expected a classifier that takes sample_weight, found {type(model).__name__}")
     return f"{prefix}sample_weight"
+
+
+def check_released_rows(features: Any, release: Release) -> None:
+    """Refuse features and a release of different length, and empty ones."""
+    rows = row_count(features)
+    if rows != len(release):
+        raise InputError(f"expected a released label for each of {rows} rows of features, found {len(release)}")
+    if rows == 0:
+        raise InputError("expected at least one row, found none")

@@ -1,7 +1,7 @@
-"""Learners for released labels, and for answers of a curator, in scikit-learn's form.
+"""Softmax regression and expectation maximisation on released labels, as scikit-learn estimators.
 
-They take a ``Release`` or an ``Answer`` where scikit-learn takes labels, and refuse anything else: a bare array could
-hold true labels, or released ones that would be learned as if they were true.
+They take a ``Release`` where scikit-learn takes labels, and refuse anything else: a bare array could hold true labels,
+or released ones that would be taken for true ones.
 """
 
 from __future__ import annotations
@@ -34,34 +34,39 @@ from labeldp.learning.losses import (
     best_penalty,
     gain,
     posterior,
-    released,
+    require_release,
     row_loss,
 )
-from labeldp.learning.sklearn._lbfgs import Fit, fit_softmax, softmax
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, fitted_softly, soft_probabilities
+from labeldp.learning.sklearn._lbfgs import SoftmaxFit, fit_softmax, softmax
+from labeldp.learning.sklearn._soft_labels import (
+    ProbabilityClassifier,
+    check_released_rows,
+    fit_on_soft_labels,
+    soft_probabilities,
+)
 from labeldp.privacy.channels import ClusterChannel, pair_share
 from labeldp.release import Release
 
-#: The usual penalty is a prior under which all features together give a logit this variance. It was best, or close to
-#: it, for digits, breast cancer, Adult and MNIST at epsilons from 0.25 to 4.
+#: Prior variance of a logit under the default penalty, from all features together. It was best, or close to it, for
+#: digits, breast cancer, Adult and MNIST at epsilons from 0.25 to 4.
 _LOGIT_VARIANCE = 4.0
 
-#: With the unbiased loss intercepts have this variance beforehand: far more than class shares ask for.
+#: Prior variance of intercepts with the unbiased loss: far more than class shares require.
 _INTERCEPT_VARIANCE = 100.0
 
-#: Penalties relative to the usual one, from the largest to the smallest.
+#: Penalties relative to the default one, from the largest to the smallest.
 _PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
 _PATIENCE = 2
 
-#: The first guess leaves every class this share of what a class has on average.
+#: Smallest probability of a class in the initial guess, relative to the average over classes.
 _LEAST_GUESS = 0.1
-#: Of rows that are less likely to have features of their own the first guess takes off no more.
-_LEAST_OWN = 0.2
+#: Floor for P(features are the original ones) in the initial guess, so that its inverse stays bounded.
+_LEAST_ORIGINAL = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """What a softmax model is fitted on: features, released labels, weights, and whose the features are."""
+class _TrainingRows:
+    """Training data of a softmax model: features, released labels, weights, and the handling of resampled features."""
 
     features: Any
     release: Release
@@ -69,17 +74,17 @@ class _Rows:
     original: OriginalFeatures | None
     synthetic: SyntheticRows | None
 
-    def take(self, rows: Int[np.ndarray, "m"]) -> _Rows:
-        """Some of the rows, and all synthetic ones."""
+    def take(self, rows: Int[np.ndarray, "m"]) -> _TrainingRows:
+        """Selected rows, and all synthetic ones."""
         original = None if self.original is None else self.original.take(rows)
-        return _Rows(self.features[rows], self.release[rows], self.weights[rows], original, self.synthetic)
+        return _TrainingRows(self.features[rows], self.release[rows], self.weights[rows], original, self.synthetic)
 
-    def asked(self, method: Method, correction: float) -> tuple[Any, RowLoss | TargetLoss, Float[np.ndarray, "n"]]:
+    def losses(self, method: Method, correction: float) -> tuple[Any, RowLoss | TargetLoss, Float[np.ndarray, "n"]]:
         """Features, their losses and their weights."""
         if self.synthetic is None:
             return self.features, row_loss(self.release, method, correction, self.original), self.weights
         loss = row_loss(self.release, method, correction)
-        return self.synthetic.taken_off(self.features, loss, self.weights)
+        return self.synthetic.append_to(self.features, loss, self.weights)
 
 
 @documented_in("labeldp.learning.sklearn")
@@ -87,33 +92,33 @@ class SoftmaxRegression(ProbabilityClassifier):
     """Multinomial logistic regression on released labels, by L-BFGS.
 
     Args:
-        method: ``"likelihood"``: maximum likelihood under the channel (forward correction); ``"unbiased"``: an
-            unbiased estimate of the cross entropy on true labels (backward correction); ``"plain"``: released
-            labels as if they were true, as a baseline.
-        correction: With ``"unbiased"``: how much of the correction is made, from 0 to 1; less has less variance and
-            more bias. Where labels are redrawn with probability lambda (cluster response), the paper's beta is
-            ``beta / (1 - beta) = correction * lambda / (1 - lambda)``; with 0 released labels are taken as they are.
+        method: ``"likelihood"``: maximum likelihood under the channel (*forward* loss correction); ``"unbiased"``: an
+            unbiased estimate of the cross entropy on true labels (*backward* loss correction); ``"plain"``: released
+            labels taken for true ones, as a baseline.
+        correction: With ``"unbiased"``: the share of the correction, from 0 to 1; less has less variance and more bias.
+            If labels are resampled with probability lambda (cluster response), the paper's beta is
+            ``beta / (1 - beta) = correction * lambda / (1 - lambda)``; 0 is no correction.
         l2: Weight of half the squared coefficients beside the mean loss of a row, or ``"auto"``: chosen by the log
             likelihood of held-out released labels (with ``"plain"`` as if they were true), over a range scaled to
             the features, the rows and the channel.
-        fit_intercept: Whether to fit intercepts. They are not penalised, but with ``"unbiased"`` ever so little, since
-            that loss has no minimum where the estimated share of a class is negative.
-        tol: Largest entry of the gradient at which it stops, for labels without noise. The likelihood of released
-            labels is flatter, so there it is multiplied by the root of the share of a clean row that a row is worth,
-            as the sampling error of the gradient is.
-        max_iter: Most iterations.
-        folds: Parts of the rows for ``l2="auto"``; with 20 000 rows or more one of them is held out, once.
+        fit_intercept: True to fit intercepts. They are not penalised, except very slightly with ``"unbiased"``, a loss
+            without a minimum if the estimated share of a class is negative.
+        tol: Largest entry of the gradient at convergence, for labels without noise. The likelihood of released labels
+            is flatter, so its tolerance is multiplied by the root of the effective rows per row, as the sampling error
+            of the gradient is.
+        max_iter: Maximum number of iterations.
+        folds: Folds for ``l2="auto"``; with 20 000 rows or more only one of them is held out.
 
     Attributes:
         classes_: The declared classes.
         coef_: Coefficients, shape (k, d).
         intercept_: Intercepts, shape (k,).
-        l2_: The penalty that was used.
+        l2_: The penalty used.
         n_iter_: Iterations of the last fit.
 
     Guarantee:
-        Whatever is learned from a release is covered by the release's guarantee, at no further cost; so is
-        choosing ``l2``.
+        Post-processing of a release: covered by the release's guarantee at no further cost, including the choice of
+        ``l2``.
 
     References:
         Patrini et al. 2017 (forward), Natarajan et al. 2013 (backward), Ghazi et al. 2021, equations (7) and (17),
@@ -164,27 +169,30 @@ class SoftmaxRegression(ProbabilityClassifier):
             X: Features.
             y: A release.
             sample_weight: Weights of rows.
-            original: What is known of whether features are the row's own, where some were redrawn
-                (``labeldp.learning.sklearn``).
-            synthetic: With ``"unbiased"``: rows of the generator whose loss is taken off; ``original`` then serves the
-                choice of ``l2`` alone.
+            original: Probabilities that the features are the original ones, where some were resampled.
+            synthetic: With ``"unbiased"``: rows of the generator whose loss is subtracted; ``original`` then only
+                serves the choice of ``l2``.
         """
-        release = released(y)
+        release = require_release(y)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
-        matching(features, release)
+        check_released_rows(features, release)
         if self.method not in METHODS:
             raise InputError(f"expected a method among {', '.join(METHODS)}, found {self.method!r}")
         weights = row_weights(sample_weight, len(release))
         self.classes_ = classes_of(release)
         if synthetic is not None:
             synthetic = synthetic.of(release, self.method)
-        rows = _Rows(features, release, weights, None if original is None else original.of(release), synthetic)
+        original = None if original is None else original.of(release)
+        rows = _TrainingRows(features, release, weights, original, synthetic)
         self.l2_ = self._penalty(rows) if self.l2 == "auto" else float(self.l2)
         fit = self._fit(rows, self.l2_, None)
         if fit.iterations >= self.max_iter:
             least = self._tolerance(release)
-            told = f"expected to converge in {self.max_iter} iterations, found a larger gradient than {least:.2g}"
-            warnings.warn(f"{told}; scale the features, or raise max_iter or tol", ConvergenceWarning, stacklevel=2)
+            message = (
+                f"expected convergence in {self.max_iter} iterations, found a gradient above {least:.2g}; scale the "
+                "features, or raise max_iter or tol"
+            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
         self.coef_, self.intercept_ = fit.coefficients.T, fit.intercepts
         self.n_iter_ = fit.iterations
         return self
@@ -200,7 +208,7 @@ class SoftmaxRegression(ProbabilityClassifier):
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """The most likely true class of each row."""
-        most = np.argmax(self._logits(X), axis=1)  # before the classes are asked for: an unfitted learner says so
+        most = np.argmax(self._logits(X), axis=1)  # first, so that an unfitted learner raises NotFittedError
         return np.asarray(self.classes_[most])
 
     def _logits(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
@@ -208,11 +216,11 @@ class SoftmaxRegression(ProbabilityClassifier):
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return np.asarray(features @ self.coef_.T + self.intercept_)
 
-    def _penalty(self, rows: _Rows) -> float:
-        """The penalty for which held-out released labels are likeliest, each fit starting from the last."""
+    def _penalty(self, rows: _TrainingRows) -> float:
+        """The penalty with the largest likelihood of held-out released labels; each fit starts from the last."""
         release = rows.release
         usual = total_variance(rows.features) / (_LOGIT_VARIANCE * len(release))
-        if self.method != "likelihood":  # its curvature is what a row is worth; that of the others is one
+        if self.method != "likelihood":  # its curvature is the effective rows per row; that of the others is one
             usual /= float(np.mean(pair_share(release.class_channel.membership)))
         penalties = [usual * share for share in _PENALTIES]
 
@@ -226,30 +234,30 @@ class SoftmaxRegression(ProbabilityClassifier):
                 gains[i] = self._gain(rest, probabilities) * (rest.weights / rows.weights.mean())
                 means = gains[: i + 1].mean(axis=1)
                 if penalty < usual and max(means[-_PATIENCE:]) < max(means):
-                    break  # it has been getting worse for a while
+                    break  # no improvement by the last penalties
             return gains
 
         return best_penalty(penalties, usual, len(release), min(self.folds, len(release)), judge)
 
-    def _gain(self, rows: _Rows, probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
-        """How likely held-out released labels are; to ``"plain"``, who ignores the noise, as if they were true."""
+    def _gain(self, rows: _TrainingRows, probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
+        """Log likelihood of held-out released labels; with ``"plain"`` as if they were true."""
         if self.method == "plain":
             return plain_gain(rows.release, probabilities)
         return gain(rows.release, probabilities, rows.original)
 
     def _tolerance(self, release: Release) -> float:
-        """The largest entry of a gradient that is as good as none, beside the sampling error of these labels."""
+        """Largest entry of the gradient at convergence, relative to the sampling error of these labels."""
         flat = self.method == "likelihood" and not release.is_public
         return self.tol * math.sqrt(float(np.mean(pair_share(release.class_channel.membership)))) if flat else self.tol
 
     def _intercept_penalty(self, release: Release) -> float:
-        """None but for the unbiased loss, which has no minimum where the estimated share of a class is negative."""
+        """Penalty of intercepts: zero, except for the unbiased loss, which may have no minimum otherwise."""
         if self.method != "unbiased" or release.is_public:
             return 0.0
         return 1.0 / (_INTERCEPT_VARIANCE * len(release) * float(np.mean(pair_share(release.class_channel.membership))))
 
-    def _fit(self, rows: _Rows, l2: float, start: Fit | None) -> Fit:
-        features, loss, weights = rows.asked(self.method, self.correction)
+    def _fit(self, rows: _TrainingRows, l2: float, start: SoftmaxFit | None) -> SoftmaxFit:
+        features, loss, weights = rows.losses(self.method, self.correction)
         return fit_softmax(
             features,
             loss,
@@ -264,7 +272,7 @@ class SoftmaxRegression(ProbabilityClassifier):
         )
 
     def __sklearn_tags__(self) -> Any:
-        """It takes sparse features."""
+        """Tags that allow sparse features."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -274,30 +282,32 @@ class SoftmaxRegression(ProbabilityClassifier):
 class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     """Any scikit-learn classifier on released labels, by expectation maximisation.
 
-    Each round asks the classifier, fitted on the other folds, how likely each class is in each row, combines that
-    with what the channel says of the released label, and fits on the resulting soft labels: every row stands once for
-    each class, weighted by its posterior. Folds keep a flexible learner from believing what it has memorised.
+    Each round predicts class probabilities of each row by the classifier fitted on the other folds, combines them with
+    the likelihood of the released label, and fits on the resulting soft labels: every row is used once for each class,
+    weighted by its posterior. Folds keep a flexible learner from confirming labels that it has memorised. The rounds
+    increase the likelihood that forward loss correction maximises.
 
     Args:
         estimator: A classifier with ``predict_proba`` that takes ``sample_weight``, or a pipeline that ends in one;
             by default logistic regression.
-        method: ``"em"``; ``"clusters"``: soft labels from what the clusters of a ``ClusterResponse`` and the released
-            label say, which are fitted once: at a small epsilon clusters say nearly all; or ``"plain"``: released
-            labels as if they were true, as a baseline.
+        method: ``"em"``; ``"clusters"``: one fit on soft labels from the cluster distributions of a
+            ``ClusterResponse`` and the released label, enough at a small epsilon, at which clusters hold nearly all the
+            information; or ``"plain"``: released labels taken for true ones, as a baseline.
         max_iter: Rounds of expectation maximisation.
-        folds: Folds of the rows for the expectation; 1 uses the classifier on the rows it was fitted on.
-        smallest_weight: Shares of a row below this are left out.
+        folds: Folds for the expectation; with 1 the classifier predicts the rows that it was fitted on.
+        smallest_weight: Class probabilities below this are dropped.
 
     Attributes:
         classes_: The declared classes.
         estimator_: The classifier after the last round, fitted on all rows.
-        n_iter_: Rounds that were made, the last fit on all rows among them.
+        n_iter_: Number of rounds, including the last fit on all rows.
 
     Guarantee:
-        Whatever is learned from a release is covered by the release's guarantee, at no further cost.
+        Post-processing of a release: covered by the release's guarantee at no further cost.
 
     References:
-        Dempster et al. 1977; the posterior is that of ALIBI (Malek et al. 2021, section 3.2).
+        Dempster et al. 1977; Malek et al. 2021, section 3.2 (ALIBI), for the posterior; Patrini et al. 2017, for
+        forward correction.
 
     Example:
         >>> import numpy as np
@@ -335,23 +345,23 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             X: Features.
             y: A release.
             sample_weight: Weights of rows.
-            original: What is known of whether features are the row's own, where some were redrawn
-                (``labeldp.learning.sklearn``); rows are then weighted by how likely they are to be whole.
+            original: Probabilities that the features are the original ones, where some were resampled; rows are then
+                weighted by their posterior.
         """
-        release = released(y)
+        release = require_release(y)
         if self.method not in ("em", "clusters", "plain"):
             raise InputError(f"expected a method among em, clusters, plain, found {self.method!r}")
         features = indexable_rows(X)
-        matching(features, release)
+        check_released_rows(features, release)
         weights = row_weights(sample_weight, len(release))
         self.classes_ = classes_of(release)
         rounds = 0
         if original is not None and self.method != "em":
-            raise InputError(f"expected the method 'em' where features were redrawn, found {self.method!r}")
+            raise InputError(f"expected the method 'em' for resampled features, found {self.method!r}")
         if self.method == "plain" or (release.is_public and original is None):
             soft = plain_labels(release)
         elif self.method == "clusters":
-            soft = posterior(release, _of_clusters(release))
+            soft = posterior(release, _cluster_shares(release))
         else:
             guess = self._first_guess(features, release, weights, original)
             soft, rounds = posterior(release, guess, original), self.max_iter
@@ -369,7 +379,7 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return self._probabilities(self.estimator_, X)
 
     def __sklearn_tags__(self) -> Any:
-        """It takes the features that the classifier takes."""
+        """The tags of the classifier's input."""
         tags = super().__sklearn_tags__()
         inner = get_tags(LogisticRegression() if self.estimator is None else self.estimator)
         tags.input_tags = inner.input_tags
@@ -378,56 +388,47 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     def _first_guess(
         self, features: Any, release: Release, weights: np.ndarray, original: OriginalFeatures | None
     ) -> Float[np.ndarray, "n k"]:
-        """P(true class | features) where expectation maximisation starts; it decides only how soon it arrives.
+        """Initial P(true class | features) of expectation maximisation, which only decides its speed.
 
-        A classifier fitted on released labels as if they were true predicts about ``floor + (1 - k floor) p``, where
-        the floor is the share of a released label that goes to a given class which is not the true one: it is taken
-        off. A start from posteriors without features needs many more rounds, since each undoes the noise by a part.
-        Where features were redrawn, that p is ``s h + (1 - s) pi``, and is brought to h where s is not small.
+        A classifier fitted on released labels taken for true ones predicts about ``floor + (1 - k floor) p``, where the
+        floor is the share of a released label that goes to a given wrong class; it is subtracted. A start from
+        posteriors without features needs many more rounds, since each removes only part of the noise. If features were
+        resampled, that p is ``s h + (1 - s) pi``, which is solved for h unless s is small.
         """
         chance, k = release.class_channel.membership, len(self.classes_)
         floor = float(np.mean(chance.other / (chance.true + (k - 1) * chance.other)))
-        found = self._expected(features, plain_labels(release), weights)
+        predicted = self._expected(features, plain_labels(release), weights)
         if original is not None:
-            shares = np.maximum(original.of(release).shares, _LEAST_OWN)[:, None]
-            found = found + (1 / shares - 1) * (found - floor - (1 - k * floor) * original.prior)
-        guess = np.maximum(found - floor, _LEAST_GUESS * (1 - k * floor) / k)
+            shares = np.maximum(original.of(release).shares, _LEAST_ORIGINAL)[:, None]
+            predicted = predicted + (1 / shares - 1) * (predicted - floor - (1 - k * floor) * original.prior)
+        guess = np.maximum(predicted - floor, _LEAST_GUESS * (1 - k * floor) / k)
         return np.asarray(guess / guess.sum(axis=1, keepdims=True))
 
     def _expected(self, features: Any, soft: np.ndarray, weights: np.ndarray) -> Float[np.ndarray, "n k"]:
-        """P(true class | features) of each row, by a classifier that did not see the row."""
+        """P(true class | features) of each row, by a classifier fitted on the other folds."""
         if self.folds == 1:
             return self._probabilities(self._fitted(features, soft, weights), features)
-        found = np.empty(soft.shape)
+        probabilities = np.empty(soft.shape)
         for fit_on, held in KFold(self.folds, shuffle=True, random_state=0).split(soft):
             model = self._fitted(take_rows(features, fit_on), soft[fit_on], weights[fit_on])
-            found[held] = self._probabilities(model, take_rows(features, held))
-        return found
+            probabilities[held] = self._probabilities(model, take_rows(features, held))
+        return probabilities
 
     def _fitted(self, features: Any, soft: np.ndarray, weights: np.ndarray) -> Any:
-        """The classifier, fitted on every row once for each class that is likely enough."""
-        return fitted_softly(self.estimator, features, soft, weights, self.smallest_weight)
+        """The classifier, fitted on every row once for each likely class."""
+        return fit_on_soft_labels(self.estimator, features, soft, weights, self.smallest_weight)
 
     def _probabilities(self, model: Any, features: Any) -> Float[np.ndarray, "n k"]:
-        """Probabilities of all declared classes, also those that no row was fitted on."""
+        """Probabilities of all declared classes."""
         return soft_probabilities(model, features, len(self.classes_))
 
 
-def _of_clusters(release: Release) -> Float[np.ndarray, "n k"]:
+def _cluster_shares(release: Release) -> Float[np.ndarray, "n k"]:
     """The public class distribution of each row's cluster."""
     channel = release.channel
     if not isinstance(channel, ClusterChannel):
         raise InputError("expected a release by cluster response for the method 'clusters', found another; use 'em'")
     return channel.shares
-
-
-def matching(features: Any, release: Release) -> None:
-    """Refuse features and a release of different length."""
-    rows = features.shape[0] if hasattr(features, "shape") else len(features)
-    if rows != len(release):
-        raise InputError(f"expected a released label for each of {rows} rows of features, found {len(release)}")
-    if rows == 0:
-        raise InputError("expected at least one row, found none")
 
 
 def classes_of(release: Release) -> np.ndarray:
@@ -436,14 +437,14 @@ def classes_of(release: Release) -> np.ndarray:
 
 
 def plain_labels(release: Release) -> Float[np.ndarray, "n k"]:
-    """Released labels as if they were true: a class, or a set of classes in equal shares."""
+    """Released labels taken for true ones: a class, or a set of classes in equal shares."""
     mask = release.class_channel.levels(release.codes).mask.astype(np.float64)
     size = mask.sum(axis=1, keepdims=True)
     return np.asarray(np.where(size > 0, mask / np.maximum(size, 1), 1.0 / mask.shape[1]))
 
 
 def plain_gain(release: Release, probabilities: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
-    """The log likelihood of released labels taken for true ones, for who ignores the noise in tuning too."""
+    """Log likelihood of released labels taken for true ones."""
     logarithms = np.log(np.maximum(probabilities, np.finfo(float).tiny))
     return np.asarray((plain_labels(release) * logarithms).sum(axis=1))
 

@@ -1,4 +1,4 @@
-"""A learner of the class distributions of a tree of clusters: how small clusters may be, labels say."""
+"""Classifier by a tree of clusters, which averages over all prunings of the tree."""
 
 from __future__ import annotations
 
@@ -16,42 +16,43 @@ from labeldp import _checks
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.cells import ClusterTree
 from labeldp.learning.features import row_weights
-from labeldp.learning.losses import released
+from labeldp.learning.losses import require_release
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
 from labeldp.release import Release
 
-#: Shares of the first class of a cluster beside an even rest, and of the first of two classes beside the other.
+#: Shares of the main class of nearly pure clusters; shares of the first class of two-class clusters, and the share of
+#: all other classes there.
 _PURITIES, _HALVES, _REST = (0.5, 0.7, 0.85, 0.95, 0.99), (0.3, 0.5, 0.7), 0.05
-#: What a cluster in which all classes are alike is likely beforehand.
-_EVEN = 0.1
-#: Clusters of two classes are thought of where there are at most so many classes.
+#: Prior probability of a cluster with a uniform distribution.
+_UNIFORM_PRIOR = 0.1
+#: Most classes for which two-class clusters are considered.
 _FEW_CLASSES = 16
 _ENTRIES_PER_CHUNK = 1 << 22
 
 
 class TreeClassifier(ProbabilityClassifier):
-    """Class distributions of clusters that are as small as released labels allow, place by place.
+    """Classifier by class distributions of clusters, whose size adapts locally to the released labels.
 
     Each node of a tree of clusters either has one class distribution for all its rows, or is split into its two parts,
-    both equally likely beforehand, and all prunings of the tree are weighed by how likely they make the released
-    labels. A distribution is one of a few: nearly pure, of two classes, or even. So nothing is to be tuned: at a small
-    epsilon large clusters are named, at a large one the smallest.
+    with equal prior probabilities, and all prunings of the tree are weighted by their likelihood of the released
+    labels. A distribution is one of a few: nearly pure, of two classes, or uniform. So there is nothing to tune: large
+    clusters dominate at a small epsilon, the smallest ones at a large epsilon.
 
-    Features are public, so trees cost nothing, and each label may have been randomized alone.
+    Features are public, so trees cost nothing, and labels may be randomized one by one.
 
     Args:
         trees: Trees of clusters of the same rows, such as those of ``Embedding.tree`` on 15, 30 and 60 eigenvectors.
-            The mean of what they say is taken.
+            Their predictions are averaged.
 
     Attributes:
         classes_: The declared classes.
-        distributions_: The class distribution of each leaf, a matrix for each tree.
-        evidence_: For each tree the log likelihood of the released labels, in nats over knowing nothing. Of several
-            trees, or numbers of eigenvectors, the largest is best.
+        distributions_: Class distribution of each leaf, a matrix for each tree.
+        evidence_: Log likelihood of the released labels for each tree, in nats over the uniform model. The tree, or the
+            number of eigenvectors, with the largest is best.
 
     Guarantee:
-        What is learned from a release is covered by the release's guarantee, at no further cost. Trees are taken from
-        features alone.
+        Post-processing of a release: covered by the release's guarantee at no further cost. Trees depend on features
+        alone.
 
     References:
         Willems, Shtarkov and Tjalkens 1995 (context-tree weighting), whose recursion sums over all prunings.
@@ -74,27 +75,29 @@ class TreeClassifier(ProbabilityClassifier):
         self.trees = trees
 
     def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
-        """Weigh all prunings.
+        """Weight all prunings by their likelihood.
 
         Args:
             X: The leaf of each of n rows in each tree, shape (n, trees), or (n,) for one tree; n rows may be some of
                 those that the trees were found in.
             y: A release of n rows.
-            sample_weight: How often each row counts.
+            sample_weight: Weights of rows.
         """
-        release = released(y)
+        release = require_release(y)
         leaves = self._leaves(X)
         if len(leaves) != len(release):
             raise RowsError(f"expected a released label for each of {len(leaves)} rows, found {len(release)}")
         weights = row_weights(sample_weight, len(release))
-        mixtures, before = _mixtures(release.space.size)
-        found = [
-            _weighted(_sums(release, leaf, tree.count, weights, mixtures), tree.merges, mixtures, before)
+        mixtures, prior = _mixtures(release.space.size)
+        results = [
+            _average_prunings(
+                _leaf_likelihoods(release, leaf, tree.count, weights, mixtures), tree.merges, mixtures, prior
+            )
             for tree, leaf in zip(self.trees, leaves.T, strict=True)
         ]
         self.classes_ = np.array(release.space.points)
-        self.distributions_ = [distributions for distributions, _ in found]
-        self.evidence_ = np.array([evidence for _, evidence in found])
+        self.distributions_ = [distributions for distributions, _ in results]
+        self.evidence_ = np.array([evidence for _, evidence in results])
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
@@ -105,12 +108,12 @@ class TreeClassifier(ProbabilityClassifier):
             np.mean([each[leaf] for each, leaf in zip(self.distributions_, leaves.T, strict=True)], axis=0)
         )
 
-    def _leaves(self, given: Any) -> Int[np.ndarray, "n t"]:
+    def _leaves(self, numbers: Any) -> Int[np.ndarray, "n t"]:
         """The leaf of each row in each tree, checked."""
         trees = tuple(self.trees)
         if not trees or not all(isinstance(tree, ClusterTree) for tree in trees):
-            raise InputError("expected trees of labeldp.learning.cells in a list, found others; see cluster_tree")
-        leaves = np.asarray(given)
+            raise InputError("expected a list of ClusterTree, found something else; make trees with cluster_tree")
+        leaves = np.asarray(numbers)
         leaves = leaves[:, None] if leaves.ndim == 1 else leaves
         if leaves.ndim != 2 or leaves.shape[1] != len(trees) or leaves.dtype.kind not in "iu":
             raise InputError(
@@ -125,53 +128,53 @@ class TreeClassifier(ProbabilityClassifier):
 
 
 def _mixtures(classes: int) -> tuple[Float[np.ndarray, "m k"], Float[np.ndarray, "m"]]:
-    """The distributions that a cluster may have, and what each is likely beforehand."""
+    """The possible class distributions of a cluster, and their prior probabilities."""
     single, even = np.eye(classes), np.full(classes, 1.0 / classes)
     pure = np.concatenate([share * single + (1.0 - share) * even for share in _PURITIES])
     one, other = np.triu_indices(classes if classes <= _FEW_CLASSES else 0, 1)
     both = [(1.0 - _REST) * (share * single[one] + (1.0 - share) * single[other]) for share in _HALVES]
     pairs = np.concatenate(both) + _REST * even
     kinds = [part for part in (pure, pairs) if len(part)]
-    shares = [np.full(len(part), (1.0 - _EVEN) / len(kinds) / len(part)) for part in kinds]
-    return np.concatenate([*kinds, even[None]]), np.concatenate([*shares, [_EVEN]])
+    shares = [np.full(len(part), (1.0 - _UNIFORM_PRIOR) / len(kinds) / len(part)) for part in kinds]
+    return np.concatenate([*kinds, even[None]]), np.concatenate([*shares, [_UNIFORM_PRIOR]])
 
 
-def _sums(
+def _leaf_likelihoods(
     release: Release,
     leaf: Int[np.ndarray, "n"],
     count: int,
     weights: Float[np.ndarray, "n"],
     mixtures: Float[np.ndarray, "m k"],
 ) -> Float[np.ndarray, "leaves m"]:
-    """How likely each distribution makes the released labels of each leaf, as logarithms over knowing nothing."""
-    found = np.zeros((count, len(mixtures)))
+    """Log likelihood of the released labels of each leaf under each distribution, over the uniform model."""
+    sums = np.zeros((count, len(mixtures)))
     step = max(1, _ENTRIES_PER_CHUNK // len(mixtures))
     likelihood = release.likelihood()
     for low in range(0, len(leaf), step):
         part = likelihood[low : low + step]
         rows = np.log((part / part.mean(axis=1, keepdims=True)) @ mixtures.T)
         places = (leaf[low : low + step], np.arange(len(part)))
-        found += csr_matrix((weights[low : low + step], places), shape=(count, len(part))) @ rows
-    return found
+        sums += csr_matrix((weights[low : low + step], places), shape=(count, len(part))) @ rows
+    return sums
 
 
-def _weighted(
+def _average_prunings(
     sums: Float[np.ndarray, "leaves m"],
     merges: Int[np.ndarray, "s 2"],
     mixtures: Float[np.ndarray, "m k"],
-    before: Float[np.ndarray, "m"],
+    prior: Float[np.ndarray, "m"],
 ) -> tuple[Float[np.ndarray, "leaves k"], float]:
-    """The class distribution of each leaf over all prunings, and the log likelihood of all labels.
+    """The class distribution of each leaf averaged over all prunings, and the log likelihood of all labels.
 
-    With W a node's likelihood over all prunings below it and E that with one distribution for all its rows,
+    With W a node's likelihood averaged over all prunings below it and E that with one distribution for all its rows,
     ``W = E / 2 + W' W'' / 2`` for the parts ' and '', and W = E for a leaf. Going down, a node is reached by the
-    prunings that split all above it; of these the share ``E / 2 W`` stops there.
+    prunings that split all its ancestors; the share ``E / 2 W`` of them stops there.
     """
     leaves = len(sums)
     nodes = np.concatenate([sums, np.empty((len(merges), sums.shape[1]))])
     for i, (one, other) in enumerate(merges):
         nodes[leaves + i] = nodes[one] + nodes[other]
-    joint = nodes + np.log(before)
+    joint = nodes + np.log(prior)
     single = logsumexp(joint, axis=1)
     means = np.exp(joint - single[:, None]) @ mixtures
     whole, stops = single.copy(), np.ones(len(nodes))
@@ -179,10 +182,10 @@ def _weighted(
         halved = single[i] - math.log(2.0)
         whole[i] = np.logaddexp(halved, whole[one] + whole[other] - math.log(2.0))
         stops[i] = math.exp(halved - whole[i])
-    reached, told = np.ones(len(nodes)), np.zeros_like(means)
+    reached, averages = np.ones(len(nodes)), np.zeros_like(means)
     for i in range(len(nodes) - 1, -1, -1):
-        told[i] += reached[i] * stops[i] * means[i]
+        averages[i] += reached[i] * stops[i] * means[i]
         if i >= leaves:
             parts = merges[i - leaves]
-            told[parts], reached[parts] = told[i], reached[i] * (1.0 - stops[i])
-    return told[:leaves], float(whole[-1])
+            averages[parts], reached[parts] = averages[i], reached[i] * (1.0 - stops[i])
+    return averages[:leaves], float(whole[-1])

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.errors import InputError
-from labeldp.learning.losses import released, splits
+from labeldp.learning.losses import require_release, splits
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
 from labeldp.release import Release
 
@@ -74,7 +74,7 @@ class ClusterNames(ProbabilityClassifier):
 
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Fit on the clusters, or features, of n rows and a release of n rows."""
-        release, cells = released(y), self._cells(X)
+        release, cells = require_release(y), self._cells(X)
         if len(cells) != len(release) or len(cells) == 0:
             raise InputError(f"expected a released label for each of {len(cells)} rows, and some, found {len(release)}")
         if self.steps != "auto" and not (isinstance(self.steps, int) and self.steps >= 0):

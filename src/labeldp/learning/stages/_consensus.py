@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
-from labeldp.learning.losses import released
+from labeldp.learning.losses import require_release
 from labeldp.learning.sklearn import ProbabilityClassifier, fitted_copy, for_released_labels
 from labeldp.learning.stages._priors import declared_probabilities
 from labeldp.privacy.channels import ResponseChannel
@@ -66,7 +66,7 @@ class ConsensusRetraining(MetaEstimatorMixin, ProbabilityClassifier):
 
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Fit on features of n rows, in any form that the learner accepts, and a release of n rows."""
-        release, features = released(y), indexable_rows(X)
+        release, features = require_release(y), indexable_rows(X)
         rounds = _checks.whole(self.rounds, "rounds", 0, 1000)
         if self.keep not in get_args(Keep):
             raise InputError(f"expected keep among {', '.join(get_args(Keep))}, found {self.keep!r}")

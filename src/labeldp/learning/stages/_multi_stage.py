@@ -20,9 +20,9 @@ from labeldp.learning.features import indexable_rows, row_count, take_rows
 from labeldp.learning.sklearn import (
     ProbabilityClassifier,
     for_released_labels,
-    going_on,
-    in_folder_of_stage,
     rehearse,
+    set_stage_checkpoint,
+    warm_start,
 )
 from labeldp.learning.stages._files import StageFiles, fingerprint
 from labeldp.learning.stages._labels import StagedLabels, among_top, candidates_of
@@ -271,9 +271,9 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
 
     def _learner(self, learners: Sequence[Any], number: int, model: Any) -> Any:
         """The learner to fit in a stage: that of the previous stage if it can continue, else a new copy."""
-        more = going_on(model, learners[number]) if self.warm_start else None
+        more = warm_start(model, learners[number]) if self.warm_start else None
         model = clone(learners[number], safe=False) if more is None else more
-        return in_folder_of_stage(model, number)
+        return set_stage_checkpoint(model, number)
 
 
 def _prior_of(model: Any, space: LabelSpace, temperature: float) -> Callable[[Any], np.ndarray]:

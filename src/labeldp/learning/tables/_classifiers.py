@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from labeldp.errors import InputError
 from labeldp.learning.convex import ConvexClassifier
-from labeldp.learning.features import for_trees, scaled
+from labeldp.learning.features import scaling_transformer, tree_transformer
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftLabelClassifier, SoftmaxRegression
 from labeldp.privacy.channels import ClusterChannel
 from labeldp.release import Release
@@ -50,11 +50,13 @@ def estimators_of(columns: Mapping[str, str], model: str, method: str) -> list[P
 def _linear(columns: Mapping[str, str], method: str) -> tuple[Any, list[Any]]:
     linear: Any = SoftmaxRegression(method=method)  # type: ignore[arg-type]
     soft = method in (CLUSTERS, EXCHANGED)
-    return scaled(columns), [_on_soft_labels(LogisticRegression(max_iter=1000), method) if soft else linear]
+    return scaling_transformer(columns), [
+        _on_soft_labels(LogisticRegression(max_iter=1000), method) if soft else linear
+    ]
 
 
 def _boosting(columns: Mapping[str, str], method: str) -> tuple[Any, list[Any]]:
-    encoded, places = for_trees(columns)
+    encoded, places = tree_transformer(columns)
     fixed = {"max_iter": _TREES, "early_stopping": False, "random_state": 0, "categorical_features": places}
     return encoded, [
         _on_soft_labels(HistGradientBoostingClassifier(max_leaf_nodes=n, **fixed), method) for n in _LEAVES
@@ -62,7 +64,7 @@ def _boosting(columns: Mapping[str, str], method: str) -> tuple[Any, list[Any]]:
 
 
 def _convex(columns: Mapping[str, str], _: str) -> tuple[Any, list[Any]]:
-    return scaled(columns), [ConvexClassifier(passes=_PASSES)]
+    return scaling_transformer(columns), [ConvexClassifier(passes=_PASSES)]
 
 
 #: The encoding of columns and the candidate learners of each model.

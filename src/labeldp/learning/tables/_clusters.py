@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 
 from labeldp.errors import InputError, TableError
 from labeldp.learning.cells import cluster
-from labeldp.learning.features import columns_of, frame_of, scaled
+from labeldp.learning.features import columns_of, frame_of, scaling_transformer
 from labeldp.release.tables import Table, open_table, typed
 
 _ROWS_PER_BATCH = 1 << 16
@@ -62,7 +62,7 @@ def cluster_table(
     table = typed(opened, columns)
     sample, rows = _spaced(table, columns)
     used, _ = columns_of(sample, None, None)
-    encoder = scaled(used)
+    encoder = scaling_transformer(used)
     clusters = cluster(
         _dense(encoder.fit_transform(frame_of(sample, used))), count if isinstance(count, int) else count(rows)
     )

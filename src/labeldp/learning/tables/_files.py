@@ -20,7 +20,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
 from labeldp.errors import InputError, MissingExtraError, VerificationError
-from labeldp.learning.features import frame_of, is_network, written
+from labeldp.learning.features import frame_of, is_network, write_new_file
 from labeldp.learning.sklearn import NeighborsRegressor
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
 from labeldp.learning.tables._regressors import number_estimators
@@ -127,7 +127,7 @@ class TableModel:
             "corrected": self.corrected,
         }
         held = {"about": json.dumps(about), "estimator": self.estimator}
-        return written(Path(path), lambda file: _skops_io().dump(held, file))
+        return write_new_file(Path(path), lambda file: _skops_io().dump(held, file))
 
     @classmethod
     def load(cls, path: str | Path) -> TableModel:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from labeldp.errors import InputError
 from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images
-from labeldp.learning.losses import decoded_numbers, tells_numbers
+from labeldp.learning.losses import decoded_numbers, is_decodable
 from labeldp.learning.metrics import Estimate, Scores, scores
 from labeldp.learning.sklearn import noise_ratio
 from labeldp.learning.tables._classifiers import (
@@ -127,7 +127,7 @@ def learn(
         model, method = check_class_model(model or OF_CLASSES, method)
         return _learn_from_peers(Path(directory), table, model, method, features)
     release = Release.load(directory)
-    of_numbers = isinstance(release.space, Interval) and (model is not None or tells_numbers(release))
+    of_numbers = isinstance(release.space, Interval) and (model is not None or is_decodable(release))
     if generator is not None:
         check_generator(generator, release)
     if of_numbers and model != OF_CLASSES:

@@ -14,8 +14,8 @@ from sklearn.pipeline import Pipeline
 from labeldp.errors import InputError
 from labeldp.learning import metrics
 from labeldp.learning.convex import ConvexRegressor
-from labeldp.learning.features import for_trees, scaled
-from labeldp.learning.losses import decoded_numbers, is_unbiased, real_labels, tells_numbers
+from labeldp.learning.features import scaling_transformer, tree_transformer
+from labeldp.learning.losses import decoded_numbers, is_decodable, is_unbiased, require_numeric_labels
 from labeldp.learning.metrics import Bounds, Estimate, gains_of, mean_of_rows
 from labeldp.learning.sklearn import (
     NeighborsRegressor,
@@ -76,7 +76,7 @@ def number_scores(release: Release, predicted: Float[np.ndarray, "n"]) -> Number
         release: Released numeric labels of n rows, or public ones.
         predicted: Predicted labels, shape (n,).
     """
-    constant = np.full(len(release), float(decoded_numbers(real_labels(release)).mean()))
+    constant = np.full(len(release), float(decoded_numbers(require_numeric_labels(release)).mean()))
     over = mean_of_rows(gains_of(release, predicted) - gains_of(release, constant), 0.95)
     squared = metrics.mean_squared_error(release, predicted)
     exact = isinstance(squared, Estimate)
@@ -100,13 +100,15 @@ def number_estimators(columns: Mapping[str, str], model: str, method: str, ratio
         method: Training method.
         ratio: Variance of released numbers over that of labels.
     """
-    trees, places = for_trees(columns)
+    trees, places = tree_transformer(columns)
     boosting = usual_boosting(ratio).set_params(categorical_features=places)
     pipelines: dict[str, Pipeline] = {
-        "ridge": Pipeline([("columns", scaled(columns)), ("model", _regressor(usual_ridge(), method))]),
+        "ridge": Pipeline([("columns", scaling_transformer(columns)), ("model", _regressor(usual_ridge(), method))]),
         "boosting": Pipeline([("columns", trees), ("model", _regressor(boosting, method))]),
-        "neighbours": Pipeline([("columns", scaled(columns, dense=True)), ("model", NeighborsRegressor())]),
-        "convex": Pipeline([("columns", scaled(columns)), ("model", ConvexRegressor(passes=_PASSES))]),
+        "neighbours": Pipeline(
+            [("columns", scaling_transformer(columns, dense=True)), ("model", NeighborsRegressor())]
+        ),
+        "convex": Pipeline([("columns", scaling_transformer(columns)), ("model", ConvexRegressor(passes=_PASSES))]),
     }
     return {name: pipelines[name] for name in (_CHOSEN_AMONG if model == "auto" else (model,))}
 
@@ -122,7 +124,7 @@ def check_number_model(model: str, method: str | None, release: Release) -> str:
     if method is not None and method not in NUMBER_METHODS[model]:
         known = ", ".join(NUMBER_METHODS[model])
         raise InputError(f"expected a method of {model} among {known}, found {method!r}")
-    if not tells_numbers(release):
+    if not is_decodable(release):
         raise InputError(
             "expected released labels that identify the mean label, found candidates or clusters; use the model softmax"
         )

@@ -31,7 +31,7 @@ try:
     import pandas as pd
 
     from labeldp.learning.cells import cluster, suggested_count
-    from labeldp.learning.features import Images, columns_of, frame_of, scaled
+    from labeldp.learning.features import Images, columns_of, frame_of, scaling_transformer
     from labeldp.learning.stages import RESPONSES, ClusterPrior, FixedPrior, MultiStage, Prior, Stage, UniformPrior
     from labeldp.learning.tables._classifiers import METHODS, estimators_of
     from labeldp.learning.tables._files import TableModel
@@ -250,7 +250,7 @@ class _ColumnStudent:
 
     def numbers(self) -> Float[np.ndarray, "n d"]:
         """Columns as scaled numbers."""
-        return _dense(scaled(self.columns).fit_transform(self.features))
+        return _dense(scaling_transformer(self.columns).fit_transform(self.features))
 
     def model(self, learner: Any, certificate: Certificate) -> TableModel:
         """The model of a fitted pipeline."""

@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count, row_weights
-from labeldp.learning.losses import OriginalFeatures, SyntheticRows, released
+from labeldp.learning.losses import OriginalFeatures, SyntheticRows, require_release
 from labeldp.learning.sklearn import ProbabilityClassifier
 from labeldp.learning.torch._checkpoint import Checkpoint
 from labeldp.learning.torch._device import Machine, SingleDevice
@@ -200,7 +200,7 @@ class TorchClassifier(ProbabilityClassifier):
                 released rows. Such a loss has no lower bound, so use few epochs and a small learning rate. Then
                 ``original`` is used only for held-out rows.
         """
-        release, features = released(y), as_rows(X)
+        release, features = require_release(y), as_rows(X)
         settings = self._settings()
         machine = self._machine()
         classes = np.array(release.space.points)

@@ -24,7 +24,15 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from labeldp.errors import InputError, VerificationError
-from labeldp.learning.features import ColumnEncoder, Encoder, PairEncoder, PixelEncoder, encoder_from, frame_of, written
+from labeldp.learning.features import (
+    ColumnEncoder,
+    Encoder,
+    PairEncoder,
+    PixelEncoder,
+    encoder_from,
+    frame_of,
+    write_new_file,
+)
 from labeldp.learning.torch._losses import NETWORK_METHODS
 from labeldp.learning.torch._networks import NETWORKS
 from labeldp.learning.torch._outputs import probabilities, to_device
@@ -177,7 +185,7 @@ class NetworkModel:
             "certificate": json.loads(self.certificate.to_json()),
         }
         weights = {name: value.detach().cpu().contiguous() for name, value in self.module.state_dict().items()}
-        return written(Path(path), lambda file: save_file(weights, file, {_HEADER: json.dumps(about)}))
+        return write_new_file(Path(path), lambda file: save_file(weights, file, {_HEADER: json.dumps(about)}))
 
     @classmethod
     def load(cls, path: str | Path) -> NetworkModel:

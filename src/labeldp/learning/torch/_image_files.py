@@ -19,7 +19,7 @@ from torch import nn
 
 from labeldp._words import SecureWords
 from labeldp.errors import InputError
-from labeldp.learning.features import written
+from labeldp.learning.features import write_new_file
 from labeldp.learning.torch._files import weights_of
 from labeldp.learning.torch._image_laws import LAWS, ImageDiscriminator, Law, sides_fit
 from labeldp.mechanisms.features import ColumnForm, Form, Generator, Source, form_from
@@ -123,7 +123,9 @@ class ImageGenerator:
         digests = sorted(self.seen) if self.source.kind == "public" else []
         seen = torch.from_numpy(np.array(digests, dtype=np.uint64).view(np.int64))
         numbers = {name: value.contiguous() for name, value in self._modules().state_dict().items()}
-        return written(Path(path), lambda file: save_file(numbers | {_SEEN: seen}, file, {_HEADER: json.dumps(about)}))
+        return write_new_file(
+            Path(path), lambda file: save_file(numbers | {_SEEN: seen}, file, {_HEADER: json.dumps(about)})
+        )
 
     def _modules(self) -> nn.ModuleDict:
         return _module_dict(self.law, self.discriminator)

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from labeldp import _checks
 from labeldp.errors import InputError, RowsError
-from labeldp.learning.losses import posterior, released
+from labeldp.learning.losses import posterior, require_release
 from labeldp.learning.torch._classifier import TorchClassifier
 from labeldp.learning.torch._image_files import MOST_SIZE, ImageGenerator, image_form
 from labeldp.learning.torch._image_laws import (
@@ -210,7 +210,7 @@ class _TrainingImages:
     @classmethod
     def of(cls, images: object, labels: Release, source: str, kind: Declared, learner: Any) -> _TrainingImages:
         """Check images and labels."""
-        release = released(labels)
+        release = require_release(labels)
         pixels, flat = _pixels(images)
         if len(pixels) != len(release):
             raise RowsError(f"expected a label for each of {len(pixels)} images, found {len(release)}")

@@ -14,7 +14,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, S
 
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import row_count, row_weights
-from labeldp.learning.losses import OriginalFeatures, released
+from labeldp.learning.losses import OriginalFeatures, require_release
 from labeldp.learning.torch._losses import BatchLoss, LabelLoss, NetworkMethod
 from labeldp.release import Release
 
@@ -71,7 +71,7 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
     ) -> None:
         self.features = as_rows(features)
         count = row_count(self.features)
-        if count != len(released(release)):
+        if count != len(require_release(release)):
             raise RowsError(f"expected a released label for each of {count} rows of features, found {len(release)}")
         if count == 0:
             raise RowsError("expected at least one row, found none")
