@@ -1,4 +1,4 @@
-"""Cells of features and answers about them beside scikit-learn: seconds of the processor by rows, columns and cells.
+"""Cells of features, and answers about them, beside scikit-learn: processor seconds by rows, columns and cells.
 
     OMP_NUM_THREADS=1 python benchmarks/cells.py                 a hundred thousand and a million rows
     OMP_NUM_THREADS=1 python benchmarks/cells.py --rows 10000000
@@ -26,17 +26,17 @@ SHAPES = ((2, 100), (2, 10_000), (20, 100), (20, 10_000))
 
 
 def seconds(rounds: int, *jobs: Callable[[], object]) -> list[float]:
-    """The median time of each job on the processor, whatever else it does; they take turns."""
-    found: list[list[float]] = [[] for _ in jobs]
+    """Median processor seconds of each job; the jobs take turns."""
+    durations: list[list[float]] = [[] for _ in jobs]
     for _ in range(rounds):
-        for times, job in zip(found, jobs, strict=True):
+        for times, job in zip(durations, jobs, strict=True):
             start = time.process_time()
             job()
             times.append(time.process_time() - start)
-    return [statistics.median(times) for times in found]
+    return [statistics.median(times) for times in durations]
 
 
-def measured(rows: int, columns: int, cells: int, rounds: int) -> list[str]:
+def table_row(rows: int, columns: int, cells: int, rounds: int) -> list[str]:
     """A row of the table: medians of a few rounds."""
     rng = np.random.default_rng(0)
     features = rng.normal(size=(rows, columns))
@@ -47,7 +47,7 @@ def measured(rows: int, columns: int, cells: int, rounds: int) -> list[str]:
     side = round(cells ** (1 / 2))
     bins = KBinsDiscretizer(side, encode="ordinal", strategy="uniform", subsample=None)
     curator = Curator(labels, SPACE, budget=700.0)
-    found = seconds(
+    medians = seconds(
         rounds,
         lambda: tree_cells(features, cells),
         lambda: leaves.fit(features, labels),
@@ -59,8 +59,8 @@ def measured(rows: int, columns: int, cells: int, rounds: int) -> list[str]:
         lambda: curator.answer(NoisyQuantile(SPACE, 1.0, 0.5, tree)),
     )
     names = (f"{rows:,}", str(columns), f"{cells:,}")
-    ratios = (f"{found[i]:.3g} ({found[i] / found[i + 1]:.2f})" for i in (0, 2, 4))
-    return [*names, *ratios, *(f"{each:.3g}" for each in found[6:])]
+    ratios = (f"{medians[i]:.3g} ({medians[i] / medians[i + 1]:.2f})" for i in (0, 2, 4))
+    return [*names, *ratios, *(f"{each:.3g}" for each in medians[6:])]
 
 
 def main() -> None:
@@ -68,15 +68,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, help="by default a hundred thousand and a million")
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     NoisyMean(SPACE, 1.0)
-    Curator([0.0], SPACE).answer(NoisyMean(SPACE, 1.0))  # loads what is loaded at first use
-    table = Table(title=f"seconds of the processor (over those of scikit-learn), medians of {asked.rounds}")
+    Curator([0.0], SPACE).answer(NoisyMean(SPACE, 1.0))  # loads what is loaded lazily
+    table = Table(title=f"processor seconds (ratio to scikit-learn), medians of {arguments.rounds}")
     for name in ("rows", "columns", "cells", "tree", "find in tree", "grid", "noisy means", "noisy medians"):
         table.add_column(name, justify="right")
-    for rows in [asked.rows] if asked.rows else [10**5, 10**6]:
+    for rows in [arguments.rows] if arguments.rows else [10**5, 10**6]:
         for columns, cells in SHAPES:
-            table.add_row(*measured(rows, columns, cells, asked.rounds))
+            table.add_row(*table_row(rows, columns, cells, arguments.rounds))
     Console(width=140).print(table)
 
 

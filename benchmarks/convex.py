@@ -1,4 +1,4 @@
-"""Descent on released labels beside scikit-learn's ``SGDClassifier``, its growth, its memory, and told gradients.
+"""Descent on released labels beside scikit-learn's ``SGDClassifier``: speed, growth, memory, private gradients.
 
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/convex.py
     python benchmarks/convex.py --share 0.1        a quick look
@@ -32,7 +32,7 @@ EPSILON = 2.0
 
 @dataclass(frozen=True)
 class Problem:
-    """Features, of which a share is not zero, and labels without a rule: descent does not go faster for one."""
+    """Features with a share of nonzero entries, and random labels: the speed of descent does not depend on them."""
 
     rows: int
     columns: int
@@ -41,10 +41,10 @@ class Problem:
 
     @property
     def name(self) -> str:
-        """What a table calls it."""
+        """Name of the problem in tables."""
         return f"{self.rows:,} x {self.columns:,}" + (f", {self.density:.2%} filled" if self.density < 1 else "")
 
-    def made(self) -> tuple[Any, Release]:
+    def sample(self) -> tuple[Any, Release]:
         """Features and a release of labels."""
         rng = np.random.default_rng(0)
         labels, space = rng.integers(0, self.classes, self.rows), Classes(range(self.classes))
@@ -60,7 +60,7 @@ class Problem:
 
     def times(self, rounds: int) -> tuple[float, float]:
         """Seconds of labeldp and of scikit-learn."""
-        features, release = self.made()
+        features, release = self.sample()
         labels = np.random.default_rng(1).integers(0, self.classes, self.rows)
         mine = ConvexClassifier(region=Ball(1.0))
         theirs = SGDClassifier(loss="log_loss", max_iter=1, tol=None, average=True)
@@ -68,14 +68,14 @@ class Problem:
 
 
 def turns(contestants: list[Callable[[], object]], rounds: int) -> tuple[float, ...]:
-    """The median of the processor's seconds of each contestant over rounds of turns, after one that is not counted."""
+    """Median processor seconds of each contestant over rounds of turns, after a warm-up turn."""
     times: list[list[float]] = [[] for _ in contestants]
     for turn in range(-1, rounds):
-        for run, found in zip(contestants, times, strict=True):
+        for run, durations in zip(contestants, times, strict=True):
             start = time.process_time()
             run()
             if turn >= 0:
-                found.append(time.process_time() - start)
+                durations.append(time.process_time() - start)
     return tuple(map(statistics.median, times))
 
 
@@ -108,7 +108,7 @@ def growth(share: float, rounds: int) -> Table:
         cells = []
         for classes in sizes:
             rows = max(200, int(share * min(100_000, 2e9 / (columns * classes * 20))))
-            features, release = Problem(rows, columns, classes).made()
+            features, release = Problem(rows, columns, classes).sample()
             model = ConvexClassifier(region=Ball(1.0))
             (seconds,) = turns([lambda x=features, y=release, m=model: m.fit(x, y)], rounds)
             cells.append(f"{1e6 * seconds / rows:.3g}")
@@ -117,10 +117,10 @@ def growth(share: float, rounds: int) -> Table:
 
 
 def memory(share: float) -> Table:
-    """The most that Python and NumPy hold during a fit, beside the features and the parameters themselves."""
+    """Peak memory of Python and NumPy during a fit, beside the sizes of the features and the parameters."""
     table = Table("rows x columns", "MiB of features", "if dense", "of parameters", "peak of a fit", title="memory")
     for problem in (Problem(int(100_000 * share), 10_000, 5, 0.005), Problem(int(100_000 * share), 100_000, 5, 5e-4)):
-        features, release = problem.made()
+        features, release = problem.sample()
         model = ConvexClassifier(region=Ball(1.0))
         model.fit(features[:100], release[np.arange(100)])
         tracemalloc.start()
@@ -133,10 +133,12 @@ def memory(share: float) -> Table:
     return table
 
 
-def told(share: float) -> Table:
-    """Microseconds of a row whose gradient a curator tells."""
+def interactive(share: float) -> Table:
+    """Microseconds for a row whose gradient a curator releases."""
     sizes = (2, 10, 100)
-    table = Table("loss", "delta", *(f"{k} classes" for k in sizes), title="microseconds a told gradient, 20 columns")
+    table = Table(
+        "loss", "delta", *(f"{k} classes" for k in sizes), title="microseconds a private gradient, 20 columns"
+    )
     for loss in ("softmax", "hinge"):
         for delta in (0.0, 1e-6):
             cells = []
@@ -167,7 +169,7 @@ def main() -> None:
         console.print(beside_sklearn(arguments.share, arguments.rounds))
         console.print(growth(arguments.share, arguments.rounds))
         console.print(memory(arguments.share))
-        console.print(told(arguments.share))
+        console.print(interactive(arguments.share))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Labels randomized per second, beside the bare secure keystream, naive NumPy and other libraries, in one run.
+"""Labels randomized per second, beside the bare keystream, naive NumPy and other libraries, in one run.
 
     python benchmarks/drawing.py                       10 million labels
     python benchmarks/drawing.py --rows 100000000      100 million, randomized response alone
     pip install -r benchmarks/requirements.txt         to have the other libraries in the comparison
 
-Every figure is the median of a few rounds in which all contestants take their turn, so that the machine's mood
-falls on all of them alike.
+Every figure is the median of a few rounds in which all contestants take turns, so that other load affects all of them
+alike.
 """
 
 import argparse
@@ -26,14 +26,14 @@ CHUNK = 1 << 16
 
 
 def keystream(rows: int) -> None:
-    """The secure words that randomized response needs, on one thread, and nothing else."""
+    """Only the cryptographic random words that randomized response needs, on one thread."""
     words = SecureWords()
     for low in range(0, rows, CHUNK):
         words.block(low, min(CHUNK, rows - low))
 
 
 def naive(codes: np.ndarray, classes: int) -> np.ndarray:
-    """Randomized response as it is usually written: floats, an insecure generator, three passes."""
+    """Randomized response as usually written: floats, an insecure generator, three passes."""
     rng = np.random.default_rng()
     keep = rng.random(codes.size) < np.exp(EPSILON) / (np.exp(EPSILON) + classes - 1)
     other = rng.integers(0, classes - 1, codes.size)
@@ -41,38 +41,38 @@ def naive(codes: np.ndarray, classes: int) -> np.ndarray:
 
 
 def elsewhere(classes: int) -> dict[str, tuple[Callable[[np.ndarray], object], int]]:
-    """Randomized response of other libraries, where they are installed, with the rows they get through."""
-    found: dict[str, tuple[Callable[[np.ndarray], object], int]] = {}
+    """Randomized response of other installed libraries, with the number of rows to draw."""
+    contestants: dict[str, tuple[Callable[[np.ndarray], object], int]] = {}
     try:
         grr = importlib.import_module("multi_freq_ldpy.pure_frequency_oracles.GRR").GRR_Client
-        found["multi-freq-ldpy"] = (lambda codes: [grr(int(y), classes, EPSILON) for y in codes], 200_000)
-    except Exception as problem:  # noqa: BLE001 (whatever stops it from loading)
-        print(f"multi-freq-ldpy is left out: {type(problem).__name__}")
+        contestants["multi-freq-ldpy"] = (lambda codes: [grr(int(y), classes, EPSILON) for y in codes], 200_000)
+    except Exception as problem:  # noqa: BLE001 (any reason not to load)
+        print(f"multi-freq-ldpy is skipped: {type(problem).__name__}")
     try:
         de = importlib.import_module("pure_ldp.frequency_oracles.direct_encoding").DEClient
         client = de(epsilon=EPSILON, d=classes, index_mapper=lambda x: x)
-        found["pure-ldp"] = (lambda codes: [client.privatise(int(y)) for y in codes], 200_000)
+        contestants["pure-ldp"] = (lambda codes: [client.privatise(int(y)) for y in codes], 200_000)
     except Exception as problem:  # noqa: BLE001
-        print(f"pure-ldp is left out: {type(problem).__name__}")
+        print(f"pure-ldp is skipped: {type(problem).__name__}")
     try:
         binary = importlib.import_module("diffprivlib.mechanisms").Binary(epsilon=EPSILON, value0="0", value1="1")
         if classes == 2:
-            found["diffprivlib"] = (lambda codes: [binary.randomise(str(y)) for y in codes], 50_000)
+            contestants["diffprivlib"] = (lambda codes: [binary.randomise(str(y)) for y in codes], 50_000)
     except Exception as problem:  # noqa: BLE001
-        print(f"diffprivlib is left out: {type(problem).__name__}")
+        print(f"diffprivlib is skipped: {type(problem).__name__}")
     try:
         dp = importlib.import_module("opendp.prelude")
         dp.enable_features("contrib")
         chance = float(np.exp(EPSILON) / (np.exp(EPSILON) + classes - 1))
         response = dp.m.make_randomized_response(list(range(classes)), chance)
-        found["opendp"] = (lambda codes: [response(int(y)) for y in codes], 10_000)
+        contestants["opendp"] = (lambda codes: [response(int(y)) for y in codes], 10_000)
     except Exception as problem:  # noqa: BLE001
-        print(f"opendp is left out: {type(problem).__name__}")
-    return found
+        print(f"opendp is skipped: {type(problem).__name__}")
+    return contestants
 
 
 def rates(contestants: dict[str, tuple[Callable[[], object], int]], rounds: int) -> dict[str, float]:
-    """The median rate of each contestant over rounds of turns, after one turn that is not counted."""
+    """Median rate of each contestant over rounds of turns, after a warm-up turn."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(rounds + 1):
         for name, (run, _) in contestants.items():
@@ -92,24 +92,26 @@ def contest(classes: int, rows: int, everything: bool) -> dict[str, tuple[Callab
         few = max(rows // max(1, classes // 10), 1000)
         mine["subset"] = (SubsetResponse(space, EPSILON), few)
         mine["bits"] = (BitResponse(space, EPSILON), few)
-    found: dict[str, tuple[Callable[[], object], int]] = {"keystream, one thread": (lambda: keystream(rows), rows)}
+    contestants: dict[str, tuple[Callable[[], object], int]] = {
+        "keystream, one thread": (lambda: keystream(rows), rows)
+    }
     for name, (randomizer, count) in mine.items():
         channel = randomizer.channel()
-        found[f"labeldp {name}"] = (lambda c=channel, m=count: draw(c, codes[:m], SecureWords()), count)
+        contestants[f"labeldp {name}"] = (lambda c=channel, m=count: draw(c, codes[:m], SecureWords()), count)
     if everything:
         prior = rng.dirichlet(np.ones(classes), max(1, min(rows, 100_000_000 // classes) // 10))
-        found["labeldp prior (choose candidates and draw)"] = (
+        contestants["labeldp prior (choose candidates and draw)"] = (
             lambda: draw(PriorResponse(space, EPSILON, prior).channel(), codes[: len(prior)], SecureWords()),
             len(prior),
         )
-        found["labeldp prior-subset (choose candidates and draw)"] = (
+        contestants["labeldp prior-subset (choose candidates and draw)"] = (
             lambda: draw(PriorSubsetResponse(space, EPSILON, prior).channel(), codes[: len(prior)], SecureWords()),
             len(prior),
         )
         for name, (run, count) in elsewhere(classes).items():
-            found[name] = (lambda r=run, m=count: r(codes[:m]), min(count, rows))
-    found["naive NumPy, floats, not secure"] = (lambda: naive(codes, classes), rows)
-    return found
+            contestants[name] = (lambda r=run, m=count: r(codes[:m]), min(count, rows))
+    contestants["naive NumPy, floats, not secure"] = (lambda: naive(codes, classes), rows)
+    return contestants
 
 
 def main() -> None:
@@ -119,15 +121,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     everything = arguments.rows <= 20_000_000
-    found = {k: rates(contest(k, arguments.rows, everything), arguments.rounds) for k in (2, 10, 1000)}
+    results = {k: rates(contest(k, arguments.rows, everything), arguments.rounds) for k in (2, 10, 1000)}
     table = Table(title=f"million labels per second, {arguments.rows:,} rows, epsilon {EPSILON:g}")
     table.add_column("what")
-    for classes in found:
+    for classes in results:
         table.add_column(f"{classes} classes", justify="right")
         table.add_column("x keystream", justify="right")
-    for name in dict.fromkeys(name for rate in found.values() for name in rate):
+    for name in dict.fromkeys(name for rate in results.values() for name in rate):
         cells = []
-        for rate in found.values():
+        for rate in results.values():
             base = rate["keystream, one thread"]
             cells += [f"{rate[name] / 1e6:.4g}", f"{rate[name] / base:.3g}"] if name in rate else ["-", "-"]
         table.add_row(name, *cells)

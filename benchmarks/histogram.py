@@ -3,7 +3,7 @@
     python benchmarks/histogram.py                    a million to a hundred million rows
     python benchmarks/histogram.py --rows 10000000
 
-Each run is a process of its own, so that its peak memory is its own; the two sides take turns.
+Each run has a process of its own, to measure its own peak memory; the two sides take turns.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def job(what: str, rows: int, cells: int) -> None:
         from labeldp import Classes, Curator, NoisyHistogram  # noqa: PLC0415 (the other side is measured without)
 
         space = Classes(range(CLASSES))
-        Curator([0], space).answer(NoisyHistogram(space, 1.0))  # loads what is loaded at first use
+        Curator([0], space).answer(NoisyHistogram(space, 1.0))  # loads what is loaded lazily
         times = [time.perf_counter()]
         curator = Curator(labels, space)
         times.append(time.perf_counter())
@@ -45,17 +45,19 @@ def job(what: str, rows: int, cells: int) -> None:
     print(*np.diff(times), peak - labels.nbytes / 2**20 - numbers.nbytes / 2**20)
 
 
-def measured(rows: int, cells: int, rounds: int) -> list[str]:
+def table_row(rows: int, cells: int, rounds: int) -> list[str]:
     """A row of the table: medians of a few rounds."""
-    found: dict[str, list[list[float]]] = {"numpy": [], "labeldp": []}
+    results: dict[str, list[list[float]]] = {"numpy": [], "labeldp": []}
     for _ in range(rounds):
-        for what, runs in found.items():
+        for what, runs in results.items():
             command = [sys.executable, __file__, "--job", what, "--rows", str(rows), "--cells", str(cells)]
             runs.append([float(part) for part in subprocess.check_output(command, text=True).split()])
-    plain, *_, memory = (statistics.median(column) for column in zip(*found["numpy"], strict=True))
-    encoded, asked, answered, peak = (statistics.median(column) for column in zip(*found["labeldp"], strict=True))
-    times = [f"{seconds:.3g}" for seconds in (plain, answered, encoded, asked)]
-    return [f"{rows:,}", f"{cells:,}", *times, f"{answered / plain:.2f}", f"{memory:.0f}", f"{peak:.0f}"]
+    plain, *_, memory = (statistics.median(column) for column in zip(*results["numpy"], strict=True))
+    encode_seconds, query_seconds, answer_seconds, peak = (
+        statistics.median(column) for column in zip(*results["labeldp"], strict=True)
+    )
+    times = [f"{seconds:.3g}" for seconds in (plain, answer_seconds, encode_seconds, query_seconds)]
+    return [f"{rows:,}", f"{cells:,}", *times, f"{answer_seconds / plain:.2f}", f"{memory:.0f}", f"{peak:.0f}"]
 
 
 def main() -> None:
@@ -65,19 +67,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--job")
     parser.add_argument("--cells", type=int)
-    asked = parser.parse_args()
-    if asked.job:
-        job(asked.job, asked.rows, asked.cells)
+    arguments = parser.parse_args()
+    if arguments.job:
+        job(arguments.job, arguments.rows, arguments.cells)
         return
     table = Table(
-        title=f"seconds; MiB at the peak beyond labels and cells; {CLASSES} classes, medians of {asked.rounds}"
+        title=f"seconds; MiB at the peak beyond labels and cells; {CLASSES} classes, medians of {arguments.rounds}"
     )
     columns = ("rows", "cells", "bincount", "answer", "encode", "query", "answer / bincount", "MiB bincount", "MiB")
     for name in columns:
         table.add_column(name, justify="right")
-    for rows in [asked.rows] if asked.rows else [10**6, 10**7, 10**8]:
+    for rows in [arguments.rows] if arguments.rows else [10**6, 10**7, 10**8]:
         for cells in CELLS:
-            table.add_row(*measured(rows, cells, asked.rounds))
+            table.add_row(*table_row(rows, cells, arguments.rounds))
     Console(width=140).print(table)
 
 

@@ -1,13 +1,12 @@
-"""Softmax regression beside scikit-learn's on the same labels, what a channel costs, and growth with classes.
+"""Softmax regression beside scikit-learn's on the same labels, the cost of a channel, and growth with classes.
 
     python benchmarks/learning.py                  MNIST, 60 000 rows of 784 features
     python benchmarks/learning.py --rows 6000      a quick look
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/learning.py      where other work runs beside
 
-MNIST is read from the folder in LABELDP_DATA; without it a synthetic matrix of the same size stands in. Every figure
-is the median of a few rounds in which all contestants take their turn. scikit-learn gets the same penalty, tolerance
-and limit of iterations; whether both arrive at the same place is read off the objective, computed here from the
-coefficients of each.
+MNIST is read from the folder in LABELDP_DATA; without it a synthetic matrix of the same size is used. Every figure is
+the median of a few rounds in which all contestants take turns. scikit-learn gets the same penalty, tolerance and limit
+of iterations; the objective, computed here from the coefficients of each, shows if both converge to the same optimum.
 """
 
 import argparse
@@ -58,7 +57,7 @@ def synthetic(rows: int, columns: int, classes: int) -> tuple[np.ndarray, np.nda
 
 
 def turns(contestants: dict[Any, Callable[[], object]], rounds: int, warming: int = 1) -> dict[Any, float]:
-    """The median seconds of each contestant over rounds of turns, after turns that are not counted."""
+    """Median seconds of each contestant over rounds of turns, after warm-up turns."""
     times: dict[Any, list[float]] = {name: [] for name in contestants}
     for turn in range(-warming, rounds):
         for name, run in contestants.items():
@@ -69,10 +68,10 @@ def turns(contestants: dict[Any, Callable[[], object]], rounds: int, warming: in
     return {name: statistics.median(each) for name, each in times.items()}
 
 
-def reached(
+def objective_and_iterations(
     features: np.ndarray, labels: np.ndarray, model: SoftmaxRegression | LogisticRegression
 ) -> tuple[float, int]:
-    """The objective at a fitted model, in float64, and the iterations that it took."""
+    """Objective of a fitted model, in float64, and its number of iterations."""
     logits = features.astype(np.float64) @ model.coef_.T.astype(np.float64) + model.intercept_
     losses = logsumexp(logits, axis=1) - logits[np.arange(len(labels)), labels]
     penalty = 0.5 * L2 * np.square(model.coef_.astype(np.float64)).sum()
@@ -88,11 +87,14 @@ def beside_sklearn(features: np.ndarray, labels: np.ndarray, rounds: int) -> Tab
     mine = SoftmaxRegression(l2=L2, tol=TOLERANCE, max_iter=ITERATIONS)
     theirs = LogisticRegression(C=1 / (L2 * len(labels)), tol=TOLERANCE, max_iter=ITERATIONS)
     for precision in (np.float64, np.float32):
-        given = features.astype(precision)
-        fits = {"scikit-learn": lambda x=given: theirs.fit(x, labels), "labeldp": lambda x=given: mine.fit(x, public)}
+        typed_features = features.astype(precision)
+        fits = {
+            "scikit-learn": lambda x=typed_features: theirs.fit(x, labels),
+            "labeldp": lambda x=typed_features: mine.fit(x, public),
+        }
         seconds = turns(fits, rounds, warming=0)
         for name, model in (("scikit-learn", theirs), ("labeldp", mine)):
-            value, iterations = reached(given, labels, model)
+            value, iterations = objective_and_iterations(typed_features, labels, model)
             ratio = f"{seconds[name] / seconds['scikit-learn']:.3g}"
             table.add_row(
                 np.dtype(precision).name, name, f"{seconds[name]:.3g}", ratio, f"{value:.7f}", str(iterations)
@@ -112,8 +114,8 @@ def releases(labels: np.ndarray, classes: int) -> dict[str, Release]:
         "candidates": PriorResponse(space, EPSILON, prior),
     }
     curator = Curator(labels, space, budget=len(randomizers) * EPSILON + 1e-6)
-    found = {name: curator.randomize(randomizer) for name, randomizer in randomizers.items()}
-    return {"public labels": Release.public(labels, space), **found}
+    private = {name: curator.randomize(randomizer) for name, randomizer in randomizers.items()}
+    return {"public labels": Release.public(labels, space), **private}
 
 
 def evaluation(features: np.ndarray, release: Release, method: Method) -> Callable[[], object]:
@@ -149,7 +151,7 @@ def growth(rows: int, rounds: int) -> Table:
     """Milliseconds of one evaluation by the number of classes."""
     table = Table("channel", "method", title=f"milliseconds an evaluation, {rows:,} x 50, by classes")
     sizes = (2, 10, 100, 1000)
-    found: dict[tuple[str, Method], list[str]] = {}
+    cells_of_cases: dict[tuple[str, Method], list[str]] = {}
     for classes in sizes:
         table.add_column(str(classes), justify="right")
         features, labels = synthetic(rows, 50, classes)
@@ -159,8 +161,8 @@ def growth(rows: int, rounds: int) -> Table:
             for method in (METHODS if not release.is_public else METHODS[:1])
         }
         for case, seconds in turns(cases, rounds).items():
-            found.setdefault(case, []).append(f"{1e3 * seconds:.3g}")
-    for case, cells in found.items():
+            cells_of_cases.setdefault(case, []).append(f"{1e3 * seconds:.3g}")
+    for case, cells in cells_of_cases.items():
         table.add_row(*case, *cells)
     return table
 

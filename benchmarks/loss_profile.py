@@ -3,9 +3,9 @@
     python benchmarks/loss_profile.py
     python benchmarks/loss_profile.py --rows 100000 --evaluated 5000
 
-Normal features, labels by a logistic law of two of them, declared public. All three sum the labels of the k nearest
-rows of the same rows; the loop gets fewer of them, and the time of one is compared. Then a whole profile is measured:
-neighbours, intervals and curves of three flip probabilities.
+Normal features; labels drawn by a logistic model of two of them and declared public. All three contestants sum the
+labels of the k nearest of the same rows; the loop handles fewer of them, and times per row are compared. Then a whole
+profile is timed: neighbours, intervals and curves of three flip probabilities.
 """
 
 import argparse
@@ -25,10 +25,10 @@ from labeldp.audit.attacks import neighbour_sums
 
 
 def seconds(run: Callable[[], object]) -> tuple[float, object]:
-    """How long something takes, and what it gives."""
+    """Seconds that a call takes, and its result."""
     start = time.perf_counter()
-    found = run()
-    return time.perf_counter() - start, found
+    result = run()
+    return time.perf_counter() - start, result
 
 
 def by_sklearn(features: np.ndarray, rows: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
@@ -56,20 +56,20 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=18)
     parser.add_argument("--evaluated", type=int, default=20_000)
     parser.add_argument("--compared", type=int, default=2000, help="evaluated rows in the comparison")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     random = np.random.default_rng(0)
-    features = random.normal(size=(given.rows, given.columns))
-    labels = random.random(given.rows) < 1 / (1 + np.exp(-2 * features[:, 0] - features[:, 1]))
+    features = random.normal(size=(arguments.rows, arguments.columns))
+    labels = random.random(arguments.rows) < 1 / (1 + np.exp(-2 * features[:, 0] - features[:, 1]))
     release = Release.public(labels, Classes([False, True]))
-    rows = random.permutation(given.rows)[: given.compared]
-    compared = Table("k", title=f"milliseconds for each evaluated row, {given.rows:,} x {given.columns} rows")
+    rows = random.permutation(arguments.rows)[: arguments.compared]
+    compared = Table("k", title=f"milliseconds for each evaluated row, {arguments.rows:,} x {arguments.columns} rows")
     for heading in ("labeldp", "scikit-learn", "ratio", "NumPy loop", "ratio", "sums differ"):
         compared.add_column(heading, justify="right")
     whole = Table("k", "evaluated", "seconds", "beyond epsilon at 0.01", title="whole profile")
     console, values = Console(width=110), labels.astype(float)[:, None]
     few = rows[: max(1, len(rows) // 10)]
     for k in (1000, 10_000):
-        if k >= given.rows:
+        if k >= arguments.rows:
             continue
         with threadpool_limits(1, user_api="blas"):
             ours, sums = seconds(lambda k=k: neighbour_sums(features, rows, values, k))
@@ -77,16 +77,18 @@ def main() -> None:
         loop, plain = seconds(lambda k=k: by_numpy(features, few, labels, k))
         differ = f"{(sums[:, 0] != others).sum()}, {(sums[: len(few), 0] != plain).sum()}"
         each = [1000 * ours / len(rows), 1000 * theirs / len(rows), 1000 * loop / len(few)]
-        shown = [f"{each[0]:.2f}", f"{each[1]:.2f}", f"{each[1] / each[0]:.1f}"]
-        compared.add_row(f"{k:,}", *shown, f"{each[2]:.1f}", f"{each[2] / each[0]:.1f}", differ)
+        cells = [f"{each[0]:.2f}", f"{each[1]:.2f}", f"{each[1] / each[0]:.1f}"]
+        compared.add_row(f"{k:,}", *cells, f"{each[2]:.1f}", f"{each[2] / each[0]:.1f}", differ)
     console.print(compared)
     for k in (1000, 10_000):
-        if k >= given.rows:
+        if k >= arguments.rows:
             continue
         with threadpool_limits(1, user_api="blas"):
-            taken, profile = seconds(lambda k=k: loss_profile(features, release, neighbours=k, rows=given.evaluated))
-        found = profile.of(0.01).beyond
-        whole.add_row(f"{k:,}", f"{profile.evaluated:,}", f"{taken:.1f}", f"{found.lower:.3f} to {found.upper:.3f}")
+            duration, profile = seconds(
+                lambda k=k: loss_profile(features, release, neighbours=k, rows=arguments.evaluated)
+            )
+        share = profile.of(0.01).beyond
+        whole.add_row(f"{k:,}", f"{profile.evaluated:,}", f"{duration:.1f}", f"{share.lower:.3f} to {share.upper:.3f}")
     console.print(whole)
 
 

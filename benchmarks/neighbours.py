@@ -1,4 +1,4 @@
-"""Neighbours on released numbers beside scikit-learn's own on the same public labels, and growth with n, d and k.
+"""Nearest neighbours on released numbers beside scikit-learn's on public labels, by n, d and k.
 
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/neighbours.py
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/neighbours.py --rows 1000000
@@ -25,13 +25,13 @@ SPACE = Interval(0.0, 1.0, 0.01)
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """How long something takes."""
+    """Seconds that a call takes."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
-def measured(rows: int, columns: int, k: int, points: int, rounds: int) -> tuple[float, float]:
+def prediction_seconds(rows: int, columns: int, k: int, points: int, rounds: int) -> tuple[float, float]:
     """Median seconds to predict new points: by released numbers, and by scikit-learn on public labels."""
     random = np.random.default_rng(0)
     features, fresh = random.random((rows, columns)), random.random((points, columns))
@@ -41,18 +41,18 @@ def measured(rows: int, columns: int, k: int, points: int, rounds: int) -> tuple
     times: tuple[list[float], list[float]] = ([], [])
     with threadpool_limits(1):
         for _ in range(rounds):
-            for model, found in zip((ours, theirs), times, strict=True):
-                found.append(seconds(lambda model=model: model.predict(fresh)))
+            for model, durations in zip((ours, theirs), times, strict=True):
+                durations.append(seconds(lambda model=model: model.predict(fresh)))
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def chosen(rows: int, columns: int) -> tuple[float, int]:
+def choice_of_k(rows: int, columns: int) -> tuple[float, int]:
     """Seconds of a fit that chooses the number of neighbours, and that number."""
     features = np.random.default_rng(1).random((rows, columns))
     release = Curator(features[:, 0], SPACE).randomize(OneBitResponse(SPACE, 1.0))
     model = NeighborsRegressor()
-    taken = seconds(lambda: model.fit(features, release))
-    return taken, model.k_
+    duration = seconds(lambda: model.fit(features, release))
+    return duration, model.k_
 
 
 def main() -> None:
@@ -61,19 +61,25 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--points", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
-    table = Table("rows", "columns", "k", title=f"seconds to predict {given.points:,} points")
+    arguments = parser.parse_args()
+    table = Table("rows", "columns", "k", title=f"seconds to predict {arguments.points:,} points")
     for heading in ("labeldp", "scikit-learn", "ratio"):
         table.add_column(heading, justify="right")
-    usual = (given.rows, 20, 1000)
-    cases = [usual, (given.rows // 4, 20, 1000), (given.rows, 5, 1000), (given.rows, 20, 100), (given.rows, 20, 4000)]
+    usual = (arguments.rows, 20, 1000)
+    cases = [
+        usual,
+        (arguments.rows // 4, 20, 1000),
+        (arguments.rows, 5, 1000),
+        (arguments.rows, 20, 100),
+        (arguments.rows, 20, 4000),
+    ]
     for rows, columns, k in cases:
-        ours, theirs = measured(rows, columns, k, given.points, given.rounds)
+        ours, theirs = prediction_seconds(rows, columns, k, arguments.points, arguments.rounds)
         table.add_row(f"{rows:,}", str(columns), f"{k:,}", f"{ours:.3g}", f"{theirs:.3g}", f"{ours / theirs:.2f}")
     console = Console(width=120)
     console.print(table)
-    taken, k = chosen(given.rows // 10, 20)
-    console.print(f"choosing k with {given.rows // 10:,} rows, 20 columns: {taken:.3g} s, k = {k:,}")
+    duration, k = choice_of_k(arguments.rows // 10, 20)
+    console.print(f"choosing k with {arguments.rows // 10:,} rows, 20 columns: {duration:.3g} s, k = {k:,}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python benchmarks/parquet.py                  20 million rows, 12 columns
     python benchmarks/parquet.py --rows 40000000
 
-Each run is a process of its own, so that its peak memory is its own; copies and releases take turns.
+Each run has a process of its own, to measure its own peak memory; copies and releases take turns.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def run(what: str, source: Path, folder: Path) -> tuple[float, float]:
 
 def job(what: str, source: Path, target: Path) -> None:
     """Do one job and print its seconds, imports not counted, and its peak memory."""
-    import labeldp.release  # noqa: F401, PLC0415 (loading is not what is measured)
+    import labeldp.release  # noqa: F401, PLC0415 (imports are not timed)
 
     start = time.perf_counter()
     if what == "copy":
@@ -104,18 +104,18 @@ def main() -> None:
         job(arguments.job, arguments.source, arguments.target)
         return
     jobs = ["copy", "copy, default options", *(f"release, {name}" for name in arguments.mechanisms.split(","))]
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in jobs}
+    results: dict[str, list[tuple[float, float]]] = {name: [] for name in jobs}
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "table.parquet"
         make(source, arguments.rows)
         for _ in range(arguments.rounds):
             for what in jobs:
-                found[what].append(run(what, source, Path(name)))
+                results[what].append(run(what, source, Path(name)))
     table = Table(title=f"{arguments.rows:,} rows, 12 columns, Parquet to Parquet; medians of {arguments.rounds}")
     for column in ("job", "seconds", "million rows/s", "x copy", "peak MiB"):
         table.add_column(column, justify="left" if column == "job" else "right")
-    base = statistics.median(seconds for seconds, _ in found["copy"])
-    for what, runs in found.items():
+    base = statistics.median(seconds for seconds, _ in results["copy"])
+    for what, runs in results.items():
         seconds = statistics.median(s for s, _ in runs)
         rate = arguments.rows / seconds / 1e6
         table.add_row(what, f"{seconds:.2f}", f"{rate:.2f}", f"{base / seconds:.2f}", f"{max(m for _, m in runs):.0f}")

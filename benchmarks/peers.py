@@ -1,4 +1,4 @@
-"""The exchange between peers: seconds for its account by the size of a cluster, and for a draw, in one run.
+"""Peer exchange: seconds of its privacy accounting by cluster size, and of a draw, in one run.
 
 python benchmarks/peers.py
 """
@@ -50,7 +50,7 @@ def accounts() -> Table:
 
 
 def draws() -> Table:
-    """A whole exchange, beside the bare secure words that it uses."""
+    """A whole exchange, beside the bare random words that it uses."""
     table = Table(title="seconds for a draw, half of the rows released, clusters of about a thousand")
     for name in ("users", "random", "fixed", "words alone"):
         table.add_column(name, justify="right")

@@ -1,4 +1,4 @@
-"""A later stage of labels: the pass of a model over its rows for a prior, and the response to it, in one run.
+"""Cost of a later stage of labels: a model's pass over its rows for a prior, and the response to it.
 
 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/stages.py
 """
@@ -29,25 +29,30 @@ def seconds(work: Callable[[], object], rounds: int = 3) -> float:
 
 
 def curator(codes: np.ndarray, space: Classes) -> Curator:
-    """One that has been asked for nothing."""
+    """A new curator of the labels."""
     return Curator(codes, space, budget=1.0)
 
 
 def costs(classes: int) -> list[str]:
-    """Seconds for the prior of all rows, and for each response with its share of them."""
+    """Seconds for the prior of all rows and for each response, and their ratios to the prior."""
     rng, space = np.random.default_rng(0), Classes(range(classes))
     features = rng.normal(size=(ROWS, FEATURES))
     codes = rng.integers(0, classes, ROWS)
     model = SoftmaxRegression(l2=1.0).fit(features[:2000], Release.public(codes[:2000], space))
-    asked = curator(codes[:1], space)
-    asked.randomize(PriorResponse(space, 0.5, np.full((1, classes), 1 / classes)))  # compiled before it is timed
+    warm_up = curator(codes[:1], space)
+    warm_up.randomize(PriorResponse(space, 0.5, np.full((1, classes), 1 / classes)))  # compiles before the timing
     prior = ModelPrior(model).ask(curator(codes, space), features).probabilities
-    passed = seconds(lambda: ModelPrior(model).ask(curator(codes, space), features))
-    plain = seconds(lambda: curator(codes, space).randomize(RandomizedResponse(space, 1.0)))
-    chosen = seconds(lambda: curator(codes, space).randomize(PriorResponse(space, 1.0, prior)))
-    subsets = seconds(lambda: curator(codes, space).randomize(PriorSubsetResponse(space, 1.0, prior)))
-    each = [passed, plain, chosen, subsets]
-    return [str(classes), *(f"{cost:.3g}" for cost in each), f"{chosen / passed:.2f}", f"{subsets / passed:.2f}"]
+    prior_seconds = seconds(lambda: ModelPrior(model).ask(curator(codes, space), features))
+    plain_seconds = seconds(lambda: curator(codes, space).randomize(RandomizedResponse(space, 1.0)))
+    response_seconds = seconds(lambda: curator(codes, space).randomize(PriorResponse(space, 1.0, prior)))
+    subset_seconds = seconds(lambda: curator(codes, space).randomize(PriorSubsetResponse(space, 1.0, prior)))
+    each = [prior_seconds, plain_seconds, response_seconds, subset_seconds]
+    return [
+        str(classes),
+        *(f"{cost:.3g}" for cost in each),
+        f"{response_seconds / prior_seconds:.2f}",
+        f"{subset_seconds / prior_seconds:.2f}",
+    ]
 
 
 def main() -> None:

@@ -1,12 +1,12 @@
-"""What a loss under a channel costs a network, beside PyTorch's cross entropy on true labels.
+"""Cost of a loss under a channel for a network, beside PyTorch's cross entropy on true labels.
 
     OMP_NUM_THREADS=1 python benchmarks/torch_losses.py
     OMP_NUM_THREADS=1 python benchmarks/torch_losses.py --rows 600 --rounds 3      a quick look
 
-All train the same network for an epoch on the same images, in turns; a ratio is the median over rounds of the time of
-an epoch over that of cross entropy in the same round. Cross entropy is a loop as one would write it, without anything
-of labeldp. Times are those of the processor, on one thread, so that other work on it disturbs them little. Images and
-labels are random, since times do not depend on them.
+All contestants train the same network for an epoch on the same images, in turns; a ratio is the median over rounds of
+the time of an epoch over that of cross entropy in the same round. Cross entropy runs in a plain loop without labeldp.
+Times are processor times on one thread, so that other load disturbs them little. Images and labels are random, since
+times do not depend on them.
 """
 
 import argparse
@@ -38,15 +38,15 @@ RATE = 0.01
 
 
 def cross_entropy_epoch(module: nn.Module, images: np.ndarray, labels: np.ndarray) -> Callable[[], object]:
-    """An epoch on true labels, as one would write it."""
+    """An epoch on true labels in a plain PyTorch loop."""
     optimizer = torch.optim.SGD(module.parameters(), lr=RATE, momentum=0.9, weight_decay=1e-4)
-    chance, targets = np.random.default_rng(0), torch.from_numpy(labels)
+    rng, targets = np.random.default_rng(0), torch.from_numpy(labels)
 
     def epoch() -> None:
         module.train()
-        for rows in np.array_split(chance.permutation(len(labels)), -(-len(labels) // BATCH)):
-            given = torch.from_numpy(images[rows]).float() / 255
-            loss = nn.functional.cross_entropy(module(given), targets[torch.from_numpy(rows)])
+        for rows in np.array_split(rng.permutation(len(labels)), -(-len(labels) // BATCH)):
+            batch = torch.from_numpy(images[rows]).float() / 255
+            loss = nn.functional.cross_entropy(module(batch), targets[torch.from_numpy(rows)])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -88,7 +88,7 @@ def releases(labels: np.ndarray, classes: int) -> dict[str, Release]:
     return {name: curator.randomize(randomizer) for name, randomizer in randomizers.items()}
 
 
-def measured(rows: int, classes: int, rounds: int) -> Table:
+def comparison(rows: int, classes: int, rounds: int) -> Table:
     """Every channel and method beside cross entropy, in turns."""
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (rows, 1, 28, 28)).astype(np.uint8)
@@ -106,10 +106,10 @@ def measured(rows: int, classes: int, rounds: int) -> Table:
                 seconds[case].append(time.process_time() - start)
     base = seconds["true labels", "cross entropy"]
     table = Table("labels", "loss", "seconds", "x cross entropy", "range", title=f"{rows:,} images, {classes} classes")
-    for case, found in seconds.items():
-        ratios = [one / other for one, other in zip(found, base, strict=True)]
+    for case, durations in seconds.items():
+        ratios = [one / other for one, other in zip(durations, base, strict=True)]
         spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-        table.add_row(*case, f"{statistics.median(found):.3g}", f"{statistics.median(ratios):.3g}", spread)
+        table.add_row(*case, f"{statistics.median(durations):.3g}", f"{statistics.median(ratios):.3g}", spread)
     return table
 
 
@@ -123,7 +123,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     for classes in arguments.classes:
-        Console(width=120).print(measured(arguments.rows, classes, arguments.rounds))
+        Console(width=120).print(comparison(arguments.rows, classes, arguments.rounds))
 
 
 if __name__ == "__main__":

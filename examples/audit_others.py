@@ -1,11 +1,11 @@
-"""Audit mechanisms of other libraries as they are published, and a broken one to see what that looks like.
+"""Audit published mechanisms of other libraries, and a broken one for comparison.
 
     python examples/audit_others.py
     pip install opendp diffprivlib pure-ldp statsmodels multi-freq-ldpy    to audit theirs too
 
-Each library says what epsilon its mechanism keeps. The audit calls the mechanism, looks for an event that tells two
-labels apart by more than that, and says what it found. A library that is not installed, or that does not import beside
-the others, is left out with the reason.
+Each library states the epsilon of its mechanism. The audit calls the mechanism, searches for an event that
+distinguishes two labels by more than that, and prints its verdict. A library that is missing, or incompatible with the
+others, is skipped with the reason.
 """
 
 import importlib
@@ -19,12 +19,12 @@ import numpy as np
 from labeldp.audit import Audit, audit_mechanism
 
 CLASSES, EPSILON = 4, 1.0
-#: The confidence in each verdict, and outputs for each label: mechanisms that are called once for each are slow.
-SURE, DRAWS = 0.9999, 8_000
+#: Confidence of each verdict, and outputs for each label; mechanisms that return one output per call are slow.
+CONFIDENCE, DRAWS = 0.9999, 8_000
 
 
 def broken() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Randomized response that draws the other class among one too few: the last one is never drawn."""
+    """Randomized response with an off-by-one error: the last of the other classes is never drawn."""
     rng, keep = np.random.default_rng(), math.exp(EPSILON) / (math.exp(EPSILON) + CLASSES - 1)
 
     def response(label: int, n: int) -> np.ndarray:
@@ -72,20 +72,20 @@ def multi_freq_ldpy() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def audited(mechanism: Callable[..., Any]) -> Audit:
-    """The claim of a mechanism for labels 0 to 3."""
-    return audit_mechanism(mechanism, range(CLASSES), EPSILON, draws=DRAWS, confidence=SURE)
+    """Audit a mechanism's claim for labels 0 to 3."""
+    return audit_mechanism(mechanism, range(CLASSES), EPSILON, draws=DRAWS, confidence=CONFIDENCE)
 
 
 def main() -> None:
-    """Audit whatever is there."""
+    """Audit the installed libraries."""
     for library in (broken, opendp, diffprivlib, pure_ldp, multi_freq_ldpy):
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of other libraries
+                warnings.simplefilter("ignore")  # warnings of other libraries
                 for name, mechanism in library():
                     print(f"{name}: {audited(mechanism)}", flush=True)
         except ImportError as missing:
-            print(f"{library.__name__} is left out: {missing}")
+            print(f"{library.__name__} is skipped: {missing}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Learn a linear model from a release that need not fit in memory: batch by batch, each released label used once."""
+"""Learn a linear model from a release larger than memory: batch by batch, each released label used once."""
 
 import tempfile
 from pathlib import Path
@@ -13,14 +13,14 @@ from labeldp.learning.convex import ConvexClassifier
 from labeldp.learning.metrics import accuracy
 from labeldp.learning.sklearn import SoftmaxRegression
 
-# A table on disk: how people travel, which is private, and five columns about them, which are public.
+# A table on disk: people's means of travel, which are private, and five public columns.
 random, space = np.random.default_rng(0), Classes(["bus", "car", "foot", "train"])
 scales = np.array([1.0, 10.0, 100.0, 1.0, 1.0])
 taste = 1.5 * random.normal(size=(5, 4)) / scales[:, None]
 
 
 def people(rows):
-    """Columns of people, and how they travel."""
+    """Columns of people, and their means of travel."""
     columns = random.normal(size=(rows, 5)) * scales
     return columns, np.array(space.points)[np.argmax(columns @ taste + random.gumbel(size=(rows, 4)), axis=1)]
 
@@ -37,24 +37,25 @@ def features(table):
     return np.column_stack([column.to_numpy() for column in table.columns])
 
 
-# One pass over public columns for their scale, then one over both. A batch judges the model before it teaches it.
+# One pass over public columns for their scale, one over both. A batch evaluates the model before it trains it.
 scaler, model = StandardScaler(), ConvexClassifier()
 for table, _ in release_batches(folder / "shared"):
     scaler.partial_fit(features(table))
 for table, labels in release_batches(folder / "shared"):
     batch = scaler.transform(features(table))
     if hasattr(model, "coef_"):
-        found = accuracy(labels, model.predict(batch))
+        estimate = accuracy(labels, model.predict(batch))
         print(
-            f"after {model.steps_done_:7,} labels: {found.value:.1%} ± {2 * found.error:.1%} right, by released labels"
+            f"after {model.steps_done_:7,} labels: accuracy {estimate.value:.1%} ± {2 * estimate.error:.1%}, "
+            "by released labels"
         )
     model.partial_fit(batch, labels)
 
-# On other people, whose answers are public, beside a model that holds the whole release in memory.
+# Accuracy on other people, whose labels are public, beside a model that holds the whole release in memory.
 others, truth = people(20_000)
 whole = SoftmaxRegression().fit(
     scaler.transform(features(public_columns(folder / "shared"))), Release.load(folder / "shared")
 )
 for name, learned in (("a batch at a time", model), ("all in memory", whole)):
     right = np.mean(learned.predict(scaler.transform(others)) == truth)
-    print(f"{name}, epsilon {labels.guarantee.epsilon:g}: {right:.1%} of others right")
+    print(f"{name}, epsilon {labels.guarantee.epsilon:g}: {right:.1%} accuracy")

@@ -1,4 +1,4 @@
-"""The main job on real tables: a CSV with a sensitive label is released, verified, and learned from.
+"""The main workflow on real tables: release a CSV with a sensitive label, verify it, and learn from it.
 
 Run it with a folder to work in: ``python examples/demo.py demo``.
 """
@@ -23,37 +23,46 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0)
 
 
 def tables(folder: Path) -> list[tuple[str, Path, pd.DataFrame, str, Classes]]:
-    """Two tables as people have them: a CSV whose label must not be shared, and rows held out whose label is public."""
+    """Two typical tables: a CSV whose label is private, and held-out rows whose label is public."""
     cancer = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "diagnosis"})
     cancer["diagnosis"] = cancer["diagnosis"].map({0: "malignant", 1: "benign"})
     digits = load_digits(as_frame=True).frame.rename(columns={"target": "digit"})
-    found = []
+    examples = []
     for name, frame, label, space in (
         ("breast cancer", cancer, "diagnosis", Classes(["benign", "malignant"])),
         ("digits", digits, "digit", Classes(range(10))),
     ):
-        held_out = np.random.default_rng(0).random(len(frame)) < 0.3  # by public chance, not by label
+        held_out = np.random.default_rng(0).random(len(frame)) < 0.3  # at random, independently of the label
         path = folder / f"{name.replace(' ', '-')}.csv"
         frame[~held_out].to_csv(path, index=False)
-        found.append((name, path, frame[held_out], label, space))
-    return found
+        examples.append((name, path, frame[held_out], label, space))
+    return examples
 
 
 def accuracy(
     features: pd.DataFrame, labels: Release, test: pd.DataFrame, label: str, method: str = "likelihood"
 ) -> float:
-    """Fit on a release, its penalty chosen by held-out released labels, and look at the true test labels once."""
+    """Fit on a release, its penalty chosen by held-out released labels, and evaluate once on true test labels."""
     model = make_pipeline(StandardScaler(), SoftmaxRegression(method=method)).fit(features, labels)
     return float(np.mean(model.predict(test[features.columns]) == test[label]))
 
 
 def main(folder: Path) -> None:
-    """Release each table at each epsilon, verify each release, learn from it, and show what came of it."""
+    """Release each table at each epsilon, verify each release, learn from it, and print the results."""
     folder.mkdir(parents=True, exist_ok=True)
-    shown = Table(title="accuracy on held-out rows", title_justify="left")
-    for column in ("table", "rows", "epsilon", "mechanism", "clean rows", "verified", "private", "ignoring the noise"):
-        shown.add_column(column)
-    shown.add_column("without privacy")
+    results = Table(title="accuracy on held-out rows", title_justify="left")
+    for column in (
+        "table",
+        "rows",
+        "epsilon",
+        "mechanism",
+        "effective rows",
+        "verified",
+        "private",
+        "ignoring the noise",
+    ):
+        results.add_column(column)
+    results.add_column("without privacy")
     curves: dict[str, list[tuple[float, float]]] = {}
     for name, path, test, label, space in tables(folder):
         train = pd.read_csv(path)
@@ -61,18 +70,18 @@ def main(folder: Path) -> None:
         best = accuracy(features, Release.public(train[label], space), test, label)
         for epsilon in EPSILONS:
             output = folder / f"{path.stem}-epsilon-{epsilon:g}"
-            # Four releases of the same labels cost the sum of their epsilons. In earnest you release once.
-            done = release_table(path, label, space, epsilon, output, drop=[], budget=sum(EPSILONS))
+            # Four releases of the same labels cost the sum of their epsilons. In practice, release once.
+            summary = release_table(path, label, space, epsilon, output, drop=[], budget=sum(EPSILONS))
             if not verify(output).holds:
                 sys.exit(f"{output} does not verify")
-            release, kept = Release.load(output), done.certificate.expects
+            release, expectation = Release.load(output), summary.certificate.expects
             private = accuracy(features, release, test, label)
-            shown.add_row(
+            results.add_row(
                 name,
                 f"{len(release):,}",
                 f"{epsilon:g}",
-                done.certificate.draws[0].mechanism,
-                f"{int(len(release) * kept.clean_share):,}",
+                summary.certificate.draws[0].mechanism,
+                f"{int(len(release) * expectation.clean_share):,}",
                 "yes",
                 f"{private:.1%}",
                 f"{accuracy(features, release, test, label, 'plain'):.1%}",
@@ -84,11 +93,11 @@ def main(folder: Path) -> None:
         curves, folder / "accuracy.png", "Learning from a release", "epsilon", "accuracy, held-out rows"
     )
     console = Console(width=140)
-    console.print(shown)
-    console.print(done.certificate.guarantee.sentence(), soft_wrap=True)
+    console.print(results)
+    console.print(summary.certificate.guarantee.sentence(), soft_wrap=True)
     console.print(
-        f"So it is for each release alone. The four releases of each table together cost epsilon {sum(EPSILONS):g}, as "
-        "its ledger knows: in earnest you release once.",
+        f"This holds for each release alone. The four releases of each table together cost epsilon {sum(EPSILONS):g}, "
+        "as its ledger records: in practice, release once.",
         soft_wrap=True,
     )
     console.print(f"files: {folder}    figure: {figure}", soft_wrap=True, highlight=False)

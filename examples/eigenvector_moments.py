@@ -1,7 +1,7 @@
-"""Sums of eigenvectors by class: one answer of a trusted curator, and heads of any penalty fitted to optimality.
+"""Sums of eigenvectors by class: one answer of a trusted curator fits heads with any penalty to optimality.
 
-The eigenvectors are those of the graph that joins each row with its nearest neighbours. Features are public, so that
-they cost nothing; what a linear head needs of the labels is linear in them, so that it can be asked for once.
+The eigenvectors are those of the nearest-neighbour graph. Features are public, so the eigenvectors cost nothing; a
+linear head depends on the labels through linear statistics, which one query answers.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ places, new_places = embedding.places, embedding.transform(new_features)
 for epsilon in (0.5, 1.0, 3.0):
     answer = Curator(labels, space).answer(LabelMoments(space, epsilon, 1e-6, places))
     model = MomentClassifier().fit(places, answer)
-    right = np.mean(model.predict(new_places) == truth)  # a figure of this example: in earnest it is not computed
+    right = np.mean(model.predict(new_places) == truth)  # for this example only: true labels are private in practice
     print(f"epsilon {epsilon:g}: noise of {answer.noise_deviation:.1f}, {right:.1%} of {len(truth)} new rows right")
 
 print(answer.guarantee.sentence())

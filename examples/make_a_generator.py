@@ -1,4 +1,4 @@
-"""Make a generator of features from rows of one's own, and release other rows whose features it may redraw."""
+"""Fit a generator of features to auxiliary rows, and release other rows with resampled features."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from labeldp import Classes, Curator, DoubleResponse, Release
 from labeldp.errors import InputError
 from labeldp.learning.generators import fit_cells, fit_copula
 
-rng = np.random.default_rng(0)  # makes up patients; labels and features are drawn with secure words below
+rng = np.random.default_rng(0)  # makes up patients; labels and features are drawn from a cryptographic source below
 space = Classes(["healthy", "ill"])
 
 
@@ -19,7 +19,7 @@ def patients(count: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return {"age": age, "pulse": pulse, "smokes": smokes}, np.where(ill, "ill", "healthy")
 
 
-# Last year's patients agreed that their labels are read. This year's have not, and they are others.
+# Last year's patients consented to the use of their labels. This year's are other people, and have not.
 features, labels = patients(2000)
 fitted = fit_copula(features, Release.public(labels, space), "patients of last year, who agreed", "auxiliary")
 print(fitted.source.sentence())
@@ -29,15 +29,15 @@ released = Curator(labels, space).randomize_rows(DoubleResponse(space, 1.0, fitt
 print(released.features.slice(0, 3).to_pylist())
 print(released.labels.guarantee)
 
-# A generator that was fitted on the rows themselves would give labels away through what it draws.
+# A generator fitted to the private rows themselves would disclose labels through its samples.
 original = fit_copula(features, Release.public(labels, space), "this year's, by mistake").generator()
 try:
     Curator(labels, space).randomize_rows(DoubleResponse(space, 1.0, original), features)
-    raise AssertionError("private rows were taken")
+    raise AssertionError("private rows were accepted")
 except InputError as problem:
     print(f"refused: {problem}")
 
-# Of few categories all probabilities are known: no features are further from what it draws than this.
+# For few categories all probabilities are known, which bounds the divergence from any features.
 habits, labels = patients(2000)
 cells = fit_cells({"smokes": habits["smokes"]}, Release.public(labels, space), "agreed", smoothing=0.1)
 print(f"at most {-cells.log_floor:.3f} nats, and {cells.divergence_bound(cells.density, 2.0):.3f} if it is right")

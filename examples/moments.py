@@ -1,7 +1,7 @@
-"""A trusted curator answers once with sums of features by class, and a linear head is fitted to optimality from them.
+"""A trusted curator answers once with sums of features by class, which fit linear heads to optimality.
 
-The loss of a ridge head is linear in the labels, and all else in it is public. So one answer serves every regularizer.
-Rows of one length and few features keep the noise small beside the sums.
+The loss of a ridge head is linear in the labels, and everything else in it is public. So one answer serves every
+regularizer. Normalizing the rows and reducing the dimension keeps the noise small relative to the sums.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ gram = features.T @ features
 for epsilon in (0.5, 1.0, 3.0):
     answer = Curator(labels, space).answer(LabelMoments(space, epsilon, 1e-6, features))
     head = np.linalg.solve(gram + answer.noise_deviation * np.eye(len(gram)), answer.value)
-    right = np.mean((new_features @ head).argmax(axis=1) == truth)  # a figure of this example: in earnest not computed
+    right = np.mean((new_features @ head).argmax(axis=1) == truth)  # for this example only
     print(f"epsilon {epsilon:g}: noise of {answer.noise_deviation:.1f} on each sum, {right:.1%} of {len(truth)} right")
 
 print(answer.guarantee.sentence())

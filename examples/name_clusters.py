@@ -1,6 +1,6 @@
-"""A trusted curator names clusters of public features, and that alone labels the table at a small epsilon.
+"""A trusted curator names clusters of public features, which labels the table at a small epsilon.
 
-Features are public, so finding groups in them costs nothing. Labels are needed to name the groups alone.
+Features are public, so clustering them costs nothing. Labels are needed only to name the clusters.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ for epsilon in (0.1, 0.5, 1.0):
     clusters = cluster(features, suggested_count(len(features), space.size, epsilon), "graph")
     answer = Curator(labels, space).answer(NoisyHistogram(space, epsilon, clusters.numbers, clusters.count))
     model = CellClassifier(clusters).fit(features, answer)
-    right = np.mean(model.predict(new_features) == truth)  # a figure of this example: in earnest it is not computed
+    right = np.mean(model.predict(new_features) == truth)  # for this example only
     print(f"epsilon {epsilon:g}: {right:.1%} of {len(truth)} new rows right by the names of {clusters.count} clusters")
 
 print(answer.guarantee.sentence())

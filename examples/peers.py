@@ -1,25 +1,25 @@
-"""Peers on a network exchange flipped labels, and a learner hears one from each: Esfandiari 2022, Algorithm 2.
+"""Peer protocol: peers exchange flipped labels, and a learner hears one from each (Esfandiari 2022, Algorithm 2).
 
-Every peer holds one label. It flips it by chance, once, forgets the true one, and opens a port. At the start of a
-session it picks a member of its public cluster uniformly (itself included), connects to it, and hears that member's
-flipped label. When the session closes it tells the learner what it heard. Run this file: twelve processes with ten
-peers each exchange on this machine, and one process is killed on the way.
+Every peer holds one label. It flips it at random, once, forgets the true one, and opens a port. At the start of a
+session it picks a member of its public cluster uniformly (itself included), connects to it, and receives that member's
+flipped label. When the session closes it reports the received label to the learner. Run this file: twelve processes
+with ten peers each exchange on this machine, and one process is killed on the way.
 
-**Whoever asks hears the same bit each time.** To connect is to ask, and peers read nothing. Whoever asks all peers, and
-asks often, learns every flipped label and no more: flipping alone holds against that, ``view_of_one_peer``. A peer that
-does so and tells the learner undoes the exchange; ``collusion`` is about one that keeps to the protocol.
+**A peer gives the same bit to everyone.** A connection is the request, and peers read nothing. Someone who repeatedly
+asks all peers learns every flipped label and no more: flipping alone protects against that, ``view_of_one_peer``. A
+peer that does so and tells the learner undoes the exchange; ``collusion`` is about one that follows the protocol.
 
-**No label is asked twice.** If a peer is gone, is cut off, is late, or says anything but its bit, once, and at the
-close that it stayed, then whoever asked it releases nothing, and tells the learner whom it asked in vain.
+**No label is asked twice.** If a peer is gone, is cut off, is late, or sends anything but its bit, once, and at the
+close that it stayed, then the peer that asked it releases nothing, and reports to the learner whom it asked in vain.
 
-**What missing rows do.** Who vanishes must not depend on labels or on who asked whom. Then a released row carries the
-flipped label of a uniform member *among those that stayed*, and the account is that of a cluster of as many members as
-stayed; with the members that there were it would claim too little. It may count the rows that were released, since
-which they are says nothing about labels. Where a peer is named in vain that did stay, nobody knows who answers whom,
-and flipping alone is claimed. That is also all that is promised to peers that vanish. ``docs/design/peers.md`` has the
-proof.
+**Missing rows.** Which peers vanish must not depend on labels or on who asked whom. Then a released row carries the
+flipped label of a uniform member *among those that stayed*, and the guarantee is that of a cluster of as many members
+as stayed; computed with all initial members it would claim too little. It may use the number of released rows, since
+which rows these are is independent of labels. If a peer is reported as asked in vain but did stay, the assignment of
+answers is unknown, and flipping alone is claimed. Flipping alone is also the guarantee of peers that vanish.
+``docs/design/peers.md`` has the proof.
 
-Not here: encryption, and names that can be trusted. Whoever sees the traffic sees who asked whom.
+Out of scope: encryption, and authenticated identities. An observer of the traffic sees who asked whom.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple, Self
 
-import labeldp  # each of its parts is loaded when it is first used: processes of peers load none
+import labeldp  # loads lazily: the processes of peers load no part of it
 
 HERE = "127.0.0.1"
 WORD = 1 << 64
 STAYED = b"stayed\n"
-#: All that a peer may be heard to say, from the connection to its end.
+#: The complete messages that a peer may send on a connection.
 HEARD = {b"%d\n%b" % (label, STAYED): label for label in (0, 1)}
 LONGEST = max(map(len, HEARD))
 REPORT = re.compile(rb"(\d{1,9}) (?:released ([01])|asked (\d{1,9}) in vain|not sampled)\n")
@@ -49,15 +49,15 @@ GRACE = 3.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What everyone knows of a session.
+    """Public parameters of a session.
 
     Attributes:
         clusters: The rows of each cluster, in order; the number of a row is that of its peer.
-        ports: Where each peer is asked.
-        learner: Where the learner hears reports.
-        sample: Words out of ``2**64`` that let a peer take part, each by a chance of its own.
+        ports: The port of each peer.
+        learner: The port on which the learner receives reports.
+        sample: A peer takes part if a random 64-bit word of its own is below this.
         closes: When peers stop answering, in seconds since the epoch.
-        chosen: Instead of ``sample``, the rows that take part: any that were chosen before anybody was asked.
+        chosen: Instead of ``sample``, the rows that take part, chosen before anybody was asked.
     """
 
     clusters: Sequence[Sequence[int]]
@@ -69,7 +69,7 @@ class Plan:
 
 
 class Report(NamedTuple):
-    """What a peer that stayed tells the learner: a label, whom it asked in vain, or neither if it was not sampled."""
+    """Report of a peer that stayed: a label, the peer it asked in vain, or neither if it was not sampled."""
 
     label: int | None = None
     in_vain: int | None = None
@@ -93,18 +93,18 @@ async def ended(writer: asyncio.StreamWriter) -> None:
 
 
 class Server(ABC):
-    """Something that listens on a port that the system chooses, and waits for its callers before it ends."""
+    """A listener on a port chosen by the system, which waits for its callers before it ends."""
 
     def __init__(self) -> None:
         self._calls: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> int:
-        """Open the port, and say which."""
+        """Open the port, and return its number."""
         self._server = await asyncio.start_server(self._called, HERE, 0)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Take no more calls, and finish those that there are."""
+        """Accept no more calls, and finish the open ones."""
         self._server.close()
         await asyncio.gather(*self._calls)
 
@@ -119,17 +119,17 @@ class Server(ABC):
 
     @abstractmethod
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """What a call gets."""
+        """Answer a call."""
 
 
 class Peer(Server):
-    """The holder of one label. It keeps the flipped label alone.
+    """Holder of one label, which keeps only the flipped label.
 
     Args:
-        row: Its number.
-        label: Its label, 0 or 1.
-        flip: Words out of ``2**64`` that flip it: ``PeerExchange(...).law.flip``.
-        word: Where its uniform 64-bit words come from; what is not secure is for tests.
+        row: Number of the row.
+        label: The label, 0 or 1.
+        flip: The label is flipped if a random 64-bit word is below this: ``PeerExchange(...).law.flip``.
+        word: Source of its uniform 64-bit words; insecure sources are for tests.
     """
 
     def __init__(self, row: int, label: int, flip: int, word: Callable[[], int] = lambda: secrets.randbits(64)) -> None:
@@ -138,7 +138,7 @@ class Peer(Server):
         self._flipped = label ^ (word() < flip)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Say the flipped label to whoever connects, and at the close that everybody before was answered."""
+        """Send the flipped label to each caller, and confirm at the close that everybody before was answered."""
         del reader
         if not self._closed.is_set():
             writer.write(b"%d\n" % self._flipped)
@@ -158,7 +158,7 @@ class Peer(Server):
             heard = await ask(plan.ports[asked], plan.closes)
             says = b"asked %d in vain" % asked if heard is None else b"released %d" % heard
         await self._closed.wait()
-        await self.close()  # nobody is told "released" by a peer that has not answered everyone itself
+        await self.close()  # a peer reports "released" only after it has answered everyone itself
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(GRACE), connected(plan.learner) as (reader, writer):
                 writer.write(b"%d %b\n" % (self.row, says))
@@ -172,7 +172,7 @@ class Peer(Server):
 
 
 async def ask(port: int, closes: float) -> int | None:
-    """The flipped label of a peer, if it says just that, and at the close that it stayed; it is asked this once."""
+    """Ask a peer once for its flipped label; None unless it sends just that, and at the close that it stayed."""
     received = b""
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(max(0.0, closes - time.time()) + GRACE / 2), connected(port) as (reader, _):
@@ -183,7 +183,7 @@ async def ask(port: int, closes: float) -> int | None:
 
 
 class Learner(Server):
-    """Hears one report for each row; what is no report, or a second one, is not heard."""
+    """Receiver of one report for each row; malformed and repeated reports are ignored."""
 
     def __init__(self, rows: int) -> None:
         super().__init__()
@@ -193,23 +193,23 @@ class Learner(Server):
         del writer
         with contextlib.suppress(ValueError, TimeoutError):
             async with asyncio.timeout(GRACE):
-                found = REPORT.fullmatch(await reader.readline())
-            if found and int(found[1]) < self.rows:
-                label, asked = (None if part is None else int(part) for part in found.groups()[1:])
-                self.reports.setdefault(int(found[1]), Report(label, asked))
+                match = REPORT.fullmatch(await reader.readline())
+            if match and int(match[1]) < self.rows:
+                label, in_vain = (None if part is None else int(part) for part in match.groups()[1:])
+                self.reports.setdefault(int(match[1]), Report(label, in_vain))
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a session promises to the peers of one cluster, and what it gave.
+    """Guarantee of a session for the peers of one cluster, and the released labels.
 
     Attributes:
         members: The peers of the cluster.
         stayed: Those that reported.
-        labels: What was released.
-        guarantee: What the learner's view promises to those that stayed; None where that is flipping alone. Peers
-            that vanished are promised flipping alone.
-        peers: The exchange that this was, with the share of rows that it released.
+        labels: The released labels.
+        guarantee: Guarantee of the learner's view for those that stayed; None if that is flipping alone. For peers that
+            vanished it is flipping alone.
+        peers: The exchange that took place, with its share of released rows.
     """
 
     members: int
@@ -220,19 +220,21 @@ class Claim:
 
     @classmethod
     def of(cls, flip: float, members: Iterable[int], reports: Mapping[int, Report], delta: float) -> Self:
-        """The claim from all that was reported; which it is depends on no label."""
+        """Create the claim from all reports; its form is independent of the labels."""
         members = list(members)
-        found = {row: reports[row] for row in members if row in reports}
-        labels = tuple(report.label for report in found.values() if report.label is not None)
-        share = max(1, len(labels)) / max(1, len(found))
+        stayed_reports = {row: reports[row] for row in members if row in reports}
+        labels = tuple(report.label for report in stayed_reports.values() if report.label is not None)
+        share = max(1, len(labels)) / max(1, len(stayed_reports))
         peers = labeldp.PeerExchange(flip, share, sampling="fixed")
-        explained = all(report.in_vain not in found for report in found.values())
-        exact = explained and labels and delta * len(found) < 1
-        guarantee = peers.guarantee([len(found)], delta) if exact else None  # of len(labels) rows among len(found)
-        return cls(len(members), len(found), labels, guarantee, peers)
+        explained = all(report.in_vain not in stayed_reports for report in stayed_reports.values())
+        exact = explained and labels and delta * len(stayed_reports) < 1
+        guarantee = (
+            peers.guarantee([len(stayed_reports)], delta) if exact else None
+        )  # of len(labels) rows among len(found)
+        return cls(len(members), len(stayed_reports), labels, guarantee, peers)
 
     def share(self, miss: float = 0.05) -> tuple[float, float, float]:
-        """The share of ones among the peers that stayed: an estimate, and an exact interval that misses it rarely."""
+        """Share of ones among the peers that stayed: an estimate, and an exact interval missed rarely."""
         import numpy as np  # noqa: PLC0415 (processes of peers need none of these)
         from scipy.stats import binom  # noqa: PLC0415
 
@@ -255,12 +257,12 @@ HOSTED = 10
 
 
 def made_up_label(row: int) -> int:
-    """The label that a peer of this example holds: of its own making, and nobody else's."""
+    """The made-up label of a peer in this example."""
     return next(int(row * 37 % 100 < common) for rows, common in CLUSTERS.values() if row in rows)
 
 
 async def host(flip: int, rows: Iterable[int]) -> None:
-    """A process of a few peers: it says their ports, is told the plan, and ends with the session."""
+    """Run a process of a few peers: print their ports, read the plan, and end with the session."""
     peers = [Peer(row, made_up_label(row), flip) for row in rows]
     print(json.dumps([await peer.listen() for peer in peers]), flush=True)
     if plan := await asyncio.to_thread(sys.stdin.readline):
@@ -268,7 +270,7 @@ async def host(flip: int, rows: Iterable[int]) -> None:
 
 
 async def session(peers: "labeldp.PeerExchange") -> Mapping[int, Report]:
-    """All processes together; the last of them is killed before the close."""
+    """Run all processes together; the last one is killed before the close."""
     learner = Learner(sum(len(rows) for rows, _ in CLUSTERS.values()))
     pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
     children = []
@@ -296,27 +298,27 @@ async def session(peers: "labeldp.PeerExchange") -> Mapping[int, Report]:
 
 
 def main() -> None:
-    """Hold a session, and say what it promises beside what it taught."""
+    """Run a session, and print its guarantee and its estimates."""
     peers = labeldp.PeerExchange(FLIP)
     sizes = [len(rows) for rows, _ in CLUSTERS.values()]
     before = peers.guarantee(sizes, DELTA)
     print(f"if everyone stays, the learner's view: epsilon {before.epsilon:.3f} at delta {DELTA:g}")
-    print(f"the learner with one peer: {peers.collusion(sizes, DELTA):.3f}")
-    print(f"one peer, whoever sees who asked whom, and whatever goes wrong: {peers.view_of_one_peer:.3f}, delta 0")
+    print(f"the learner colluding with one peer: {peers.collusion(sizes, DELTA):.3f}")
+    print(f"one peer, against any observer and under any failure: {peers.view_of_one_peer:.3f}, delta 0")
     reports = asyncio.run(session(peers))
     for name, (rows, _) in CLUSTERS.items():
         claim = Claim.of(FLIP, rows, reports, DELTA)
         print(f"\n{name}: {claim.stayed} of {claim.members} peers stayed, {len(claim.labels)} rows were released")
         if claim.guarantee is None:
-            print(f"  flipping alone is promised: epsilon {peers.view_of_one_peer:.3f}")
+            print(f"  guarantee of flipping alone: epsilon {peers.view_of_one_peer:.3f}")
         else:
             together = claim.peers.collusion([claim.stayed], DELTA)
-            print(f"  the learner's view of those who stayed: epsilon {claim.guarantee.epsilon:.3f}")
-            print(f"  the learner with one of them: {together:.3f}")
+            print(f"  guarantee of the learner's view for those who stayed: epsilon {claim.guarantee.epsilon:.3f}")
+            print(f"  the learner colluding with one of them: {together:.3f}")
         if claim.labels:
             estimate, low, high = claim.share()
-            true = sum(made_up_label(row) for row in rows if row in reports) / claim.stayed  # in earnest nobody knows
-            print(f"  ones among them: {estimate:.2f}, between {low:.2f} and {high:.2f}; in truth {true:.2f}")
+            true = sum(made_up_label(row) for row in rows if row in reports) / claim.stayed  # unknown in practice
+            print(f"  share of ones: {estimate:.2f}, interval {low:.2f} to {high:.2f}; true {true:.2f}")
 
 
 if __name__ == "__main__":

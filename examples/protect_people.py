@@ -1,10 +1,10 @@
-"""Protect people, not rows: someone with several rows shares one epsilon among them."""
+"""Protect people rather than rows: all rows of a person share one epsilon."""
 
 import numpy as np
 
 from labeldp import Classes, Curator, SubsetResponse
 
-rng = np.random.default_rng(0)  # makes up visits to a clinic; labels are drawn with secure words below
+rng = np.random.default_rng(0)  # makes up visits to a clinic; labels are drawn from a cryptographic source below
 patients = np.sort(rng.integers(0, 400, 1000))
 labels = rng.choice(["no", "within 30 days", "later"], 1000)
 

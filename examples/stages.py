@@ -1,4 +1,4 @@
-"""Ask for labels in stages: what the first released labels teach makes the later ones more often the true ones."""
+"""Query labels in stages: a model of the first released labels helps the later ones to stay true."""
 
 import tempfile
 from pathlib import Path
@@ -13,14 +13,14 @@ from labeldp.learning.stages import MultiStage
 
 features, digits = load_digits(return_X_y=True)
 features = features / 16
-order = np.random.default_rng(0).permutation(len(digits))  # labels are drawn with secure words below
+order = np.random.default_rng(0).permutation(len(digits))  # labels are drawn from a cryptographic source below
 train, held = order[:1400], order[1400:]
 space = Classes(range(10))
 
 for stages in (1, 2):
     curator = Curator(digits[train], space)
     model = MultiStage(SoftmaxRegression(l2=1e-3), epsilon=2.0, stages=stages).fit(features[train], curator)
-    assert model.release_.guarantee.epsilon <= 2.0  # every label is asked for once: stages cost no more than one
+    assert model.release_.guarantee.epsilon <= 2.0  # every label is queried once, so stages cost nothing extra
     assert curator.spent[0] <= 2.0
     right = np.mean(model.predict(features[held]) == digits[held])  # these digits are public here
     print(f"LP-{stages}ST: {right:.1%} of the held-out digits")
@@ -30,7 +30,7 @@ for stages in (1, 2):
             f"{stage.truth_probability:.0%} of the released labels are true, if the prior is right"
         )
 
-# A run that was stopped goes on from its folder, with the labels that it has. The release is one, with one certificate.
+# An interrupted run resumes from its folder with the labels already released. There is one release, one certificate.
 with tempfile.TemporaryDirectory() as folder:
     curator = Curator(digits[train], space)
     settings = {"epsilon": 2.0, "directory": Path(folder) / "run"}

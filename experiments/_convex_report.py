@@ -116,7 +116,7 @@ def regimes(rows: pd.DataFrame) -> list[str]:
 
 
 def crossings(rows: pd.DataFrame) -> list[str]:
-    """From how many classes on randomized response has more excess risk than another method, and by how much."""
+    """Numbers of classes from which randomized response has more excess risk than another method, and the ratios."""
     text = head("privacy", "method", "least classes", "response over it there", "most classes", "and there", "equal at")
     for regime, (epsilon, _) in risk.REGIMES.items():
         found = scaled(rows, epsilon)
@@ -139,7 +139,7 @@ def crossings(rows: pd.DataFrame) -> list[str]:
 
 
 def equal_at(ratio: pd.Series) -> str:
-    """Where a ratio rises above one for good, on lines through its logarithms."""
+    """The number of classes above which a ratio stays above one, on lines through its logarithms."""
     x, y = np.log(ratio.index.to_numpy(float)), np.log(ratio.to_numpy())
     below = np.flatnonzero(y <= 0)
     if not below.size:
@@ -198,7 +198,7 @@ def of_table(part: pd.DataFrame, measure: str, title: str) -> list[str]:
 
 
 def chosen(part: pd.DataFrame) -> list[str]:
-    """What the ball that released labels choose loses to the best one in hindsight, in percent of the loss of that."""
+    """Loss of the ball that released labels choose above that of the best one in hindsight, in percent."""
     epsilons = sorted(each for each in part["epsilon"].unique() if each < math.inf)
     text = head("ball", *(f"epsilon {each:g}" for each in epsilons))
     balls = part[part["learner"].str.startswith("bound, 5, ball")]
@@ -210,16 +210,12 @@ def chosen(part: pd.DataFrame) -> list[str]:
     return text
 
 
-def report(folder: Path) -> None:
-    """Tables in Markdown and the figure, of what is there."""
-    files = {"risk": "convex_risk.csv", "variance": "convex_variance.csv", "tables": "convex.csv"}
-    found = {name: pd.read_csv(folder / file) for name, file in files.items() if (folder / file).exists()}
-    text = [
-        "# Results",
-        "",
-        "Made by `python experiments/convex.py --report-only` from `convex_risk.csv`, `convex_variance.csv` and",
-        "`convex.csv`; `../README.md` says what they mean. Slopes have 95 % intervals.",
-    ]
+def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
+    """Tables of excess risk, variances and losses, of what is there."""
+    names = {"risk": "convex_risk", "variance": "convex_variance", "tables": "convex"}
+    found = {part: frames[name] for part, name in names.items() if name in frames}
+    figure(found, folder / "convex.png")
+    text = ["", "Slopes have 95 % intervals."]
     if "risk" in found:
         rows = in_order(found["risk"])
         sweeps = dict(iter(rows.groupby("sweep")))
@@ -257,8 +253,7 @@ def report(folder: Path) -> None:
                 "",
                 *chosen(rows),
             ]
-    (folder / "convex.md").write_text("\n".join(text) + "\n")
-    figure(found, folder / "convex.png")
+    return text
 
 
 def figure(found: dict[str, pd.DataFrame], path: Path) -> None:
@@ -326,7 +321,7 @@ def mechanisms(place: object, rows: pd.DataFrame) -> None:
 
 
 def floor(place: object, rows: pd.DataFrame) -> None:
-    """What is optimal without privacy, and what no features say."""
+    """Lines of the optimum without privacy and of the shares of the classes."""
     for learner, style in (("optimum", "-"), ("shares", "--")):
         for loss in rows.loc[rows["learner"] == learner, "loss"]:
             place.axhline(loss, color="0.4", linewidth=0.8, linestyle=style, label=learner)

@@ -2,7 +2,6 @@
 
 import functools
 import math
-import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -35,7 +34,7 @@ DELTA = 1e-6
 FREE = "no privacy"
 OWN = 0.5  # what gradients of the linear loss have of their own, at right angles
 DRAWN, FEWEST, MOST = 2_000_000, 5, 40  # rows of all draws of a point together, and how many draws
-TOLD, LONG = 40, 50  # gradients that are told take so many times as long, and so do this many classes twice
+TOLD, LONG = 40, 50  # interactive gradients take so many times as long; so many classes take twice as long
 ROWS = tuple(round(10 ** (power / 2)) for power in range(6, 13))
 ROWS_TOLD = ROWS[:4]
 CLASSES = (2, 4, 10, 30, 100, 300, 1000)
@@ -51,7 +50,7 @@ COLUMNS = (*KEY, "draws", "length", "capped", "excess", "spread", "upper", "lowe
 
 @dataclass(frozen=True)
 class Law:
-    """Chances of labels around the even ones, at a length that is asked for, as far as there is one.
+    """Output distributions of labels around the uniform one, at a requested length as far as there is one.
 
     Attributes:
         most: The largest length, by the number of classes.
@@ -123,7 +122,7 @@ def released(make: Maker, model: ConvexClassifier, labels: np.ndarray, space: Cl
 
 
 def told(delta: float, model: ConvexClassifier, labels: np.ndarray, space: Classes, epsilon: float) -> float:
-    """From gradients that a curator tells."""
+    """Fit by gradients that a curator answers with."""
     curator = Curator(labels, space, budget=(epsilon, delta))
     fit_interactively(model, np.ones((len(labels), 1)), curator, epsilon=epsilon, delta=delta)
     return model.answer_.guarantee.epsilon
@@ -135,7 +134,7 @@ def channel_noise(make: Maker, projected: bool, k: int, epsilon: float) -> float
 
 
 def told_noise(delta: float, k: int, epsilon: float) -> float:
-    """Of gradients that are told."""
+    """Error of interactive gradients."""
     radius = math.sqrt(1 - 1 / k)
     return gradient_error(epsilon, delta, classes=k, dimension=k - 1, spread=math.sqrt(2.0), radius=radius)
 
@@ -163,7 +162,7 @@ def local_method(make: Maker, *, upper: object = None, projected: bool = True, *
 
 
 def told_method(delta: float, upper: Callable[[int, int, float], Bound | None]) -> Method:
-    """From gradients that are told."""
+    """A method from interactive gradients."""
     return Method(functools.partial(told_noise, delta), functools.partial(told, delta), upper, learner(), told=True)
 
 
@@ -203,12 +202,12 @@ class Point:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Its place in the file of results."""
+        """Its place in the results file."""
         return tuple(getattr(self, name) for name in KEY)
 
     @functools.cached_property
     def length(self) -> float:
-        """How far chances are from even ones: as far as the mean of all vectors is from the chances, root mean square.
+        """Distance of the probabilities from uniform: the root mean square error of the mean of all vectors.
 
         For bits that is Theorem 2's gamma, with a constant of about 2. Shorter ones cost little if they are missed, and
         longer ones are not missed.
@@ -230,15 +229,14 @@ class Point:
             spent = method.fit(model, labels, Classes(range(self.classes)), self.epsilon)
         return OWN * self.length * (1 - float(model.coef_[:, 0] @ best)), spent
 
-    def measured(self, draws: int) -> dict[str, object]:
-        """Its row of results."""
-        start = time.process_time()
+    def measured(self, draws: int, first: int) -> dict[str, object]:
+        """Its row of results, about several draws from the first on."""
         cost = self.rows * (1 + self.classes / LONG) * (TOLD if METHODS[self.method].told else 1)
         draws = min(draws, max(FEWEST, min(MOST, round(DRAWN / cost))))
-        excess, spent = np.array([self.drawn(draw) for draw in range(draws)]).T
+        excess, spent = np.array([self.drawn(first + draw) for draw in range(draws)]).T
         k, upper = self.classes, METHODS[self.method].upper(self.rows, self.classes, self.epsilon)
         lower = convex_sequential_lower(self.rows, self.epsilon, k, 2.0, lipschitz(k))
-        return dict(zip(KEY, self.key, strict=True)) | {
+        return {
             "draws": draws,
             "length": f"{self.length:.6g}",
             "capped": int(self.length >= LAWS[self.law].most(k)),
@@ -247,12 +245,11 @@ class Point:
             "upper": "" if upper is None else f"{upper.value:.6g}",
             "lower": f"{lower.value:.6g}",
             "certified_epsilon": spent.max(),
-            "seconds": round(time.process_time() - start, 2),
         }
 
 
 def points(*, quick: bool = False) -> Iterator[Point]:
-    """What is measured: more and more rows, classes and epsilon, and lengths around the hardest one."""
+    """Points to measure: over rows, classes and epsilon, and over lengths around the hardest one."""
     for name, method in METHODS.items():
         if quick:
             yield Point("rows", "signs", name, 4, 1000, 1.0)
@@ -283,29 +280,29 @@ RANDOMIZERS: dict[str, Maker] = {
 }
 
 
-def variances(draws: int, *, quick: bool = False) -> Iterator[dict[str, object]]:
-    """How far vectors of released labels are from the true ones, mean square, beside what is computed."""
+def variance_pairs(*, quick: bool = False) -> Iterator[tuple[int, float]]:
+    """Numbers of classes and epsilons."""
     for k in VARIANCE_CLASSES[-1:] if quick else VARIANCE_CLASSES:
-        space = Classes(range(k))
-        for epsilon in VARIANCE_EPSILONS[1:2] if quick else VARIANCE_EPSILONS:
-            for name, make in RANDOMIZERS.items():
-                randomizer = make(space, epsilon)
-                noise = gradient_noise(randomizer.channel())
-                for draw in range(draws):
-                    labels = np.random.default_rng([k, draw]).integers(k, size=VARIANCE_ROWS // (10 if quick else 1))
-                    squares = squared_distances(Curator(labels, space, budget=epsilon).randomize(randomizer), labels)
-                    yield {
-                        "classes": k,
-                        "epsilon": epsilon,
-                        "method": name,
-                        "draw": draw,
-                        "rows": len(labels),
-                        "size": getattr(randomizer.channel(), "size", ""),
-                        "formula": f"{noise.right_angled:.6g}",
-                        "any": f"{noise.any:.6g}",
-                        "measured": f"{squares.mean():.6g}",
-                        "error": f"{squares.std(ddof=1) / math.sqrt(len(squares)):.3g}",
-                    }
+        yield from ((k, epsilon) for epsilon in (VARIANCE_EPSILONS[1:2] if quick else VARIANCE_EPSILONS))
+
+
+def variances(k: int, epsilon: float, draw: int, *, quick: bool = False) -> Iterator[dict[str, object]]:
+    """Mean squared distances of vectors of released labels from the true ones, beside what is computed."""
+    space = Classes(range(k))
+    labels = np.random.default_rng([k, draw]).integers(k, size=VARIANCE_ROWS // (10 if quick else 1))
+    for name, make in RANDOMIZERS.items():
+        randomizer = make(space, epsilon)
+        noise = gradient_noise(randomizer.channel())
+        squares = squared_distances(Curator(labels, space, budget=epsilon).randomize(randomizer), labels)
+        yield {
+            "method": name,
+            "rows": len(labels),
+            "size": getattr(randomizer.channel(), "size", ""),
+            "formula": f"{noise.right_angled:.6g}",
+            "any": f"{noise.any:.6g}",
+            "measured": f"{squares.mean():.6g}",
+            "error": f"{squares.std(ddof=1) / math.sqrt(len(squares)):.3g}",
+        }
 
 
 def squared_distances(release: Release, labels: np.ndarray) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Convex learning on real tables: what mechanisms, steps, passes and regions make of released labels."""
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,9 +20,10 @@ from labeldp.learning.convex import Ball, ConvexClassifier, FewRowsWarning, fit_
 from labeldp.learning.sklearn import MomentClassifier, SoftmaxRegression
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-KEY = ("part", "data", "epsilon", "mechanism", "draw")
+KEY = ("part", "data", "epsilon", "mechanism")
 COLUMNS = (
     *KEY,
+    "draw",
     *("learner", "rows", "columns", "classes", "radius", "certified_epsilon", "loss", "accuracy", "seconds"),
 )
 SHARES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # balls to compare in hindsight
@@ -101,11 +101,6 @@ class Job:
     mechanism: str
     draw: int
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Its place in the file of results."""
-        return self.part, self.data, self.epsilon, self.mechanism, self.draw
-
 
 @dataclass(frozen=True)
 class Found:
@@ -120,23 +115,13 @@ class Found:
 Fit = Callable[[Data, Job], Iterator[Found]]
 
 
-def jobs(part: str, name: str, epsilons: tuple[float, ...], draws: int) -> Iterator[Job]:
-    """What is asked of a table; all of one draw come before the next."""
-    for draw in range(draws):
-        if draw == 0:
-            yield Job(part, name, math.inf, "none", 0)
-        for epsilon in epsilons:
-            for mechanism in MECHANISMS[part]:
-                yield Job(part, name, epsilon, mechanism, draw)
-
-
 def rows_of(job: Job, data: Data) -> Iterator[dict[str, object]]:
     """A row of results for each learner; the only place where true test labels are read."""
-    start, place = time.process_time(), {label: i for i, label in enumerate(data.space.points)}
+    place = {label: i for i, label in enumerate(data.space.points)}
     truth = np.array([place[label] for label in data.test_labels])
     for found in MECHANISMS[job.part].get(job.mechanism, public)(data, job):
         right = found.probabilities[np.arange(len(truth)), truth]
-        yield dict(zip(KEY, job.key, strict=True)) | {
+        yield {
             "learner": found.learner,
             "rows": len(data.labels),
             "columns": data.features.shape[1],
@@ -145,9 +130,7 @@ def rows_of(job: Job, data: Data) -> Iterator[dict[str, object]]:
             "certified_epsilon": found.epsilon,
             "loss": f"{-np.log(np.maximum(right, SURE)).mean():.5g}",
             "accuracy": f"{np.mean(found.probabilities.argmax(axis=1) == truth):.5g}",
-            "seconds": round(time.process_time() - start, 2),
         }
-        start = time.process_time()
 
 
 def convex(data: Data, release: Release, learner: str, **settings: object) -> Found:

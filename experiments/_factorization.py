@@ -39,7 +39,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Found:
-    """What was found of other pairs.
+    """Predictions for other pairs.
 
     Attributes:
         probabilities: Of each class, shape (m, k).
@@ -115,7 +115,7 @@ def class_probabilities(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
 
 
 def information(scores: np.ndarray, cuts: np.ndarray, groups: np.ndarray, epsilon: float) -> np.ndarray:
-    """What randomized response on groups of classes tells of s: Fisher information, in that of a normal observation."""
+    """Fisher information about s of randomized response on groups of classes, in units of a normal observation."""
     edges = np.concatenate([[-np.inf], cuts, [np.inf]]) - scores[:, None]
     kinds = np.eye(groups.max() + 1)[groups]
     floor = 1.0 / (np.exp(epsilon) + kinds.shape[1] - 1)

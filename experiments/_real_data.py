@@ -1,4 +1,4 @@
-"""The tables of real labels: features that are public, a declared range, private labels, and rows held out for a test.
+"""The tables of numeric labels: public features, a declared range, private labels, and rows held out for a test.
 
 Progression comes with scikit-learn. The others are read from the folder in the environment variable LABELDP_DATA, from
 files named as their publishers name them. Every choice of rows and columns here is made without a look at labels, and
@@ -57,7 +57,7 @@ class Data:
 
 
 def progression(_: Path) -> Data:
-    """How far diabetes progressed in a year, of 442 patients (25 to 346), a quarter of them held out."""
+    """Progression of diabetes in a year, of 442 patients (25 to 346), a quarter of them held out."""
     features, labels = load_diabetes(return_X_y=True)
     test = np.random.default_rng(0).random(len(labels)) < 0.25
     features = (features / features.std(axis=0)).astype(np.float32)
@@ -96,7 +96,7 @@ def claims(folder: Path) -> Data:
 
 
 def limited_claims(folder: Path) -> Data:
-    """The same, with the limit of the theory at each epsilon."""
+    """Claims, with the limit of the theory at each epsilon."""
     return replace(claims(folder), limited=True)
 
 
@@ -116,7 +116,7 @@ def ratings(folder: Path) -> Data:
 
 
 def all_ratings(folder: Path) -> Data:
-    """All of them, of users and films by their numbers, with the split of ``movielens.py``."""
+    """All ratings, of users and films by their numbers, with the split of ``movielens.py``."""
     return _rated(folder, None, None)
 
 

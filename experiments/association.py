@@ -1,25 +1,17 @@
 """Which labels occur in a cluster: precision and recall of releases, beside what no release can do.
 
-    python experiments/association.py                      everything, in two minutes
-    python experiments/association.py --draws 1            a first look
-    python experiments/association.py --report-only        tables and figure from the rows at hand
-
-The label association problem of Esfandiari et al. 2022, section 6, on made-up labels. Rows are written as they come,
-and those in the file are not computed again. README.md beside this file has the protocol and what was found.
+The label association problem of Esfandiari et al. 2022, section 6, on made-up labels; it needs no data. association.md
+has the protocol and what the results show.
 """
 
-import argparse
-import csv
 import math
-import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from rich.progress import Progress
 
 from labeldp import (
     Classes,
@@ -32,9 +24,11 @@ from labeldp import (
     cluster_response,
 )
 
+sys.path.insert(0, str(Path(__file__).parent))  # a test imports this file alone, for its bound
+from _study import Cell, Experiment, Given, Row, Spot, Study, main, shown, table
+
 LABELS = 50
 SPACE = Classes(range(LABELS))
-EPSILONS = (0.5, 1.0, 2.0, 4.0)
 #: Labels of a cluster, and how many rows carry each of them.
 WORLDS = {
     "all rows differ": [(labels, 1) for labels in (1, 2, 5, 10, 25)],
@@ -42,10 +36,6 @@ WORLDS = {
     "one label": [(1, copies) for copies in (1, 2, 5, 10, 20, 50, 100, 250)],
 }
 ROWS, LEAST_CLUSTERS = 10_000, 100
-COLUMNS = (
-    *("world", "labels", "copies", "clusters", "epsilon", "mechanism", "draw", "names"),
-    *("precision", "recall", "certified_epsilon", "seconds"),
-)
 COLOURS = dict(
     zip(
         ("noisy argmax", "noisy histogram", "cluster response", "subset", "randomized response"),
@@ -53,18 +43,6 @@ COLOURS = dict(
         strict=True,
     )
 )
-
-
-@dataclass(frozen=True)
-class Job:
-    """One release, in a world of its own."""
-
-    world: str
-    labels: int
-    copies: int
-    epsilon: float
-    mechanism: str
-    draw: int
 
 
 def bound(labels: int, copies: int, epsilon: float, classes: int = LABELS) -> float:
@@ -87,13 +65,13 @@ def papers_bound(labels: int, copies: int, epsilon: float, names: int) -> float:
     return min(1.0, math.sqrt(limit * labels / names))
 
 
-def made_up(job: Job) -> tuple[np.ndarray, np.ndarray]:
+def made_up(cell: Cell, draw: int) -> tuple[np.ndarray, np.ndarray]:
     """Labels, and the cluster of each row; the same for all mechanisms and epsilons of a draw."""
-    rows = job.labels * job.copies
-    clusters = max(LEAST_CLUSTERS, ROWS // rows)
-    rng = np.random.default_rng([job.labels, job.copies, job.draw])
-    there = rng.random((clusters, LABELS)).argsort(axis=1)[:, : job.labels]
-    return np.repeat(there, job.copies, axis=1).ravel(), np.repeat(np.arange(clusters), rows)
+    labels, copies = cell["labels"], cell["copies"]
+    clusters = max(LEAST_CLUSTERS, ROWS // (labels * copies))
+    rng = np.random.default_rng([labels, copies, draw])
+    there = rng.random((clusters, LABELS)).argsort(axis=1)[:, :labels]
+    return np.repeat(there, copies, axis=1).ravel(), np.repeat(np.arange(clusters), labels * copies)
 
 
 def by_cluster(release: Release, clusters: np.ndarray) -> np.ndarray:
@@ -102,7 +80,7 @@ def by_cluster(release: Release, clusters: np.ndarray) -> np.ndarray:
 
 
 def as_released(release: Release, clusters: np.ndarray) -> np.ndarray:
-    """How often each label was released in each cluster: where labels respond towards their cluster, that says more."""
+    """Counts of released labels in each cluster, which inform more where labels respond towards their cluster."""
     size = (int(clusters[-1]) + 1) * LABELS
     return np.bincount(clusters * LABELS + release.codes, minlength=size).reshape(-1, LABELS)
 
@@ -130,96 +108,65 @@ MECHANISMS: dict[str, Callable[[Curator, np.ndarray, float], np.ndarray]] = {
 }
 
 
-def jobs(draws: int, epsilons: Iterable[float]) -> Iterator[Job]:
-    """Everything, all of one draw before the next."""
-    for draw in range(draws):
-        for world, sizes in WORLDS.items():
-            for labels, copies in sizes:
-                for epsilon in epsilons:
-                    yield from (Job(world, labels, copies, epsilon, mechanism, draw) for mechanism in MECHANISMS)
+def cells(given: Given) -> Iterator[Cell]:
+    """Each mechanism in each world at each epsilon."""
+    for world, sizes in WORLDS.items():
+        for labels, copies in sizes:
+            for epsilon in given.epsilons:
+                for mechanism in MECHANISMS:
+                    yield cell_of(world, labels, copies, epsilon, mechanism)
 
 
-def done(job: Job) -> Iterator[dict[str, object]]:
-    """A row of results for one name of each cluster, and one for as many names as it has labels."""
-    labels, clusters = made_up(job)
-    start = time.perf_counter()
-    curator = Curator(labels, SPACE, budget=job.epsilon)
-    scores = MECHANISMS[job.mechanism](curator, clusters, job.epsilon)
-    seconds = time.perf_counter() - start
+def cell_of(*values: object) -> Cell:
+    """A cell by its values."""
+    return Cell(dict(zip(KEY, values, strict=True)))
+
+
+def run(_: Given, cell: Cell, draw: int) -> Iterator[Row]:
+    """A row for one name of each cluster, and one for as many names as it has labels."""
+    labels, clusters = made_up(cell, draw)
+    curator = Curator(labels, SPACE, budget=cell["epsilon"])
+    scores = MECHANISMS[cell["mechanism"]](curator, clusters, cell["epsilon"])
     count = len(scores)
     there = np.bincount(clusters * LABELS + labels, minlength=count * LABELS).reshape(count, LABELS) > 0
     best = np.argsort(-scores, axis=1, kind="stable")  # ties by the number of a label, which says nothing about it
     right = np.take_along_axis(there, best, axis=1)
-    for names in {1} if job.mechanism == "noisy argmax" else sorted({1, job.labels}):
+    for names in {1} if cell["mechanism"] == "noisy argmax" else sorted({1, cell["labels"]}):
         yield {
-            "world": job.world,
-            "labels": job.labels,
-            "copies": job.copies,
             "clusters": count,
-            "epsilon": job.epsilon,
-            "mechanism": job.mechanism,
-            "draw": job.draw,
             "names": names,
             "precision": round(float(right[:, :names].mean()), 5),
             "recall": round(float(right[:, :names].sum() / there.sum()), 5),
             "certified_epsilon": curator.spent[0],
-            "seconds": round(seconds, 4),
         }
 
 
-def run(draws: int, epsilons: list[float], output: Path) -> None:
-    """Do what is not in the file of results yet."""
-    known = set()
-    if output.exists():
-        key = ["world", "labels", "copies", "epsilon", "mechanism", "draw"]
-        known = set(pd.read_csv(output)[key].itertuples(index=False, name=None))
-    asked = [
-        job
-        for job in jobs(draws, epsilons)
-        if (job.world, job.labels, job.copies, job.epsilon, job.mechanism, job.draw) not in known
-    ]
-    with output.open("a", newline="") as file, Progress() as progress:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-        for job in progress.track(asked, description="releases"):
-            writer.writerows(list(done(job)))
-            file.flush()
-
-
-def report(results: pd.DataFrame, folder: Path) -> None:
-    """Tables in Markdown and the figure."""
-    draws = results["draw"].nunique()
+def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
+    """Precision by the size of clusters, in each world at each epsilon."""
+    results = frames["association"]
+    figure(results, folder / "association.png")
     text = [
-        "# Results",
         "",
-        "Made by `python experiments/association.py --report-only` from `association.csv`; `../README.md` says what",
-        f"they mean. Precision in %, mean over draws ({draws}), with the standard deviation over draws in parentheses;",
-        f"{LABELS} labels. *Guess* is precision without any release, *bound* the most that is possible, *paper* the",
-        "precision at which the paper's bound is met. Where as many labels are named as there are, recall is",
-        "precision, and where one is named, it is precision over labels.",
+        f"Precision in %, mean over draws ({results['draw'].nunique()}), with the standard deviation over draws in",
+        f"parentheses; {LABELS} labels. *Guess* is precision without any release, *bound* the most that is possible,",
+        "*paper* the precision at which the paper's bound is met. Where as many labels are named as there are, recall",
+        "is precision, and where one is named, it is precision over labels.",
     ]
     for world, part in results.groupby("world", sort=False):
         for epsilon, rows in part.groupby("epsilon"):
-            text += ["", f"## {world}, epsilon {epsilon:g}", "", *table(rows, float(epsilon))]
-    (folder / "association.md").write_text("\n".join(text) + "\n")
-    figure(results, folder / "association.png")
+            text += ["", f"## {world}, epsilon {epsilon:g}", "", *by_size(rows, float(epsilon))]
+    return text
 
 
-def table(rows: pd.DataFrame, epsilon: float) -> list[str]:
-    """Precision by the size of clusters, for one name and for all."""
-    head = ["rows of a cluster", "labels", "names", "guess", "bound", "paper", *MECHANISMS]
-    text = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+def by_size(rows: pd.DataFrame, epsilon: float) -> list[str]:
+    """Precision for one name and for all."""
+    lines = []
     for (labels, copies, names), part in rows.groupby(["labels", "copies", "names"]):
-        cells = part.groupby("mechanism")["precision"].agg(["mean", "std"]).fillna(0.0) * 100
-        found = [
-            f"{cells['mean'][name]:.1f} ({cells['std'][name]:.1f})" if name in cells.index else ""
-            for name in MECHANISMS
-        ]
+        found = {name: shown(100 * every["precision"], ".1f") for name, every in part.groupby("mechanism")}
         limits = (labels / LABELS, bound(labels, copies, epsilon), papers_bound(labels, copies, epsilon, names))
         shares = [f"{100 * limit:.1f}" for limit in limits]
-        text.append(f"| {' | '.join([str(labels * copies), str(labels), str(names), *shares, *found])} |")
-    return text
+        lines.append([labels * copies, labels, names, *shares, *(found.get(name, "") for name in MECHANISMS)])
+    return table(["rows of a cluster", "labels", "names", "guess", "bound", "paper", *MECHANISMS], lines)
 
 
 def figure(results: pd.DataFrame, path: Path) -> None:
@@ -256,22 +203,26 @@ def figure(results: pd.DataFrame, path: Path) -> None:
     drawing.savefig(path, dpi=90)
 
 
-def main() -> None:
-    """Read the command line, run, and report."""
-    parser = argparse.ArgumentParser(description="Precision and recall of label association, beside what is possible.")
-    parser.add_argument("--draws", type=int, default=5, help="draws of each kind (default: 5)")
-    every = ",".join(f"{epsilon:g}" for epsilon in EPSILONS)
-    parser.add_argument("--epsilons", default=every, help=f"epsilons, separated by commas (default: {every})")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder to write to")
-    parser.add_argument("--report-only", action="store_true", help="tables and figure from the rows at hand")
-    asked = parser.parse_args()
-    asked.results.mkdir(parents=True, exist_ok=True)
-    output = asked.results / "association.csv"
-    if not asked.report_only:
-        run(asked.draws, [float(epsilon) for epsilon in asked.epsilons.split(",")], output)
-    report(pd.read_csv(output), asked.results)
-    print(f"tables, figure and rows: {asked.results}")
-
+KEY = ("world", "labels", "copies", "epsilon", "mechanism")
+STUDY = Study(
+    name="association",
+    recipe=lambda row: "2" if row["mechanism"] == "cluster response" else "1",  # 2: the default share of counts grew
+    key=KEY,
+    columns=(
+        *("world", "labels", "copies", "clusters", "epsilon", "mechanism", "draw", "names"),
+        *("precision", "recall", "certified_epsilon", "seconds"),
+    ),
+    cells=cells,
+    run=run,
+    spots=tuple(Spot(cell_of("one label", 1, 20, 1.0, each), "precision") for each in MECHANISMS),
+)
+EXPERIMENT = Experiment(
+    name="association",
+    question="Which labels occur in a cluster? Precision and recall of releases, beside what no release can do.",
+    studies=(STUDY,),
+    page=page,
+    epsilons=(0.5, 1.0, 2.0, 4.0),
+)
 
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT)

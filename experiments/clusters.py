@@ -1,30 +1,20 @@
-"""Clusters of public features named from private labels: how many rows their names label rightly, over epsilon.
+"""Clusters of public features named from private labels: share of rows that their names label correctly, over epsilon.
 
-    python experiments/clusters.py --cache DIR               everything: clusters first, which are kept in DIR
-    python experiments/clusters.py --data mnist --draws 1    a first look
-    python experiments/clusters.py --report-only             tables and figure from the rows at hand
-
-Rows are written as they come, and those in the file are not computed again. README.md beside this file has the
-protocol and what was found.
+clusters.md has the protocol and what the results show.
 """
 
-import argparse
-import csv
+import functools
 import gzip
 import hashlib
-import os
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, shown, table
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from rich.progress import Progress
 from sklearn.neural_network import MLPClassifier
 
 from labeldp import Classes, Curator, NoisyArgmax, SubsetResponse
@@ -35,17 +25,13 @@ SPACE = Classes(range(10))
 CLUSTERS = (20, 30, 50, 100, 200)
 EPSILONS = {"central": (0.01, 0.02, 0.05, 0.1, 0.5), "local": (0.1, 0.2, 0.5, 1.0)}
 COMPONENTS, NEIGHBOURS, EIGENVECTORS, RESTARTS = 50, 15, 30, 3
-COLUMNS = (
-    *("data", "trust", "epsilon", "clusters", "draw", "rows", "least_rows"),
-    *("certified_epsilon", "right", "test_right", "network_right", "seconds"),
-)
 NETWORKS = (("central", 0.05, 50), ("none", np.inf, 60_000))  # what a network learns from, in the first draw
 STYLES = {"central": "-", "local": "--"}
 
 
 @dataclass(frozen=True)
 class Groups:
-    """What the features alone give. No label goes into it, so that it costs nothing.
+    """Groups of images by their features alone. No label goes into them, so that they cost nothing.
 
     Attributes:
         numbers: The cluster of each training image, one line for each number of clusters.
@@ -73,29 +59,22 @@ class Data:
     test_labels: np.ndarray
 
 
-@dataclass(frozen=True)
-class Job:
-    """A draw at one epsilon, for all numbers of clusters; without privacy by the trust "none" at infinite epsilon."""
-
-    data: str
-    trust: str
-    epsilon: float
-    draw: int
+def loaded(given: Given, name: str) -> Data:
+    """A table from its published files, with groups from the cache where these images were grouped before."""
+    return _loaded(name, data_folder(given), given.cache)
 
 
-def loaded(name: str, folder: Path, cache: Path) -> Data:
-    """A table from its published files, with groups from the cache where these very images were grouped before."""
+@functools.cache
+def _loaded(name: str, folder: Path, cache: Path) -> Data:
     images = [idx(folder / name / f"{part}-images-idx3-ubyte.gz", 16).reshape(-1, 784) for part in ("train", "t10k")]
     labels = [idx(folder / name / f"{part}-labels-idx1-ubyte.gz", 8).astype(np.int64) for part in ("train", "t10k")]
     settings = repr((CLUSTERS, COMPONENTS, NEIGHBOURS, EIGENVECTORS, RESTARTS)).encode()
     mark = hashlib.sha256(b"".join([settings, *(part.tobytes() for part in images)])).hexdigest()[:16]
     path = cache / f"{name}-{mark}.npz"
     if not path.exists():
-        start = time.perf_counter()
         groups = grouped(*images)
         np.savez(path.with_suffix(".part.npz"), numbers=groups.numbers, nearest=groups.nearest)
         path.with_suffix(".part.npz").replace(path)
-        print(f"{name}: graph and clusters took {time.perf_counter() - start:.0f} seconds")
     with np.load(path) as kept:
         return Data(Groups(kept["numbers"], kept["nearest"]), (images[0], images[1]), *labels)
 
@@ -113,49 +92,49 @@ def grouped(train: np.ndarray, test: np.ndarray) -> Groups:
     return Groups(np.stack(numbers), embedding.neighbours(others))
 
 
-def jobs(name: str, draws: int) -> Iterator[Job]:
-    """What is asked of a table. All of one draw come before the next."""
-    yield Job(name, "none", np.inf, 0)
-    for draw in range(draws):
+def cells(given: Given) -> Iterator[Cell]:
+    """Each table under each trust model, over epsilon."""
+    for name in given.data:
+        yield cell_of(name, "none", np.inf, range(1))
         for trust, epsilons in EPSILONS.items():
-            yield from (Job(name, trust, epsilon, draw) for epsilon in epsilons)
+            yield from (cell_of(name, trust, epsilon) for epsilon in epsilons)
 
 
-def done(data: Data, job: Job) -> Iterator[dict[str, object]]:
-    """A row of results for each number of clusters; without privacy also for as many as there are rows."""
-    start, single = time.perf_counter(), np.arange(len(data.labels))
-    if job.trust == "none":
+def cell_of(data: str, trust: str, epsilon: float, draws: range | None = None) -> Cell:
+    """One epsilon, for all numbers of clusters; without privacy by the trust model "none" at infinite epsilon."""
+    return Cell({"data": data, "trust": trust, "epsilon": epsilon}, draws=draws)
+
+
+def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
+    """A row for each number of clusters; without privacy also for as many as there are rows."""
+    data = loaded(given, cell["data"])
+    if cell["trust"] == "none":
+        single = np.arange(len(data.labels))
         data = replace(data, groups=replace(data.groups, numbers=np.vstack([data.groups.numbers, single])))
-    for numbers, (names, epsilon) in zip(data.groups.numbers, named(data, job), strict=True):
-        seconds = time.perf_counter() - start
-        row: dict[str, object] = {
-            "data": job.data,
-            "trust": job.trust,
-            "epsilon": job.epsilon,
+    for numbers, (names, epsilon) in zip(data.groups.numbers, named(data, cell), strict=True):
+        row: Row = {
             "clusters": len(names),
-            "draw": job.draw,
             "rows": len(numbers),
             "least_rows": int(np.bincount(numbers).min()),
             "certified_epsilon": epsilon,
-            "seconds": round(seconds, 3),
         } | scores(data, numbers, names)
-        if job.draw == 0 and (job.trust, job.epsilon, len(names)) in NETWORKS:
+        if draw == 0 and (cell["trust"], cell["epsilon"], len(names)) in NETWORKS:
             row["network_right"] = round(float(np.mean(learned(data, names[numbers]) == data.test_labels)), 5)
         yield row
-        start = time.perf_counter()
 
 
-def named(data: Data, job: Job) -> Iterator[tuple[np.ndarray, float]]:
+def named(data: Data, cell: Cell) -> Iterator[tuple[np.ndarray, float]]:
     """A class for each cluster, and the epsilon that it cost, for each number of clusters."""
-    if job.trust == "none":
+    epsilon = cell["epsilon"]
+    if cell["trust"] == "none":
         for numbers in data.groups.numbers:
             yield sums(numbers, np.eye(SPACE.size)[data.labels]).argmax(axis=1), np.inf
-    elif job.trust == "central":  # each number of clusters is a world of its own, in which it alone is asked
+    elif cell["trust"] == "central":  # each number of clusters is a world of its own, in which it alone is asked
         for numbers in data.groups.numbers:
-            answer = Curator(data.labels, SPACE, budget=job.epsilon).answer(NoisyArgmax(SPACE, job.epsilon, numbers))
+            answer = Curator(data.labels, SPACE, budget=epsilon).answer(NoisyArgmax(SPACE, epsilon, numbers))
             yield np.array(answer.points()), answer.guarantee.epsilon
     else:  # who holds a release can name any clusters with it
-        release = Curator(data.labels, SPACE, budget=job.epsilon).randomize(SubsetResponse(SPACE, job.epsilon))
+        release = Curator(data.labels, SPACE, budget=epsilon).randomize(SubsetResponse(SPACE, epsilon))
         vectors = release.unbiased()
         for numbers in data.groups.numbers:
             yield sums(numbers, vectors).argmax(axis=1), release.guarantee.epsilon
@@ -167,7 +146,7 @@ def sums(numbers: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def scores(data: Data, numbers: np.ndarray, names: np.ndarray) -> dict[str, float]:
-    """Shares of rows that are named rightly by finished names; but for curators, nothing else reads true labels.
+    """Shares of rows that are named correctly by finished names; but for curators, nothing else reads true labels.
 
     Training rows have the name of their cluster, test rows the most common name among the nearest training rows.
     """
@@ -180,7 +159,7 @@ def scores(data: Data, numbers: np.ndarray, names: np.ndarray) -> dict[str, floa
 
 
 def learned(data: Data, given: np.ndarray) -> np.ndarray:
-    """What a network that learned the given names of training images says of test images.
+    """Predictions for test images by a network that learned the names of training images.
 
     A tenth of the named rows tells it when to stop.
     """
@@ -189,32 +168,15 @@ def learned(data: Data, given: np.ndarray) -> np.ndarray:
     return network.fit(train, given).predict(test)
 
 
-def run(names: list[str], folder: Path, cache: Path, draws: int, output: Path) -> None:
-    """Do what is not in the file of results yet."""
-    known = set()
-    if output.exists():
-        rows = pd.read_csv(output)
-        known = set(rows[["data", "trust", "epsilon", "draw"]].itertuples(index=False, name=None))
-    with output.open("a", newline="") as file, Progress() as progress:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-        for name in names:
-            asked = [job for job in jobs(name, draws) if (name, job.trust, job.epsilon, job.draw) not in known]
-            data = loaded(name, folder, cache) if asked else None
-            for job in progress.track(asked, description=name):
-                writer.writerows(list(done(data, job)))  # together: a release is never drawn twice
-                file.flush()
-
-
-def report(results: pd.DataFrame, folder: Path) -> None:
-    """Tables in Markdown and the figure."""
+def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
+    """Shares of rows that are named correctly."""
+    rows = frames["clusters"]
+    results = rows.iloc[np.argsort(rows["data"].map(TABLES.index), kind="stable")]
+    figure(results, folder / "clusters.png")
     text = [
-        "# Results",
         "",
-        "Made by `python experiments/clusters.py --report-only` from `clusters.csv`; `../README.md` says what they",
-        "mean. Shares of rows named rightly in %, means over draws, with the standard deviation over draws in",
-        "parentheses. *Least* is the number of rows of the smallest cluster.",
+        "Shares of rows named correctly in %, means over draws, with the standard deviation over draws in parentheses.",
+        "*Least* is the number of rows of the smallest cluster.",
     ]
     for name, part in results.groupby("data", sort=False):
         draws = part.loc[part["trust"] != "none"].groupby("trust", sort=False)["draw"].nunique()
@@ -223,37 +185,35 @@ def report(results: pd.DataFrame, folder: Path) -> None:
         text += ["", *learners(part)]
         for column, title in (("right", "training rows"), ("test_right", "test rows, by their neighbours")):
             for trust in draws.index:
-                text += ["", f"### {title}, {trust}", "", *table(part, trust, column)]
-    (folder / "clusters.md").write_text("\n".join(text) + "\n")
-    figure(results, folder / "clusters.png")
+                text += ["", f"### {title}, {trust}", "", *by_clusters(part, trust, column)]
+    return text
 
 
-def table(part: pd.DataFrame, trust: str, column: str) -> list[str]:
+def by_clusters(part: pd.DataFrame, trust: str, column: str) -> list[str]:
     """One measure under one trust model, a line for each number of clusters."""
     none = part[part["trust"] == "none"].set_index("clusters")
-    cells = part[part["trust"] == trust].groupby(["clusters", "epsilon"])[column].agg(["mean", "std"]) * 100
-    epsilons = sorted({epsilon for _, epsilon in cells.index})
-    head = ["clusters", "least", "no privacy", *(f"epsilon {epsilon:g}" for epsilon in epsilons)]
-    text = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    part = part[part["trust"] == trust]
+    epsilons = sorted(part["epsilon"].unique())
+    lines = []
     for count in CLUSTERS:
-        found = [f"{mean:.1f} ({std:.1f})" for mean, std in cells.loc[count].itertuples(index=False)]
-        best = f"{100 * none[column][count]:.1f}"
-        text.append(f"| {' | '.join([str(count), str(none['least_rows'][count]), best, *found])} |")
-    return text
+        original = part[part["clusters"] == count]
+        found = [shown(100 * original.loc[original["epsilon"] == epsilon, column], ".1f") for epsilon in epsilons]
+        lines.append([count, none["least_rows"][count], f"{100 * none[column][count]:.1f}", *found])
+    return table(["clusters", "least", "no privacy", *(f"epsilon {epsilon:g}" for epsilon in epsilons)], lines)
 
 
 def learners(part: pd.DataFrame) -> list[str]:
-    """What names are worth for new rows: by neighbours, and by a network."""
-    text = ["| test rows, first draw | by neighbours | by a network |", "| --- | --- | --- |"]
+    """Accuracy on new rows from names: by neighbours, and by a network."""
+    lines = []
     for row in part[part["network_right"].notna()].itertuples():
         whole = row.clusters == row.rows
         given = "all true labels" if whole else f"{row.clusters} clusters, {row.trust}, epsilon {row.epsilon:g}"
-        text.append(f"| {given} | {100 * row.test_right:.1f} | {100 * row.network_right:.1f} |")
-    return text
+        lines.append([given, f"{100 * row.test_right:.1f}", f"{100 * row.network_right:.1f}"])
+    return table(["test rows, first draw", "by neighbours", "by a network"], lines)
 
 
 def figure(results: pd.DataFrame, path: Path) -> None:
-    """The share of training rows named rightly over epsilon, a column for each table."""
+    """The share of training rows named correctly over epsilon, a column for each table."""
     names = list(dict.fromkeys(results["data"]))
     drawing = Figure(figsize=(1.0 + 4.4 * len(names), 4.6), layout="constrained")
     axes = drawing.subplots(1, len(names), squeeze=False, sharey=True)[0]
@@ -278,7 +238,7 @@ def figure(results: pd.DataFrame, path: Path) -> None:
         place.set_title(name)
         place.set_xlabel("epsilon")
         place.grid(alpha=0.3)
-    axes[0].set_ylabel("training rows named rightly")
+    axes[0].set_ylabel("training rows named correctly")
     known = [Line2D([], [], color=colour, label=f"{count} clusters") for count, colour in colours.items()]
     known += [Line2D([], [], color="0.2", linestyle=style, label=trust) for trust, style in STYLES.items()]
     known.append(Line2D([], [], color="0.2", linestyle=":", linewidth=0.8, label="no privacy"))
@@ -286,31 +246,30 @@ def figure(results: pd.DataFrame, path: Path) -> None:
     drawing.savefig(path, dpi=110)
 
 
-def main() -> None:
-    """Read the command line, run, and report."""
-    parser = argparse.ArgumentParser(description="What names of clusters of public features label, over epsilon.")
-    parser.add_argument("--data", default=",".join(TABLES), help="tables, separated by commas (default: all)")
-    parser.add_argument("--draws", type=int, default=5, help="draws of each kind (default: 5)")
-    kept = Path(tempfile.gettempdir()) / "labeldp-clusters"
-    parser.add_argument("--cache", type=Path, default=kept, help="folder to keep clusters in")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder to write to")
-    parser.add_argument("--report-only", action="store_true", help="tables and figure from the rows at hand")
-    asked = parser.parse_args()
-    names = asked.data.split(",")
-    if unknown := set(names) - set(TABLES):
-        sys.exit(f"expected tables among {', '.join(TABLES)}, found {', '.join(sorted(unknown))}")
-    folder = os.environ.get("LABELDP_DATA")
-    if folder is None and not asked.report_only:
-        sys.exit("LABELDP_DATA names no folder of data sets")
-    asked.results.mkdir(parents=True, exist_ok=True)
-    asked.cache.mkdir(parents=True, exist_ok=True)
-    output = asked.results / "clusters.csv"
-    if not asked.report_only:
-        run(names, Path(folder), asked.cache, asked.draws, output)
-    rows = pd.read_csv(output)
-    report(rows.iloc[np.argsort(rows["data"].map(TABLES.index), kind="stable")], asked.results)
-    print(f"tables, figure and rows: {asked.results}")
-
+STUDY = Study(
+    name="clusters",
+    recipe="1",
+    key=("data", "trust", "epsilon"),
+    columns=(
+        *("data", "trust", "epsilon", "clusters", "draw", "rows", "least_rows"),
+        *("certified_epsilon", "right", "test_right", "network_right", "seconds"),
+    ),
+    cells=cells,
+    run=run,
+    spots=(
+        Spot(cell_of("mnist", "central", 0.01), "right", {"clusters": 50}),
+        Spot(cell_of("mnist", "local", 0.2), "right", {"clusters": 50}),
+        Spot(cell_of("mnist", "central", 0.1), "test_right", {"clusters": 200}),
+    ),
+)
+EXPERIMENT = Experiment(
+    name="clusters",
+    question="How many rows do names of clusters of public features label correctly, over epsilon?",
+    studies=(STUDY,),
+    page=page,
+    tables=TABLES,
+    cached=True,
+)
 
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT)

@@ -1,34 +1,24 @@
-"""Figures 1 and 2 of Esfandiari et al. 2022 at the epsilon that is truly spent, and beside them what does better.
+"""Figures 1 and 2 of Esfandiari et al. 2022 at the epsilon that is truly spent, beside other ways to use epsilon.
 
-    python experiments/esfandiari.py --cache DIR               everything: clusters first, which are kept in DIR
-    python experiments/esfandiari.py --data mnist --draws 1    a first look
-    python experiments/esfandiari.py --report-only             tables and figures from the rows at hand
-
-Rows are written as they come, and those in the file are not computed again. README.md beside this file has the
-protocol and what was found.
+esfandiari.md has the protocol and what the results show.
 """
 
-import argparse
-import csv
+import functools
 import gzip
 import hashlib
 import io
-import os
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, pivot, shown, table
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
-from rich.progress import Progress
 from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.datasets import load_digits
@@ -62,10 +52,41 @@ FLOORS = {"high": 0.5, "low": 0.05}  # the least probability of a class in a clu
 STEPS, RATE, MOMENTUM = 100, 1.0, 0.9
 TOLERANCE = 5e-4
 CLAIMED = 2 / 3  # of what Corollary 2's parameters cost: Theorem 1 has 1 / sigma where 2 / sigma is spent
-COLUMNS = (
-    *("data", "setting", "epsilon", "clusters", "draw", "rows"),
-    *("certified_epsilon", "accuracy", "balanced", "named", "heterogeneity", "seconds"),
-)
+
+
+@dataclass(frozen=True)
+class Groups(Mapping[int | str, np.ndarray]):
+    """Clusters of the training images, by their number or ``"graph"``; found when asked for, and kept in a folder.
+
+    Attributes:
+        points: Features of the images.
+        stem: Start of the names of the files.
+    """
+
+    points: np.ndarray
+    stem: Path
+    known: dict[int | str, np.ndarray] = field(default_factory=dict)
+
+    def __getitem__(self, key: int | str) -> np.ndarray:
+        if key not in self.known:
+            path = self.stem.with_name(f"{self.stem.name}-{key}.npy")
+            if not path.exists():
+                np.save(path.with_suffix(".part.npy"), self._found(key))
+                path.with_suffix(".part.npy").replace(path)
+            self.known[key] = np.load(path)
+        return self.known[key]
+
+    def _found(self, key: int | str) -> np.ndarray:
+        if key == "graph":
+            return embed(self.points, components=None, neighbours=NEIGHBOURS).cluster(NAMED).numbers
+        return cluster(self.points, int(key), "kmeans", restarts=1).numbers
+
+    def __iter__(self) -> Iterator[int | str]:
+        yield from (count for count in sorted((CLUSTERS, *COUNTS)) if count <= len(self.points) / 10)
+        yield "graph"
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
 
 
 @dataclass(frozen=True)
@@ -76,7 +97,7 @@ class Data:
         space: The declared classes.
         features: Principal components of the training and of the test images.
         pixels: The training and the test images, one row of bytes for each.
-        labels: True labels of the training images; curators see them, and ``done`` counts with them at the end.
+        labels: True labels of the training images; curators see them, and ``run`` counts with them at the end.
         test_labels: True labels of the test images, read to score a finished model.
         groups: Clusters of the training images by k-means, by their number; under ``"graph"`` those of neighbours.
     """
@@ -86,23 +107,12 @@ class Data:
     pixels: tuple[np.ndarray, np.ndarray]
     labels: np.ndarray
     test_labels: np.ndarray
-    groups: dict[int | str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Job:
-    """One draw of one setting."""
-
-    data: str
-    setting: str
-    epsilon: float
-    clusters: int
-    draw: int
+    groups: Mapping[int | str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a model may learn from.
+    """Rows and labels that a model may learn from.
 
     Attributes:
         rows: The rows that it learns from.
@@ -119,27 +129,24 @@ class Lesson:
     complete: bool = False
 
 
-def loaded(name: str, folder: Path, cache: Path) -> Data:
+def loaded(given: Given, name: str) -> Data:
     """A table from its published files, with features and groups that are functions of its images alone."""
+    return _loaded(name, Path() if name == SMALL else data_folder(given), given.cache)
+
+
+@functools.cache
+def _loaded(name: str, folder: Path, cache: Path) -> Data:
     source = "mnist" if name in DIGITS else name
     pixels, labels = {"cifar10": cifar10, SMALL: digits}.get(source, published)(folder / source)
     settings = repr((COMPONENTS, CLUSTERS, NAMED, NEIGHBOURS, COUNTS)).encode()
     mark = hashlib.sha256(b"".join([settings, *(part.tobytes() for part in pixels)])).hexdigest()[:16]
-    path = cache / f"{source}-{mark}.npz"
     model = PCA(COMPONENTS, svd_solver="covariance_eigh").fit(pixels[0].astype(np.float32) / 255.0)
     features = [model.transform(part.astype(np.float32) / 255.0).astype(np.float32) for part in pixels]
-    if not path.exists():
-        start = time.perf_counter()
-        groups = {str(key): numbers for key, numbers in grouped(features[0])}
-        np.savez(path.with_suffix(".part.npz"), **groups)
-        path.with_suffix(".part.npz").replace(path)
-        print(f"{source}: clusters took {time.perf_counter() - start:.0f} seconds")
-    with np.load(path) as kept:
-        numbered = {int(key) if key.isdigit() else key: kept[key] for key in kept}
     space = Classes(["other", "digit"]) if name in DIGITS else Classes(range(10))
     if name in DIGITS:
         labels = tuple(np.where(part == DIGITS[name], "digit", "other") for part in labels)
-    return Data(space, (features[0], features[1]), pixels, *labels, numbered)
+    groups = Groups(features[0], cache / f"{source}-{mark}")
+    return Data(space, (features[0], features[1]), pixels, *labels, groups)
 
 
 def published(folder: Path) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
@@ -178,40 +185,33 @@ def digits(_: Path) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np
     return (pixels[~held_out], pixels[held_out]), (labels[~held_out], labels[held_out])
 
 
-def grouped(points: np.ndarray) -> Iterator[tuple[int | str, np.ndarray]]:
-    """Clusters of points by k-means for each number of them, and those of their graph of neighbours."""
-    for count in (count for count in sorted((CLUSTERS, *COUNTS)) if count <= len(points) / 10):
-        yield count, cluster(points, count, "kmeans", restarts=1).numbers
-    yield "graph", embed(points, components=None, neighbours=NEIGHBOURS).cluster(NAMED).numbers
-
-
-def uniform(data: Data, job: Job) -> Lesson:
+def uniform(data: Data, cell: Cell, _: int) -> Lesson:
     """UniformRR, Corollary 1: randomized response on all rows."""
-    release = Curator(data.labels, data.space, budget=job.epsilon).randomize(
-        RandomizedResponse(data.space, job.epsilon)
+    release = Curator(data.labels, data.space, budget=cell["epsilon"]).randomize(
+        RandomizedResponse(data.space, cell["epsilon"])
     )
-    return Lesson(np.arange(len(release)), release, method_of(job), release.guarantee.epsilon)
+    return Lesson(np.arange(len(release)), release, method_of(cell), release.guarantee.epsilon)
 
 
-def paper(data: Data, job: Job) -> Lesson:
+def paper(data: Data, cell: Cell, _: int) -> Lesson:
     """ClusterRR, Corollary 2, learned without a correction (beta = 0). A public floor is its tau, in place of phi."""
-    tau, numbers = FLOORS[method_of(job)] / data.space.size, data.groups[job.clusters]
-    curator = Curator(data.labels, data.space, budget=job.epsilon)
-    parameters = ClusterParameters.cluster_rr(data.space, job.epsilon, tau)
+    tau, numbers = FLOORS[method_of(cell)] / data.space.size, data.groups[cell["clusters"]]
+    curator = Curator(data.labels, data.space, budget=cell["epsilon"])
+    parameters = ClusterParameters.cluster_rr(data.space, cell["epsilon"], tau)
     found = cluster_response(curator, numbers, parameters=parameters)
     return Lesson(found.rows, found.release, "plain", curator.spent[0])
 
 
-def split_rows(data: Data, job: Job) -> Lesson:
+def split_rows(data: Data, cell: Cell, _: int) -> Lesson:
     """Half of the rows are counted with all of epsilon, the other half responds with all of it."""
-    curator, numbers = Curator(data.labels, data.space, budget=job.epsilon), numbers_of(data, job)
+    curator, numbers = Curator(data.labels, data.space, budget=cell["epsilon"]), numbers_of(data, cell)
     floor = (
-        1 / data.space.size if job.setting.startswith("graph") else None
+        1 / data.space.size if cell["setting"].startswith("graph") else None
     )  # even is randomized response, whatever was counted
-    found = cluster_response(curator, numbers, job.epsilon, split="rows", floor=floor)
-    if method_of(job) == "posterior":
+    found = cluster_response(curator, numbers, cell["epsilon"], split="rows", floor=floor)
+    if method_of(cell) == "posterior":
         return Lesson(np.arange(len(numbers)), guessed(data, found, numbers), "plain", curator.spent[0], complete=True)
-    return Lesson(found.rows, found.release, method_of(job), curator.spent[0])
+    return Lesson(found.rows, found.release, method_of(cell), curator.spent[0])
 
 
 def guessed(data: Data, found: ClusterRelease, numbers: np.ndarray) -> Release:
@@ -221,10 +221,10 @@ def guessed(data: Data, found: ClusterRelease, numbers: np.ndarray) -> Release:
     return Release.public(drawn(data.space, chances), data.space)
 
 
-def distributions(data: Data, job: Job) -> Lesson:
+def distributions(data: Data, cell: Cell, _: int) -> Lesson:
     """The mechanism with lambda = 1: distributions of clusters are released, and labels are drawn from them."""
-    curator, numbers = Curator(data.labels, data.space, budget=job.epsilon), data.groups[job.clusters]
-    found = cluster_response(curator, numbers, job.epsilon, share=1.0)
+    curator, numbers = Curator(data.labels, data.space, budget=cell["epsilon"]), data.groups[cell["clusters"]]
+    found = cluster_response(curator, numbers, cell["epsilon"], share=1.0)
     labels = Release.public(drawn(data.space, found.distributions[numbers]), data.space)
     return Lesson(np.arange(len(numbers)), labels, "plain", curator.spent[0], complete=True)
 
@@ -237,38 +237,40 @@ def drawn(space: Classes, chances: np.ndarray) -> np.ndarray:
     return np.array(space.points)[np.minimum(codes, space.size - 1)]
 
 
-def names(data: Data, job: Job) -> Lesson:
+def names(data: Data, cell: Cell, _: int) -> Lesson:
     """The most common class of each cluster of the graph of neighbours."""
     numbers = data.groups["graph"]
-    answer = Curator(data.labels, data.space, budget=job.epsilon).answer(NoisyArgmax(data.space, job.epsilon, numbers))
+    answer = Curator(data.labels, data.space, budget=cell["epsilon"]).answer(
+        NoisyArgmax(data.space, cell["epsilon"], numbers)
+    )
     given = np.array(answer.points())[numbers]
     return Lesson(
         np.arange(len(numbers)), Release.public(given, data.space), "plain", answer.guarantee.epsilon, complete=True
     )
 
 
-def two_stages(data: Data, job: Job) -> Lesson:
+def two_stages(data: Data, cell: Cell, draw: int) -> Lesson:
     """LP-2ST (Ghazi et al. 2021): half of the rows respond, and a model of them is the prior of the other half.
 
     The final model takes all released labels as they are, as Ghazi et al. do. Rows are in random order first.
     """
-    order = np.random.default_rng(job.draw).permutation(len(data.labels))
-    curator, half = Curator(data.labels[order], data.space, budget=job.epsilon), len(order) // 2
+    order = np.random.default_rng(draw).permutation(len(data.labels))
+    curator, half = Curator(data.labels[order], data.space, budget=cell["epsilon"]), len(order) // 2
     first, second = slice(0, half), slice(half, len(order))
-    one = curator.randomize(RandomizedResponse(data.space, job.epsilon), first)
+    one = curator.randomize(RandomizedResponse(data.space, cell["epsilon"]), first)
     model = fitted(data.features[0][order[first]], one, "likelihood")
-    prior = PriorResponse(data.space, job.epsilon, model.predict_proba(data.features[0][order[second]]))
+    prior = PriorResponse(data.space, cell["epsilon"], model.predict_proba(data.features[0][order[second]]))
     codes = np.concatenate([one.codes, curator.randomize(prior, second).codes])
     given = Release.public(np.array(data.space.points)[codes], data.space)
     return Lesson(order, given, "plain", curator.spent[0], complete=True)
 
 
-def nothing(data: Data, job: Job) -> Lesson:
+def nothing(data: Data, cell: Cell, _: int) -> Lesson:
     """All true labels."""
-    return Lesson(np.arange(len(data.labels)), Release.public(data.labels, data.space), "plain", job.epsilon)
+    return Lesson(np.arange(len(data.labels)), Release.public(data.labels, data.space), "plain", cell["epsilon"])
 
 
-SETTINGS: dict[str, Callable[[Data, Job], Lesson]] = {
+SETTINGS: dict[str, Callable[[Data, Cell, int], Lesson]] = {
     "uniform, unbiased": uniform,
     "uniform, likelihood": uniform,
     "paper, floor high": paper,
@@ -301,56 +303,57 @@ COUNT_STYLES = {"paper, floor high": "-", "distributions": "--"}
 BY_COUNT = ("paper, floor high", "distributions")
 
 
-def jobs(name: str, epsilons: list[float], draws: int) -> Iterator[Job]:
-    """What is asked of a table. All of one draw come before the next."""
-    yield Job(name, "none", np.inf, 0, 0)
-    if name == DEEP:
-        yield Job(name, "none, network", np.inf, 0, 0)
-    left_out = ("none", "rows", "graph") if name in DIGITS else ("none", "two stages")
-    plain = [each for each in SETTINGS if not each.startswith(left_out) and not each.endswith("network")]
-    for draw in range(draws):
-        for epsilon in epsilons:
+KEY = ("data", "setting", "epsilon", "clusters")
+
+
+def cells(given: Given) -> Iterator[Cell]:
+    """Each setting over epsilon; on images also over the number of clusters, and names at a small epsilon."""
+    for name in given.data:
+        yield cell_of(name, "none", np.inf, 0, range(1))
+        if name == DEEP:
+            yield cell_of(name, "none, network", np.inf, 0, range(1))
+        left_out = ("none", "rows", "graph") if name in DIGITS else ("none", "two stages")
+        plain = [each for each in SETTINGS if not each.startswith(left_out) and not each.endswith("network")]
+        for epsilon in given.epsilons:
             for setting in plain:
                 used = 0 if setting.startswith(("uniform", "two")) else CLUSTERS
-                yield Job(name, setting, epsilon, NAMED if setting.startswith(("graph", "names")) else used, draw)
-            yield Job(name, DESCENT, epsilon, 0, draw)
+                yield cell_of(name, setting, epsilon, NAMED if setting.startswith(("graph", "names")) else used)
+            yield cell_of(name, DESCENT, epsilon, 0)
         if name in IMAGES:
-            yield from (Job(name, setting, COUNTED, count, draw) for setting in BY_COUNT for count in COUNTS)
-            yield Job(name, "names", 0.01, NAMED, draw)
+            yield from (cell_of(name, setting, COUNTED, count) for setting in BY_COUNT for count in COUNTS)
+            yield cell_of(name, "names", 0.01, NAMED)
         if name == DEEP:
-            yield from (Job(name, "names, network", epsilon, NAMED, draw) for epsilon in (0.01, 0.05))
+            yield from (cell_of(name, "names, network", epsilon, NAMED) for epsilon in (0.01, 0.05))
 
 
-def numbers_of(data: Data, job: Job) -> np.ndarray:
+def cell_of(data: str, setting: str, epsilon: float, clusters: int, draws: range | None = None) -> Cell:
+    """One setting on a table."""
+    return Cell(dict(zip(KEY, (data, setting, epsilon, clusters), strict=True)), draws=draws)
+
+
+def numbers_of(data: Data, cell: Cell) -> np.ndarray:
     """The cluster of each row."""
-    return data.groups["graph" if job.setting.startswith("graph") else job.clusters]
+    return data.groups["graph" if cell["setting"].startswith("graph") else cell["clusters"]]
 
 
-def method_of(job: Job) -> str:
-    """How a setting learns: the last word of its name."""
-    return job.setting.rpartition(" ")[2]
+def method_of(cell: Cell) -> str:
+    """Way to learn of a setting: the last word of its name."""
+    return cell["setting"].rpartition(" ")[2]
 
 
-def done(data: Data, job: Job) -> dict[str, object]:
+def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """A row of results."""
-    start = time.perf_counter()
+    data, setting = loaded(given, cell["data"]), cell["setting"]
     true = data.space.encode(data.test_labels)
-    row: dict[str, object] = {
-        "data": job.data,
-        "setting": job.setting,
-        "epsilon": job.epsilon,
-        "clusters": job.clusters,
-        "draw": job.draw,
-        "rows": len(data.labels),
-    }
-    if job.setting == "none":
+    row: Row = {"rows": len(data.labels)}
+    if setting == "none":
         row["heterogeneity"] = round(heterogeneity(data, data.groups[CLUSTERS]), 5)
-    if job.setting == DESCENT:
-        codes, row["certified_epsilon"] = descended(data, job.epsilon), job.epsilon
+    if setting == DESCENT:
+        codes, row["certified_epsilon"] = descended(data, cell["epsilon"]), cell["epsilon"]
     else:
-        lesson = SETTINGS[job.setting](data, job)
+        lesson = SETTINGS[setting](data, cell, draw)
         row["certified_epsilon"] = lesson.epsilon
-        if job.setting.endswith("network"):
+        if setting.endswith("network"):
             codes = network(data, lesson)
         else:
             model = fitted(data.features[0][lesson.rows], lesson.release, lesson.method)
@@ -361,7 +364,7 @@ def done(data: Data, job: Job) -> dict[str, object]:
     recalls = [np.mean(codes[true == code] == code) for code in range(data.space.size)]
     row["accuracy"] = round(float(np.mean(codes == true)), 5)
     row["balanced"] = round(float(np.mean(recalls)), 5)
-    return row | {"seconds": round(time.perf_counter() - start, 2)}
+    yield row
 
 
 def heterogeneity(data: Data, numbers: np.ndarray) -> float:
@@ -378,12 +381,12 @@ def fitted(features: np.ndarray, release: Release, method: str) -> SoftmaxRegres
     which a fit stops goes with them.
     """
     said = np.sqrt(float(np.mean(pair_share(release.channel.membership))))
-    scale = {"likelihood": said, "unbiased": 1 / said, "plain": 1.0}[method]
+    scale = {"likelihood": 1.0, "unbiased": 1 / said, "plain": 1.0}[method]  # the likelihood scales its own tolerance
     return SoftmaxRegression(method=method, tol=TOLERANCE * scale, max_iter=2_000).fit(features, release)
 
 
 def network(data: Data, lesson: Lesson) -> np.ndarray:
-    """What a network says of the test images; a tenth of the rows it learns from tells it when to stop."""
+    """Predictions of a network for the test images; a tenth of the rows it learns from stops it."""
     train, test = (part.astype(np.float32) / 255.0 for part in data.pixels)
     model = MLPClassifier(256, early_stopping=True, n_iter_no_change=3, random_state=0)
     return model.fit(train[lesson.rows], lesson.release.codes).predict(test)
@@ -424,33 +427,15 @@ def gaussian(epsilon: float, delta: float) -> float:
     return float(brentq(over, 1e-4, 50.0))
 
 
-def run(names: list[str], folder: Path, cache: Path, epsilons: list[float], draws: int, output: Path) -> None:
-    """Do what is not in the file of results yet."""
-    known = set()
-    if output.exists():
-        rows = pd.read_csv(output)
-        known = set(rows[["data", "setting", "epsilon", "clusters", "draw"]].itertuples(index=False, name=None))
-    with output.open("a", newline="") as file, Progress() as progress:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-            file.flush()
-        for name in names:
-            asked = [job for job in jobs(name, epsilons, draws) if astuple(job) not in known]
-            data = loaded(name, folder, cache) if asked else None
-            for job in progress.track(asked, description=name):
-                writer.writerow(done(data, job))
-                file.flush()
-
-
-def report(results: pd.DataFrame, folder: Path) -> None:
-    """Tables in Markdown and the figure."""
+def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
+    """Accuracy of each setting on each table, and over the number of clusters."""
+    rows = frames["esfandiari"]
+    results = rows.iloc[np.argsort(rows["data"].map([*TABLES, SMALL].index), kind="stable")]
+    figure(results, folder / "esfandiari.png")
     text = [
-        "# Results",
         "",
-        "Made by `python experiments/esfandiari.py --report-only` from `esfandiari.csv`; `../README.md` says what the",
-        "settings are. Test accuracy in %, means over draws, with the standard deviation over draws in parentheses.",
-        "Every epsilon is the true one, certified for all that a model learned from.",
+        "Test accuracy in %, means over draws, with the standard deviation over draws in parentheses. Every epsilon is",
+        "the true one, certified for all that a model learned from.",
     ]
     for name, part in results.groupby("data", sort=False):
         best = 100 * part.loc[part["setting"] == "none", "accuracy"].iloc[0]
@@ -458,65 +443,45 @@ def report(results: pd.DataFrame, folder: Path) -> None:
         draws = " to ".join(str(count) for count in dict.fromkeys((counts.min(), counts.max())))
         text += ["", f"## {name}", "", f"{part['rows'].max():,} rows, {draws} draws. Without privacy: {best:.1f} %."]
         usual = part[np.isfinite(part["epsilon"]) & ~off_axis(part)]
-        text += ["", *table(usual.assign(value=100 * usual["accuracy"]), "epsilon", "accuracy, %")]
-        relative = 100 * usual["accuracy"] / (best / 100)
-        text += ["", *table(usual.assign(value=relative), "epsilon", "% of the accuracy without privacy")]
+        text += ["", *by_setting(usual, "accuracy", "accuracy, %")]
+        text += ["", *by_setting(usual, "accuracy", "% of the accuracy without privacy", scale=100 / (best / 100))]
         if name in DIGITS:
-            text += ["", *table(usual.assign(value=100 * usual["balanced"]), "epsilon", "mean recall of classes, %")]
+            text += ["", *by_setting(usual, "balanced", "mean recall of classes, %")]
         named = usual[usual["named"].notna() & (usual["setting"] != "two stages")]
-        text += ["", *table(named.assign(value=100 * named["named"]), "epsilon", "training rows named rightly, %")]
+        text += ["", *by_setting(named, "named", "training rows named correctly, %")]
         if off_axis(part).any():
             wide = part[(part["epsilon"] == COUNTED) & part["setting"].isin(BY_COUNT)]
-            text += [
-                "",
-                *table(wide.assign(value=100 * wide["accuracy"]), "clusters", f"epsilon {COUNTED:g}, accuracy"),
-            ]
+            text += ["", *by_setting(wide, "accuracy", f"epsilon {COUNTED:g}, accuracy", across="clusters")]
             text += ["", *learners(part)]
-    (folder / "esfandiari.md").write_text("\n".join(text) + "\n")
-    figure(results, folder / "esfandiari.png")
+    return text
+
+
+def by_setting(
+    rows: pd.DataFrame, column: str, title: str, *, across: str = "epsilon", scale: float = 100
+) -> list[str]:
+    """A line for each setting."""
+    order = [(setting,) for setting in (*SETTINGS, DESCENT)]
+    return pivot(rows, ["setting"], column, across=across, order=order, title=title, scale=scale, form=".1f")
 
 
 def off_axis(part: pd.DataFrame) -> pd.Series:
-    """What is not on the usual axis of epsilons with the usual numbers of clusters."""
+    """Mask of rows off the usual axis of epsilons with the usual numbers of clusters."""
     other_count = part["setting"].isin(BY_COUNT) & (part["clusters"] != CLUSTERS)
     return part["setting"].str.endswith("network") | other_count
 
 
-def table(part: pd.DataFrame, axis: str, title: str) -> list[str]:
-    """A line for each setting, and a column for each value on the axis."""
-    cells = part.groupby(["setting", axis], sort=False)["value"].agg(["mean", "std"])
-    values = sorted(part[axis].unique())
-    text = [
-        f"| {' | '.join([title, *(f'{axis} {value:g}' for value in values)])} |",
-        f"|{' --- |' * (1 + len(values))}",
-    ]
-    for setting in (setting for setting in (*SETTINGS, DESCENT) if setting in set(part["setting"])):
-        found = []
-        for value in values:
-            mean, spread = cells.loc[(setting, value)] if (setting, value) in cells.index else (np.nan, np.nan)
-            found.append("" if np.isnan(mean) else f"{mean:.1f}" + (f" ({spread:.1f})" if spread >= 0 else ""))
-        text.append(f"| {setting} | {' | '.join(found)} |")
-    return text
-
-
 def learners(part: pd.DataFrame) -> list[str]:
-    """What names of clusters of the graph are worth: rows named rightly, and what two learners make of them."""
-    text = ["| names | training rows named rightly | linear model | network |", "| --- | --- | --- | --- |"]
+    """Results of names of clusters of the graph: rows named correctly, and accuracy of two learners."""
+    lines = []
     for epsilon in sorted(part.loc[part["setting"] == "names", "epsilon"].unique()):
         rows = part[(part["epsilon"] == epsilon) & part["setting"].isin(("names", "names, network"))]
         if epsilon <= min(EPSILONS):
             linear, deep = (rows[rows["setting"].str.endswith("network") == is_deep] for is_deep in (False, True))
-            found = [spread_of(rows["named"]), spread_of(linear["accuracy"]), spread_of(deep["accuracy"])]
-            text.append(f"| epsilon {epsilon:g} | {' | '.join(found)} |")
-    every = [spread_of(part.loc[part["setting"] == setting, "accuracy"]) for setting in ("none", "none, network")]
-    return [*text, f"| all true labels | | {' | '.join(every)} |"]
-
-
-def spread_of(values: pd.Series) -> str:
-    """A mean share in %, and its standard deviation over draws."""
-    if values.empty:
-        return ""
-    return f"{100 * values.mean():.1f}" + (f" ({100 * values.std():.1f})" if len(values) > 1 else "")
+            measures = (rows["named"], linear["accuracy"], deep["accuracy"])
+            lines.append([f"epsilon {epsilon:g}", *(shown(100 * each, ".1f") for each in measures)])
+    free = [part.loc[part["setting"] == setting, "accuracy"] for setting in ("none", "none, network")]
+    lines.append(["all true labels", "", *(shown(100 * each, ".1f") for each in free)])
+    return table(["names", "training rows named correctly", "linear model", "network"], lines)
 
 
 def figure(results: pd.DataFrame, path: Path) -> None:
@@ -570,36 +535,35 @@ def over_counts(place: Any, results: pd.DataFrame) -> None:
     place.legend(handles=known, frameon=False, fontsize="small")
 
 
-def main() -> None:
-    """Read the command line, run, and report."""
-    parser = argparse.ArgumentParser(description="What cluster response is worth at the epsilon that it truly spends.")
-    parser.add_argument(
-        "--data", default=",".join(TABLES), help=f"tables, separated by commas (default: all but {SMALL})"
-    )
-    parser.add_argument("--draws", type=int, default=5, help="draws of each kind (default: 5)")
-    parser.add_argument("--epsilons", default=",".join(f"{each:g}" for each in EPSILONS), help="separated by commas")
-    kept = Path(tempfile.gettempdir()) / "labeldp-esfandiari"
-    parser.add_argument("--cache", type=Path, default=kept, help="folder to keep clusters in")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder to write to")
-    parser.add_argument("--report-only", action="store_true", help="tables and figures from the rows at hand")
-    asked = parser.parse_args()
-    names = asked.data.split(",")
-    if unknown := set(names) - {*TABLES, SMALL}:
-        sys.exit(f"expected tables among {', '.join((*TABLES, SMALL))}, found {', '.join(sorted(unknown))}")
-    folder = os.environ.get("LABELDP_DATA")
-    if folder is None and not asked.report_only and names != [SMALL]:
-        sys.exit("LABELDP_DATA names no folder of data sets")
-    asked.results.mkdir(parents=True, exist_ok=True)
-    asked.cache.mkdir(parents=True, exist_ok=True)
-    output = asked.results / "esfandiari.csv"
-    if not asked.report_only:
-        epsilons = [float(each) for each in asked.epsilons.split(",")]
-        run(names, Path(folder or "."), asked.cache, epsilons, asked.draws, output)
-    rows = pd.read_csv(output)
-    places = rows["data"].map([*TABLES, SMALL].index)
-    report(rows.iloc[np.argsort(places, kind="stable")], asked.results)
-    print(f"tables, figure and rows: {asked.results}")
-
+STUDY = Study(
+    name="esfandiari",
+    recipe="1",
+    key=KEY,
+    columns=(
+        *("data", "setting", "epsilon", "clusters", "draw", "rows"),
+        *("certified_epsilon", "accuracy", "balanced", "named", "heterogeneity", "seconds"),
+    ),
+    cells=cells,
+    run=run,
+    spots=(
+        Spot(cell_of("mnist", "paper, floor high", 0.05, CLUSTERS), "accuracy", draws=2),
+        Spot(cell_of("mnist", "distributions", 0.5, CLUSTERS), "accuracy", draws=2),
+        Spot(cell_of("mnist", "rows, posterior", 0.1, CLUSTERS), "accuracy", draws=2),
+        Spot(cell_of("mnist", "uniform, likelihood", 0.5, 0), "accuracy", draws=3),
+        Spot(cell_of("mnist", DESCENT, 0.5, 0), "accuracy", draws=3),
+    ),
+)
+EXPERIMENT = Experiment(
+    name="esfandiari",
+    question="What does a model learn from cluster response at the epsilon that it truly spends?",
+    studies=(STUDY,),
+    page=page,
+    tables=(*TABLES, SMALL),
+    usual=TABLES,
+    bundled=(SMALL,),
+    epsilons=EPSILONS,
+    cached=True,
+)
 
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT)

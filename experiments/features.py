@@ -1,21 +1,11 @@
 """Releasing features too: label inference, accuracy and estimated epsilons (Busa-Fekete et al. 2023, figures 3 and 4).
 
-    python experiments/features.py --cache DIR                everything; generators are kept in DIR
-    python experiments/features.py --data digits --scale 0.1 --results DIR    a first look
-    python experiments/features.py --report-only              tables and figures from the rows at hand
-
-Rows are written as they come, and those in the file are not computed again. README.md beside this file has the
-protocol and what was found.
+features.md has the protocol and what the results show.
 """
 
 import argparse
-import csv
 import functools
 import math
-import os
-import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,8 +15,8 @@ import numpy as np
 import pandas as pd
 import torch
 from _images import TABLES
+from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, table
 from matplotlib.figure import Figure
-from rich.progress import Progress
 from torch import nn
 
 from labeldp import Classes, Curator, DoubleResponse, RandomizedResponse, Release
@@ -40,11 +30,6 @@ METHODS = ("unbiased", "likelihood")
 IMAGES, GENERATOR_IMAGES, JUDGE_IMAGES = 20_000, 120_000, 20_000  # that are seen, whatever the rows
 ORDERS = (1.5, 2.0, 4.0, 8.0)
 NOT_SOUND = "network of the private rows, NOT SOUND"
-COLUMNS = (
-    *("setting", "mechanism", "generator", "method", "noise", "draw", "rows", "certified_epsilon"),
-    *("inference", "inference_with_label", "test_accuracy", "seconds"),
-)
-ESTIMATES = ("generator", "judge", "held_out", "label", "order", "draw", "rows", "estimate", "seconds")
 
 
 @dataclass(frozen=True)
@@ -65,11 +50,11 @@ class Rows:
 
 @dataclass(frozen=True)
 class Setting:
-    """Who releases what.
+    """Rows and features of a release.
 
     Attributes:
         rows: Which rows are private: ``"all"``, or the ``"half"`` that no generator saw.
-        generator: What features are redrawn with; empty for Mechanism 1, which releases them as they are.
+        generator: What features are resampled with; empty for Mechanism 1, which releases them as they are.
     """
 
     rows: str
@@ -89,8 +74,8 @@ class Digits:
     """The rows of the experiment, and its generators, which are kept in a folder."""
 
     def __init__(self, name: str, folder: Path, cache: Path, scale: float) -> None:
-        table = TABLES[name](folder)
-        parts = [(table.images, table.labels), (table.test_images, table.test_labels)]
+        whole = TABLES[name](folder)
+        parts = [(whole.images, whole.labels), (whole.test_images, whole.test_labels)]
         chosen = [np.flatnonzero(np.isin(labels, SPACE.points)) for _, labels in parts]
         train, test = (Rows(images[rows], labels[rows]) for (images, labels), rows in zip(parts, chosen, strict=True))
         order = np.random.default_rng(0).permutation(len(train.labels))
@@ -121,10 +106,8 @@ class Digits:
             path = self.cache / f"{name}-{self.name}.safetensors"
             if not path.exists():
                 torch.manual_seed(0)
-                start = time.perf_counter()
                 fitted = learner(rows).fit(rows.images, Release.public(rows.labels, SPACE), f"{name}: zeros and nines")
                 fitted.save(path)
-                print(f"{name}: fitted in {time.perf_counter() - start:.0f} seconds", flush=True)
             if not found:
                 found.append(ImageGenerator.load(path))
             return found[0]
@@ -154,9 +137,9 @@ def network(images: np.ndarray, method: str, draw: int, seen: float) -> TorchCla
 
 
 def released(digits: Digits, setting: Setting, noise: float) -> tuple[np.ndarray, Release]:
-    """Features and labels as they leave. Each is kept with chance 1 - noise, and else drawn anew.
+    """Features and labels as they leave. Each is kept with chance 1 - noise, and else resampled.
 
-    The paper's generator saw the rows that it redraws, which the library refuses: there, features are redrawn by hand.
+    The paper's generator saw the rows that it resamples, which the library refuses: there it is done by hand.
     """
     private = digits.private[setting.rows]
     epsilon = math.log1p((1 - noise) * SPACE.size / noise)
@@ -168,23 +151,45 @@ def released(digits: Digits, setting: Setting, noise: float) -> tuple[np.ndarray
         rows = curator.randomize_rows(DoubleResponse(SPACE, epsilon, generator), private.images)
         return rows.array(), rows.labels
     chance = np.random.default_rng()
-    redrawn = np.flatnonzero(chance.random(len(private.labels)) < noise)
+    resampled = np.flatnonzero(chance.random(len(private.labels)) < noise)
     images = private.images.copy()
-    drawn = generator.sample(chance.integers(SPACE.size, size=len(redrawn)))
-    images[redrawn] = generator.form.array(drawn)
+    drawn = generator.sample(chance.integers(SPACE.size, size=len(resampled)))
+    images[resampled] = generator.form.array(drawn)
     return images, curator.randomize(RandomizedResponse(SPACE, epsilon))
 
 
-def figure_three(digits: Digits, name: str, noise: float, draw: int, methods: list[str]) -> Iterator[dict[str, object]]:
-    """What networks on one release name rightly: the private rows, with and without their released labels, and others.
+@functools.cache
+def _digits(name: str, folder: Path, cache: Path, scale: float) -> Digits:
+    torch.set_num_threads(1)
+    return Digits(name, folder, cache, scale)
+
+
+def loaded(given: Given) -> Digits:
+    """The rows and generators of a run."""
+    name = given.data[0] if isinstance(given.data, list) else given.data
+    return _digits(name, Path() if name == "digits" else data_folder(given), given.cache, given.scale)
+
+
+def attack_cells(given: Given) -> Iterator[Cell]:
+    """Each setting, over lambda."""
+    for noise in given.noises.split(","):
+        yield from (attack_cell(name, float(noise), *METHODS) for name in given.settings.split(";"))
+
+
+def attack_cell(setting: str, noise: float, *methods: str) -> Cell:
+    """One release, and the networks that learn from it."""
+    return Cell({"setting": setting, "noise": noise}, methods)
+
+
+def attack(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
+    """Accuracy of networks on one release: private rows, with and without their released labels, and test rows.
 
     True labels are read here alone, after a network is finished, and choose nothing.
     """
-    setting = SETTINGS[name]
+    digits, setting = loaded(given), SETTINGS[cell["setting"]]
     truth, test = digits.private[setting.rows].labels == SPACE.points[1], digits.test.labels == SPACE.points[1]
-    images, release = released(digits, setting, noise)
-    for method in methods:
-        start = time.perf_counter()
+    images, release = released(digits, setting, cell["noise"])
+    for method in cell.parts:
         model = network(images, method, draw, IMAGES).fit(images, release)
         chances = model.predict_proba(images)
         both = chances * release.likelihood()
@@ -197,7 +202,6 @@ def figure_three(digits: Digits, name: str, noise: float, draw: int, methods: li
             "inference": round(float(np.mean(chances.argmax(axis=1) == truth)), 5),
             "inference_with_label": round(float(np.mean(both.argmax(axis=1) == truth)), 5),
             "test_accuracy": round(float(np.mean(model.predict_proba(digits.test.images).argmax(axis=1) == test)), 5),
-            "seconds": round(time.perf_counter() - start, 1),
         }
 
 
@@ -219,11 +223,21 @@ class FreshJudge:
         return self.network.predict_proba(images)
 
 
-def figure_four(digits: Digits, generator: str, judge: str, draw: int) -> Iterator[dict[str, object]]:
+def divergence_cells(given: Given) -> Iterator[Cell]:
+    """Generators, each with its judges: a mixture has no discriminator of its own."""
+    names = [setting.generator for setting in SETTINGS.values() if setting.generator]
+    for name in [] if given.only == "3" else names:
+        for judge in ("own", "fresh"):
+            if judge == "fresh" or "network" in name:
+                yield Cell({"generator": name, "judge": judge})
+
+
+def divergence(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
     """Estimated divergences of the true images of each class from the generated ones, by a discriminator.
 
     Estimates, whatever the judge: none of them may enter a certificate.
     """
+    digits, generator, judge = loaded(given), cell["generator"], cell["judge"]
     fitted = digits.generator(generator)
     drawn = fitted.generator()
     others = {"own": digits.private["all"] if generator == NOT_SOUND else digits.auxiliary, "fresh": digits.test}
@@ -233,73 +247,27 @@ def figure_four(digits: Digits, generator: str, judge: str, draw: int) -> Iterat
         if not held.startswith(judge):
             continue
         for code, label in enumerate(SPACE.points):
-            start, given = time.perf_counter(), rows.of(label)
-            made = drawn.form.array(drawn.sample(np.full(len(given), code)))
+            original = rows.of(label)
+            made = drawn.form.array(drawn.sample(np.full(len(original), code)))
             odds = (
-                (fitted.log_odds(given, label), fitted.log_odds(made, label))
+                (fitted.log_odds(original, label), fitted.log_odds(made, label))
                 if judge == "own"
-                else held_out_log_odds(given, made, FreshJudge(digits, draw))
+                else held_out_log_odds(original, made, FreshJudge(digits, draw))
             )
             for order in ORDERS:
                 yield {
                     "held_out": {"own": "no: what it was fitted on", "fresh": "test rows"}.get(held, "private half"),
                     "label": label,
                     "order": order,
-                    "rows": len(given),
+                    "rows": len(original),
                     "estimate": round(divergence_of_log_odds(*odds, order).value, 4),
-                    "seconds": round(time.perf_counter() - start, 1),
                 }
 
 
-def judges() -> list[tuple[str, str]]:
-    """Generators, each with who judges it: a mixture has no discriminator of its own."""
-    names = [setting.generator for setting in SETTINGS.values() if setting.generator]
-    return [(name, judge) for name in names for judge in ("own", "fresh") if judge == "fresh" or "network" in name]
-
-
-def run(asked: argparse.Namespace, folder: Path) -> None:
-    """Do what is not in the files of results yet."""
-    digits = Digits(asked.data, folder, asked.cache, asked.scale)
-    noises, settings = [float(each) for each in asked.noises.split(",")], asked.settings.split(";")
-    with Progress() as progress:
-        jobs = [(name, noise, draw) for draw in range(asked.draws) for noise in noises for name in settings]
-        file, known = asked.results / "features.csv", ("setting", "noise", "draw", "method")
-        done = seen(file, known)
-        for name, noise, draw in progress.track(jobs, description="releases"):
-            methods = [method for method in METHODS if (name, noise, draw, method) not in done]
-            shared = {"setting": name, "noise": noise, "draw": draw}
-            if methods:
-                append(file, COLUMNS, [shared | row for row in figure_three(digits, name, noise, draw, methods)])
-        if asked.only == "3":
-            return
-        file, known = asked.results / "features_divergence.csv", ("generator", "judge", "draw")
-        done = seen(file, known)
-        for name, judge in progress.track(judges(), description="divergences"):
-            for draw in range(asked.draws):
-                if (name, judge, draw) not in done:
-                    shared = {"generator": name, "judge": judge, "draw": draw}
-                    append(file, ESTIMATES, [shared | row for row in figure_four(digits, name, judge, draw)])
-
-
-def seen(path: Path, known: tuple[str, ...]) -> set[tuple[object, ...]]:
-    """What a file of results has, by these columns."""
-    return set(pd.read_csv(path)[list(known)].itertuples(index=False, name=None)) if path.exists() else set()
-
-
-def append(path: Path, columns: tuple[str, ...], rows: list[dict[str, object]]) -> None:
-    """Write the rows of one release together."""
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows(rows)
-
-
 def bounds(estimates: pd.DataFrame) -> Iterator[tuple[pd.Series, np.ndarray, np.ndarray, np.ndarray]]:
-    """Over lambda, for each judge and order: the printed bound and the mended one, from the larger class's estimate.
+    """Over lambda, for each judge and order: the printed bound and the corrected one, from the larger class's estimate.
 
-    The printed one takes the divergence of a class from its own model, the mended one that from both models mixed,
+    The printed one takes the divergence of a class from its own model, the corrected one that from both models mixed,
     which is larger by ``ln 2`` at the most.
     """
     noises = np.linspace(0.02, 0.98, 49)
@@ -308,46 +276,48 @@ def bounds(estimates: pd.DataFrame) -> Iterator[tuple[pd.Series, np.ndarray, np.
     for line in worst.reset_index().itertuples():
         apart = max(0.0, line.estimate)
         printed = [features_divergence(line.order, SPACE.size, noise, apart).size("printed") for noise in noises]
-        mended = [features_divergence(line.order, SPACE.size, noise, apart + math.log(2)).value for noise in noises]
-        yield line, noises, np.array(printed), np.array(mended)
+        corrected = [features_divergence(line.order, SPACE.size, noise, apart + math.log(2)).value for noise in noises]
+        yield line, noises, np.array(printed), np.array(corrected)
 
 
-def report(results: Path) -> None:
-    """Tables in Markdown and the figures."""
-    rows = pd.read_csv(results / "features.csv")
-    rows = rows.iloc[np.argsort(rows["setting"].map(list(SETTINGS).index), kind="stable")]
-    text = [
-        "# Results",
-        "",
-        "Made by `python experiments/features.py --report-only` from `features.csv` and `features_divergence.csv`;",
-        "`../README.md` says what they mean. Shares of rows in %, mean over draws, with half the range in parentheses.",
-    ]
-    wanted = {
+def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
+    """Accuracy of attacks and on test rows, and estimated divergences."""
+    text = ["", "Shares of rows in %, mean over draws, with half the range in parentheses."]
+    if "features" in frames:
+        rows = frames["features"]
+        rows = rows.iloc[np.argsort(rows["setting"].map(list(SETTINGS).index), kind="stable")]
+        figure_of_attacks(rows, folder / "features.png")
+        text += attacks_text(rows)
+    if "features_divergence" in frames:
+        figure_of_bounds(frames["features_divergence"], folder / "features_divergence.png")
+        text += estimates_text(frames["features_divergence"])
+    return text
+
+
+def attacks_text(rows: pd.DataFrame) -> list[str]:
+    """A table for each measure."""
+    measures = {
         "inference": "Private rows whose label the network names from what was released of their features",
         "inference_with_label": "The same, named from the features and the released label together",
-        "test_accuracy": "Test rows that the network names rightly",
+        "test_accuracy": "Test rows that the network names correctly",
     }
-    noises = sorted(rows["noise"].unique())
-    for column, title in wanted.items():
-        head = ["setting", "method", *(f"lambda {noise:g}" for noise in noises)]
-        text += ["", f"## {title}", "", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    noises, text = sorted(rows["noise"].unique()), []
+    for column, title in measures.items():
+        lines = []
         for (setting, method), original in rows.groupby(["setting", "method"], sort=False):
-            cells = [cell(original.loc[original["noise"] == noise, column]) for noise in noises]
-            text.append(f"| {' | '.join([shown(setting), method, *cells])} |")
-    drawing = results / "features_divergence.csv"
-    if drawing.exists():
-        text += estimates_text(pd.read_csv(drawing))
-        figure_of_bounds(pd.read_csv(drawing), results / "features_divergence.png")
-    (results / "features.md").write_text("\n".join(text) + "\n")
-    figure_of_attacks(rows, results / "features.png")
+            found = [half_range(original.loc[original["noise"] == noise, column]) for noise in noises]
+            lines.append([sound(setting), method, *found])
+        text += ["", f"## {title}", ""]
+        text += table(["setting", "method", *(f"lambda {noise:g}" for noise in noises)], lines)
+    return text
 
 
-def shown(setting: str) -> str:
+def sound(setting: str) -> str:
     """A setting, and whether it is sound."""
     return f"{setting} (NOT SOUND)" if SETTINGS[setting].generator == NOT_SOUND else setting
 
 
-def cell(values: pd.Series) -> str:
+def half_range(values: pd.Series) -> str:
     """A mean and half a range in percent."""
     spread = f" ({50 * (values.max() - values.min()):.1f})" if len(values) > 1 else ""
     return f"{100 * values.mean():.1f}{spread}" if len(values) else ""
@@ -355,22 +325,21 @@ def cell(values: pd.Series) -> str:
 
 def estimates_text(estimates: pd.DataFrame) -> list[str]:
     """Estimated divergences, and the bounds that would follow if they were right."""
-    text = [
+    lines = []
+    for line, noises, printed, corrected in bounds(estimates):
+        place = int(np.argmin(np.abs(noises - 0.4)))
+        found = [f"{each[place]:.2f}" for each in (printed, corrected)]
+        lines.append([line.generator, line.judge, line.held_out, f"{line.order:g}", f"{line.estimate:.2f}", *found])
+    return [
         "",
         "## Estimated divergences, and the epsilon that they would give",
         "",
         "Rényi divergence in nats of the true images of a class from generated ones, the larger of both classes, mean",
-        "over draws: an ESTIMATE by a discriminator and no guarantee. Then epsilon at lambda 0.4, printed and mended.",
+        "over draws: an ESTIMATE by a discriminator and no guarantee. Then epsilon at lambda 0.4, by theorem 7.1 as",
+        "printed and as corrected.",
         "",
-        "| generator | judge | held out | order | divergence | printed, 0.4 | mended, 0.4 |",
-        "|" + " --- |" * 7,
+        *table(["generator", "judge", "held out", "order", "divergence", "printed, 0.4", "corrected, 0.4"], lines),
     ]
-    for line, noises, printed, mended in bounds(estimates):
-        place = int(np.argmin(np.abs(noises - 0.4)))
-        found = [f"{each[place]:.2f}" for each in (printed, mended)]
-        parts = [line.generator, line.judge, line.held_out, f"{line.order:g}", f"{line.estimate:.2f}", *found]
-        text.append(f"| {' | '.join(parts)} |")
-    return text
 
 
 def figure_of_attacks(rows: pd.DataFrame, path: Path) -> None:
@@ -385,13 +354,13 @@ def figure_of_attacks(rows: pd.DataFrame, path: Path) -> None:
             for method, style in zip(METHODS, ("-", "--"), strict=True):
                 original = rows[(rows["setting"] == setting) & (rows["method"] == method)]
                 means = 100 * original.groupby("noise")[column].mean()
-                label = f"{shown(setting)}, {method}" if place is places[0] else None
+                label = f"{sound(setting)}, {method}" if place is places[0] else None
                 place.plot(means, style, color=f"C{number}", marker=".", linewidth=1.2, label=label)
         place.axvline(0.4, color="0.6", linewidth=0.8, linestyle=":")
         place.set(title=title, xlabel="lambda", ylim=(45, 101))
         place.grid(alpha=0.3)
     places[0].axhline(65, color="0.6", linewidth=0.8, linestyle=":")
-    places[0].set_ylabel("rows named rightly, %")
+    places[0].set_ylabel("rows named correctly, %")
     drawing.legend(loc="outside lower center", ncols=len(SETTINGS), frameon=False, fontsize=8)
     drawing.savefig(path, dpi=100)
 
@@ -403,11 +372,11 @@ def figure_of_bounds(estimates: pd.DataFrame, path: Path) -> None:
     drawing = Figure(figsize=(4.2 * ((len(names) + 1) // 2), 7.6), layout="constrained")
     places = drawing.subplots(2, (len(names) + 1) // 2, sharey=True, squeeze=False).ravel()
     for place, name in zip(places, names, strict=False):
-        for line, noises, printed, mended in lines:
+        for line, noises, printed, corrected in lines:
             if (line.generator, line.judge, line.held_out) == name:
                 colour = f"C{ORDERS.index(line.order)}"
                 place.plot(noises, printed, "--", color=colour, linewidth=1)
-                place.plot(noises, mended, color=colour, linewidth=1.4, label=f"order {line.order:g}")
+                place.plot(noises, corrected, color=colour, linewidth=1.4, label=f"order {line.order:g}")
         generator, judge, held = name
         place.set_title(f"{generator}\n{judge} discriminator, held out: {held}", fontsize=8)
         place.set(xlabel="lambda", ylim=(0, 16))
@@ -415,37 +384,54 @@ def figure_of_bounds(estimates: pd.DataFrame, path: Path) -> None:
         place.legend(fontsize=8)
     for place in places[len(names) :]:
         place.axis("off")
-    drawing.suptitle("Estimated epsilon, no guarantee: theorem 7.1 as printed (dashed) and mended", fontsize=10)
+    drawing.suptitle("Estimated epsilon, no guarantee: theorem 7.1 as printed (dashed) and corrected", fontsize=10)
     drawing.savefig(path, dpi=90)
 
 
-def main() -> None:
-    """Read the command line, run, and report."""
-    parser = argparse.ArgumentParser(description="Label inference and accuracy where features are redrawn too.")
-    parser.add_argument("--data", choices=("mnist", "digits"), default="mnist", help="whose zeros and nines")
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which releases, and how long generators and judges learn."""
     parser.add_argument("--noises", default=",".join(f"{each:g}" for each in NOISES), help="lambdas, by commas")
     parser.add_argument("--settings", default=";".join(SETTINGS), help="settings, separated by semicolons")
-    parser.add_argument("--draws", type=int, default=2, help="draws of each kind (default: 2)")
     parser.add_argument("--only", choices=("3",), help="the figure to run alone")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the steps of generators and of judges")
-    kept = Path(tempfile.gettempdir()) / "labeldp-features"
-    parser.add_argument("--cache", type=Path, default=kept, help="folder to keep generators in")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder to write to")
-    parser.add_argument("--report-only", action="store_true", help="tables and figures from the rows at hand")
-    asked = parser.parse_args()
-    if unknown := set(asked.settings.split(";")) - set(SETTINGS):
-        sys.exit(f"expected some of {'; '.join(SETTINGS)}, found {', '.join(sorted(unknown))}")
-    folder = os.environ.get("LABELDP_DATA")
-    if folder is None and not asked.report_only and asked.data != "digits":
-        sys.exit("LABELDP_DATA names no folder of data sets")
-    torch.set_num_threads(1)
-    for path in (asked.results, asked.cache):
-        path.mkdir(parents=True, exist_ok=True)
-    if not asked.report_only:
-        run(asked, Path(folder or "."))
-    report(asked.results)
-    print(f"tables, figures and rows: {asked.results}")
 
+
+ATTACKS = Study(
+    name="features",
+    recipe="1",
+    key=("setting", "noise"),
+    part="method",
+    columns=(
+        *("setting", "mechanism", "generator", "method", "noise", "draw", "rows", "certified_epsilon"),
+        *("inference", "inference_with_label", "test_accuracy", "seconds"),
+    ),
+    cells=attack_cells,
+    run=attack,
+    spots=(
+        Spot(attack_cell("double, mixture", 0.4, "likelihood"), "inference", {"method": "likelihood"}, 3, 0.01),
+        Spot(attack_cell("response", 0.4, "unbiased"), "test_accuracy", {"method": "unbiased"}, 3, 0.01),
+    ),
+)
+DIVERGENCE = Study(
+    name="features_divergence",
+    recipe="1",
+    key=("generator", "judge"),
+    columns=("generator", "judge", "held_out", "label", "order", "draw", "rows", "estimate", "seconds"),
+    cells=divergence_cells,
+    run=divergence,
+)
+EXPERIMENT = Experiment(
+    name="features",
+    question="What do resampled features hide, and what do they cost: label inference, accuracy, estimated epsilon?",
+    studies=(ATTACKS, DIVERGENCE),
+    page=page,
+    draws=2,
+    tables=("mnist", "digits"),
+    usual=("mnist",),
+    bundled=("digits",),
+    cached=True,
+    options=options,
+)
 
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT)

@@ -1,19 +1,10 @@
 """Networks on images from private labels (Ghazi et al. 2021, tables 4 and 5), and from trees of clusters before them.
 
-    python experiments/images.py --cache DIR                 everything: trees first, which are kept in DIR
-    python experiments/images.py --data mnist --draws 1      a first look
-    python experiments/images.py --report-only               tables and figure from the rows at hand
-
-Rows are written as they come, and those in the file are not computed again. README.md beside this file has the
-protocol and what was found.
+images.md has the protocol and what the results show.
 """
 
 import argparse
-import csv
-import os
-import sys
-import tempfile
-import time
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +13,9 @@ import numpy as np
 import pandas as pd
 import torch
 from _images import SPACE, TABLES, Data, Moved, with_trees
+from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, shown, table
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from rich.progress import Progress
 
 from labeldp import Curator, Release, SubsetResponse, public_split
 from labeldp.learning.metrics import log_likelihood
@@ -38,11 +29,7 @@ EPOCHS, STEP_EPOCHS, LIKELIHOOD_EPOCHS, LONG_EPOCHS = 4, 2, 3, 12
 LONGER = "tree, network, likelihood, longer"
 ROWS, MOST_TIMES = 30_000, 6  # a table of fewer rows is seen so many times as often, up to six
 MIXUP = 4.0
-HELD_OUT, CLEAN_ROWS = 0.05, 50  # rows that choose between two networks; clean rows for each class to fit by likelihood
-COLUMNS = (
-    *("data", "method", "epsilon", "draw", "rows", "epochs", "certified_epsilon", "accuracy"),
-    *("gain", "error", "seconds"),
-)
+HELD_OUT, LEAST_ROWS = 0.05, 50  # share that chooses between two networks; effective rows per class for a likelihood
 #: Accuracies in percent that Ghazi et al. 2021 print, tables 4 and 5.
 PRINTED = {
     ("mnist", "LP-1ST"): {1.0: 95.34, 2.0: 98.16, 3.0: 98.81, 4.0: 99.08, np.inf: 99.33},
@@ -57,16 +44,6 @@ PRINTED = {
 
 
 @dataclass(frozen=True)
-class Job:
-    """A draw at one epsilon, for one way to release and to learn."""
-
-    data: str
-    way: str
-    epsilon: float
-    draw: int
-
-
-@dataclass(frozen=True)
 class Way:
     """A way to release and to learn.
 
@@ -77,7 +54,7 @@ class Way:
         trees: Whether it needs trees.
     """
 
-    run: Callable[[Data, Job], Iterator[dict[str, object]]]
+    run: Callable[[Data, Cell, int], Iterator[dict[str, object]]]
     methods: tuple[str, ...]
     least: float = 0.0
     trees: bool = False
@@ -100,8 +77,8 @@ def network(data: Data, draw: int, epochs: int, **settings: object) -> TorchClas
 def public(name: str, epochs: int) -> Way:
     """All true labels, declared public."""
 
-    def run(data: Data, job: Job) -> Iterator[dict[str, object]]:
-        model = network(data, job.draw, epochs, learning_rate=0.01)
+    def run(data: Data, _: Cell, draw: int) -> Iterator[dict[str, object]]:
+        model = network(data, draw, epochs, learning_rate=0.01)
         model.fit(data.images, Release.public(data.labels, SPACE))
         yield result(name, model.predict_proba(data.test_images), data, np.inf, model.n_iter_)
 
@@ -111,70 +88,70 @@ def public(name: str, epochs: int) -> Way:
 def staged(name: str, stages: int, *, theirs: bool) -> Way:
     """LP-MST: as the paper does, or with subsets and the likelihood of the channel."""
 
-    def run(data: Data, job: Job) -> Iterator[dict[str, object]]:
+    def run(data: Data, cell: Cell, draw: int) -> Iterator[dict[str, object]]:
         original = {"method": "plain", "mixup": MIXUP} if theirs else {"method": "likelihood"}
-        learner = network(data, job.draw, EPOCHS, warm_start=True, **original)
+        learner = network(data, draw, EPOCHS, warm_start=True, **original)
         model = MultiStage(
             learner,
-            job.epsilon,
+            cell["epsilon"],
             stages=stages,
             response="prior" if theirs else "subset",
             filter_labels=theirs,
-        ).fit(data.images, curator(data, job))
+        ).fit(data.images, curator(data, cell))
         epochs = stages * learner.epochs
         yield result(name, model.predict_proba(data.test_images), data, model.release_.guarantee.epsilon, epochs)
 
     return Way(run, (name,), 1.0 if theirs else 0.5)
 
 
-def grown(data: Data, job: Job) -> Iterator[dict[str, object]]:
+def grown(data: Data, cell: Cell, draw: int) -> Iterator[dict[str, object]]:
     """A tree of clusters, a network on what it says, and that network after more epochs by likelihood.
 
     All are fitted on the same rows; the rows left out choose between the networks by their released labels.
     """
-    release = curator(data, job).randomize(SubsetResponse(SPACE, job.epsilon))
+    release = curator(data, cell).randomize(SubsetResponse(SPACE, cell["epsilon"]))
     epsilon = release.guarantee.epsilon
-    held, rest = public_split(len(release), [HELD_OUT, 1.0 - HELD_OUT], seed=job.draw)
+    held, rest = public_split(len(release), [HELD_OUT, 1.0 - HELD_OUT], seed=draw)
     tree = TreeClassifier(data.trees).fit(data.leaves[rest], release[rest])
     yield result("tree", tree.predict_proba(data.test_leaves), data, epsilon, 0)
-    model = network(data, job.draw, STEP_EPOCHS, learning_rate=0.01, warm_start=True)
+    model = network(data, draw, STEP_EPOCHS, learning_rate=0.01, warm_start=True)
     model.fit(data.images[rest], release[rest], prior=tree.predict_proba(data.leaves[rest]))
     first, before, epochs = model.predict_proba(data.test_images), model.predict_proba(data.images[held]), model.epochs
-    told = log_likelihood(release[held], before)
-    yield result("tree, network", first, data, epsilon, epochs, told)
-    if effective_rows(release) < CLEAN_ROWS * SPACE.size:
-        yield result("tree, network, likelihood if better", first, data, epsilon, epochs, told)
+    gain = log_likelihood(release[held], before)
+    yield result("tree, network", first, data, epsilon, epochs, gain)
+    if effective_rows(release) < LEAST_ROWS * SPACE.size:
+        yield result("tree, network, likelihood if better", first, data, epsilon, epochs, gain)
         return
-    later = network(data, job.draw, LIKELIHOOD_EPOCHS).epochs
+    later = network(data, draw, LIKELIHOOD_EPOCHS).epochs
     model.set_params(learning_rate=0.003, epochs=later).fit(data.images[rest], release[rest])
     second, after = model.predict_proba(data.test_images), model.predict_proba(data.images[held])
-    told = log_likelihood(release[held], after)
-    yield result("tree, network, likelihood", second, data, epsilon, epochs + later, told)
+    gain = log_likelihood(release[held], after)
+    yield result("tree, network, likelihood", second, data, epsilon, epochs + later, gain)
     gains = np.log((release[held].likelihood() * after).sum(1)) - np.log((release[held].likelihood() * before).sum(1))
     better = gains.mean() > gains.std() / np.sqrt(len(gains))
     yield result("tree, network, likelihood if better", second if better else first, data, epsilon, epochs + later)
 
 
-def longer(data: Data, job: Job) -> Iterator[dict[str, object]]:
-    """The same network with more epochs by likelihood, chosen by nothing."""
-    release = curator(data, job).randomize(SubsetResponse(SPACE, job.epsilon))
+def longer(data: Data, cell: Cell, draw: int) -> Iterator[dict[str, object]]:
+    """The network after a tree, with more epochs by likelihood, chosen by nothing."""
+    release = curator(data, cell).randomize(SubsetResponse(SPACE, cell["epsilon"]))
     tree = TreeClassifier(data.trees).fit(data.leaves, release)
-    model = network(data, job.draw, STEP_EPOCHS, learning_rate=0.01, warm_start=True)
+    model = network(data, draw, STEP_EPOCHS, learning_rate=0.01, warm_start=True)
     model.fit(data.images, release, prior=tree.predict_proba(data.leaves))
-    later = network(data, job.draw, LONG_EPOCHS).epochs
+    later = network(data, draw, LONG_EPOCHS).epochs
     epochs = model.epochs + later
     model.set_params(learning_rate=0.003, epochs=later).fit(data.images, release)
     yield result(LONGER, model.predict_proba(data.test_images), data, release.guarantee.epsilon, epochs)
 
 
 def effective_rows(release: Release) -> float:
-    """How many rows without noise a release is worth, from its channel alone."""
+    """Effective rows of a release, from its channel alone."""
     return len(release) * float(np.mean(pair_share(release.channel.membership)))
 
 
-def curator(data: Data, job: Job) -> Curator:
-    """Who holds the labels, and may spend epsilon on them."""
-    return Curator(data.labels, SPACE, budget=job.epsilon)
+def curator(data: Data, cell: Cell) -> Curator:
+    """A curator who may spend epsilon."""
+    return Curator(data.labels, SPACE, budget=cell["epsilon"])
 
 
 #: Ways in the order of what is asked first.
@@ -194,7 +171,7 @@ WAYS = {
 
 
 def result(
-    method: str, probabilities: np.ndarray, data: Data, epsilon: float, epochs: int, told: object = None
+    method: str, probabilities: np.ndarray, data: Data, epsilon: float, epochs: int, gain: object = None
 ) -> dict[str, object]:
     """The accuracy of a finished model; nothing but curators and this reads true labels."""
     return {
@@ -203,93 +180,85 @@ def result(
         "epochs": epochs,
         "certified_epsilon": epsilon,
         "accuracy": round(float(np.mean(probabilities.argmax(axis=1) == data.test_labels)), 5),
-        "gain": "" if told is None else round(told.value, 6),
-        "error": "" if told is None else round(told.error, 6),
+        "gain": "" if gain is None else round(gain.value, 6),
+        "error": "" if gain is None else round(gain.error, 6),
     }
 
 
-def jobs(names: list[str], ways: list[str], epsilons: list[float], draws: int) -> Iterator[Job]:
-    """What is asked: all of one draw before the next, and all tables of a way before the next way."""
-    for draw in range(draws):
-        for way in ways:
-            for name in names:
-                least = WAYS[way].least
-                asked = [np.inf] if np.isinf(least) else [each for each in epsilons if each >= least]
-                yield from (Job(name, way, epsilon, draw) for epsilon in asked)
+def loaded(given: Given, name: str, *, trees: bool) -> Data:
+    """A table, with trees where they are needed."""
+    folder = Path() if name == "digits" else data_folder(given)
+    return _with_trees(name, folder, given.cache) if trees else _loaded(name, folder)
 
 
-def run(asked: list[Job], folder: Path, cache: Path, output: Path) -> None:
-    """Do what is not in the file of results yet."""
-    known: set[tuple[object, ...]] = set()
-    if output.exists():
-        rows = pd.read_csv(output)
-        known = set(rows[["data", "method", "epsilon", "draw"]].itertuples(index=False, name=None))
-    missing = [job for job in asked if (job.data, WAYS[job.way].methods[0], job.epsilon, job.draw) not in known]
-    loaded: dict[str, Data] = {}
-    with output.open("a", newline="") as file, Progress() as progress:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-        task = progress.add_task("draws", total=len(missing))
-        for job in missing:
-            progress.update(task, description=f"{job.data}, epsilon {job.epsilon:g}, {job.way}")
-            if job.data not in loaded:
-                loaded[job.data] = TABLES[job.data](folder)
-            if WAYS[job.way].trees and not loaded[job.data].trees:
-                loaded[job.data] = with_trees(job.data, loaded[job.data], cache)
-            start, told = time.perf_counter(), []
-            for found in WAYS[job.way].run(loaded[job.data], job):
-                shared = {"data": job.data, "epsilon": job.epsilon, "draw": job.draw}
-                told.append(shared | found | {"seconds": round(time.perf_counter() - start, 1)})
-            writer.writerows(told)  # together: a release is never drawn twice
-            file.flush()
-            progress.advance(task)
+@functools.cache
+def _loaded(name: str, folder: Path) -> Data:
+    return TABLES[name](folder)
 
 
-def report(results: pd.DataFrame, folder: Path) -> None:
-    """Tables in Markdown and the figure."""
+@functools.cache
+def _with_trees(name: str, folder: Path, cache: Path) -> Data:
+    return with_trees(name, _loaded(name, folder), cache)
+
+
+def cells(given: Given) -> Iterator[Cell]:
+    """All tables of a way before the next way; a way says below which epsilon it is left out."""
+    for way in given.ways.split(","):
+        for name in given.data:
+            least = WAYS[way].least
+            asked = [np.inf] if np.isinf(least) else [each for each in given.epsilons if each >= least]
+            yield from (cell_of(name, way, epsilon) for epsilon in asked)
+
+
+def cell_of(data: str, way: str, epsilon: float) -> Cell:
+    """One way to release and to learn; the first of its methods stands for all."""
+    return Cell({"data": data, "epsilon": epsilon, "way": way}, (WAYS[way].methods[0],))
+
+
+def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
+    """A row for each method of a way, all from one release."""
+    torch.set_num_threads(1)
+    way = WAYS[cell["way"]]
+    yield from way.run(loaded(given, cell["data"], trees=way.trees), cell, draw)
+
+
+def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
+    """Accuracy of each method on each table, beside what the papers print."""
+    rows = frames["images"]
+    results = rows.iloc[np.argsort(rows["data"].map(list(TABLES).index), kind="stable")]
+    figure(results, folder / "images.png")
     text = [
-        "# Results",
         "",
-        "Made by `python experiments/images.py --report-only` from `images.csv`; `../README.md` says what they mean.",
         "Accuracy on the test images in %, mean over draws, with the standard deviation over draws in parentheses",
         "where there are several. Lines in italics are what the papers print.",
     ]
     for name, part in results.groupby("data", sort=False):
         epsilons = sorted({each for each in part["epsilon"] if np.isfinite(each)})
         text += ["", f"## {name}", "", f"{part['rows'].max():,} images to fit on.", ""]
-        head = ["method", "draws", "epochs", *(f"epsilon {epsilon:g}" for epsilon in epsilons), "no privacy"]
-        text += [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+        lines = []
         for method in (method for way in WAYS.values() for method in way.methods):
             original = part[part["method"] == method]
             if len(original):
-                cells = [
-                    shown_cell(original.loc[original["epsilon"] == epsilon, "accuracy"])
+                found = [
+                    shown(100 * original.loc[original["epsilon"] == epsilon, "accuracy"], ".2f")
                     for epsilon in (*epsilons, np.inf)
                 ]
                 least, most = original["epochs"].min(), original["epochs"].max()
                 count = str(least) if least == most else f"{least} to {most}"
-                text.append(f"| {' | '.join([method, drawn(own), count, *cells])} |")
-        for (table, method), printed in PRINTED.items():
-            if table == name:
-                cells = [f"*{printed[each]:.2f}*" if each in printed else "" for each in (*epsilons, np.inf)]
-                text.append(f"| *{method}, printed* | | | {' | '.join(cells)} |")
-    (folder / "images.md").write_text("\n".join(text) + "\n")
-    figure(results, folder / "images.png")
+                lines.append([method, drawn(original), count, *found])
+        for (data, method), printed in PRINTED.items():
+            if data == name:
+                found = [f"*{printed[each]:.2f}*" if each in printed else "" for each in (*epsilons, np.inf)]
+                lines.append([f"*{method}, printed*", "", "", *found])
+        head = ["method", "draws", "epochs", *(f"epsilon {epsilon:g}" for epsilon in epsilons), "no privacy"]
+        text += table(head, lines)
+    return text
 
 
 def drawn(original: pd.DataFrame) -> str:
-    """How many draws there are at each epsilon."""
+    """Number of draws at each epsilon."""
     counts = original.groupby("epsilon").size()
     return str(counts.min()) if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
-
-
-def shown_cell(accuracies: pd.Series) -> str:
-    """A mean and a deviation in percent."""
-    if not len(accuracies):
-        return ""
-    spread = f" ({100 * accuracies.std():.2f})" if len(accuracies) > 1 else ""
-    return f"{100 * accuracies.mean():.2f}{spread}"
 
 
 def figure(results: pd.DataFrame, path: Path) -> None:
@@ -305,8 +274,8 @@ def figure(results: pd.DataFrame, path: Path) -> None:
         for method in methods:
             means = 100 * part[part["method"] == method].groupby("epsilon")["accuracy"].mean()
             place.plot(means, color=colours[method], marker=".", linewidth=1.2)
-        for (table, method), printed in PRINTED.items():
-            if table == name:
+        for (data, method), printed in PRINTED.items():
+            if data == name:
                 mark = {"LP-1ST": "v", "LP-2ST": "^"}.get(method, "D")
                 shown = {epsilon: value for epsilon, value in printed.items() if np.isfinite(epsilon)}
                 place.plot(list(shown), list(shown.values()), mark, color="0.3", fillstyle="none")
@@ -328,37 +297,37 @@ def figure(results: pd.DataFrame, path: Path) -> None:
     drawing.savefig(path, dpi=110)
 
 
-def main() -> None:
-    """Read the command line, run, and report."""
-    parser = argparse.ArgumentParser(description="Networks on images from private labels, over epsilon.")
-    usual = [name for name in TABLES if name != "digits"]
-    parser.add_argument("--data", default=",".join(usual), help=f"tables among {', '.join(TABLES)}, by commas")
+def options(parser: argparse.ArgumentParser) -> None:
+    """Ways to learn."""
     parser.add_argument("--ways", default=",".join(WAYS), help="ways to learn, separated by commas (default: all)")
-    parser.add_argument("--epsilons", default=",".join(f"{each:g}" for each in EPSILONS), help="separated by commas")
-    parser.add_argument("--draws", type=int, default=1, help="draws of each kind (default: 1)")
-    kept = Path(tempfile.gettempdir()) / "labeldp-images"
-    parser.add_argument("--cache", type=Path, default=kept, help="folder to keep trees in")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder to write to")
-    parser.add_argument("--report-only", action="store_true", help="tables and figure from the rows at hand")
-    asked = parser.parse_args()
-    names, ways = asked.data.split(","), asked.ways.split(",")
-    for found, known in ((names, TABLES), (ways, WAYS)):
-        if unknown := set(found) - set(known):
-            sys.exit(f"expected some of {', '.join(known)}, found {', '.join(sorted(unknown))}")
-    folder = os.environ.get("LABELDP_DATA")
-    if folder is None and not asked.report_only and names != ["digits"]:
-        sys.exit("LABELDP_DATA names no folder of data sets")
-    torch.set_num_threads(1)
-    asked.results.mkdir(parents=True, exist_ok=True)
-    asked.cache.mkdir(parents=True, exist_ok=True)
-    output = asked.results / "images.csv"
-    if not asked.report_only:
-        epsilons = [float(each) for each in asked.epsilons.split(",")]
-        run(list(jobs(names, ways, epsilons, asked.draws)), Path(folder or "."), asked.cache, output)
-    rows = pd.read_csv(output)
-    report(rows.iloc[np.argsort(rows["data"].map(list(TABLES).index), kind="stable")], asked.results)
-    print(f"tables, figure and rows: {asked.results}")
 
+
+STUDY = Study(
+    name="images",
+    recipe="1",
+    key=("data", "epsilon"),
+    part="method",
+    columns=(
+        *("data", "method", "epsilon", "draw", "rows", "epochs", "certified_epsilon", "accuracy"),
+        *("gain", "error", "seconds"),
+    ),
+    cells=cells,
+    run=run,
+    spots=tuple(Spot(cell_of("kmnist", "tree", epsilon), "accuracy", {"method": "tree"}) for epsilon in (0.5, 2.0)),
+)
+EXPERIMENT = Experiment(
+    name="images",
+    question="How accurate are networks on images from private labels, alone and after trees of clusters?",
+    studies=(STUDY,),
+    page=page,
+    draws=1,
+    tables=tuple(TABLES),
+    usual=tuple(name for name in TABLES if name != "digits"),
+    bundled=("digits",),
+    epsilons=EPSILONS,
+    cached=True,
+    options=options,
+)
 
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT)

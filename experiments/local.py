@@ -1,28 +1,18 @@
-"""Local randomizers on real tables: what a model learns from a release, over epsilon.
+"""Local randomizers on tables: what a model learns from a release, over epsilon.
 
-    python experiments/local.py                             everything; it takes the better part of an hour
-    python experiments/local.py --data digits --draws 1     a first look
-    python experiments/local.py --report-only               tables and figure from the rows at hand
-
-Rows are written as they come, and those in the file are not computed again. README.md beside this file has the
-protocol and what was found.
+local.md has the protocol and what the results show.
 """
 
-import argparse
-import csv
-import os
-import sys
-import time
+import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from _data import TABLES, Data
+from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, pivot
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from rich.progress import Progress
 from sklearn.cluster import KMeans
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
@@ -40,15 +30,10 @@ from labeldp import (
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
 from labeldp.privacy.channels import pair_share
 
-EPSILONS = (0.5, 1.0, 2.0, 4.0)
 FIRST_STAGE = 0.2
 LEAST = 1e-12
 METHODS = ("likelihood", "unbiased", "plain")
 TREE_METHODS = ("trees em", "trees plain")
-COLUMNS = (
-    *("data", "rows", "classes", "epsilon", "randomizer", "method", "draw"),
-    *("certified_epsilon", "accuracy", "log_loss", "auc", "seconds"),
-)
 COLOURS = {
     "response": "tab:blue",
     "subset": "tab:red",
@@ -59,37 +44,38 @@ COLOURS = {
 LINES = {"likelihood": "-", "unbiased": "--", "plain": ":"}
 
 
-@dataclass(frozen=True)
-class Job:
-    """One release, and the methods that learn from it; without privacy by the randomizer "none" at infinite epsilon."""
-
-    data: str
-    epsilon: float
-    randomizer: str
-    draw: int
-    methods: tuple[str, ...]
-
-    def missing(self, done: set[tuple[str, float, str, int, str]]) -> tuple[str, ...]:
-        """The methods of which there is no row yet."""
-        key = (self.data, self.epsilon, self.randomizer, self.draw)
-        return tuple(method for method in self.methods if (*key, method) not in done)
+def loaded(given: Given, name: str) -> Data:
+    """A table; digits need no folder."""
+    return _loaded(name, Path() if name == "digits" else data_folder(given))
 
 
-def jobs(name: str, data: Data, epsilons: list[float], draws: int, *, trees: bool) -> Iterator[Job]:
-    """What is asked of a table: linear models, or trees. All of one draw come before the next."""
-    for draw in range(draws):
-        if draw == 0:
-            yield Job(name, np.inf, "none", 0, TREE_METHODS[1:] if trees else ("likelihood", "constant"))
-        for epsilon in epsilons:
-            if trees:
-                yield Job(name, epsilon, best(data, epsilon)[0], draw, TREE_METHODS)
-                continue
+@functools.cache
+def _loaded(name: str, folder: Path) -> Data:
+    return TABLES[name](folder)
+
+
+def cells(given: Given) -> Iterator[Cell]:
+    """Linear models on all tables, then trees where there are columns for them."""
+    for name in given.data:
+        data = loaded(given, name)
+        yield cell_of(name, np.inf, "none", "likelihood", "constant", draws=range(1))
+        for epsilon in given.epsilons:
             for randomizer in dict.fromkeys(("response", best(data, epsilon)[0], "independent bits", "symmetric bits")):
-                yield Job(name, epsilon, randomizer, draw, METHODS)
+                yield cell_of(name, epsilon, randomizer, *METHODS)
             if data.units is None:
-                yield Job(name, epsilon, "prior", draw, ("likelihood", "plain"))  # unbiased for candidates alone
+                yield cell_of(name, epsilon, "prior", "likelihood", "plain")  # unbiased for candidates alone
             else:  # candidates for each row and shares of a unit's epsilon do not go together
-                yield Job(name, epsilon, "response", draw, ("evened likelihood",))
+                yield cell_of(name, epsilon, "response", "evened likelihood")
+    for name in given.data:
+        data = loaded(given, name)
+        if data.columns is not None:
+            yield cell_of(name, np.inf, "none", *TREE_METHODS[1:], draws=range(1))
+            yield from (cell_of(name, epsilon, best(data, epsilon)[0], *TREE_METHODS) for epsilon in given.epsilons)
+
+
+def cell_of(data: str, epsilon: float, randomizer: str, *methods: str, draws: range | None = None) -> Cell:
+    """One release, and the methods that learn from it; without privacy by the randomizer "none"."""
+    return Cell({"data": data, "epsilon": epsilon, "randomizer": randomizer}, methods, draws)
 
 
 def best(data: Data, epsilon: float) -> tuple[str, Randomizer]:
@@ -99,36 +85,36 @@ def best(data: Data, epsilon: float) -> tuple[str, Randomizer]:
     return ("response" if isinstance(found, RandomizedResponse) else "subset"), found
 
 
-def released(data: Data, job: Job) -> tuple[np.ndarray, Release]:
+def released(data: Data, cell: Cell, draw: int) -> tuple[np.ndarray, Release]:
     """A fresh draw: the rows that a model may learn from, and their release. Its curator spends epsilon, no more."""
     rows = np.arange(len(data.labels))
-    if job.randomizer == "none":
+    if cell["randomizer"] == "none":
         return rows, Release.public(data.labels, data.space)
-    if job.randomizer == "prior":
-        return two_stages(data, job)
+    if cell["randomizer"] == "prior":
+        return two_stages(data, cell, draw)
     randomizer = {
-        "response": RandomizedResponse(data.space, job.epsilon),
-        "subset": best(data, job.epsilon)[1],
-        "independent bits": BitResponse(data.space, job.epsilon, form="independent"),
-        "symmetric bits": BitResponse(data.space, job.epsilon, form="symmetric"),
-    }[job.randomizer]
-    return rows, Curator(data.labels, data.space, budget=job.epsilon, units=data.units).randomize(randomizer)
+        "response": RandomizedResponse(data.space, cell["epsilon"]),
+        "subset": best(data, cell["epsilon"])[1],
+        "independent bits": BitResponse(data.space, cell["epsilon"], form="independent"),
+        "symmetric bits": BitResponse(data.space, cell["epsilon"], form="symmetric"),
+    }[cell["randomizer"]]
+    return rows, Curator(data.labels, data.space, budget=cell["epsilon"], units=data.units).randomize(randomizer)
 
 
-def two_stages(data: Data, job: Job) -> tuple[np.ndarray, Release]:
+def two_stages(data: Data, cell: Cell, draw: int) -> tuple[np.ndarray, Release]:
     """A prior for each cluster of features from a release of some rows, and with it a release of the others.
 
     The rows of the two releases are disjoint, so that each label is charged for once. Rows are put in random order
     first: an account tells ranges of rows apart, and takes very scattered rows for all rows between them.
     """
-    order = np.random.default_rng(job.draw).permutation(len(data.labels))
-    curator = Curator(data.labels[order], data.space, budget=job.epsilon)
+    order = np.random.default_rng(draw).permutation(len(data.labels))
+    curator = Curator(data.labels[order], data.space, budget=cell["epsilon"])
     first, second = slice(0, int(FIRST_STAGE * len(order))), slice(int(FIRST_STAGE * len(order)), len(order))
-    cluster = KMeans(data.clusters, n_init=1, random_state=job.draw).fit_predict(data.features)[order]
-    vectors = curator.randomize(SubsetResponse(data.space, job.epsilon), first).unbiased()
+    cluster = KMeans(data.clusters, n_init=1, random_state=draw).fit_predict(data.features)[order]
+    vectors = curator.randomize(SubsetResponse(data.space, cell["epsilon"]), first).unbiased()
     members = (vectors[cluster[first] == each] for each in range(data.clusters))
     means = np.stack([(part if len(part) else vectors).mean(axis=0) for part in members])
-    informed = PriorResponse(data.space, job.epsilon, on_simplex(means)[cluster[second]])
+    informed = PriorResponse(data.space, cell["epsilon"], on_simplex(means)[cluster[second]])
     return order[second], curator.randomize(informed, second)
 
 
@@ -141,23 +127,17 @@ def on_simplex(points: np.ndarray) -> np.ndarray:
     return kept / kept.sum(axis=1, keepdims=True)
 
 
-def learned(data: Data, job: Job) -> Iterator[dict[str, object]]:
-    """A row of results for each method, all from one draw."""
-    rows, release = released(data, job)
-    for method in job.methods:
-        start = time.perf_counter()
-        probabilities = predicted(data, rows, release, method)
+def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
+    """A row for each method, all from one release."""
+    data = loaded(given, cell["data"])
+    rows, release = released(data, cell, draw)
+    for method in cell.parts:
         yield {
-            "data": job.data,
             "rows": len(release),
             "classes": data.space.size,
-            "epsilon": job.epsilon,
-            "randomizer": job.randomizer,
             "method": method,
-            "draw": job.draw,
             "certified_epsilon": np.inf if release.is_public else release.guarantee.epsilon,
-            "seconds": round(time.perf_counter() - start, 2),
-        } | scores(data, probabilities)
+        } | scores(data, predicted(data, rows, release, method))
 
 
 def predicted(data: Data, rows: np.ndarray, release: Release, method: str) -> np.ndarray:
@@ -186,69 +166,36 @@ def scores(data: Data, probabilities: np.ndarray) -> dict[str, float]:
     }
 
 
-def run(names: list[str], folder: Path, epsilons: list[float], draws: int, output: Path) -> None:
-    """Do what is not in the file of results yet: linear models on all tables, then trees."""
-    done = set()
-    if output.exists():
-        keys = ("data", "epsilon", "randomizer", "draw", "method")
-        done = set(pd.read_csv(output)[list(keys)].itertuples(index=False, name=None))
-    loaded = {name: TABLES[name](folder) for name in names}
-    asked = [job for name in names for job in jobs(name, loaded[name], epsilons, draws, trees=False)]
-    for name in names:
-        if loaded[name].columns is not None:
-            asked += jobs(name, loaded[name], epsilons, draws, trees=True)
-    asked = [replace(job, methods=missing) for job in asked if (missing := job.missing(done))]
-    with output.open("a", newline="") as file, Progress() as progress:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-        task = progress.add_task("releases", total=len(asked))
-        for job in asked:
-            progress.update(task, description=f"{job.data}, epsilon {job.epsilon:g}, {job.randomizer}")
-            writer.writerows(list(learned(loaded[job.data], job)))  # together: a release is never drawn twice
-            file.flush()
-            progress.advance(task)
-
-
-def report(results: pd.DataFrame, folder: Path) -> None:
-    """Tables in Markdown and the figure."""
+def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
+    """Tables of each measure, and differences in the expected order."""
+    rows = frames["local"]
+    places = rows["data"].map(list(TABLES).index) + 0.5 * rows["method"].isin(TREE_METHODS)  # whatever came first
+    results = rows.iloc[np.argsort(places, kind="stable")]
+    figure(results, folder / "local.png")
     text = [
-        "# Results",
         "",
-        "Made by `python experiments/local.py --report-only` from `local.csv`; `../README.md` says what they mean.",
-        "Means over draws, with the standard deviation over draws in parentheses. *Gain* is the log loss of who knows",
-        "how often each class occurs and nothing else, less that of the model: in nats, 0 is useless, more is better.",
-        "Sets of one class are randomized response: there *subset* is not listed apart.",
+        "Means over draws, with the standard deviation over draws in parentheses. *Gain* is the log loss of always",
+        "predicting the shares of the classes, less that of the model: in nats, 0 is useless, more is better. Sets of",
+        "one class are randomized response: there *subset* is not listed apart.",
     ]
     for name, part in results.groupby("data", sort=False):
-        text += ["", f"## {name}", "", *tables(part)]
-    text += ["", "## The order", "", *differences(results)]
-    (folder / "local.md").write_text("\n".join(text) + "\n")
-    figure(results, folder / "local.png")
-
-
-def tables(part: pd.DataFrame) -> list[str]:
-    """Accuracy, gain and area of one table."""
-    constant = part.loc[part["method"] == "constant", "log_loss"].mean()
-    part = part.assign(gain=constant - part["log_loss"], accuracy=100 * part["accuracy"])
-    draws = part.loc[part["randomizer"] != "none"].groupby("method", sort=False)["draw"].nunique()
-    least = part["rows"].max()
-    counts = ", ".join(f"{number} ({method})" for method, number in draws.items())
-    text = [f"{least:,} rows, {part['classes'].max()} classes; draws: {counts}."]
-    for column, title, form in (("accuracy", "accuracy, %", ".1f"), ("gain", "gain", ".3f"), ("auc", "area", ".3f")):
-        cells = part.groupby(["randomizer", "method", "epsilon"], sort=False)[column].agg(["mean", "std"])
-        epsilons = sorted(part.loc[np.isfinite(part["epsilon"]), "epsilon"].unique())
-        head = [title, "method", *(f"epsilon {epsilon:g}" for epsilon in epsilons)]
-        text += ["", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-        for randomizer, method in dict.fromkeys((key[0], key[1]) for key in cells.index):
-            found = []
-            for epsilon in [np.inf] * len(epsilons) if randomizer == "none" else epsilons:
-                key = (randomizer, method, epsilon)
-                spread = f" ({cells['std'][key]:{form}})" if key in cells.index and cells["std"][key] >= 0 else ""
-                found.append(f"{cells['mean'][key]:{form}}{spread}" if key in cells.index else "")
-            shown = "no privacy" if randomizer == "none" else randomizer
-            text.append(f"| {shown} | {method} | {' | '.join(found)} |")
-    return text
+        constant = part.loc[part["method"] == "constant", "log_loss"].mean()
+        shown = part.assign(gain=constant - part["log_loss"]).replace({"randomizer": {"none": "no privacy"}})
+        draws = part.loc[part["randomizer"] != "none"].groupby("method", sort=False)["draw"].nunique()
+        counts = ", ".join(f"{number} ({method})" for method, number in draws.items())
+        text += [
+            "",
+            f"## {name}",
+            "",
+            f"{part['rows'].max():,} rows, {part['classes'].max()} classes; draws: {counts}.",
+        ]
+        for column, title, scale, form in (
+            ("accuracy", "accuracy, %", 100, ".1f"),
+            ("gain", "gain", 1, ".3f"),
+            ("auc", "area", 1, ".3f"),
+        ):
+            text += ["", *pivot(shown, ("randomizer", "method"), column, title=title, scale=scale, form=form)]
+    return [*text, "", "## The order", "", *differences(results)]
 
 
 def differences(results: pd.DataFrame) -> list[str]:
@@ -325,31 +272,39 @@ def figure(results: pd.DataFrame, path: Path) -> None:
     drawing.savefig(path, dpi=110)
 
 
-def main() -> None:
-    """Read the command line, run, and report."""
-    parser = argparse.ArgumentParser(description="What a model learns from local randomizers, over epsilon.")
-    parser.add_argument("--data", default=",".join(TABLES), help="tables, separated by commas (default: all)")
-    parser.add_argument("--draws", type=int, default=5, help="releases of each kind (default: 5)")
-    parser.add_argument("--epsilons", default=",".join(f"{each:g}" for each in EPSILONS), help="separated by commas")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder to write to")
-    parser.add_argument("--report-only", action="store_true", help="tables and figure from the rows at hand")
-    asked = parser.parse_args()
-    names = asked.data.split(",")
-    if unknown := set(names) - set(TABLES):
-        sys.exit(f"expected tables among {', '.join(TABLES)}, found {', '.join(sorted(unknown))}")
-    folder = os.environ.get("LABELDP_DATA")
-    if folder is None and not asked.report_only and names != ["digits"]:
-        print("LABELDP_DATA names no folder of data sets: digits only")
-        names = ["digits"]
-    asked.results.mkdir(parents=True, exist_ok=True)
-    output = asked.results / "local.csv"
-    if not asked.report_only:
-        run(names, Path(folder or "."), [float(each) for each in asked.epsilons.split(",")], asked.draws, output)
-    rows = pd.read_csv(output)
-    places = rows["data"].map(list(TABLES).index) + 0.5 * rows["method"].isin(TREE_METHODS)  # whatever came first
-    report(rows.iloc[np.argsort(places, kind="stable")], asked.results)
-    print(f"tables, figure and rows: {asked.results}")
+def recipe(row: Row) -> str:
+    """2: the tolerance of the likelihood follows the channel, so that it stops at smaller gradients."""
+    return "2" if row["method"].endswith("likelihood") and row["randomizer"] != "none" else "1"
 
+
+STUDY = Study(
+    name="local",
+    recipe=recipe,
+    key=("data", "epsilon", "randomizer"),
+    part="method",
+    columns=(
+        *("data", "rows", "classes", "epsilon", "randomizer", "method", "draw"),
+        *("certified_epsilon", "accuracy", "log_loss", "auc", "seconds"),
+    ),
+    cells=cells,
+    run=run,
+    spots=(
+        *(Spot(cell_of("digits", 2.0, "subset", each), "accuracy", {"method": each}) for each in METHODS),
+        Spot(cell_of("digits", 0.5, "response", "likelihood"), "log_loss", {"method": "likelihood"}),
+        Spot(cell_of("digits", 2.0, "prior", "plain"), "accuracy", {"method": "plain"}),
+        Spot(cell_of("adult", 0.5, "response", "likelihood"), "accuracy", {"method": "likelihood"}, draws=2),
+        Spot(cell_of("diabetes", 1.0, "response", "trees em"), "log_loss", {"method": "trees em"}, draws=1),
+    ),
+)
+EXPERIMENT = Experiment(
+    name="local",
+    question="What does a model learn from labels that local randomizers released, over epsilon?",
+    studies=(STUDY,),
+    page=page,
+    tables=tuple(TABLES),
+    bundled=("digits",),
+    epsilons=(0.5, 1.0, 2.0, 4.0),
+)
 
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT)

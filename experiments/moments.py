@@ -1,29 +1,19 @@
-"""Linear heads from label moments of public features: how many test rows they name rightly, over epsilon.
+"""Linear heads from label moments of public features: share of test rows they name correctly, over epsilon.
 
-    python experiments/moments.py --cache DIR               everything: features first, which are kept in DIR
-    python experiments/moments.py --data mnist --draws 1    a first look
-    python experiments/moments.py --report-only             tables from the rows at hand
-
-Rows are written as they come, and those in the file are not computed again. README.md beside this file has the
-protocol and what was found.
+moments.md has the protocol and what the results show.
 """
 
-import argparse
-import csv
+import functools
 import hashlib
 import itertools
-import os
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, pivot, table
 from clusters import idx
-from rich.progress import Progress
 
 from labeldp import Classes, Curator, LabelMoments
 from labeldp.learning.cells import embed
@@ -37,10 +27,6 @@ NOISELESS = 600.0  # as good as no noise at all
 FEATURES = ("components", "graph")
 HEADS = tuple(itertools.product(("softmax", "squared"), (False, True)))
 SETTINGS = {"components": 50, "neighbours": 15, "eigenvectors": 30}
-COLUMNS = (
-    *("data", "features", "epsilon", "draw", "loss", "projected", "rows", "columns"),
-    *("certified_epsilon", "delta", "noise_deviation", "l2", "test_right", "seconds"),
-)
 
 
 @dataclass(frozen=True)
@@ -58,18 +44,13 @@ class Data:
     test_labels: np.ndarray
 
 
-@dataclass(frozen=True)
-class Job:
-    """The moments of one kind of features in one draw at one epsilon, for all heads; draw -1 is without noise."""
-
-    data: str
-    features: str
-    epsilon: float
-    draw: int
+def loaded(given: Given, name: str) -> Data:
+    """A table from its published files, with features from the cache where those of these images were kept."""
+    return _loaded(name, data_folder(given), given.cache)
 
 
-def loaded(name: str, folder: Path, cache: Path) -> Data:
-    """A table from its published files, with features from the cache where those of these very images were kept."""
+@functools.cache
+def _loaded(name: str, folder: Path, cache: Path) -> Data:
     parts = ("train", "t10k")
     images = [idx(folder / name / f"{part}-images-idx3-ubyte.gz", 16).reshape(-1, 784) for part in parts]
     labels = [idx(folder / name / f"{part}-labels-idx1-ubyte.gz", 8).astype(np.int64) for part in parts]
@@ -91,26 +72,27 @@ def complete(points: np.ndarray) -> np.ndarray:
     return np.hstack([scaled, np.ones((len(points), 1))]).astype(np.float64)
 
 
-def jobs(name: str, draws: int) -> Iterator[Job]:
-    """What is asked of a table. All of one draw come before the next."""
-    yield from (Job(name, kind, NOISELESS, -1) for kind in FEATURES)
-    for draw in range(draws):
-        yield from (Job(name, kind, epsilon, draw) for epsilon in EPSILONS for kind in FEATURES)
+def cells(given: Given) -> Iterator[Cell]:
+    """Each kind of features of each table, over epsilon, and once without noise."""
+    for name in given.data:
+        yield from (cell_of(name, kind, NOISELESS, range(-1, 0)) for kind in FEATURES)
+        yield from (cell_of(name, kind, epsilon) for epsilon in EPSILONS for kind in FEATURES)
 
 
-def done(data: Data, job: Job) -> Iterator[dict[str, object]]:
-    """A row of results for each head. All heads of a draw learn from the same answer, which is charged for once."""
-    features, others = data.features[job.features]
-    curator = Curator(data.labels, SPACE, budget=(job.epsilon, DELTA))
-    answer = curator.answer(LabelMoments(SPACE, job.epsilon, DELTA, features))
+def cell_of(data: str, features: str, epsilon: float, draws: range | None = None) -> Cell:
+    """The moments of one kind of features, for all heads; draw -1 is without noise."""
+    return Cell({"data": data, "features": features, "epsilon": epsilon}, draws=draws)
+
+
+def run(given: Given, cell: Cell, _: int) -> Iterator[Row]:
+    """A row for each head. All heads of a draw learn from the same answer, which is charged for once."""
+    data = loaded(given, cell["data"])
+    features, others = data.features[cell["features"]]
+    curator = Curator(data.labels, SPACE, budget=(cell["epsilon"], DELTA))
+    answer = curator.answer(LabelMoments(SPACE, cell["epsilon"], DELTA, features))
     for loss, project in HEADS:
-        start = time.perf_counter()
         model = MomentClassifier(loss=loss, project=project).fit(features, answer)
         yield {
-            "data": job.data,
-            "features": job.features,
-            "epsilon": job.epsilon,
-            "draw": job.draw,
             "loss": loss,
             "projected": project,
             "rows": answer.rows,
@@ -120,85 +102,57 @@ def done(data: Data, job: Job) -> Iterator[dict[str, object]]:
             "noise_deviation": round(answer.noise_deviation, 4),
             "l2": float(f"{model.l2_:.4g}"),
             "test_right": round(float(np.mean(model.predict(others) == data.test_labels)), 5),
-            "seconds": round(time.perf_counter() - start, 3),
         }
 
 
-def run(names: list[str], folder: Path, cache: Path, draws: int, output: Path) -> None:
-    """Do what is not in the file of results yet."""
-    known = set()
-    if output.exists():
-        rows = pd.read_csv(output)
-        known = set(rows[["data", "features", "epsilon", "draw"]].itertuples(index=False, name=None))
-    with output.open("a", newline="") as file, Progress() as progress:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-        for name in names:
-            asked = [job for job in jobs(name, draws) if (name, job.features, job.epsilon, job.draw) not in known]
-            data = loaded(name, folder, cache) if asked else None
-            for job in progress.track(asked, description=name):
-                writer.writerows(list(done(data, job)))  # together: an answer is never drawn twice
-                file.flush()
-
-
-def report(results: pd.DataFrame, folder: Path) -> None:
-    """Tables in Markdown."""
+def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
+    """Shares of test rows that each head names correctly."""
+    rows = frames["moments"]
+    results = rows.iloc[np.argsort(rows["data"].map(TABLES.index), kind="stable")]
     text = [
-        "# Results",
         "",
-        "Made by `python experiments/moments.py --report-only` from `moments.csv`; `../README.md` says what they mean.",
-        "Shares of test rows named rightly in %, means over draws, with the standard deviation over draws in",
+        "Shares of test rows named correctly in %, means over draws, with the standard deviation over draws in",
         f"parentheses. Delta is {DELTA:g}. *No noise* is one draw at epsilon {NOISELESS:g}.",
     ]
     for (name, kind), part in results.groupby(["data", "features"], sort=False):
         draws = part.loc[part["draw"] >= 0, "draw"].nunique()
         about = f"{part['rows'].max():,} rows, {part['columns'].max()} columns; {draws} draws."
-        text += ["", f"## {name}, {kind}", "", about, "", *table(part)]
-    (folder / "moments.md").write_text("\n".join(text) + "\n")
-
-
-def table(part: pd.DataFrame) -> list[str]:
-    """One kind of features of a table, a line for each head."""
-    epsilons = sorted(part.loc[part["draw"] >= 0, "epsilon"].unique())
-    noise = part.groupby("epsilon")["noise_deviation"].first()
-    head = ["head", *(f"epsilon {epsilon:g}" for epsilon in epsilons), "no noise"]
-    text = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    text.append(f"| deviation of the noise | {' | '.join(f'{noise[each]:.3g}' for each in (*epsilons, NOISELESS))} |")
-    for loss, project in HEADS:
-        rows = part[(part["loss"] == loss) & (part["projected"] == project)]
-        cells = rows.groupby("epsilon")["test_right"].agg(["mean", "std"]) * 100
-        found = [f"{cells['mean'][epsilon]:.1f} ({cells['std'][epsilon]:.1f})" for epsilon in epsilons]
-        name = f"{loss}, projected" if project else loss
-        text.append(f"| {' | '.join([name, *found, format(cells['mean'][NOISELESS], '.1f')])} |")
+        noise = part.groupby("epsilon")["noise_deviation"].first()
+        shown = part.assign(
+            head=part["loss"] + part["projected"].map({True: ", projected", False: ""}),
+            noise=part["epsilon"].map(lambda epsilon: "no noise" if epsilon == NOISELESS else f"epsilon {epsilon:g}"),
+        )
+        text += ["", f"## {name}, {kind}", "", about, ""]
+        text += pivot(shown, ["head"], "test_right", across="noise", scale=100, form=".1f")
+        text += ["", "Standard deviation of the noise:", ""]
+        text += table([f"{epsilon:g}" for epsilon in noise.index], [[f"{each:.3g}" for each in noise]])
     return text
 
 
-def main() -> None:
-    """Read the command line, run, and report."""
-    parser = argparse.ArgumentParser(description="What heads fitted to label moments name, over epsilon.")
-    parser.add_argument("--data", default=",".join(TABLES), help="tables, separated by commas (default: all)")
-    parser.add_argument("--draws", type=int, default=3, help="draws of each kind (default: 3)")
-    kept = Path(tempfile.gettempdir()) / "labeldp-moments"
-    parser.add_argument("--cache", type=Path, default=kept, help="folder to keep features in")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder to write to")
-    parser.add_argument("--report-only", action="store_true", help="tables from the rows at hand")
-    asked = parser.parse_args()
-    names = asked.data.split(",")
-    if unknown := set(names) - set(TABLES):
-        sys.exit(f"expected tables among {', '.join(TABLES)}, found {', '.join(sorted(unknown))}")
-    folder = os.environ.get("LABELDP_DATA")
-    if folder is None and not asked.report_only:
-        sys.exit("LABELDP_DATA names no folder of data sets")
-    asked.results.mkdir(parents=True, exist_ok=True)
-    asked.cache.mkdir(parents=True, exist_ok=True)
-    output = asked.results / "moments.csv"
-    if not asked.report_only:
-        run(names, Path(folder), asked.cache, asked.draws, output)
-    rows = pd.read_csv(output)
-    report(rows.iloc[np.argsort(rows["data"].map(TABLES.index), kind="stable")], asked.results)
-    print(f"tables and rows: {asked.results}")
-
+STUDY = Study(
+    name="moments",
+    recipe="2",  # 2: penalties allow for noise as long as in nineteen draws of twenty, before as long as on average
+    key=("data", "features", "epsilon"),
+    columns=(
+        *("data", "features", "epsilon", "draw", "loss", "projected", "rows", "columns"),
+        *("certified_epsilon", "delta", "noise_deviation", "l2", "test_right", "seconds"),
+    ),
+    cells=cells,
+    run=run,
+    spots=(
+        Spot(cell_of("mnist", "graph", 0.05), "test_right", {"loss": "softmax", "projected": False}, draws=2),
+        Spot(cell_of("mnist", "components", 0.01), "test_right", {"loss": "softmax", "projected": False}, 2),
+    ),
+)
+EXPERIMENT = Experiment(
+    name="moments",
+    question="How many rows do linear heads from a curator's label moments name correctly, over epsilon?",
+    studies=(STUDY,),
+    page=page,
+    draws=3,
+    tables=TABLES,
+    cached=True,
+)
 
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT)

@@ -1,22 +1,12 @@
 """Table 3 of Ghazi et al. 2021 on MovieLens: ratings predicted from released ratings, over epsilon.
 
-    python experiments/movielens.py                              everything
-    python experiments/movielens.py --draws 1 --epsilons 1       a first look
-    python experiments/movielens.py --data ml-1m/ratings.dat     the paper's own table, if you have it
-    python experiments/movielens.py --report-only                table and figure from the rows at hand
-
-Rows are written as they come, and those in the file are not computed again. README.md beside this file has the
-protocol and what was found.
+movielens.md has the protocol and what the results show.
 """
 
 import argparse
-import csv
 import functools
 import gzip
 import itertools
-import os
-import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +16,8 @@ import numpy as np
 import pandas as pd
 import torch
 from _factorization import Found, Table, factorize, information
+from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, pivot
 from matplotlib.figure import Figure
-from rich.progress import Progress
 from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import svds
 
@@ -56,7 +46,6 @@ METHODS = (
     *("2st plain", "2st likelihood", "2st factorization"),
     *("questions", "questions, numbers alone"),
 )
-COLUMNS = ("data", "epsilon", "method", "draw", "rows", "certified_epsilon", "rmse", "log_loss", "seconds")
 
 
 @dataclass(frozen=True)
@@ -78,6 +67,7 @@ class Ratings:
     test_labels: np.ndarray
 
 
+@functools.cache
 def loaded(path: Path) -> Ratings:
     """Ratings in the form of MovieLens-100k (``u.data``, tabs) or 1M (``ratings.dat``, ``::``), packed or not."""
     text = (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
@@ -88,7 +78,7 @@ def loaded(path: Path) -> Ratings:
     pairs = np.column_stack([user, item])
     about = (about_users(path.parent, users), about_items(path.parent, items))
     table = Table(pairs[fit], *public_features(pairs[fit], *about))
-    return Ratings("100k" if "u.data" in path.name else "1m", table, rows[fit, 2], pairs[test], rows[test, 2])
+    return Ratings(name_of(path), table, rows[fit, 2], pairs[test], rows[test, 2])
 
 
 def about_users(folder: Path, numbers: np.ndarray) -> np.ndarray:
@@ -112,7 +102,7 @@ def about_items(folder: Path, numbers: np.ndarray) -> np.ndarray:
 
 
 def public_features(pairs: np.ndarray, users: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What is known of users and items without any rating: beside the columns given, who rated how much, and what."""
+    """Features of users and items without any rating: the columns given, who rated how much, and what."""
     counts = [np.bincount(pairs[:, column], minlength=len(part)) for column, part in enumerate((users, items))]
     matrix = csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(users), len(items)))
     scaled = diags_array((counts[0] + 5) ** -0.5) @ matrix @ diags_array((counts[1] + 5) ** -0.5)
@@ -158,13 +148,13 @@ class Job:
         )
 
     def predicted(self, network: Any) -> np.ndarray:
-        """What a network says of the pairs held out."""
+        """Probabilities by a network for the pairs held out."""
         return network.predict_proba(self.data.test_pairs)
 
     def factorized(
         self, likelihood: np.ndarray, rows: slice = slice(None), others: np.ndarray | None = None, *, bare: bool = False
     ) -> Found:
-        """What a factorization says of the pairs held out, or of others; ``bare``: from numbers alone."""
+        """Predictions of a factorization for the pairs held out, or for others; ``bare``: from numbers alone."""
         whole, sides = self.data.table, (self.data.table.users, self.data.table.items)
         table = Table(whole.pairs[rows], *(side[:, :0] if bare else side for side in sides))
         others = self.data.test_pairs if others is None else others
@@ -177,7 +167,7 @@ Learned = tuple[str, float, np.ndarray]
 
 
 def no_privacy(job: Job) -> Iterator[Learned]:
-    """What both learners make of true ratings."""
+    """Predictions of both learners from true ratings."""
     release = Release.public(job.data.labels, SPACE)
     yield "network", np.inf, job.predicted(job.network("plain").fit(job.data.table.pairs, release))
     yield "factorization", np.inf, job.factorized(release.likelihood()).probabilities
@@ -258,22 +248,6 @@ PARTS: tuple[tuple[tuple[str, ...], Callable[[Job], Iterator[Learned]]], ...] = 
 FREE = (("network", "factorization", "factorization, numbers alone"), no_privacy)
 
 
-def learned(job: Job, part: Callable[[Job], Iterator[Learned]]) -> Iterator[dict[str, object]]:
-    """A row of results for each method of one release."""
-    start = time.perf_counter()
-    for method, spent, probabilities in part(job):
-        yield {
-            "data": job.data.name,
-            "epsilon": job.epsilon,
-            "method": method,
-            "draw": job.draw,
-            "rows": len(job.data.labels),
-            "certified_epsilon": spent,
-            "seconds": round(time.perf_counter() - start, 1),
-        } | scores(job.data, probabilities)
-        start = time.perf_counter()
-
-
 def scores(data: Ratings, probabilities: np.ndarray) -> dict[str, float]:
     """The error of mean ratings, and the log loss; nothing else reads true test ratings."""
     true = SPACE.encode(data.test_labels)
@@ -282,67 +256,60 @@ def scores(data: Ratings, probabilities: np.ndarray) -> dict[str, float]:
     return {"rmse": round(float(np.sqrt(np.mean(error**2))), 5), "log_loss": round(float(-np.log(given).mean()), 5)}
 
 
-def run(data: Ratings, epsilons: list[float], draws: int, rounds: int, output: Path) -> None:
-    """Do what is not in the file of results yet, all of one draw before the next."""
-    done = set()
-    if output.exists():
-        keys = ["data", "epsilon", "method", "draw"]
-        done = set(pd.read_csv(output)[keys].itertuples(index=False, name=None))
-    asked = [
-        (Job(data, epsilon, draw, rounds), names, part)
-        for draw in range(draws)
-        for names, part in (FREE, *PARTS)
-        for epsilon in ([np.inf] if part is no_privacy else epsilons)
-    ]
-    with output.open("a", newline="") as file, Progress() as progress:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-        task = progress.add_task("releases", total=len(asked))
-        for job, names, part in asked:
-            progress.update(task, description=f"epsilon {job.epsilon:g}, draw {job.draw}: {names[0]}")
-            if not all((data.name, job.epsilon, name, job.draw) in done for name in names):
-                writer.writerows(list(learned(job, part)))  # together: a release is never drawn twice
-                file.flush()
-            progress.advance(task)
+KEY = ("data", "epsilon")
 
 
-def report(results: pd.DataFrame, folder: Path) -> None:
-    """Tables in Markdown and the figure."""
+def source(given: Given) -> Path:
+    """The file of ratings."""
+    return given.data or data_folder(given) / "movielens-100k" / "u.data.gz"
+
+
+def name_of(path: Path) -> str:
+    """Name of the ratings in the results."""
+    return "100k" if "u.data" in path.name else "1m"
+
+
+def cells(given: Given) -> Iterator[Cell]:
+    """All methods of one release, over epsilon."""
+    for names, _ in (FREE, *PARTS):
+        for epsilon in [np.inf] if names == FREE[0] else given.epsilons:
+            yield cell_of(name_of(source(given)), epsilon, *names)
+
+
+def cell_of(data: str, epsilon: float, *methods: str) -> Cell:
+    """Methods that learn from one release."""
+    return Cell({"data": data, "epsilon": epsilon}, methods)
+
+
+def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
+    """A row for each method of one release."""
+    torch.set_num_threads(1)
+    job = Job(loaded(source(given)), cell["epsilon"], draw, given.rounds)
+    part = next(part for names, part in (FREE, *PARTS) if set(cell.parts) <= set(names))
+    for method, spent, probabilities in part(job):
+        about = {"method": method, "rows": len(job.data.labels), "certified_epsilon": spent}
+        yield about | scores(job.data, probabilities)
+
+
+def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
+    """Errors and log losses of each method."""
+    results = frames["movielens"]
+    figure(results, folder / "movielens.png")
     text = [
-        "# Results",
         "",
-        "Made by `python experiments/movielens.py --report-only` from `movielens.csv`; `../README.md` says what they",
-        "mean. Root mean square error of mean ratings in held-out rows, and log loss in nats: mean and standard",
-        "deviation over draws. *Published* is Table 3 of Ghazi et al. 2021, on the ten times larger 1M: its level is",
-        "not that of 100k.",
+        "Root mean square error of mean ratings in held-out rows, and log loss in nats: mean and standard deviation",
+        "over draws. *Published* is Table 3 of Ghazi et al. 2021, on 1M, which is ten times larger: its level is not",
+        "that of 100k.",
     ]
+    order = [(method,) for method in (*METHODS, *FREE[0])]
     for name, part in results.groupby("data", sort=False):
         rows, draws = part["rows"].max(), part["draw"].nunique()
         text += ["", f"## {name}", "", f"{rows:,} ratings to learn from; draws: {draws}.", ""]
-        for column, title in (("rmse", "error"), ("log_loss", "log loss")):
-            text += [*table_of(part, column, title), ""]
-    (folder / "movielens.md").write_text("\n".join(text).rstrip() + "\n")
-    figure(results, folder / "movielens.png")
-
-
-def table_of(part: pd.DataFrame, column: str, title: str) -> list[str]:
-    """One measure, by method and epsilon."""
-    cells = part.groupby(["method", "epsilon"])[column].agg(["mean", "std"])
-    epsilons = sorted(part["epsilon"].unique())
-    head = [title, *("no privacy" if np.isinf(each) else f"epsilon {each:g}" for each in epsilons)]
-    text = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    for method in [*(each for each in METHODS if each in set(part["method"])), *FREE[0]]:
-        found = []
-        for epsilon in epsilons:
-            known = (method, epsilon) in cells.index
-            mean, std = cells.loc[(method, epsilon)] if known else (np.nan, np.nan)
-            found.append((f"{mean:.3f}" + (f" ({std:.3f})" if std >= 0 else "")) if known else "")
-        text.append(f"| {method} | {' | '.join(found)} |")
-    if column == "rmse":
+        text += pivot(part, ["method"], "rmse", order=order, title="error")
         for method, values in PUBLISHED.items():
-            found = [f"{values[each]:.3f}" if each in values else "" for each in epsilons]
+            found = [f"{values[each]:.3f}" if each in values else "" for each in sorted(part["epsilon"].unique())]
             text.append(f"| published {method}, 1M | {' | '.join(found)} |")
+        text += ["", *pivot(part, ["method"], "log_loss", order=order, title="log loss")]
     return text
 
 
@@ -370,28 +337,34 @@ def figure(results: pd.DataFrame, path: Path) -> None:
     drawing.savefig(path, dpi=110)
 
 
-def main() -> None:
-    """Read the command line, run, and report."""
-    parser = argparse.ArgumentParser(description="Table 3 of Ghazi et al. 2021: ratings from released ratings.")
+def options(parser: argparse.ArgumentParser) -> None:
+    """Ratings, and rounds of sampling."""
     parser.add_argument("--data", type=Path, help="u.data or ratings.dat (default: movielens-100k in LABELDP_DATA)")
-    parser.add_argument("--draws", type=int, default=3, help="releases of each kind (default: 3)")
-    parser.add_argument("--epsilons", default=",".join(f"{each:g}" for each in EPSILONS), help="separated by commas")
     parser.add_argument("--rounds", type=int, default=200, help="of sampling in a factorization (default: 200)")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder to write to")
-    parser.add_argument("--report-only", action="store_true", help="tables and figure from the rows at hand")
-    asked = parser.parse_args()
-    folder = os.environ.get("LABELDP_DATA")
-    if asked.data is None and folder is None and not asked.report_only:
-        sys.exit("expected ratings, found none; set LABELDP_DATA to the folder of movielens-100k/, or give --data")
-    asked.results.mkdir(parents=True, exist_ok=True)
-    output = asked.results / "movielens.csv"
-    if not asked.report_only:
-        torch.set_num_threads(1)
-        data = loaded(asked.data or Path(folder or ".") / "movielens-100k" / "u.data.gz")
-        run(data, [float(each) for each in asked.epsilons.split(",")], asked.draws, asked.rounds, output)
-    report(pd.read_csv(output), asked.results)
-    print(f"tables, figure and rows: {asked.results}")
 
+
+STUDY = Study(
+    name="movielens",
+    recipe="1",
+    key=KEY,
+    part="method",
+    columns=("data", "epsilon", "method", "draw", "rows", "certified_epsilon", "rmse", "log_loss", "seconds"),
+    cells=cells,
+    run=run,
+    spots=(
+        Spot(cell_of("100k", 2.0, "1st plain"), "rmse", {"method": "1st plain"}, draws=2),
+        Spot(cell_of("100k", 2.0, "questions"), "rmse", {"method": "questions"}, draws=1, least=0.02),
+    ),
+)
+EXPERIMENT = Experiment(
+    name="movielens",
+    question="How well are ratings predicted from released ratings, over epsilon?",
+    studies=(STUDY,),
+    page=page,
+    draws=3,
+    epsilons=EPSILONS,
+    options=options,
+)
 
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT)

@@ -1,31 +1,21 @@
-"""Figure 1(b) of Ghazi et al. 2021: what priors from clusters of public features are worth, over epsilon.
+"""Figure 1(b) of Ghazi et al. 2021: accuracy with priors from clusters of public features, over epsilon.
 
-    python experiments/priors.py --cache DIR               everything: clusters first, which are kept in DIR
-    python experiments/priors.py --data digits --draws 1   a first look, without a folder of data
-    python experiments/priors.py --report-only             tables and figure from the rows at hand
-
-Rows are written as they come, and those in the file are not computed again. README.md beside this file has the
-protocol and what was found.
+priors.md has the protocol and what the results show.
 """
 
-import argparse
-import csv
 import functools
-import os
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 import torch
-from esfandiari import Data, loaded
+from _study import Cell, Experiment, Given, Row, Spot, Study, main, pivot
+from esfandiari import Data
+from esfandiari import loaded as all_rows
 from matplotlib.figure import Figure
-from rich.progress import Progress
 
 from labeldp import Curator, RandomizedResponse, Release, cluster_prior_response, cluster_response
 from labeldp.learning.torch import TorchClassifier, mlp
@@ -38,14 +28,13 @@ GROUPS: dict[str, int | str] = {"k-means": 100, "graph": "graph"}
 EPOCHS, BATCH, RATE = 8, 256, 0.003
 HELD_OUT = 0.1  # of the rows that say when likelihood alone should stop: nothing else keeps it from noise
 MIXUP = 4.0  # where labels are learned as they are; the paper has 4 to 8
-COLUMNS = ("data", "setting", "epsilon", "draw", "rows", "certified_epsilon", "accuracy", "right", "seconds")
 COLOURS = {"uniform": "tab:blue", "k-means": "tab:orange", "graph": "tab:green"}
 LINES = {"plain": "-", "likelihood": "--", "posterior": "--", "response": ":"}
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a network learns from.
+    """Labels and prior that a network learns from.
 
     Attributes:
         release: A label for each row.
@@ -67,42 +56,32 @@ class Lesson:
         return np.argmax(self.prior * self.release.likelihood(), axis=1)
 
 
-@dataclass(frozen=True)
-class Job:
-    """One draw of one setting."""
-
-    data: str
-    setting: str
-    epsilon: float
-    draw: int
-
-
-def uniform(data: Data, job: Job) -> Lesson:
+def uniform(data: Data, cell: Cell) -> Lesson:
     """Randomized response, which is the response with an even prior."""
-    curator = Curator(data.labels, data.space, budget=job.epsilon)
-    release = curator.randomize(RandomizedResponse(data.space, job.epsilon))
-    return Lesson(release, "plain" if job.setting.endswith("plain") else "likelihood", curator.spent[0])
+    curator = Curator(data.labels, data.space, budget=cell["epsilon"])
+    release = curator.randomize(RandomizedResponse(data.space, cell["epsilon"]))
+    return Lesson(release, "plain" if cell["setting"].endswith("plain") else "likelihood", curator.spent[0])
 
 
-def informed(data: Data, job: Job) -> Lesson:
+def informed(data: Data, cell: Cell) -> Lesson:
     """Algorithm 4: noisy counts of clusters are the prior, and labels respond with what they leave of epsilon."""
-    curator = Curator(data.labels, data.space, budget=job.epsilon)
-    found = cluster_prior_response(curator, groups_of(data, job), job.epsilon)
-    if job.setting.endswith("plain"):
+    curator = Curator(data.labels, data.space, budget=cell["epsilon"])
+    found = cluster_prior_response(curator, groups_of(data, cell), cell["epsilon"])
+    if cell["setting"].endswith("plain"):
         return Lesson(whole(found), "plain", curator.spent[0])
-    return Lesson(whole(found), "likelihood", curator.spent[0], found.distributions[groups_of(data, job)])
+    return Lesson(whole(found), "likelihood", curator.spent[0], found.distributions[groups_of(data, cell)])
 
 
-def leaning(data: Data, job: Job) -> Lesson:
+def leaning(data: Data, cell: Cell) -> Lesson:
     """Cluster response at its default shares, learned beside what it says of clusters."""
-    curator = Curator(data.labels, data.space, budget=job.epsilon)
-    found = cluster_response(curator, groups_of(data, job), job.epsilon)
-    return Lesson(whole(found), "likelihood", curator.spent[0], found.distributions[groups_of(data, job)])
+    curator = Curator(data.labels, data.space, budget=cell["epsilon"])
+    found = cluster_response(curator, groups_of(data, cell), cell["epsilon"])
+    return Lesson(whole(found), "likelihood", curator.spent[0], found.distributions[groups_of(data, cell)])
 
 
-def nothing(data: Data, job: Job) -> Lesson:
+def nothing(data: Data, cell: Cell) -> Lesson:
     """All true labels, without mixup."""
-    return Lesson(Release.public(data.labels, data.space), "likelihood", job.epsilon)
+    return Lesson(Release.public(data.labels, data.space), "likelihood", cell["epsilon"])
 
 
 def whole(found: ClusterRelease) -> Release:
@@ -112,12 +91,12 @@ def whole(found: ClusterRelease) -> Release:
     return found.release
 
 
-def groups_of(data: Data, job: Job) -> np.ndarray:
+def groups_of(data: Data, cell: Cell) -> np.ndarray:
     """The cluster of each row."""
-    return data.groups[GROUPS[job.setting.partition(" ")[0]]]
+    return data.groups[GROUPS[cell["setting"].partition(" ")[0]]]
 
 
-SETTINGS: dict[str, Callable[[Data, Job], Lesson]] = {
+SETTINGS: dict[str, Callable[[Data, Cell], Lesson]] = {
     "uniform plain": uniform,
     "uniform likelihood": uniform,
     "k-means prior, plain": informed,
@@ -129,18 +108,47 @@ SETTINGS: dict[str, Callable[[Data, Job], Lesson]] = {
 }
 
 
-def some_rows(data: Data) -> Data:
-    """The first rows, with clusters that were found among all; those that have no row here are left out."""
-    kept = {key: np.unique(numbers[:ROWS], return_inverse=True)[1] for key, numbers in data.groups.items()}
+@dataclass(frozen=True)
+class FirstGroups(Mapping[int | str, np.ndarray]):
+    """Clusters of the first rows, found among all of them; those without a row here are left out."""
+
+    whole: Mapping[int | str, np.ndarray]
+
+    def __getitem__(self, key: int | str) -> np.ndarray:
+        return np.unique(self.whole[key][:ROWS], return_inverse=True)[1]
+
+    def __iter__(self) -> Iterator[int | str]:
+        return iter(self.whole)
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+
+def first_rows(data: Data) -> Data:
+    """The first rows, with scaled features."""
     scale = np.sqrt(np.mean(data.features[0] ** 2))
     features = (data.features[0][:ROWS] / scale, data.features[1] / scale)
-    return Data(data.space, features, data.pixels, data.labels[:ROWS], data.test_labels, kept)
+    return replace(data, features=features, labels=data.labels[:ROWS], groups=FirstGroups(data.groups))
 
 
-def done(data: Data, job: Job) -> dict[str, object]:
-    """A row of results; nothing else reads true labels but a curator."""
-    start = time.perf_counter()
-    lesson = SETTINGS[job.setting](data, job)
+def cells(given: Given) -> Iterator[Cell]:
+    """Each setting of each table, over epsilon."""
+    for name in given.data:
+        yield cell_of(name, "none", np.inf)
+        for epsilon in given.epsilons:
+            yield from (cell_of(name, setting, epsilon) for setting in SETTINGS if setting != "none")
+
+
+def cell_of(data: str, setting: str, epsilon: float) -> Cell:
+    """One setting on a table."""
+    return Cell({"data": data, "setting": setting, "epsilon": epsilon})
+
+
+def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
+    """A row of results; nothing but a curator and this reads true labels."""
+    torch.set_num_threads(1)
+    data = first_rows(all_rows(given, cell["data"]))
+    lesson = SETTINGS[cell["setting"]](data, cell)
     bare = lesson.method == "likelihood" and lesson.prior is None
     network = TorchClassifier(
         functools.partial(mlp, data.features[0].shape[1]),
@@ -151,78 +159,34 @@ def done(data: Data, job: Job) -> dict[str, object]:
         learning_rate=RATE,
         mixup=MIXUP if lesson.method == "plain" else 0.0,
         held_out=HELD_OUT if bare else 0.0,
-        seed=job.draw,
+        seed=draw,
         device="cpu",
     )
     network.fit(data.features[0], lesson.release, prior=lesson.prior)
     found, right = network.predict(data.features[1]), lesson.likeliest == data.space.encode(data.labels)
-    return {
-        "data": job.data,
-        "setting": job.setting,
-        "epsilon": job.epsilon,
-        "draw": job.draw,
+    yield {
         "rows": len(data.labels),
         "certified_epsilon": lesson.epsilon,
         "accuracy": round(float(np.mean(found == data.test_labels)), 5),
         "right": round(float(np.mean(right)), 5),
-        "seconds": round(time.perf_counter() - start, 2),
     }
 
 
-def jobs(names: list[str], epsilons: list[float], draws: int) -> Iterator[Job]:
-    """What is asked, all of one table before the next, and of one draw before the next."""
-    for name in names:
-        for draw in range(draws):
-            yield Job(name, "none", np.inf, draw)
-            for epsilon in epsilons:
-                yield from (Job(name, setting, epsilon, draw) for setting in SETTINGS if setting != "none")
-
-
-def run(names: list[str], folder: Path, cache: Path, epsilons: list[float], draws: int, output: Path) -> None:
-    """Do what is not in the file of results yet."""
-    known = set()
-    if output.exists():
-        keys = ["data", "setting", "epsilon", "draw"]
-        known = set(pd.read_csv(output)[keys].itertuples(index=False, name=None))
-    asked = [job for job in jobs(names, epsilons, draws) if (job.data, job.setting, job.epsilon, job.draw) not in known]
-    data = {name: some_rows(loaded(name, folder, cache)) for name in dict.fromkeys(job.data for job in asked)}
-    with output.open("a", newline="") as file, Progress() as progress:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-        task = progress.add_task("draws", total=len(asked))
-        for job in asked:
-            progress.update(task, description=f"{job.data}, epsilon {job.epsilon:g}, {job.setting}")
-            writer.writerow(done(data[job.data], job))
-            file.flush()
-            progress.advance(task)
-
-
-def report(results: pd.DataFrame, folder: Path) -> None:
-    """Tables in Markdown and the figure."""
+def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
+    """Accuracy of each setting, and the share of training rows whose likeliest class is true."""
+    results = frames["priors"]
+    figure(results, folder / "priors.png")
     text = [
-        "# Results",
         "",
-        "Made by `python experiments/priors.py --report-only` from `priors.csv`; `../README.md` says what they mean.",
-        "Mean and standard deviation over draws. *Right* is the share of training rows whose",
-        "likeliest class, by what is learned from, is the true one.",
+        "Mean and standard deviation over draws. *Right* is the share of training rows whose likeliest class, by what",
+        "is learned from, is the true one.",
     ]
+    order = [(setting,) for setting in SETTINGS]
     for name, part in results.groupby("data", sort=False):
         text += ["", f"## {name}", "", f"{part['rows'].max():,} rows; draws: {part['draw'].nunique()}."]
         for column, title in (("accuracy", "test accuracy, %"), ("right", "right, %")):
-            cells = part.groupby(["setting", "epsilon"])[column].agg(["mean", "std"]) * 100
-            epsilons = sorted(part.loc[np.isfinite(part["epsilon"]), "epsilon"].unique())
-            head = [title, *(f"epsilon {each:g}" for each in epsilons)]
-            text += ["", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-            for setting in SETTINGS:
-                found = []
-                for epsilon in epsilons:
-                    key = (setting, np.inf if setting == "none" else epsilon)
-                    mean, std = cells.loc[key] if key in cells.index else (np.nan, np.nan)
-                    found.append((f"{mean:.1f}" + (f" ({std:.1f})" if std >= 0 else "")) if mean >= 0 else "")
-                text.append(f"| {'no privacy' if setting == 'none' else setting} | {' | '.join(found)} |")
-    (folder / "priors.md").write_text("\n".join(text) + "\n")
-    figure(results, folder / "priors.png")
+            text += ["", *pivot(part, ["setting"], column, order=order, title=title, scale=100, form=".1f")]
+    return text
 
 
 def figure(results: pd.DataFrame, path: Path) -> None:
@@ -249,40 +213,31 @@ def figure(results: pd.DataFrame, path: Path) -> None:
     drawing.savefig(path, dpi=110)
 
 
-def main() -> None:
-    """Read the command line, run, and report."""
-    parser = argparse.ArgumentParser(description="What priors from clusters are worth, over epsilon.")
-    parser.add_argument("--data", default=",".join(TABLES[:2]), help=f"among {', '.join(TABLES)}, by commas")
-    parser.add_argument("--draws", type=int, default=3, help="releases of each kind (default: 3)")
-    parser.add_argument("--epsilons", default=",".join(f"{each:g}" for each in EPSILONS), help="separated by commas")
-    parser.add_argument("--cache", type=Path, help="folder for clusters (default: they are found anew)")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder to write to")
-    parser.add_argument("--report-only", action="store_true", help="tables and figure from the rows at hand")
-    asked = parser.parse_args()
-    names = asked.data.split(",")
-    if unknown := set(names) - set(TABLES):
-        sys.exit(f"expected tables among {', '.join(TABLES)}, found {', '.join(sorted(unknown))}")
-    folder = os.environ.get("LABELDP_DATA")
-    if folder is None and not asked.report_only and names != ["digits"]:
-        sys.exit("expected a folder of data sets, found none; set LABELDP_DATA, or give --data digits")
-    asked.results.mkdir(parents=True, exist_ok=True)
-    output = asked.results / "priors.csv"
-    if not asked.report_only:
-        torch.set_num_threads(1)
-        with tempfile.TemporaryDirectory() as spare:
-            cache = asked.cache or Path(spare)
-            cache.mkdir(parents=True, exist_ok=True)
-            run(
-                names,
-                Path(folder or "."),
-                cache,
-                [float(each) for each in asked.epsilons.split(",")],
-                asked.draws,
-                output,
-            )
-    report(pd.read_csv(output), asked.results)
-    print(f"tables, figure and rows: {asked.results}")
-
+STUDY = Study(
+    name="priors",
+    recipe="1",
+    key=("data", "setting", "epsilon"),
+    columns=("data", "setting", "epsilon", "draw", "rows", "certified_epsilon", "accuracy", "right", "seconds"),
+    cells=cells,
+    run=run,
+    spots=(
+        Spot(cell_of("fashion-mnist", "k-means prior, plain", 0.5), "accuracy", draws=3),
+        Spot(cell_of("fashion-mnist", "k-means prior, posterior", 0.5), "accuracy", draws=3),
+        Spot(cell_of("fashion-mnist", "uniform plain", 1.0), "accuracy", draws=3),
+    ),
+)
+EXPERIMENT = Experiment(
+    name="priors",
+    question="How accurate are networks with priors from clusters of public features, over epsilon?",
+    studies=(STUDY,),
+    page=page,
+    draws=3,
+    tables=TABLES,
+    usual=TABLES[:2],
+    bundled=("digits",),
+    epsilons=EPSILONS,
+    cached=True,
+)
 
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT)

@@ -1,19 +1,11 @@
 """Table 1 of Zhao et al. 2025 by simulation: how fast errors fall with rows and with epsilon, for known functions.
 
-    python experiments/rates.py                   everything; it takes about ten minutes on one thread
-    python experiments/rates.py --quick           a first look, in seconds
-    python experiments/rates.py --report-only     tables and figure from the rows at hand
-
-Points are written as they come, and those in the file are not computed again. README.md beside this file has the
-protocol and what was found.
+It needs no data. rates.md has the protocol and what the results show.
 """
 
 import argparse
-import csv
 import functools
 import math
-import sys
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _study import Cell, Experiment, Given, Row, Spot, Study, main, table
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
-from rich.progress import Progress
 from scipy import stats
 
 from labeldp import (
@@ -64,10 +56,6 @@ REST = 0.05  # the chance of each class but the first two
 MOMENTS, TAIL_SHARE = 3.0, 0.25  # labels have all moments below the third; so many are in the tail
 CLIP_BIAS = (MOMENTS - 1) ** (MOMENTS - 1) / MOMENTS**MOMENTS  # of labels whose p-th moments are at most 1, at T = 1
 NEIGHBOURS = "Laplace, neighbours"
-COLUMNS = (
-    *("sweep", "problem", "dimension", "setting", "method", "rows", "epsilon", "draws", "bins", "clip"),
-    *("certified_epsilon", "formula", "excess", "spread", "seconds"),
-)
 KEY = ("sweep", "problem", "dimension", "method", "rows", "epsilon")
 GROUP = ["sweep", "problem", "dimension", "setting", "method"]
 COLOURS = {
@@ -96,7 +84,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Found:
-    """What was estimated at the features that are looked at, and what it cost."""
+    """Estimates at the features that are looked at, and epsilon."""
 
     estimates: np.ndarray
     epsilon: float = math.nan
@@ -104,7 +92,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Size:
-    """What the formula says is best: cells on each side, the clipping level, and the excess risk with them."""
+    """Best settings by the formula: cells on each side, the clipping level, and the excess risk with them."""
 
     bins: int
     clip: float
@@ -113,7 +101,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is learned.
+    """A function to learn.
 
     Attributes:
         name: As in Table 1.
@@ -146,7 +134,7 @@ class Problem:
 
     @property
     def scale(self) -> float:
-        """What the squared error of what is averaged says of the excess risk.
+        """Excess risk per squared error of what is averaged.
 
         A difference of chances that is g and estimated as g + e names the wrong class where g and g + e have other
         signs, which costs |g|. As g is spread evenly around 0 with density 1, this is e^2 / 2 on average.
@@ -245,7 +233,7 @@ class Task:
         return np.stack(each, axis=1)[:, 0] if values.ndim == 1 else np.stack(each, axis=1)
 
     def table(self, of_cells: np.ndarray, epsilon: float = math.nan) -> Found:
-        """What a cell says is said of all in it; of a cell that says nothing, 0."""
+        """Estimate each row by its cell; by 0 in a cell without an estimate."""
         return Found(np.nan_to_num(of_cells)[self.cells.predict(self.looks)], epsilon)
 
 
@@ -312,7 +300,7 @@ def central_classes(method: str, task: Task) -> Found:
 
 
 def drawn_in(task: Task) -> Found:
-    """The same, drawn towards the mean of all rows as far as noise hides them."""
+    """A curator's means by cell, shrunk towards the mean of all rows as far as noise hides them."""
     answer = task.curator.answer(NoisyMean(task.space, task.epsilon, task.cells.numbers, task.cells.count))
     model = CellRegressor(task.cells).fit(task.sample.features, answer)
     return Found(model.predict(task.looks), answer.guarantee.epsilon)
@@ -353,7 +341,7 @@ def number_noise(kind: type[Randomizer], _: int, epsilon: float) -> tuple[float,
 
 
 def class_noise(kind: type[Randomizer], _: int, epsilon: float) -> tuple[float, float]:
-    """What a released class adds to the variance of the difference of two."""
+    """Variance that a released class adds to the difference of two."""
     share = float(pair_share(randomizer_of(kind, CLASSES, epsilon).channel().membership))
     return 1 / share - 1, 0.0
 
@@ -480,12 +468,19 @@ class Point:
 
     @property
     def key(self) -> tuple[str, str, int, str, int, float]:
-        """Its place in the file of results."""
+        """Its place in the results file."""
         return self.sweep, self.problem.name, self.dimension, self.method.name, self.rows, self.epsilon
+
+    @classmethod
+    def of(cls, cell: Cell) -> "Point":
+        """The point of a cell."""
+        problem = next(each for each in PROBLEMS if each.name == cell["problem"])
+        method = next(each for each in METHODS[problem.name] if each.name == cell["method"])
+        return cls(cell["sweep"], problem, cell["dimension"], method, cell["rows"], cell["epsilon"])
 
     @functools.cached_property
     def size(self) -> Size:
-        """What the formula says is best."""
+        """Best settings by the formula."""
         if self.method.name == NEIGHBOURS:
             bound = nearest(self.rows, self.dimension, self.epsilon)
             side = (self.rows / bound.size("neighbours")) ** (1 / self.dimension)
@@ -502,14 +497,14 @@ class Point:
         found = self.method.estimate(Task(sample, cells, looks, space, self.epsilon, chance))
         return self.problem.excess(sample.truth(looks), found.estimates), found.epsilon
 
-    def measured(self, draws: int) -> dict[str, object]:
+    def measured(self, draws: int, first: int) -> Row:
         """Its row of results: the mean and the standard deviation of fresh draws of features, labels and noise."""
-        start, size = time.perf_counter(), self.size
+        size = self.size
         few = self.problem.name == "classification" and self.dimension == 1  # cells where classes cross: two
         most = NEAR_DRAWS if self.method.name == NEIGHBOURS else draws
         draws = min(draws, most, max(MORE if few else FEWEST, DRAWN // self.rows))
-        excess, epsilons = np.array([self.drawn(draw) for draw in range(draws)]).T
-        return dict(zip(KEY, self.key, strict=True)) | {
+        excess, epsilons = np.array([self.drawn(first + draw) for draw in range(draws)]).T
+        return {
             "setting": self.method.setting,
             "draws": draws,
             "bins": size.bins,
@@ -518,7 +513,6 @@ class Point:
             "formula": f"{size.excess:.6g}",
             "excess": f"{excess.mean():.6g}",
             "spread": f"{excess.std(ddof=1):.4g}" if draws > 1 else "",
-            "seconds": round(time.perf_counter() - start, 2),
         }
 
 
@@ -530,7 +524,7 @@ def fresh(chance: np.random.Generator, dimension: int, sides: tuple[int, int]) -
 
 
 def points(rows: tuple[int, ...], dimensions: tuple[int, ...], epsilons: slice) -> Iterator[Point]:
-    """What is measured: for each method, more and more rows, then more and more epsilon."""
+    """Points to measure: for each method over rows, then over epsilon."""
     for problem in PROBLEMS:
         for dimension in dimensions:
             for method in METHODS[problem.name]:
@@ -540,24 +534,6 @@ def points(rows: tuple[int, ...], dimensions: tuple[int, ...], epsilons: slice) 
                 for epsilon in method.epsilons[epsilons]:
                     meanwhile = min(ROWS_MEANWHILE[method.setting.removesuffix("-full")], rows[-1])
                     yield Point("epsilon", problem, dimension, method, meanwhile, epsilon)
-
-
-def run(asked: list[Point], draws: int, output: Path) -> None:
-    """Measure the points that are not in the file of results yet."""
-    done = set()
-    if output.exists():
-        done = set(pd.read_csv(output)[list(KEY)].itertuples(index=False, name=None))
-    asked = [point for point in asked if point.key not in done]
-    with output.open("a", newline="") as file, Progress() as progress:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-        bar = progress.add_task("points", total=len(asked))
-        for point in asked:
-            progress.update(bar, description=f"{point.problem.name}, {point.method.name}, {point.rows} rows")
-            writer.writerow(point.measured(draws))
-            file.flush()
-            progress.advance(bar)
 
 
 @dataclass(frozen=True)
@@ -571,7 +547,7 @@ class Slope:
         return f"{self.value:.2f} +- {self.half:.2f}"
 
     def holds(self, other: float) -> bool:
-        """Whether another slope is in the interval."""
+        """Tell whether another slope is in the interval."""
         return abs(self.value - other) <= self.half
 
 
@@ -609,15 +585,30 @@ def exponent(sweep: str, problem: str, dimension: int, setting: str) -> float:
     return -(term.rows if sweep == "rows" else term.epsilon)
 
 
-def report(results: pd.DataFrame, folder: Path) -> None:
-    """Tables in Markdown and the figure."""
+def cells(given: Given) -> Iterator[Cell]:
+    """All points; few of them for a first look."""
+    chosen = (ROWS[:3], (1,), slice(2, VARIED)) if given.quick else (ROWS, (1, 2), slice(None))
+    yield from (cell_of(*point.key) for point in points(*chosen))
+
+
+def cell_of(*values: object) -> Cell:
+    """A point by its key."""
+    return Cell(dict(zip(KEY, values, strict=True)))
+
+
+def run(given: Given, cell: Cell, first: int) -> Iterator[Row]:
+    """The row of a point, about several draws."""
+    yield Point.of(cell).measured(given.draws, first)
+
+
+def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
+    """Slopes, costs of privacy, and mechanisms side by side."""
+    results = frames["rates"]
     order = [(problem.name, method.name) for problem in PROBLEMS for method in METHODS[problem.name]]
     places = [order.index(pair) for pair in zip(results["problem"], results["method"], strict=True)]
     results = results.assign(place=places).sort_values(["place", "dimension", "rows", "epsilon"])
     text = [
-        "# Results",
         "",
-        "Made by `python experiments/rates.py --report-only` from `rates.csv`; `../README.md` says what they mean.",
         "Slopes are those of log excess risk, with 95 % intervals. *Formula* is the slope, at the same points and",
         "with the same weights, of the sum of errors by which cells were chosen; *over formula* is the mean of what",
         "was measured over what it says. *Agrees* says whether the slope of Table 1 is in the interval; if not,",
@@ -627,28 +618,28 @@ def report(results: pd.DataFrame, folder: Path) -> None:
         text += ["", f"## Slopes {title}", "", *slopes(results[results["sweep"] == sweep])]
     text += ["", "## What privacy costs", "", *costs(results)]
     text += ["", "## Side by side", "", *ratios(results[results["sweep"] == "rows"])]
-    (folder / "rates.md").write_text("\n".join(text) + "\n")
     figure(results, folder / "rates.png")
+    return text
 
 
 def slopes(results: pd.DataFrame) -> list[str]:
     """A line for each method and dimension."""
     head = ["problem", "d", "setting", "method", "from", "to", "points", "measured", "Table 1", "formula"]
     head += ["over formula", "agrees"]
-    text = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    lines = []
     for (sweep, problem, dimension, setting, method), every in results.groupby(GROUP, sort=False):
         part = fitted(every)
         if len(part) < 3:
             continue
-        found, table = slope(part), exponent(sweep, problem, dimension, setting)
+        found, printed = slope(part), exponent(sweep, problem, dimension, setting)
         formula = slope(part, "formula").value
-        agrees = "yes" if found.holds(table) else "as the formula" if found.holds(formula) else "no"
+        agrees = "yes" if found.holds(printed) else "as the formula" if found.holds(formula) else "no"
         varied, over = part[sweep], (part["excess"] / part["formula"]).mean()
         ends = (f"{end:,.15g}" for end in (varied.min(), varied.max()))
         cells = [problem, dimension, setting, method, *ends, len(part), found]
-        cells += [f"{table:.2f}", f"{formula:.2f}", f"{over:.2f}", agrees]
-        text.append(f"| {' | '.join(map(str, cells))} |")
-    return text
+        cells += [f"{printed:.2f}", f"{formula:.2f}", f"{over:.2f}", agrees]
+        lines.append(cells)
+    return table(head, lines)
 
 
 def plain(results: pd.DataFrame, problem: str, dimension: int, rows: int) -> float:
@@ -663,16 +654,15 @@ def costs(results: pd.DataFrame) -> list[str]:
     text = ["Excess risk over that without privacy, and in parentheses the epsilon it was measured at."]
     text += ["*Free from* is where the two terms of Table 1 meet (`free_epsilon`), up to a constant.", ""]
     head = ["problem", "d", "method", "rows", "free from", "from the least epsilon to the largest"]
-    text += [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    varied = results[results["sweep"] == "epsilon"]
+    lines, varied = [], results[results["sweep"] == "epsilon"]
     for (_, problem, dimension, setting, method), part in varied.groupby(GROUP, sort=False):
         rows = int(part["rows"].iloc[0])
         over = part["excess"] / plain(results, problem, dimension, rows)
         shown = ", ".join(f"{ratio:.3g} ({epsilon:g})" for ratio, epsilon in zip(over, part["epsilon"], strict=True))
         known = setting.startswith("central") and problem != "heavy-tailed"
         free = f"{free_epsilon(rows, dimension):.3f}" if known else ""
-        text.append(f"| {problem} | {dimension} | {method} | {rows:,} | {free} | {shown} |")
-    return text
+        lines.append([problem, dimension, method, f"{rows:,}", free, shown])
+    return [*text, *table(head, lines)]
 
 
 def ratios(results: pd.DataFrame) -> list[str]:
@@ -689,7 +679,7 @@ def ratios(results: pd.DataFrame) -> list[str]:
     cells = results.set_index(["problem", "dimension", "method", "rows"])
     found = sorted(results["rows"].unique())
     head = ["excess risk of", "over that of", "problem", "d", *(f"{rows:,} rows" for rows in found)]
-    text = ["Standard errors in parentheses.", "", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    lines = []
     for problem, one, other in pairs:
         for dimension in sorted(results["dimension"].unique()):
             shown = []
@@ -702,8 +692,8 @@ def ratios(results: pd.DataFrame) -> list[str]:
                 error = mean[0] / mean[1] * math.sqrt(np.sum((spread / mean) ** 2 / draws))
                 shown.append(f"{mean[0] / mean[1]:.2f} ({error:.2f})")
             if any(shown):
-                text.append(f"| {' | '.join([one, other, problem, str(dimension), *shown])} |")
-    return text
+                lines.append([one, other, problem, dimension, *shown])
+    return ["Standard errors in parentheses.", "", *table(head, lines)]
 
 
 def figure(results: pd.DataFrame, path: Path) -> None:
@@ -748,7 +738,7 @@ def marker_of(problem: str, method: str) -> str:
 
 
 def legend(problem: str) -> list[Line2D]:
-    """What colours and markers mean."""
+    """Legend of colours and markers."""
     found = []
     for each in METHODS[problem]:
         name = each.name if each.name.startswith(each.setting) else f"{each.setting}, {each.name}"
@@ -758,24 +748,43 @@ def legend(problem: str) -> list[Line2D]:
     return found
 
 
-def main() -> None:
-    """Measure what is missing, and report."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--draws", type=int, default=100, help="at most so many draws of a point")
-    parser.add_argument("--quick", action="store_true", help="few rows, one dimension")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--report-only", action="store_true")
-    asked = parser.parse_args()
-    if asked.draws < 1:
-        sys.exit("expected at least one draw")
-    asked.results.mkdir(parents=True, exist_ok=True)
-    output = asked.results / "rates.csv"
-    if not asked.report_only:
-        chosen = (ROWS[:3], (1,), slice(2, VARIED)) if asked.quick else (ROWS, (1, 2), slice(None))
-        run(list(points(*chosen)), asked.draws, output)
-    report(pd.read_csv(output), asked.results)
-    print(f"tables, figure and rows: {asked.results}")
+def options(parser: argparse.ArgumentParser) -> None:
+    """A first look."""
+    parser.add_argument("--quick", action="store_true", help="few rows, one dimension, in seconds")
 
+
+STUDY = Study(
+    name="rates",
+    recipe="1",
+    key=KEY,
+    columns=(
+        *("sweep", "problem", "dimension", "setting", "method", "rows", "epsilon", "draws", "bins", "clip"),
+        *("certified_epsilon", "formula", "excess", "spread", "seconds"),
+    ),
+    cells=cells,
+    run=run,
+    spots=tuple(
+        Spot(cell_of("rows", problem, 1, method, 3162, epsilon), "excess", draws=1, spread="spread")
+        for problem, method, epsilon in (
+            ("classification", "subsets", LOCAL),
+            ("classification", "permute-and-flip", ARGMAX),
+            ("regression", "optimal", LOCAL),
+            ("regression", "Laplace", LOCAL),
+            ("regression", NEIGHBOURS, LOCAL),
+            ("regression", "means, drawn in", CENTRAL),
+            ("heavy-tailed", "one bit", LOCAL),
+            ("heavy-tailed", "means", CENTRAL),
+        )
+    ),
+)
+EXPERIMENT = Experiment(
+    name="rates",
+    question="How fast do errors fall with rows and with epsilon, for known functions?",
+    studies=(STUDY,),
+    page=page,
+    draws=100,
+    options=options,
+)
 
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT)

@@ -1,29 +1,20 @@
-"""Real labels that were each randomized: what regressors learn from released numbers, over epsilon.
+"""Numeric labels that were each randomized: what regressors learn from released numbers, over epsilon.
 
-    python experiments/real_labels.py                                everything
-    python experiments/real_labels.py --data progression --draws 1   a first look, without a folder of data
-    python experiments/real_labels.py --report-only                  tables and figure from the rows at hand
-
-Rows are written as they come, and those in the file are not computed again. README.md beside this file has the
-protocol and what was found.
+real_labels.md has the protocol and what the results show.
 """
 
 import argparse
-import csv
+import functools
 import math
-import os
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from _factorization import factorize
 from _real_data import TABLES, Data
+from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, pivot
 from matplotlib.figure import Figure
-from rich.progress import Progress
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge, RidgeCV
@@ -51,7 +42,6 @@ from labeldp.learning.cells import TreeCells, mean_cells, tree_cells
 from labeldp.learning.metrics import squared_scorer
 from labeldp.learning.sklearn import CellRegressor, NeighborsRegressor, ReleasedLabelRegressor, mean_in_cells
 
-EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 VARIANCE_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 6.0)
 #: Mean variances of labels spread evenly over [-1, 1], of the laws without a grid.
 WITHOUT_GRID = {
@@ -65,12 +55,6 @@ RIDGE_PENALTIES = 10.0 ** np.arange(-1.0, 6.5, 0.5)
 PAIR_PENALTIES = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 ROUNDS, UNUSED = 200, 60
 CUTS = np.array([1.5, 2.5, 3.5, 4.5]) - 3.5  # cut points if ratings were 3.5, give or take 1
-QUESTIONS = {1.0: 0.964, 2.0: 0.923, 4.0: 0.890, 8.0: 0.882}
-COLUMNS = (
-    *("data", "epsilon", "randomizer", "learner", "draw", "rows", "limit", "certified_epsilon"),
-    *("rmse", "mae", "raw_rmse", "raw_mae", "seconds"),
-)
-
 LOCAL: Mapping[str, Callable[[Interval, float], Randomizer]] = {
     "laplace": LaplaceResponse,
     "one-bit": OneBitResponse,
@@ -110,93 +94,89 @@ SPECIAL = {
 }
 
 
-@dataclass(frozen=True)
-class Job:
-    """One release, and the learners that learn from it; without privacy at infinite epsilon."""
-
-    name: str
-    data: Data
-    epsilon: float
-    randomizer: str
-    draw: int
-    learners: tuple[str, ...]
-
-    @property
-    def key(self) -> tuple[str, float, str, int]:
-        """What tells it from others in the file of results."""
-        return self.name, self.epsilon, self.randomizer, self.draw
-
-    @property
-    def space(self) -> Interval:
-        """The declared range."""
-        return self.data.space(self.epsilon)
-
-    def curator(self) -> Curator:
-        """A curator who spends epsilon and no more."""
-        return Curator(self.data.labels, self.space, budget=self.epsilon)
-
-    def released(self) -> Release:
-        """A fresh draw."""
-        if self.randomizer == "none":
-            return Release.public(self.data.labels, self.space)
-        if self.randomizer in COUNTED:
-            return counted_response(self.curator(), self.epsilon, COUNTED[self.randomizer])
-        return self.curator().randomize(LOCAL[self.randomizer](self.space, self.epsilon))
+def loaded(given: Given, name: str) -> Data:
+    """A table; progression needs no folder."""
+    return _loaded(name, Path() if name == "progression" else data_folder(given))
 
 
-def jobs(name: str, data: Data, epsilons: list[float], draws: int) -> Iterator[Job]:
-    """What is asked of a table; all of one draw come before the next."""
-    for draw in range(draws):
+@functools.cache
+def _loaded(name: str, folder: Path) -> Data:
+    return TABLES[name](folder)
+
+
+def cells(given: Given) -> Iterator[Cell]:
+    """Each release of each table, over epsilon."""
+    for name in [] if given.variances else given.data:
         for randomizer, learners, most in SPECIAL.get(name, (FREE, *PLAN)):
-            if draw < most:
-                for epsilon in [np.inf] if randomizer == "none" else epsilons:
-                    yield Job(name, data, epsilon, randomizer, draw, learners)
+            for epsilon in [np.inf] if randomizer == "none" else given.epsilons:
+                yield cell_of(name, epsilon, randomizer, *learners, draws=range(most))
+
+
+def cell_of(data: str, epsilon: float, randomizer: str, *learners: str, draws: range | None = None) -> Cell:
+    """One release, and the learners that learn from it; without privacy at infinite epsilon."""
+    return Cell({"data": data, "epsilon": epsilon, "randomizer": randomizer}, learners, draws)
+
+
+def curator(data: Data, epsilon: float) -> Curator:
+    """A curator who spends epsilon and no more."""
+    return Curator(data.labels, data.space(epsilon), budget=epsilon)
+
+
+def released(data: Data, epsilon: float, randomizer: str) -> Release:
+    """A fresh draw."""
+    space = data.space(epsilon)
+    if randomizer == "none":
+        return Release.public(data.labels, space)
+    if randomizer in COUNTED:
+        return counted_response(curator(data, epsilon), epsilon, COUNTED[randomizer])
+    return curator(data, epsilon).randomize(LOCAL[randomizer](space, epsilon))
 
 
 Found = tuple[str, float, np.ndarray]
 
 
-def learned(job: Job) -> Iterator[Found]:
+def learned(data: Data, cell: Cell, draw: int) -> Iterator[Found]:
     """For each learner: its name, what was spent, and its predictions of the rows held out."""
-    if job.randomizer == "paper":
-        yield "paper neighbours", job.epsilon, neighbours_of_paper(job)
-    elif job.randomizer == "cells":
-        yield from asked_in_cells(job)
+    epsilon, randomizer = cell["epsilon"], cell["randomizer"]
+    if randomizer == "paper":
+        yield "paper neighbours", epsilon, neighbours_of_paper(data, epsilon, draw)
+    elif randomizer == "cells":
+        yield from asked_in_cells(data, epsilon)
     else:
-        release = job.released()
+        release = released(data, epsilon, randomizer)
         spent = np.inf if release.is_public else release.guarantee.epsilon
-        for learner in job.learners:
-            yield learner, spent, LEARNERS[learner](job.data, release)
+        for learner in cell.parts:
+            yield learner, spent, LEARNERS[learner](data, release)
 
 
-def neighbours_of_paper(job: Job) -> np.ndarray:
+def neighbours_of_paper(data: Data, epsilon: float, draw: int) -> np.ndarray:
     """Zhao et al. 2025, equation (20) and theorem 6: Laplace noise on labels in [-1, 1], and k by the rate.
 
     The theorem has k up to a constant, for which 1 is taken here, and the number of features, for which their effective
     dimension is taken: it is smaller. The noise is drawn in floats, for comparison alone: do not release it.
     """
-    low, high = job.space.low, job.space.high
-    scaled = (2 * np.clip(job.data.labels, low, high) - low - high) / (high - low)
-    rows, d = len(scaled), dimension(job.data)
-    k = math.ceil(rows ** (2 / (2 + d)) * min(job.epsilon**2, 1.0) ** (-d / (2 + d)))
-    noise = np.random.default_rng(job.draw).laplace(scale=2 / job.epsilon, size=rows)
-    model = KNeighborsRegressor(min(k, rows)).fit(job.data.features, scaled + noise)
-    found = np.clip(model.predict(job.data.test_features), -1, 1)
+    low, high = data.space(epsilon).low, data.space(epsilon).high
+    scaled = (2 * np.clip(data.labels, low, high) - low - high) / (high - low)
+    rows, d = len(scaled), dimension(data)
+    k = math.ceil(rows ** (2 / (2 + d)) * min(epsilon**2, 1.0) ** (-d / (2 + d)))
+    noise = np.random.default_rng(draw).laplace(scale=2 / epsilon, size=rows)
+    model = KNeighborsRegressor(min(k, rows)).fit(data.features, scaled + noise)
+    found = np.clip(model.predict(data.test_features), -1, 1)
     return low + (found + 1) / 2 * (high - low)
 
 
-def asked_in_cells(job: Job) -> Iterator[Found]:
+def asked_in_cells(data: Data, epsilon: float) -> Iterator[Found]:
     """A trusted curator answers with means of cells, over the declared range or clipped to quantiles."""
-    rows = len(job.data.labels)
-    cells: TreeCells = tree_cells(job.data.features, mean_cells(rows, job.epsilon, dimension(job.data)))
-    spread = SPREAD * (job.space.high - job.space.low)
-    curator = job.curator()
-    answer = curator.answer(NoisyMean(job.space, job.epsilon, cells))
-    model = CellRegressor(cells, spread=spread).fit(job.data.features, answer)
-    yield "cells", answer.guarantee.epsilon, model.predict(job.data.test_features)
-    curator = job.curator()
-    model = mean_in_cells(curator, cells, job.epsilon, spread=spread)
-    yield "clipped cells", max(curator.spent), model.predict(job.data.test_features)
+    rows = len(data.labels)
+    cells: TreeCells = tree_cells(data.features, mean_cells(rows, epsilon, dimension(data)))
+    spread = SPREAD * (data.space(epsilon).high - data.space(epsilon).low)
+    holder = curator(data, epsilon)
+    answer = holder.answer(NoisyMean(data.space(epsilon), epsilon, cells))
+    model = CellRegressor(cells, spread=spread).fit(data.features, answer)
+    yield "cells", answer.guarantee.epsilon, model.predict(data.test_features)
+    holder = curator(data, epsilon)
+    model = mean_in_cells(holder, cells, epsilon, spread=spread)
+    yield "clipped cells", max(holder.spent), model.predict(data.test_features)
 
 
 def dimension(data: Data) -> float:
@@ -221,7 +201,7 @@ def boosting(data: Data, release: Release) -> np.ndarray:
 
 
 def default(data: Data, release: Release) -> np.ndarray:
-    """What the library learns with if nothing is asked for."""
+    """The library's default learner."""
     return predicted(ReleasedLabelRegressor(), data, release)
 
 
@@ -273,7 +253,7 @@ LEARNERS: Mapping[str, Callable[[Data, Release], np.ndarray]] = {
 
 
 def predicted(model: ReleasedLabelRegressor | NeighborsRegressor, data: Data, release: Release) -> np.ndarray:
-    """What a learner says of the rows held out."""
+    """Predictions of a learner for the rows held out."""
     return model.fit(data.features, release).predict(data.test_features)
 
 
@@ -286,102 +266,79 @@ def scores(data: Data, found: np.ndarray) -> dict[str, float]:
     }
 
 
-def rows_of(job: Job) -> Iterator[dict[str, object]]:
-    """A row of results for each learner."""
-    start = time.process_time()
-    for learner, spent, found in learned(job):
-        if learner not in job.learners:
-            continue
+def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
+    """A row for each learner."""
+    data = loaded(given, cell["data"])
+    for learner, spent, found in learned(data, cell, draw):
         yield {
-            "data": job.name,
-            "epsilon": job.epsilon,
-            "randomizer": job.randomizer,
             "learner": learner,
-            "draw": job.draw,
-            "rows": len(job.data.labels),
-            "limit": job.space.high,
+            "rows": len(data.labels),
+            "limit": data.space(cell["epsilon"]).high,
             "certified_epsilon": spent,
-            "seconds": round(time.process_time() - start, 2),
-        } | scores(job.data, found)
-        start = time.process_time()
+        } | scores(data, found)
 
 
-def run(names: list[str], folder: Path, epsilons: list[float], draws: int, output: Path) -> None:
-    """Do what is not in the file of results yet."""
-    done = set()
-    if output.exists():
-        keys = ["data", "epsilon", "randomizer", "draw", "learner"]
-        done = set(pd.read_csv(output)[keys].itertuples(index=False, name=None))
-    loaded = {name: TABLES[name](folder) for name in names}
-    asked = [job for name in names for job in jobs(name, loaded[name], epsilons, draws)]
-    asked.sort(key=lambda job: job.draw)
-    with output.open("a", newline="") as file, Progress() as progress:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-        task = progress.add_task("releases", total=len(asked))
-        for job in asked:
-            progress.update(task, description=f"{job.name}, epsilon {job.epsilon:g}, {job.randomizer}, {job.draw}")
-            if missing := tuple(each for each in job.learners if (*job.key, each) not in done):
-                writer.writerows(list(rows_of(replace(job, learners=missing))))  # together: from one draw
-                file.flush()
-            progress.advance(task)
+def variance_cells(given: Given) -> Iterator[Cell]:
+    """Each randomizer of numbers, and bins, over epsilon, where they are asked for."""
+    for epsilon in VARIANCE_EPSILONS if given.variances else ():
+        yield from (Cell({"randomizer": name, "epsilon": epsilon}) for name in (*LOCAL, "bins"))
 
 
-def report(results: pd.DataFrame, folder: Path) -> None:
-    """Tables in Markdown and the figure."""
+def variance(_: Given, cell: Cell, __: int) -> Iterator[Row]:
+    """Mean and largest variance, for labels spread evenly over [-1, 1]; of bins the mean squared error."""
+    space = Interval(-1, 1, 1 / 32)
+    even = np.full(space.size, 1 / space.size)
+    ways = dict(LOCAL) | {"bins": lambda space, epsilon: BinResponse(space, epsilon, even)}
+    channel = ways[cell["randomizer"]](space, cell["epsilon"]).channel()
+    squares = (channel.variances + (channel.means - np.arange(space.size)) ** 2) * space.step**2
+    yield {"mean": round(float(squares.mean()), 5), "largest": round(float(squares.max()), 5)}
+
+
+def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
+    """Errors of each learner, by how much others err more than the default, and variances."""
     text = [
-        "# Results",
         "",
-        "Made by `python experiments/real_labels.py --report-only` from `real_labels.csv`, and the variances by",
-        "`--variances`; `../README.md` says what they mean. Errors on rows held out, means over draws with standard",
-        "deviations over draws in parentheses. *Auto, default* is what the library takes if nothing is asked for.",
+        "Errors on rows held out, means over draws with standard deviations over draws in parentheses. *Auto, default*",
+        "is what the library takes if nothing is asked for.",
     ]
+    if "real_labels" in frames:
+        text += errors(frames["real_labels"], folder)
+    if "real_labels_variances" in frames:
+        text += ["", "## Variances", "", *variance_table(frames["real_labels_variances"])]
+    return text
+
+
+def errors(rows: pd.DataFrame, folder: Path) -> list[str]:
+    """Errors of each learner on each table."""
+    results = rows.iloc[np.argsort(rows["data"].map(list(TABLES).index), kind="stable")]
+    figure(results, folder / "real_labels.png")
+    text = []
     for name, part in results.groupby("data", sort=False):
         draws = part.groupby(["randomizer", "learner"])["draw"].nunique()
         text += ["", f"## {name}", "", f"{part['rows'].max():,} rows to fit on; draws: {draws.min()} to {draws.max()}."]
         clipped = name.startswith("claims")
-        text += ["", *table_of(part, "rmse", "root mean square error" + (" of clipped labels" if clipped else ""))]
+        measures = {"rmse": "root mean square error" + (" of clipped labels" if clipped else "")}
         if clipped:
-            text += ["", *table_of(part, "mae", "mean absolute error of clipped labels")]
-            text += ["", *table_of(part, "raw_rmse", "root mean square error of labels as they are")]
-            text += ["", *table_of(part, "raw_mae", "mean absolute error of labels as they are")]
-    text += ["", "## Against the default", "", *differences(results)]
-    variances = folder / "real_labels_variances.csv"
-    if variances.exists():
-        text += ["", "## Variances", "", *variance_table(pd.read_csv(variances))]
-    (folder / "real_labels.md").write_text("\n".join(text) + "\n")
-    figure(results, folder / "real_labels.png")
-
-
-def table_of(part: pd.DataFrame, column: str, title: str) -> list[str]:
-    """One measure, by randomizer, learner and epsilon."""
-    cells = part.groupby(["randomizer", "learner", "epsilon"])[column].agg(["mean", "std"])
-    epsilons = sorted(part.loc[np.isfinite(part["epsilon"]), "epsilon"].unique())
-    digits = max(0, 3 - int(np.log10(max(cells["mean"].max(), 1.0))))
-    head = [title, "learner", *(f"epsilon {each:g}" for each in epsilons)]
-    text = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
-    for randomizer, learner in sorted(dict.fromkeys(key[:2] for key in cells.index), key=place_of):
-        found = []
-        for epsilon in epsilons:
-            key = (randomizer, learner, np.inf if randomizer == "none" else epsilon)
-            mean, std = cells.loc[key] if key in cells.index else (np.nan, np.nan)
-            spread = f" ({std:.{digits}f})" if std >= 0 else ""
-            found.append(f"{mean:.{digits}f}{spread}" if mean >= 0 else "")
-        shown = "no privacy" if randomizer == "none" else randomizer
-        text.append(f"| {shown} | {learner} | {' | '.join(found)} |")
-    return text
+            measures["mae"] = "mean absolute error of clipped labels"
+            measures["raw_rmse"] = "root mean square error of labels as they are"
+            measures["raw_mae"] = "mean absolute error of labels as they are"
+        for column, title in measures.items():
+            places = max(0, 3 - int(np.log10(max(part[column].max(), 1.0))))
+            order = sorted(dict.fromkeys(zip(part["randomizer"], part["learner"], strict=True)), key=place_of)
+            lines = pivot(part, ["randomizer", "learner"], column, order=order, title=title, form=f".{places}f")
+            text += ["", *(line.replace("| none |", "| no privacy |") for line in lines)]
+    return [*text, "", "## Against the default", "", *differences(results)]
 
 
 def place_of(way: tuple[str, str]) -> int:
-    """Where a randomizer and a learner stand in tables."""
+    """Place of a randomizer and a learner in tables."""
     plans = (PLAN, *SPECIAL.values(), (FREE,))
     ways = [(randomizer, learner) for plan in plans for randomizer, learners, _ in plan for learner in learners]
     return list(dict.fromkeys(ways)).index(way)
 
 
 def differences(results: pd.DataFrame) -> list[str]:
-    """By how much each other way errs more than the default, in percent of what the default errs, with its error."""
+    """Error of each other way above that of the default, in percent, with its standard error."""
     epsilons = sorted(results.loc[np.isfinite(results["epsilon"]), "epsilon"].unique())
     text = [
         "Root mean square errors above that of *auto, default*, in percent of it, with the standard error of the",
@@ -406,20 +363,6 @@ def differences(results: pd.DataFrame) -> list[str]:
                 found.append(over + (f" ({100 * error / ours['mean']:.1f})" if error >= 0 else ""))
             text.append(f"| {' | '.join([*way, *found])} |")
     return text
-
-
-def variances() -> pd.DataFrame:
-    """Mean and largest variance of each law, for labels spread evenly over [-1, 1]; of bins the mean squared error."""
-    space = Interval(-1, 1, 1 / 32)
-    even = np.full(space.size, 1 / space.size)
-    ways = dict(LOCAL) | {"bins": lambda space, epsilon: BinResponse(space, epsilon, even)}
-    rows = []
-    for epsilon in VARIANCE_EPSILONS:
-        for name, make in ways.items():
-            channel = make(space, epsilon).channel()
-            squares = (channel.variances + (channel.means - np.arange(space.size)) ** 2) * space.step**2
-            rows.append({"randomizer": name, "epsilon": epsilon, "mean": squares.mean(), "largest": squares.max()})
-    return pd.DataFrame(rows).round(5)
 
 
 def variance_table(found: pd.DataFrame) -> list[str]:
@@ -477,34 +420,65 @@ def figure(results: pd.DataFrame, path: Path) -> None:
     drawing.savefig(path, dpi=110)
 
 
-def main() -> None:
-    """Read the command line, run, and report."""
-    parser = argparse.ArgumentParser(description="What regressors learn from released numbers, over epsilon.")
-    parser.add_argument(
-        "--data", default=",".join([*TABLES][1:]), help="tables, separated by commas (progression needs no folder)"
-    )
-    parser.add_argument("--draws", type=int, default=10, help="releases of each kind (default: 10)")
-    parser.add_argument("--epsilons", default=",".join(f"{each:g}" for each in EPSILONS), help="separated by commas")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder to write to")
+def options(parser: argparse.ArgumentParser) -> None:
+    """Variances."""
     parser.add_argument("--variances", action="store_true", help="the variances of randomizers, and no more")
-    parser.add_argument("--report-only", action="store_true", help="tables and figure from the rows at hand")
-    asked = parser.parse_args()
-    asked.results.mkdir(parents=True, exist_ok=True)
-    output = asked.results / "real_labels.csv"
-    if asked.variances:
-        variances().to_csv(asked.results / "real_labels_variances.csv", index=False, lineterminator="\n")
-    elif not asked.report_only:
-        names, folder = asked.data.split(","), os.environ.get("LABELDP_DATA")
-        if unknown := set(names) - set(TABLES):
-            sys.exit(f"expected tables among {', '.join(TABLES)}, found {', '.join(sorted(unknown))}")
-        if folder is None and names != ["progression"]:
-            sys.exit("expected a folder of data sets, found none; set LABELDP_DATA, or ask for --data progression")
-        run(names, Path(folder or "."), [float(each) for each in asked.epsilons.split(",")], asked.draws, output)
-    if output.exists():
-        rows = pd.read_csv(output)
-        report(rows.iloc[np.argsort(rows["data"].map(list(TABLES).index), kind="stable")], asked.results)
-    print(f"tables, figure and rows: {asked.results}")
 
+
+def recipe(row: Row) -> str:
+    """2: neighbours judge their number by fewer rows, and the search for auto's variances ends a little elsewhere."""
+    changed = row["learner"] == "neighbours" if "learner" in row else row["randomizer"] == "auto"
+    return "2" if changed else "1"
+
+
+ERRORS = Study(
+    name="real_labels",
+    recipe=recipe,
+    key=("data", "epsilon", "randomizer"),
+    part="learner",
+    columns=(
+        *("data", "epsilon", "randomizer", "learner", "draw", "rows", "limit", "certified_epsilon"),
+        *("rmse", "mae", "raw_rmse", "raw_mae", "seconds"),
+    ),
+    cells=cells,
+    run=run,
+    spots=(
+        *(
+            Spot(cell_of("age", 1.0, each, "ridge"), "rmse", {"learner": "ridge"}, draws=3)
+            for each in (*LOCAL, *COUNTED)
+        ),
+        Spot(cell_of("age", 2.0, "auto", "default"), "rmse", {"learner": "default"}, draws=3),
+        Spot(cell_of("ratings", 2.0, "auto", "default"), "rmse", {"learner": "default"}, draws=3),
+        Spot(cell_of("claims", 1.0, "laplace", "ridge"), "rmse", {"learner": "ridge"}, draws=3),
+        Spot(cell_of("age", 1.0, "cells", "cells"), "rmse", {"learner": "cells"}, draws=3),
+        Spot(cell_of("age", 1.0, "cells", "clipped cells"), "rmse", {"learner": "clipped cells"}, draws=3),
+        Spot(cell_of("age", 1.0, "paper", "paper neighbours"), "rmse", {"learner": "paper neighbours"}, draws=3),
+        Spot(cell_of("age", 4.0, "auto", "neighbours"), "rmse", {"learner": "neighbours"}, draws=2),
+    ),
+)
+VARIANCES = Study(
+    name="real_labels_variances",
+    recipe=recipe,
+    key=("randomizer", "epsilon"),
+    columns=("randomizer", "epsilon", "mean", "largest"),
+    cells=variance_cells,
+    run=variance,
+    spots=tuple(
+        Spot(Cell({"randomizer": name, "epsilon": 1.0}), "mean", draws=1, least=1e-4) for name in (*LOCAL, "bins")
+    ),
+)
+EXPERIMENT = Experiment(
+    name="real_labels",
+    question="What do regressors learn from released numbers, over epsilon, and how noisy are these?",
+    studies=(ERRORS, VARIANCES),
+    page=page,
+    draws=10,
+    tables=tuple(TABLES),
+    usual=tuple(name for name in TABLES if name != "progression"),
+    bundled=("progression",),
+    epsilons=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+    options=options,
+)
 
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT)

@@ -1,24 +1,17 @@
-"""Rows of Adult whose features were redrawn with their labels: which way of learning makes up for it.
+"""Rows of Adult whose features were resampled with their labels: which way of learning makes up for it.
 
-    python experiments/redrawn_tables.py                    two draws, two generators, three noises
-    python experiments/redrawn_tables.py --draws 1          a first look
-    python experiments/redrawn_tables.py --report-only      the table from results/redrawn_tables.csv
-
-LABELDP_DATA names the folder of data sets. Rows are written release by release, and an interrupted run goes on where it
-stopped. README.md beside this file has the protocol and what was found.
+redrawn_tables.md has the protocol and what the results show.
 """
 
 import argparse
-import csv
+import functools
 import math
-import os
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, pivot
 from sklearn.compose import ColumnTransformer
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
@@ -28,7 +21,6 @@ from labeldp import Classes, Curator, DoubleResponse, Generator, RandomizedRespo
 from labeldp.learning.generators import fit_copula
 from labeldp.learning.sklearn import ResampledClassifier, SoftmaxRegression
 
-COLUMNS = ("generator", "noise", "draw", "method", "accuracy", "log_loss", "auc", "seconds")
 NOISES = (0.25, 0.5, 0.75)
 #: For the choice of a penalty.
 FOLDS = 2
@@ -43,6 +35,7 @@ METHODS = {
     "likelihood, constant": ("likelihood", "likelihood", "constant"),
     "likelihood, estimated": ("likelihood", "likelihood", "estimated"),
 }
+NOTHING = ""  # generator of rows that were not released
 WITHOUT = ("no privacy", "auxiliary rows alone")
 SPACE = Classes(["<=50K", ">50K"])
 NUMBERS = ["age", "weight", "years", "gain", "loss", "hours"]
@@ -123,27 +116,16 @@ class Table:
         fitted = fit_copula(self.auxiliary, self.known, "Adult, the rows set aside", "auxiliary", smoothing=even)
         return fitted.generator()
 
-    def row(self, model: object, began: float, **about: object) -> dict[str, object]:
-        """A line of results."""
-        return {**about, **judged(model, self.test, self.test_labels), "seconds": round(time.monotonic() - began, 1)}
+    def way(self, given: str, noise: float) -> tuple[pd.DataFrame, Release]:
+        """Rows and labels of a learner without resampled features."""
+        if given == "auxiliary rows alone":
+            return self.auxiliary, self.known
+        if given == "no privacy":
+            return self.private, Release.public(self.labels, SPACE)
+        return self.private, Curator(self.labels, SPACE).randomize(RandomizedResponse(SPACE, epsilon_of(noise)))
 
-    def baselines(self) -> Iterator[dict[str, object]]:
-        """What true labels of the private rows give, and what the auxiliary rows give without any release."""
-        public = Release.public(self.labels, SPACE)
-        for name, rows, labels in zip(WITHOUT, (self.private, self.auxiliary), (public, self.known), strict=True):
-            began = time.monotonic()
-            model = SoftmaxRegression(folds=FOLDS).fit(self.encode(rows), labels)
-            yield self.row(model, began, generator="", noise=0.0, draw=0, method=name)
-
-    def labels_alone(self, noise: float, draw: int) -> Iterator[dict[str, object]]:
-        """Labels with the same noise beside true features: mechanism 1."""
-        began = time.monotonic()
-        released = Curator(self.labels, SPACE).randomize(RandomizedResponse(SPACE, epsilon_of(noise)))
-        model = SoftmaxRegression(folds=FOLDS).fit(self.encode(self.private), released)
-        yield self.row(model, began, generator="none", noise=noise, draw=draw, method="labels alone")
-
-    def redrawn(self, name: str, noise: float, draw: int) -> Iterator[dict[str, object]]:
-        """All ways of learning from one release of rows: mechanism 2."""
+    def resampled(self, name: str, noise: float, methods: tuple[str, ...]) -> Iterator[tuple[str, object]]:
+        """Models of all ways of learning, from one release of rows: mechanism 2."""
         generator = self.generator(GENERATORS[name])
         double = DoubleResponse(SPACE, epsilon_of(noise), generator)
         released = Curator(self.labels, SPACE).randomize_rows(double, self.private)
@@ -152,70 +134,82 @@ class Table:
         def drawn(codes: np.ndarray) -> np.ndarray:
             return self.encode(generator.sample(codes).to_pandas())
 
-        for method, (way, loss, share) in METHODS.items():
-            began = time.monotonic()
+        for method in methods:
+            way, loss, share = METHODS[method]
             learner = ResampledClassifier(
                 SoftmaxRegression(method=loss, folds=FOLDS), method=way, generator=drawn, original_share=share
             )
-            model = learner.fit(features, released)
-            yield self.row(model, began, generator=name, noise=noise, draw=draw, method=method)
+            yield method, learner.fit(features, released)
 
 
-def main() -> None:
-    """Measure what is not there yet, and report."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--draws", type=int, default=2)
-    parser.add_argument("--noises", default=",".join(map(str, NOISES)))
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--report-only", action="store_true")
-    asked = parser.parse_args()
-    path = asked.results / "redrawn_tables.csv"
-    if not asked.report_only:
-        if "LABELDP_DATA" not in os.environ:
-            sys.exit("LABELDP_DATA names no folder of data sets: expected one with adult/")
-        measure(path, Table(Path(os.environ["LABELDP_DATA"])), asked.draws, map(float, asked.noises.split(",")))
-    (asked.results / "redrawn_tables.md").write_text(report(pd.read_csv(path, keep_default_na=False)))
+@functools.cache
+def loaded(folder: Path) -> Table:
+    """Adult, read and encoded once."""
+    return Table(folder)
 
 
-def measure(path: Path, table: Table, draws: int, noises: Iterator[float]) -> None:
-    """Append the releases that are not there yet."""
-    done = set()
-    if path.exists():
-        done = set(
-            pd.read_csv(path, keep_default_na=False)[["generator", "noise", "draw"]].itertuples(index=False, name=None)
-        )
-    jobs = [(("", 0.0, 0), table.baselines())]
-    for noise in noises:
-        for draw in range(draws):
-            jobs.append((("none", noise, draw), table.labels_alone(noise, draw)))
-            jobs += [((name, noise, draw), table.redrawn(name, noise, draw)) for name in GENERATORS]
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-        for key, rows in jobs:
-            if key not in done:
-                writer.writerows(list(rows))
-                file.flush()
-                print(*key, flush=True)
+def cells(given: Given) -> Iterator[Cell]:
+    """True labels, labels alone, and each generator, over the noise."""
+    yield cell_of(NOTHING, 0.0, *WITHOUT, draws=range(1))
+    for noise in map(float, given.noises.split(",")):
+        yield cell_of("none", noise, "labels alone")
+        yield from (cell_of(name, noise, *METHODS) for name in GENERATORS)
 
 
-def report(results: pd.DataFrame) -> str:
-    """Means and standard deviations over draws, as tables."""
-    lines = ["# Learning from redrawn rows of Adult", "", "Mean over draws, standard deviation in brackets."]
-    for measure_of in ("accuracy", "log_loss", "auc"):
-        noises = sorted(set(results["noise"]) - {0.0})
-        lines += ["", f"## {measure_of}", "", f"| generator | method | {' | '.join(f'{each:g}' for each in noises)} |"]
-        lines += [f"| --- | --- |{' --- |' * len(noises)}"]
-        for (generator, method), rows in results.groupby(["generator", "method"], sort=False):
-            if generator:
-                cells = [rows[rows["noise"] == noise][measure_of] for noise in noises]
-                shown = [f"{each.mean():.4f} ({each.std():.4f})" for each in cells]
-            else:
-                shown = [f"{rows[measure_of].mean():.4f}"] * len(noises)
-            lines.append(f"| {generator or '-'} | {method} | {' | '.join(shown)} |")
-    return "\n".join(lines) + "\n"
+def cell_of(generator: str, noise: float, *methods: str, draws: range | None = None) -> Cell:
+    """Methods that learn from one release."""
+    return Cell({"generator": generator, "noise": noise}, methods, draws)
 
+
+def run(given: Given, cell: Cell, _: int) -> Iterator[Row]:
+    """A row for each method."""
+    data = loaded(data_folder(given))
+    if cell["generator"] in GENERATORS:
+        for method, model in data.resampled(cell["generator"], cell["noise"], cell.parts):
+            yield {"method": method, **judged(model, data.test, data.test_labels)}
+        return
+    for method in cell.parts:
+        rows, labels = data.way(method, cell["noise"])
+        model = SoftmaxRegression(folds=FOLDS).fit(data.encode(rows), labels)
+        yield {"method": method, **judged(model, data.test, data.test_labels)}
+
+
+def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
+    """Means and standard deviations over draws."""
+    results = frames["redrawn_tables"].fillna({"generator": "-"})
+    text = ["", "Mean over draws, standard deviation in parentheses; noise 0 is without resampling and privacy."]
+    for column in ("accuracy", "log_loss", "auc"):
+        text += ["", f"## {column}", ""]
+        text += pivot(results, ["generator", "method"], column, across="noise", form=".4f")
+    return text
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Noise."""
+    parser.add_argument("--noises", default=",".join(map(str, NOISES)), help="lambdas, separated by commas")
+
+
+STUDY = Study(
+    name="redrawn_tables",
+    recipe="1",
+    key=("generator", "noise"),
+    part="method",
+    columns=("generator", "noise", "draw", "method", "accuracy", "log_loss", "auc", "seconds"),
+    cells=cells,
+    run=run,
+    spots=(
+        Spot(cell_of("none", 0.5, "labels alone"), "log_loss", {"method": "labels alone"}, draws=3),
+        Spot(cell_of("copula", 0.5, "likelihood, constant"), "log_loss", {"method": "likelihood, constant"}, draws=2),
+    ),
+)
+EXPERIMENT = Experiment(
+    name="redrawn_tables",
+    question="Which way of learning makes up for resampled features?",
+    studies=(STUDY,),
+    page=page,
+    draws=2,
+    options=options,
+)
 
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT)

@@ -1,18 +1,10 @@
 """What two-stage training depends on (Ghazi et al. 2021, figures 3 to 5): epochs, split, temperature, mixup, stage one.
 
-    python experiments/sensitivity.py                       everything, on Fashion-MNIST
-    python experiments/sensitivity.py --data digits         a first look
-    python experiments/sensitivity.py --report-only         tables and figure from the rows at hand
-
-Rows are written as they come, and those in the file are not computed again. README.md beside this file has the
-protocol and what was found.
+sensitivity.md has the protocol and what the results show.
 """
 
 import argparse
-import csv
-import os
-import sys
-import time
+import functools
 from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
@@ -21,8 +13,8 @@ import numpy as np
 import pandas as pd
 import torch
 from _images import SPACE, TABLES
+from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, table
 from matplotlib.figure import Figure
-from rich.progress import Progress
 from sklearn.base import clone
 
 from labeldp import Curator, RandomizedResponse, public_split
@@ -39,7 +31,7 @@ MIXUPS = (0.0, 1.0, 4.0, 8.0)
 
 @dataclass(frozen=True)
 class Setting:
-    """How labels are asked for and learned.
+    """Settings of a release in stages and of its learners.
 
     Attributes:
         stages: How many stages.
@@ -59,10 +51,6 @@ class Setting:
 
 
 NAMES = tuple(field.name for field in fields(Setting))
-COLUMNS = (
-    *("data", *NAMES, "draw", "rows", "certified_epsilon"),
-    *("candidates", "truth_probability", "top_k", "released_accuracy", "released_error", "accuracy", "seconds"),
-)
 GRIDS = {
     "epochs": [Setting(stages=stages, epochs=epochs) for stages in (1, 2) for epochs in CURVE],
     "split and temperature": [Setting(share=share, temperature=t) for share in SHARES for t in TEMPERATURES],
@@ -80,15 +68,20 @@ class Data:
     test_labels: np.ndarray
 
 
-def loaded(name: str, folder: Path) -> Data:
+def loaded(given: Given, name: str) -> Data:
     """The first rows of a table, each feature the mean of 2 x 2 pixels."""
-    table = TABLES[name](folder).first(ROWS)
+    return _loaded(name, Path() if name == "digits" else data_folder(given))
+
+
+@functools.cache
+def _loaded(name: str, folder: Path) -> Data:
+    images_of = TABLES[name](folder).first(ROWS)
     parts = []
-    for images in (table.images, table.test_images):
+    for images in (images_of.images, images_of.test_images):
         rows, _, height, width = images.shape
         means = images.reshape(rows, height // 2, 2, width // 2, 2).mean(axis=(2, 4)) / 255.0
         parts.append(means.reshape(rows, -1).astype(np.float32))
-    return Data(parts[0], table.labels, parts[1], table.test_labels)
+    return Data(parts[0], images_of.labels, parts[1], images_of.test_labels)
 
 
 def learner(data: Data, setting: Setting, mixup: float, draw: int) -> TorchClassifier:
@@ -106,8 +99,21 @@ def learner(data: Data, setting: Setting, mixup: float, draw: int) -> TorchClass
     )
 
 
-def done(data: Data, setting: Setting, draw: int) -> dict[str, object]:
-    """Results of one draw: what was released, how good released labels say that the model is, and how good it is."""
+def cells(given: Given) -> Iterator[Cell]:
+    """Each setting of the grids once."""
+    asked = dict.fromkeys(setting for grid in given.grids.split(",") for setting in GRIDS[grid])
+    yield from (cell_of(name, setting) for name in given.data for setting in asked)
+
+
+def cell_of(data: str, setting: Setting) -> Cell:
+    """One setting on a table."""
+    return Cell({"data": data} | asdict(setting))
+
+
+def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
+    """Results of one draw: what was released, the accuracy that released labels estimate, and the true one."""
+    torch.set_num_threads(1)
+    data, setting = loaded(given, cell["data"]), Setting(**{name: cell[name] for name in NAMES})
     rest, held = public_split(len(data.labels), [1.0 - HELD_OUT, HELD_OUT], seed=0)
     judges = Curator(data.labels[held], SPACE, budget=EPSILON).randomize(RandomizedResponse(SPACE, EPSILON))
     learners = [learner(data, setting, mixup, draw) for mixup in (setting.first, setting.last)[-setting.stages :]]
@@ -120,12 +126,12 @@ def done(data: Data, setting: Setting, draw: int) -> dict[str, object]:
         warm_start=False,
         filter_labels=True,
     ).fit(data.features[rest], Curator(data.labels[rest], SPACE, budget=EPSILON))
-    told = accuracy(judges, model.predict(data.features[held]))
-    found: dict[str, object] = {
+    estimate = accuracy(judges, model.predict(data.features[held]))
+    found: Row = {
         "rows": len(rest),
         "certified_epsilon": max(model.release_.guarantee.epsilon, judges.guarantee.epsilon),
-        "released_accuracy": round(told.value, 5),
-        "released_error": round(told.error, 5),
+        "released_accuracy": round(estimate.value, 5),
+        "released_error": round(estimate.error, 5),
         "accuracy": right(model.predict_proba(data.test_features), data, 1),
     }
     if setting.stages > 1:
@@ -138,7 +144,7 @@ def done(data: Data, setting: Setting, draw: int) -> dict[str, object]:
             "truth_probability": round(last.truth_probability, 5),
             "top_k": right(again.predict_proba(data.test_features), data, count),
         }
-    return found
+    yield found
 
 
 def right(probabilities: np.ndarray, data: Data, count: int) -> float:
@@ -147,84 +153,53 @@ def right(probabilities: np.ndarray, data: Data, count: int) -> float:
     return round(float((ranked == data.test_labels[:, None]).any(axis=1).mean()), 5)
 
 
-def run(name: str, folder: Path, asked: list[Setting], draws: int, output: Path) -> None:
-    """Do what is not in the file of results yet."""
-    known: set[tuple[object, ...]] = set()
-    if output.exists():
-        known = set(pd.read_csv(output)[["data", *NAMES, "draw"]].itertuples(index=False, name=None))
-    data = loaded(name, folder)
-    missing = [
-        (setting, draw)
-        for draw in range(draws)
-        for setting in dict.fromkeys(asked)
-        if (name, *astuple(setting), draw) not in known
-    ]
-    with output.open("a", newline="") as file, Progress() as progress:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not file.tell():
-            writer.writeheader()
-        for setting, draw in progress.track(missing, description=name):
-            start = time.perf_counter()
-            found = done(data, setting, draw)
-            seconds = round(time.perf_counter() - start, 1)
-            writer.writerow({"data": name, "draw": draw, "seconds": seconds} | asdict(setting) | found)
-            file.flush()
-
-
 def means(results: pd.DataFrame, asked: list[Setting]) -> pd.DataFrame:
     """The mean over draws of each setting that is there, in the order of settings."""
     cells = results.groupby(list(NAMES)).mean(numeric_only=True)
     return pd.DataFrame([cells.loc[astuple(each)] for each in asked if astuple(each) in cells.index])
 
 
-def report(results: pd.DataFrame, folder: Path) -> None:
-    """Tables in Markdown and the figure."""
+def page(frames: dict[str, pd.DataFrame], folder: Path) -> list[str]:
+    """A table for each grid."""
+    results = frames["sensitivity"]
+    figure(results, folder / "sensitivity.png")
     text = [
-        "# Results",
         "",
-        "Made by `python experiments/sensitivity.py --report-only` from `sensitivity.csv`; `../README.md` says what",
-        "they mean. Accuracy on test rows in %, and in parentheses what released labels of other rows say of it, with",
-        "its standard error. *Chosen* is what those released labels like best.",
+        "Accuracy on test rows in %, and in parentheses what released labels of other rows estimate, with its standard",
+        "error. *Chosen* is the setting with the highest estimate.",
     ]
     for name, part in results.groupby("data", sort=False):
         text += ["", f"## {name}", "", f"{part['rows'].max():,} rows to fit on, {part['draw'].nunique()} draws."]
         for title, asked in GRIDS.items():
-            text += ["", f"### {title}", "", *table(part, title, asked)]
-    (folder / "sensitivity.md").write_text("\n".join(text) + "\n")
-    figure(results, folder / "sensitivity.png")
+            text += ["", f"### {title}", "", *grid_table(part, title, asked)]
+    return text
 
 
 #: What varies in each grid: down and across.
 AXES = {"epochs": ("stages", "epochs"), "split and temperature": ("share", "temperature"), "mixup": ("first", "last")}
 
 
-def table(part: pd.DataFrame, title: str, asked: list[Setting]) -> Iterator[str]:
+def grid_table(part: pd.DataFrame, title: str, asked: list[Setting]) -> Iterator[str]:
     """One grid."""
     down, across = AXES[title]
-    cells = part.groupby(list(NAMES))
-    found = {each: cells.get_group(astuple(each)) for each in asked if astuple(each) in cells.groups}
-    columns = list(dict.fromkeys(getattr(each, across) for each in asked))
-    yield f"| {down} | {' | '.join(f'{across} {column:g}' for column in columns)} |"
-    yield f"|{' --- |' * (1 + len(columns))}"
+    groups = part.groupby(list(NAMES))
+    found = {each: groups.get_group(astuple(each)) for each in asked if astuple(each) in groups.groups}
+    columns, lines = list(dict.fromkeys(getattr(each, across) for each in asked)), []
     for line in dict.fromkeys(getattr(each, down) for each in asked):
-        shown = []
-        for column in columns:
-            here = [
-                rows for each, rows in found.items() if (getattr(each, down), getattr(each, across)) == (line, column)
-            ]
-            shown.append(cell(here[0]) if here else "")
-        yield f"| {line:g} | {' | '.join(shown)} |"
+        here = {getattr(each, across): rows for each, rows in found.items() if getattr(each, down) == line}
+        lines.append([f"{line:g}", *(cell_text(here[column]) if column in here else "" for column in columns)])
+    yield from table([down, *(f"{across} {column:g}" for column in columns)], lines)
     if found:
         best = max(found, key=lambda each: found[each]["released_accuracy"].mean())
         most = max(found, key=lambda each: found[each]["accuracy"].mean())
         yield ""
         yield (
-            f"Chosen: {down} {getattr(best, down):g}, {across} {getattr(best, across):g}, with {cell(found[best])}; "
-            f"the best on test rows has {100 * found[most]['accuracy'].mean():.1f}."
+            f"Chosen: {down} {getattr(best, down):g}, {across} {getattr(best, across):g}, "
+            f"with {cell_text(found[best])}; the best on test rows has {100 * found[most]['accuracy'].mean():.1f}."
         )
 
 
-def cell(rows: pd.DataFrame) -> str:
+def cell_text(rows: pd.DataFrame) -> str:
     """Accuracy on test rows, and by released labels."""
     error = 100 * np.sqrt((rows["released_error"] ** 2).sum()) / len(rows)
     return f"{100 * rows['accuracy'].mean():.1f} ({100 * rows['released_accuracy'].mean():.1f} +- {error:.1f})"
@@ -266,31 +241,37 @@ def figure(results: pd.DataFrame, path: Path) -> None:
     drawing.savefig(path, dpi=100)
 
 
-def main() -> None:
-    """Read the command line, run, and report."""
-    parser = argparse.ArgumentParser(description="What training in two stages depends on.")
-    parser.add_argument("--data", default="fashion-mnist", help=f"a table among {', '.join(TABLES)}")
+def options(parser: argparse.ArgumentParser) -> None:
+    """Grids."""
     parser.add_argument("--grids", default=",".join(GRIDS), help="grids, separated by commas (default: all)")
-    parser.add_argument("--draws", type=int, default=2, help="draws of each kind (default: 2)")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results", help="folder to write to")
-    parser.add_argument("--report-only", action="store_true", help="tables and figure from the rows at hand")
-    asked = parser.parse_args()
-    grids = asked.grids.split(",")
-    for found, known in (([asked.data], TABLES), (grids, GRIDS)):
-        if unknown := set(found) - set(known):
-            sys.exit(f"expected some of {', '.join(known)}, found {', '.join(sorted(unknown))}")
-    folder = os.environ.get("LABELDP_DATA")
-    if folder is None and not asked.report_only and asked.data != "digits":
-        sys.exit("LABELDP_DATA names no folder of data sets")
-    torch.set_num_threads(1)
-    asked.results.mkdir(parents=True, exist_ok=True)
-    output = asked.results / "sensitivity.csv"
-    if not asked.report_only:
-        settings = [setting for grid in grids for setting in GRIDS[grid]]
-        run(asked.data, Path(folder or "."), settings, asked.draws, output)
-    report(pd.read_csv(output), asked.results)
-    print(f"tables, figure and rows: {asked.results}")
 
+
+STUDY = Study(
+    name="sensitivity",
+    recipe="1",
+    key=("data", *NAMES),
+    columns=(
+        *("data", *NAMES, "draw", "rows", "certified_epsilon"),
+        *("candidates", "truth_probability", "top_k", "released_accuracy", "released_error", "accuracy", "seconds"),
+    ),
+    cells=cells,
+    run=run,
+    spots=(
+        Spot(cell_of("fashion-mnist", Setting(epochs=1)), "accuracy", draws=3),
+        Spot(cell_of("fashion-mnist", Setting(stages=1, epochs=2)), "accuracy", draws=3),
+    ),
+)
+EXPERIMENT = Experiment(
+    name="sensitivity",
+    question="What does training in two stages depend on?",
+    studies=(STUDY,),
+    page=page,
+    draws=2,
+    tables=tuple(TABLES),
+    usual=("fashion-mnist",),
+    bundled=("digits",),
+    options=options,
+)
 
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT)

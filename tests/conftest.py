@@ -3,7 +3,9 @@
 import importlib.util
 import os
 import sys
+import tomllib
 import types
+from collections import defaultdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +20,8 @@ from jaxtyping import AbstractArray, install_import_hook
 _COMPILED = "_kernels"
 _CHECKER = "labeldp_annotations"
 _NOT_AN_ARRAY = Annotated[object, Is[lambda found: not isinstance(found, np.ndarray)]]
+SLOW = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))["test"]
+_BEGAN = pytest.StashKey[float]()
 _execute = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 
@@ -50,6 +54,61 @@ def check(function):
 sys.modules[_CHECKER] = types.ModuleType(_CHECKER)
 sys.modules[_CHECKER].check = check
 install_import_hook(checked_modules(), f"{_CHECKER}.check")
+
+
+def pytest_addoption(parser):
+    """Let a run take the mutants that a change touches; tests/mutants/conftest.py says which these are."""
+    parser.addoption("--mutants", choices=("all", "touched"), default="all", help="which mutants are tried")
+
+
+def _named(case, name):
+    """Whether a name of slow.toml means a case: the whole of it, or its beginning before a star."""
+    return case.startswith(name[:-1]) if name.endswith("*") else case == name
+
+
+def _is_slow(entry, case):
+    """Whether an entry of slow.toml leaves a case, or a test without cases, to the run of everything."""
+    if "kept" in entry:
+        return not any(_named(case, name) for name in entry["kept"])
+    return "slow" not in entry or any(_named(case, name) for name in entry["slow"])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Mark as slow what slow.toml lists; a case that it names must be there."""
+    tests = defaultdict(list)
+    for item in items:
+        tests[item.nodeid.partition("[")[0]].append(item)
+    for entry in SLOW:
+        found = tests[entry["name"]]
+        cases = [item.nodeid.partition("[")[2].removesuffix("]") for item in found]
+        for item, case in zip(found, cases, strict=True):
+            if _is_slow(entry, case):
+                item.add_marker(pytest.mark.slow)
+        if found and not any("[" in argument for argument in config.args):
+            for name in [*entry.get("kept", ()), *entry.get("slow", ())]:
+                if not any(_named(case, name) for case in cases):
+                    raise pytest.UsageError(f"slow.toml: {entry['name']} has no case {name}")
+
+
+def _processor_seconds():
+    """The seconds that processors spent on this process and on its children that ended."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item):
+    """Note when a test begins."""
+    item.stash[_BEGAN] = _processor_seconds()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item):
+    """Write into a junit file what a test took of the processors: unlike its time, that is the same under load."""
+    result = yield
+    item.user_properties.append(("processor_seconds", f"{_processor_seconds() - item.stash[_BEGAN]:.3f}"))
+    return result
 
 
 @pytest.fixture(scope="session")

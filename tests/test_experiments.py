@@ -1,4 +1,4 @@
-"""The experiments run, and go on where they stopped."""
+"""The experiments run, and their runner goes on where a run stopped."""
 
 import csv
 import os
@@ -10,40 +10,200 @@ import numpy as np
 import pytest
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
+HEADER = "colour,draw,half,value,recipe,labeldp\n"
 
 
-def run_twice(script: str, folder: Path, *words: str, draws: int | None = 1) -> str:
-    """Run an experiment on digits twice with the same command, and give back what the first run printed."""
+def run(script: str, folder: Path, *words: str, draws: int | None = 1) -> str:
+    """Run an experiment with one draw, as a user does, and give back what it printed."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LABELDP"))}
     repeated = [] if draws is None else ["--draws", str(draws)]
-    command = [sys.executable, "-W", "error", str(EXPERIMENTS / script), *repeated, "--results", str(folder)]
-    runs = [
-        subprocess.run(
-            [*command, *words],
-            cwd=folder,
-            env=settings | {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        for _ in range(2)
-    ]
-    for done in runs:
-        assert done.returncode == 0, done.stderr
-    return runs[0].stdout
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXPERIMENTS / script), *repeated, "--results", str(folder), *words],
+        cwd=folder,
+        env=settings | {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    """The rows of a file of results."""
+    """The rows of a results file, which carry the recipe that made them."""
     with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+        rows = list(csv.DictReader(file))
+    assert all(row["recipe"] and row["labeldp"] for row in rows)
+    return rows
+
+
+class Study:
+    """A study of two colours in halves, which counts what it measures.
+
+    Attributes:
+        measured: The colours and draws that were measured, in order.
+    """
+
+    def __init__(self, folder, runner):
+        self.folder, self.runner, self.recipe, self.measured, self.failing = folder, runner, "1", [], None
+
+    def __call__(self, *words):
+        """Run it with these options."""
+        runner = self.runner
+        cells = [runner.Cell({"colour": colour}) for colour in ("red", "green")]
+        study = runner.Study(
+            "toy", self.recipe, ("colour",), ("colour", "draw", "half", "value"), lambda _: cells, self.measure,
+            spots=(runner.Spot(cells[0], "value", {"half": "left"}),),
+        )  # fmt: skip
+        page = lambda frames, _: ["", *runner.pivot(frames["toy"], ["colour", "half"], "value", across="draw")]  # noqa: E731
+        experiment = runner.Experiment("toy", "Which colour is larger?", (study,), page, draws=2)
+        runner.main(experiment, ["--results", str(self.folder), *words])
+
+    def measure(self, _, cell, draw):
+        """Two rows for each draw of a colour."""
+        if (cell["colour"], draw) == self.failing:
+            raise KeyboardInterrupt
+        self.measured.append((cell["colour"], draw))
+        yield {"half": "left", "value": len(cell["colour"]) + draw % 10 / 100}
+        yield {"half": "right", "value": 1.5}
+
+    @property
+    def path(self):
+        """Its results file."""
+        return self.folder / "toy.csv"
+
+
+ALL = [("red", 0), ("green", 0), ("red", 1), ("green", 1)]
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """A study that has not run."""
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    import _study  # noqa: PLC0415 (it lies beside the experiments)
+
+    return Study(tmp_path, _study)
+
+
+def test_a_study_writes_rows_and_a_page(study):
+    """Each draw of a cell gives its rows, with recipe and version, and the page has their mean."""
+    study()
+    assert study.measured == ALL
+    rows = rows_of(study.path)
+    assert [(row["colour"], int(row["draw"])) for row in rows[::2]] == ALL
+    assert {row["recipe"] for row in rows} == {"1"}
+    assert "| red | left | 3.000 | 3.010 |" in (study.folder / "toy.md").read_text()
+
+
+def test_rows_at_hand_are_not_measured_again(study):
+    """A second run measures nothing, and more draws measure what is new alone."""
+    study()
+    before = study.path.read_text()
+    study()
+    assert study.measured == ALL
+    assert study.path.read_text() == before
+    study("--draws", "3")
+    assert study.measured == [*ALL, ("red", 2), ("green", 2)]
+    assert study.path.read_text().startswith(before)
+
+
+def test_an_interrupted_run_goes_on(study):
+    """Rows before an interruption are in the file, and the next run measures the rest."""
+    study.failing = ("red", 1)
+    with pytest.raises(KeyboardInterrupt):
+        study()
+    assert len(rows_of(study.path)) == 4
+    study.failing = None
+    study()
+    assert study.measured == ALL
+
+
+@pytest.mark.parametrize("text", ["", HEADER, HEADER[:9], HEADER[:-1]])
+def test_a_file_without_rows_is_taken_up(study, text):
+    """An empty file, a header alone and a cut-off header are like no file."""
+    study.path.write_text(text)
+    study()
+    assert study.path.read_text().startswith(HEADER)
+    assert len(rows_of(study.path)) == 8
+
+
+@pytest.mark.parametrize("cut", range(1, len("green,1,right,1.5,1,0.1.0\n")))
+def test_a_broken_last_line_is_measured_again(study, cut):
+    """A line that a crash cut off is dropped with the rows of its release, and no others."""
+    study()
+    whole = study.path.read_text()
+    study.path.write_text(whole[:-cut])
+    study.measured.clear()
+    study()
+    assert study.measured == [("green", 1)]
+    assert study.path.read_text() == whole
+
+
+def test_rows_of_another_recipe_are_replaced(study, capsys):
+    """They are reported as stale, measured again and replaced; those not asked for stay, and the page names them."""
+    study()
+    study.recipe = "2"
+    study("--report-only")
+    assert "Of an earlier recipe: 8 rows of `toy.csv`." in (study.folder / "toy.md").read_text()
+    study.measured.clear()
+    study("--draws", "1")
+    assert "8 rows are stale" in capsys.readouterr().out
+    assert study.measured == ALL[:2]
+    assert sorted(row["recipe"] for row in rows_of(study.path)) == ["1"] * 4 + ["2"] * 4
+    study()
+    assert {row["recipe"] for row in rows_of(study.path)} == {"2"}
+    assert len(rows_of(study.path)) == 8
+
+
+def test_report_only_measures_nothing(study, capsys):
+    """It makes the page from the rows at hand, and says so where there are none."""
+    study("--report-only")
+    assert "no rows yet" in capsys.readouterr().out
+    study()
+    (study.folder / "toy.md").unlink()
+    study.measured.clear()
+    study("--report-only")
+    assert not study.measured
+    assert (study.folder / "toy.md").exists()
+
+
+def test_other_columns_are_refused(study):
+    """A results file with other columns is named, not overwritten."""
+    study.path.write_text("colour,value\nred,1\n")
+    with pytest.raises(SystemExit, match="expected the columns colour"):
+        study()
+    assert study.path.read_text() == "colour,value\nred,1\n"
+
+
+def test_a_spot_check_tells_what_changed(study, capsys):
+    """Fresh draws that agree with recorded ones exit with 0, others with 1, and nothing is written."""
+    study("--draws", "5")
+    before = study.path.read_text()
+    with pytest.raises(SystemExit) as ended:
+        study("--spot")
+    assert ended.value.code == 0
+    assert "value agrees" in capsys.readouterr().out
+    study.path.write_text(before.replace("red,0,left,3.0", "red,0,left,3.001").replace("left,3.", "left,2."))
+    before = study.path.read_text()
+    with pytest.raises(SystemExit) as ended:
+        study("--spot")
+    assert ended.value.code == 1
+    assert "value CHANGED" in capsys.readouterr().out
+    assert study.path.read_text() == before
+
+
+def test_progress_without_a_terminal(study, capsys):
+    """The last line says how many draws of cells were measured."""
+    study()
+    assert capsys.readouterr().err.endswith("toy: 4 of 4 draws of cells, 0.0 minutes left\n")
 
 
 @pytest.mark.slow
 def test_local_randomizers_on_digits(tmp_path):
-    """Each randomizer and method gets one row in the file of results, and none is computed a second time."""
-    assert "digits only" in run_twice("local.py", tmp_path, "--epsilons", "2")
+    """Each randomizer and method gets one row in the results file."""
+    assert "digits only" in run("local.py", tmp_path, "--epsilons", "2")
     rows = rows_of(tmp_path / "local.csv")
     sets = ["response", "subset", "independent bits", "symmetric bits"]
     expected = [(randomizer, method) for randomizer in sets for method in ("likelihood", "unbiased", "plain")]
@@ -59,8 +219,8 @@ def test_local_randomizers_on_digits(tmp_path):
 
 @pytest.mark.slow
 def test_cluster_response_on_digits(tmp_path):
-    """Each setting gets one row in the file of results, certified for no more than it was asked for."""
-    run_twice("esfandiari.py", tmp_path, "--data", "digits", "--epsilons", "4", "--cache", str(tmp_path / "cache"))
+    """Each setting gets one row in the results file, certified for no more than it was asked for."""
+    run("esfandiari.py", tmp_path, "--data", "digits", "--epsilons", "4", "--cache", str(tmp_path / "cache"))
     rows = {row["setting"]: row for row in rows_of(tmp_path / "esfandiari.csv")}
     assert len(rows) == len(rows_of(tmp_path / "esfandiari.csv"))
     papers = {f"paper, floor {floor}" for floor in ("high", "low")}
@@ -86,7 +246,7 @@ def test_ratings_of_a_few_lines(tmp_path):
     results = tmp_path / "results"
     results.mkdir()
     words = ("--data", str(tmp_path / "ratings.dat"), "--epsilons", "2", "--rounds", "10")
-    run_twice("movielens.py", results, *words)
+    run("movielens.py", results, *words)
     rows = {row["method"]: row for row in rows_of(results / "movielens.csv")}
     free = {"network", "factorization", "factorization, numbers alone"}
     private = {f"{stages} {how}" for stages in ("1st", "2st") for how in ("plain", "likelihood", "factorization")}
@@ -101,7 +261,7 @@ def test_ratings_of_a_few_lines(tmp_path):
 @pytest.mark.slow
 def test_priors_of_clusters_on_digits(tmp_path):
     """Each setting gets one row, and where little may be spent clusters as priors teach more than an even prior."""
-    run_twice("priors.py", tmp_path, "--data", "digits", "--epsilons", "1", "--cache", str(tmp_path / "cache"))
+    run("priors.py", tmp_path, "--data", "digits", "--epsilons", "1", "--cache", str(tmp_path / "cache"))
     rows = {row["setting"]: row for row in rows_of(tmp_path / "priors.csv")}
     informed = {f"{kind} prior, {how}" for kind in ("k-means", "graph") for how in ("plain", "posterior")}
     assert set(rows) == {"uniform plain", "uniform likelihood", *informed, "graph cluster response", "none"}
@@ -121,7 +281,7 @@ def test_stages_on_images_made_by_chance(tmp_path):
     results = tmp_path / "results"
     results.mkdir()
     words = ("--data", "cifar100", "--cifar100", str(tmp_path), "--network", "convolutional", "--device", "cpu")
-    run_twice("cifar.py", results, *words, "--epochs", "1", "--batch", "16", "--epsilons", "4")
+    run("cifar.py", results, *words, "--epochs", "1", "--batch", "16", "--epsilons", "4")
     rows = {(row["method"], row["epsilon"]): row for row in rows_of(results / "cifar.csv")}
     assert set(rows) == {("LP-1ST", "inf"), ("LP-1ST", "4.0"), ("LP-2ST", "4.0")}
     assert all(row["setting"] == "not the paper's" for row in rows.values())
@@ -133,7 +293,7 @@ def test_stages_on_images_made_by_chance(tmp_path):
 def test_images_of_digits(tmp_path):
     """Each method gets one row, certified for no more than asked, and trees and networks name most digits."""
     words = ("--data", "digits", "--epsilons", "4", "--ways", "tree,none,paper 2", "--cache", str(tmp_path / "cache"))
-    run_twice("images.py", tmp_path, *words)
+    run("images.py", tmp_path, *words)
     rows = {row["method"]: row for row in rows_of(tmp_path / "images.csv")}
     networks = {"tree, network", "tree, network, likelihood", "tree, network, likelihood if better"}
     assert set(rows) == {"tree", *networks, "no privacy", "LP-2ST"}
@@ -146,7 +306,7 @@ def test_images_of_digits(tmp_path):
 @pytest.mark.slow
 def test_sensitivity_on_digits(tmp_path):
     """Each setting of a grid gets one row, with what released labels say of it beside what test labels do."""
-    run_twice("sensitivity.py", tmp_path, "--data", "digits", "--grids", "mixup")
+    run("sensitivity.py", tmp_path, "--data", "digits", "--grids", "mixup")
     rows = rows_of(tmp_path / "sensitivity.csv")
     assert len({(row["first"], row["last"]) for row in rows}) == len(rows) == 16
     assert all(0 < float(row["certified_epsilon"]) <= 2 for row in rows)
@@ -162,7 +322,7 @@ def test_rates_of_known_functions(tmp_path):
     The ratio of the two is averaged over the points of regression, whose own deviations are below a half: it leaves the
     interval by chance once in a million runs at most.
     """
-    run_twice("rates.py", tmp_path, "--quick", "--draws", "2")
+    run("rates.py", tmp_path, "--quick", "--draws", "2")
     rows = rows_of(tmp_path / "rates.csv")
     key = ("sweep", "problem", "dimension", "method", "rows", "epsilon")
     assert len({tuple(row[name] for name in key) for row in rows}) == len(rows)
@@ -185,7 +345,7 @@ def test_real_labels_of_progression(tmp_path):
     chance less than once in a million runs.
     """
     words = ("--data", "progression", "--epsilons", "8")
-    run_twice("real_labels.py", tmp_path, *words)
+    run("real_labels.py", tmp_path, *words)
     rows = {(row["randomizer"], row["learner"]): row for row in rows_of(tmp_path / "real_labels.csv")}
     assert len(rows) == len(rows_of(tmp_path / "real_labels.csv"))
     sets = {"laplace", "one-bit", "piecewise", "optimal", "auto", "counted bins", "counted optimal"}
@@ -204,7 +364,7 @@ def test_convex_learning_of_digits(tmp_path):
     each, and measured variances have standard errors of 0.1 % at most: either is that far off less than once in a
     million runs.
     """
-    run_twice("convex.py", tmp_path, "--quick", "--data", "digits", "--epsilons", "4")
+    run("convex.py", tmp_path, "--quick", "--data", "digits", "--epsilons", "4")
     risks = rows_of(tmp_path / "convex_risk.csv")
     assert len({(row["sweep"], row["method"]) for row in risks}) == len(risks) == 2 * 9
     assert all(0 < float(row["certified_epsilon"]) <= 1 for row in risks if row["method"] != "no privacy")
@@ -228,8 +388,8 @@ def test_convex_learning_of_digits(tmp_path):
 
 @pytest.mark.slow
 def test_a_loss_profile_of_digits(tmp_path):
-    """Each lambda gets one row with bounds in order, none is computed twice, and a table that is missing is skipped."""
-    assert "susy is left out" in run_twice("loss_profile.py", tmp_path, "--data", "digits", "susy", draws=None)
+    """Each lambda gets one row with bounds in order and a table that is missing is skipped."""
+    assert "susy is left out" in run("loss_profile.py", tmp_path, "--data", "digits,susy", draws=None)
     rows = rows_of(tmp_path / "loss_profile.csv")
     assert [row["lambda"] for row in rows] == ["0.001", "0.01", "0.1"]
     for row in rows:
@@ -246,7 +406,7 @@ def test_a_loss_profile_of_digits(tmp_path):
 def test_features_of_digits(tmp_path):
     """Each setting and method gets one row, certified for no more than asked, and each judge gives its estimates."""
     words = ("--data", "digits", "--scale", "0.05", "--noises", "0.4", "--cache", str(tmp_path / "cache"))
-    run_twice("features.py", tmp_path, *words)
+    run("features.py", tmp_path, *words)
     rows = {(row["setting"], row["method"]): row for row in rows_of(tmp_path / "features.csv")}
     assert len(rows) == len(rows_of(tmp_path / "features.csv")) == 10
     assert all(0 < float(row["certified_epsilon"]) <= np.log(4) for row in rows.values())

@@ -447,8 +447,8 @@ def test_what_is_printed_is_what_is_promised():
     assert not done.stderr
     before = PeerExchange(protocol.FLIP)
     assert f"epsilon {before.guarantee([60], protocol.DELTA).epsilon:.3f} at delta 0.0001" in done.stdout
-    assert f"one peer: {before.collusion([60], protocol.DELTA):.3f}" in done.stdout
-    assert f"whatever goes wrong: {before.view_of_one_peer:.3f}, delta 0" in done.stdout
+    assert f"colluding with one peer: {before.collusion([60], protocol.DELTA):.3f}" in done.stdout
+    assert f"under any failure: {before.view_of_one_peer:.3f}, delta 0" in done.stdout
     stayed = re.findall(r"(\w+): (\d+) of 60 peers stayed, (\d+) rows", done.stdout)
     assert [(name, count) for name, count, _ in stayed] == [("north", "60"), ("south", "50")]
     assert int(stayed[1][2]) < 60

@@ -1,3 +1,4 @@
+from ._version import __version__ as __version__
 from .mechanisms._draw import draw as draw
 from .mechanisms.features._double_response import DoubleResponse as DoubleResponse
 from .mechanisms.features._double_response import DummyResponse as DummyResponse
@@ -29,7 +30,6 @@ from .mechanisms.randomizers._prior import PriorResponse as PriorResponse
 from .mechanisms.randomizers._prior import PriorSubsetResponse as PriorSubsetResponse
 from .mechanisms.randomizers._prior import TopKResponse as TopKResponse
 from .mechanisms.randomizers._randomizer import Randomizer as Randomizer
-from .mechanisms.randomizers._randomizer import expectation as expectation
 from .mechanisms.randomizers._response import RandomizedResponse as RandomizedResponse
 from .mechanisms.randomizers._subset import SubsetResponse as SubsetResponse
 from .mechanisms.randomizers._subset import best_response as best_response
@@ -56,13 +56,10 @@ from .release._public import public_columns as public_columns
 from .release._release import Release as Release
 from .release._row_release import RowRelease as RowRelease
 from .release._table_curator import release_with as release_with
-from .release._table_release import TableRelease as TableRelease
 from .release._table_release import release_table as release_table
 from .release._total import combined_guarantee as combined_guarantee
 from .release.folder._certificate import Certificate as Certificate
 from .release.folder._verify import verify as verify
 from .release.ledger._ledger import Ledger as Ledger
-from .release.tables._declared_classes import declared_classes as declared_classes
 from .release.tables._idx import read_idx as read_idx
 from .release.tables._random_split import public_split as public_split
-from .release.tables._tables import typed as typed

@@ -1,6 +1,6 @@
 """Keyword validators: each takes a value and its name, and returns the value in the type that is used.
 
-Beside them, what makes a text from elsewhere fit to be printed.
+Also a filter that makes foreign text safe to print.
 """
 
 from __future__ import annotations
@@ -11,37 +11,39 @@ import re
 
 from labeldp.errors import EpsilonError, InputError
 
-#: The largest epsilon anybody may ask for: beyond it no 64-bit word can keep a second class apart from none.
+#: The largest epsilon that is accepted: beyond it a 64-bit word cannot give a second class any probability.
 LARGEST_EPSILON = 700.0
 
 
 def epsilon(value: object, name: str = "epsilon") -> float:
-    """A finite number above zero."""
-    found = number(value, name)
-    if not 0.0 < found <= LARGEST_EPSILON:
+    """A finite epsilon above zero."""
+    result = number(value, name)
+    if not 0.0 < result <= LARGEST_EPSILON:
         raise EpsilonError(
-            f"expected {name} to be a finite number above 0 and at most {LARGEST_EPSILON:g}, found {found!r}; "
+            f"expected {name} to be a finite number above 0 and at most {LARGEST_EPSILON:g}, found {result!r}; "
             "give the natural-logarithm epsilon that you want to defend, usually between 0.1 and 10"
         )
-    return found
+    return result
 
 
 def delta(value: object, name: str = "delta") -> float:
     """A failure probability in [0, 1)."""
-    found = number(value, name)
-    if not 0.0 <= found < 1.0:
-        raise EpsilonError(f"expected {name} to be at least 0 and below 1, found {found!r}; use 0 for a pure guarantee")
-    return found
+    result = number(value, name)
+    if not 0.0 <= result < 1.0:
+        raise EpsilonError(
+            f"expected {name} to be at least 0 and below 1, found {result!r}; use 0 for a pure guarantee"
+        )
+    return result
 
 
 def whole(value: object, name: str, low: int, high: int) -> int:
     """An integer between two bounds, both included."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputError(f"expected {name} to be a whole number, found {type(value).__name__}")
-    found = int(value)
-    if not low <= found <= high:
-        raise InputError(f"expected {name} between {low} and {high}, found {found}")
-    return found
+    result = int(value)
+    if not low <= result <= high:
+        raise InputError(f"expected {name} between {low} and {high}, found {result}")
+    return result
 
 
 def number(value: object, name: str) -> float:
@@ -49,14 +51,14 @@ def number(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise EpsilonError(f"expected {name} to be a number, found {type(value).__name__}")
     try:
-        found = float(value)
+        result = float(value)
     except OverflowError:
-        found = math.inf
-    if math.isnan(found):
+        result = math.inf
+    if math.isnan(result):
         raise EpsilonError(f"expected {name} to be a number, found nan; give a finite value")
-    return found
+    return result
 
 
 def printable(text: str) -> str:
-    """A text that cannot command a terminal: what it holds of control characters is written out."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+    """The text with its control characters escaped, so that it cannot command a terminal."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text)

@@ -1,7 +1,7 @@
-"""How many rows to average: neighbours, cells and clipping levels that balance bias, sampling and noise.
+"""Numbers of rows to average, and clipping levels, that balance bias, sampling and noise.
 
-Pure formulas of public numbers, which the learners tune themselves with and the planner predicts with; no label is
-read. An average of m rows near a point errs for three reasons, and each has its term in the mean squared error::
+Pure formulas of public numbers, with which the learners tune themselves and the planner predicts; no label is read. The
+mean squared error of an average of m rows near a point has three terms::
 
     bias      C (m / (N f v))^(2 b / d)     the function changes within the neighbourhood
     sampling  V / m                         labels differ from their mean; with local noise, V holds its variance
@@ -27,17 +27,19 @@ _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 def ball_volume(dimension: float) -> float:
-    """The volume of the Euclidean unit ball, of an effective dimension that need not be whole."""
+    """Volume of the Euclidean unit ball, of an effective dimension that need not be whole."""
     return math.exp(dimension / 2 * math.log(math.pi) - math.lgamma(dimension / 2 + 1))
 
 
 def participation(covariance: Float[np.ndarray, "d d"]) -> float:
-    """(sum of eigenvalues)^2 / sum of squared eigenvalues: d for d directions of equal spread, 1 for a line.
+    """Participation ratio: (sum of eigenvalues)^2 / sum of squared eigenvalues.
 
-    These are the squared trace and the sum of squared entries, so that no eigenvalue is computed.
+    It is d for d directions of equal variance, and 1 for a line. It is computed as squared trace over sum of squared
+    entries, without eigenvalues.
 
     Args:
-        covariance: Of columns, not zero; or products of centred rows, which have the same eigenvalues but for zeros.
+        covariance: Covariance of columns, not zero; or the Gram matrix of centred rows, which has the same nonzero
+            eigenvalues.
     """
     scaled = covariance / np.trace(covariance)
     return float(1.0 / (scaled**2).sum())
@@ -62,11 +64,11 @@ def mean_squared_error(
     noise: float = 0.0,
     smoothness: float = 1.0,
 ) -> float:
-    """The three terms for an average of ``averaged`` rows.
+    """Mean squared error of an average of ``averaged`` rows: the three terms of the module.
 
     Args:
-        averaged: m, the rows that are averaged.
-        spread: N f v, how many rows a neighbourhood of size 1 holds.
+        averaged: m, the number of rows averaged.
+        spread: N f v, the number of rows in a neighbourhood of size 1.
         dimension: d.
         bias: C, as of ``neighbour_bias`` or ``cell_bias``.
         variance: V, of one row's released label given its features.
@@ -86,7 +88,7 @@ def averaged_rows(
     noise: float = 0.0,
     smoothness: float = 1.0,
 ) -> float:
-    """The m between 1 and ``rows`` that makes ``mean_squared_error`` smallest.
+    """The m between 1 and ``rows`` that minimizes ``mean_squared_error``.
 
     Each term is exp of a linear function of log m, so the sum is convex in log m, and its slope there,
     ``(2 b / d) C (m / (N f v))^(2 b / d) - V / m - 2 W / m^2``, changes its sign once.
@@ -106,16 +108,16 @@ def averaged_rows(
 def neighbour_count(
     rows: int, dimension: float, variance: float, smoothness: float = 1.0, lipschitz: float = 1.0, density: float = 1.0
 ) -> int:
-    """The k of nearest neighbours, (d V / (2 b C))^(d/(2b+d)) (N v f)^(2b/(2b+d)), between 1 and ``rows``.
+    """Number k of nearest neighbours: (d V / (2 b C))^(d/(2b+d)) (N v f)^(2b/(2b+d)), between 1 and ``rows``.
 
-    It is where the derivative of C (k / (N f v))^(2b/d) + V / k vanishes.
+    The derivative of C (k / (N f v))^(2b/d) + V / k vanishes there.
 
     Args:
         rows: N.
-        dimension: d, best the effective dimension of the features.
-        variance: V, of one row's released label given its features: that of the label and that of the noise.
+        dimension: d, preferably the effective dimension of the features.
+        variance: V, of one row's released label given its features: variance of the label plus that of the noise.
         smoothness: b, above 0 and at most 1.
-        lipschitz: L, by how much the label's mean changes over a distance of 1.
+        lipschitz: L, the Hoelder constant: the most that the label's mean changes over a distance of 1.
         density: f, rows in a unit of volume as a share of all rows: 1 for features that fill the unit cube.
 
     Example:
@@ -127,36 +129,8 @@ def neighbour_count(
         Zhao et al. 2025, theorem 6; theory of nearest neighbours for the constant.
     """
     spread, bias = rows * density * ball_volume(dimension), neighbour_bias(dimension, smoothness, lipschitz)
-    found = averaged_rows(rows, spread, dimension, bias, variance, 0.0, smoothness)
-    return max(1, min(rows, math.ceil(found * (1 - 1e-12))))
-
-
-def cell_width(
-    rows: int,
-    dimension: float,
-    variance: float,
-    noise: float,
-    smoothness: float = 1.0,
-    lipschitz: float = 1.0,
-    density: float = 1.0,
-) -> float:
-    """The side h of cells that makes C h^(2b) + V / (N f h^d) + W / (N f h^d)^2 smallest.
-
-    Args:
-        rows: N.
-        dimension: d.
-        variance: V, of one row's label given its features.
-        noise: W, the variance of the noise on a cell's sum: 2 (hi - lo)^2 / epsilon^2 with Laplace noise.
-        smoothness: b.
-        lipschitz: L.
-        density: f.
-
-    References:
-        Zhao et al. 2025, theorems 8 and 12; with Lap(2T / (n_l epsilon)) where the paper prints Lap(2 / (n_l epsilon)).
-    """
-    spread, bias = rows * density, cell_bias(dimension, smoothness, lipschitz)
-    held = averaged_rows(rows, spread, dimension, bias, variance, noise, smoothness)
-    return float((held / spread) ** (1 / dimension))
+    optimum = averaged_rows(rows, spread, dimension, bias, variance, 0.0, smoothness)
+    return max(1, min(rows, math.ceil(optimum * (1 - 1e-12))))
 
 
 def clip_constant(power: float) -> float:
@@ -165,9 +139,9 @@ def clip_constant(power: float) -> float:
 
 
 def clip_level(power: float, moment: float, noise: float) -> float:
-    """T, ((p-1) c^2 M^2 / w)^(1/(2p)): the clipping level that balances its bias and the noise it needs.
+    """Clipping level T that balances its bias with the noise it needs: ((p-1) c^2 M^2 / w)^(1/(2p)).
 
-    It makes w T^2 + (c M T^(1-p))^2 smallest.
+    It minimizes w T^2 + (c M T^(1-p))^2.
 
     Args:
         power: p, at least 2.
@@ -186,8 +160,8 @@ def clip_level(power: float, moment: float, noise: float) -> float:
     return float(((power - 1) * (clip_constant(power) * moment) ** 2 / noise) ** (1 / (2 * power)))
 
 
-def smallest(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function that falls and then rises in log m is smallest between two numbers, by golden section."""
+def golden_section_minimizer(function: Callable[[float], float], low: float, high: float) -> float:
+    """Minimizer between two numbers, by golden section, of a function that falls and then rises in log m."""
     left, right = math.log(low), math.log(high)
     while right - left > 1e-7:
         first, second = right - _GOLDEN * (right - left), left + _GOLDEN * (right - left)

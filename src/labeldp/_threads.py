@@ -1,4 +1,4 @@
-"""Work on chunks of rows, side by side in threads; for loops that let go of the interpreter's lock."""
+"""Parallel work on chunks of rows in threads, for loops that release the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def over_chunks(work: Callable[[slice], object], rows: int, step: int) -> None:
-    """Call ``work`` with every slice of ``step`` rows; one that fails stops the whole."""
+    """Call ``work`` with every slice of ``step`` rows; the first failure is raised."""
     chunks = [slice(low, min(low + step, rows)) for low in range(0, rows, step)]
     if len(chunks) < 2:
         for chunk in chunks:

@@ -1,8 +1,8 @@
-"""Secure random words: the only file that touches entropy.
+"""Cryptographic random words: the only file that reads entropy.
 
-A stream of 64-bit words is AES-256 in counter mode under a key that the operating system gives for one call
-and that is never stored. The counter can be set to any position, so each chunk of rows takes its words from
-its own place in the stream, in any thread and in any order, and no two rows share a word.
+A stream of 64-bit words is AES-256 in counter mode, under a fresh key from the operating system that is never stored.
+The counter can be set to any position, so each chunk of rows takes its words from its own place in the stream, in any
+thread and in any order, and no two rows share a word.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Words(ABC):
     """A stream of uniform 64-bit words that can be read at any position.
 
     Attributes:
-        private: Whether what is drawn with these words may be called private.
+        private: Whether draws with these words may be called private.
     """
 
     private: bool
@@ -31,10 +31,10 @@ class Words(ABC):
     def block(self, start: int, count: int) -> UInt64[np.ndarray, "count"]:
         """The words ``start .. start + count - 1`` of the stream."""
 
-    def check_process(self) -> None:  # noqa: B027 (given words are anyone's)
-        """Refuse to go on in another process than the one whose words these are.
+    def check_process(self) -> None:  # noqa: B027 (fixed words belong to no process)
+        """Refuse to continue in a process other than the one that made the stream.
 
-        Who draws ahead calls it whenever foreign code may have run before what was drawn is used.
+        Code that draws ahead calls it whenever foreign code may have run between a draw and its use.
 
         Raises:
             RuntimeError: This is another process.
@@ -46,8 +46,8 @@ class SecureWords(Words):
 
     Guarantee:
         * The key comes from ``os.urandom``, lives as long as this object, and is neither stored nor copied.
-        * The stream refuses to work in another process than the one that made it: a forked child that went on
-          with it would repeat its parent's draws.
+        * The stream refuses to work in any process but the one that made it: a forked child would repeat its parent's
+          draws.
     """
 
     private = True
@@ -69,7 +69,7 @@ class SecureWords(Words):
         return buffer[skip:]
 
     def check_process(self) -> None:
-        """Refuse to go on in a forked child."""
+        """Refuse to continue in a forked child."""
         if os.getpid() != self._process:
             raise RuntimeError("a stream of random words belongs to the process that made it; make a new one")
 
@@ -78,7 +78,7 @@ class SecureWords(Words):
 
 
 class TapeWords(Words):
-    """Given words, over and over: for tests. What is drawn with them is NOT PRIVATE and is marked so."""
+    """A fixed tape of words, repeated, for tests. Draws with it are NOT PRIVATE and are marked so."""
 
     private = False
 
@@ -91,7 +91,7 @@ class TapeWords(Words):
 
 
 class WatchedWords(Words):
-    """The words of another stream; and whether any were taken: before that, nothing random was drawn."""
+    """The words of another stream, and a record of whether any were read: until then, nothing random was drawn."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
@@ -104,10 +104,10 @@ class WatchedWords(Words):
         return self._words.block(start, count)
 
     def check_process(self) -> None:
-        """As the other stream does."""
+        """Delegate to the other stream."""
         self._words.check_process()
 
 
 def identifier() -> str:
-    """A random name for a release: 128 bits in hexadecimal, which say nothing about what was released."""
+    """A random name for a release: 128 bits in hexadecimal, independent of the released values."""
     return os.urandom(16).hex()

@@ -1,18 +1,18 @@
 """The errors of labeldp, in one place.
 
-Every error is a ``LabelDPError`` and also the builtin that fits, says what was expected, what was found
-and what to do, and never shows a label::
+Every error is a ``LabelDPError`` and also the fitting builtin. Its message says what was expected, what was found and
+what to do, and never shows a label::
 
     LabelDPError
-    ├── InputError (ValueError)        what was given cannot be used
-    │   ├── EpsilonError               an epsilon, delta or budget that cannot be kept
+    ├── InputError (ValueError)        unusable input
+    │   ├── EpsilonError               an epsilon, delta or budget that cannot be met
     │   ├── LabelError                 a label space, or a label outside the declared one
     │   ├── PriorError                 a prior of the wrong shape, or not a distribution
     │   ├── RowsError (IndexError)     rows that do not exist, or appear twice
     │   └── TableError                 a table, file or folder that cannot be read as one
     ├── BudgetError (PermissionError)  the account does not allow this request
     ├── LedgerError (RuntimeError)     the ledger is damaged, or belongs to something else
-    ├── OutputError (FileExistsError)  the output cannot be put where it was asked for
+    ├── OutputError (FileExistsError)  the output cannot be written to the requested place
     ├── NotTrueLabelsError (TypeError) released labels used as if they were true labels
     ├── MissingExtraError (ImportError) an optional library is not installed
     └── VerificationError (ValueError) a release and its certificate do not agree
@@ -26,11 +26,11 @@ class LabelDPError(Exception):
 
 
 class InputError(LabelDPError, ValueError):
-    """What was given cannot be used."""
+    """Input that cannot be used."""
 
 
 class EpsilonError(InputError):
-    """An epsilon, delta or budget that cannot be kept."""
+    """An epsilon, delta or budget that cannot be met."""
 
 
 class LabelError(InputError):
@@ -58,7 +58,7 @@ class LedgerError(LabelDPError, RuntimeError):
 
 
 class OutputError(LabelDPError, FileExistsError):
-    """The output cannot be put where it was asked for."""
+    """The output cannot be written to the requested place."""
 
 
 class NotTrueLabelsError(LabelDPError, TypeError):

@@ -74,7 +74,7 @@ def test_a_channel_that_claims_less_is_caught(case, monkeypatch):
 
 
 def test_a_table_that_disagrees_with_the_integers_is_caught(monkeypatch):
-    """What a table shows counts, where it is more than the integers do."""
+    """The epsilon of a table counts if it exceeds that of the integers."""
     channel = ResponseChannel.at(3, 1.0)
     table = dataclasses.replace(channel.table(), matrix=np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]))
     monkeypatch.setattr(ResponseChannel, "table", lambda *_: table)
@@ -184,7 +184,7 @@ def test_a_rounded_law_is_bounded_from_both_sides():
     ],
 )
 def test_what_is_no_law_is_refused(matrix, options, words):
-    """What is no law, or no claim, gets a clear error."""
+    """Matrices that are not distributions, and invalid claims, get a clear error."""
     with pytest.raises((InputError, EpsilonError), match=words):
         audit_matrix(matrix, **({"claim": 1.0} | options))
 
@@ -214,11 +214,11 @@ def test_a_channel_of_unknown_kind_is_refused():
         ),
         (
             Audit(1.0, 1e-6, 0.5, None, 0.99, 10, "sampled", "x"),
-            "The claim of epsilon 1, delta 1e-06, was not refuted: 0.5 was shown, with confidence 0.99.",
+            "The claim of epsilon 1, delta 1e-06, was not refuted: the lower bound is 0.5, with confidence 0.99.",
         ),
         (
             Audit(1.0, 0.0, math.nextafter(1.0, 2.0), None, 0.99, 10, "one run", "x"),
-            "The claim of epsilon 1 is wrong: at least 1.0000000000000002 was shown, with confidence 0.99, by x.",
+            "The claim of epsilon 1 is wrong: epsilon is at least 1.0000000000000002, with confidence 0.99, by x.",
         ),
         (
             Audit(1.0, 0.0, math.inf, math.inf, 1.0, 0, "exact", "x"),
@@ -226,7 +226,7 @@ def test_a_channel_of_unknown_kind_is_refused():
         ),
         (
             Audit(1.0, 0.0, 0.5, None, 0.99, 10, "estimate", "x"),
-            "The claim of epsilon 1 stands beside an estimate of 0.5, which proves nothing.",
+            "The claim of epsilon 1 is compared with an estimate of 0.5, which proves nothing.",
         ),
     ],
 )

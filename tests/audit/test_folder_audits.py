@@ -33,7 +33,7 @@ RANDOMIZERS = {
     "candidates": lambda: PriorResponse(SPACE, 1.0, PRIOR),
     "numbers": lambda: OptimalResponse(RANGE, 1.0),
 }
-SHARES = "shares"
+SHARES = "frequencies"
 
 
 def released(case, words=None):
@@ -53,7 +53,7 @@ def saved(release, path):
 
 
 def failed(found):
-    """What failed, and nothing else."""
+    """Names of the failed checks."""
     return [check.what for check in found.checks if not check.holds]
 
 
@@ -75,12 +75,12 @@ def test_shared_noise_is_noticed(case, tmp_path):
     """Two releases of the same rows whose noise came from the same words agree more often than any labels allow."""
     words = TapeWords(np.random.default_rng(3).integers(0, 2**64 - 1, 100_003, dtype=np.uint64, endpoint=True))
     one, two = (saved(released(case, words), tmp_path / name) for name in ("one", "two"))
-    assert failed(audit_folder(one, [two])) == ["its noise is not that of two"]
+    assert failed(audit_folder(one, [two])) == ["its noise is independent of that of two"]
 
 
 @pytest.mark.parametrize("case", ["classes", "sets", "bits", "candidates"])
 def test_labels_that_stayed_raw_are_noticed(case, tmp_path):
-    """Where every released label is the true one, a class is more common than the law can make it."""
+    """If every released label is the true one, a class is more frequent than the channel allows."""
     release = released(case)
     raw = np.zeros(ROWS, dtype=np.int64)
     if release.class_channel.form == "class":
@@ -95,7 +95,7 @@ def test_labels_that_stayed_raw_are_noticed(case, tmp_path):
 
 
 def test_numbers_that_stay_at_one_outcome_are_noticed(tmp_path):
-    """Where every released number is the same, it is more common than the law can make it."""
+    """If every released number is the same, it is more frequent than the channel allows."""
     release = released("numbers")
     stuck = Release(np.zeros_like(release.codes), release.channel, release.space, release.certificate)
     assert any(SHARES in what for what in failed(audit_folder(saved(stuck, tmp_path / "stuck"))))
@@ -108,7 +108,9 @@ def test_sets_that_are_too_large_are_noticed(tmp_path):
     codes = release.codes | np.where(extra < 3, 1 << np.minimum(extra, 2), 0).astype(np.uint8)[:, None]
     codes |= np.where(np.random.default_rng(6).random(ROWS) < 0.1, 2, 0).astype(np.uint8)[:, None]
     larger = Release(codes, release.channel, release.space, release.certificate)
-    assert "released sets are as large as the law makes them" in failed(audit_folder(saved(larger, tmp_path / "x")))
+    assert "released sets have the sizes that the channel implies" in failed(
+        audit_folder(saved(larger, tmp_path / "x"))
+    )
 
 
 def test_what_cannot_be_verified_is_not_audited(tmp_path):
@@ -139,7 +141,7 @@ def test_rows_that_were_chosen_by_what_was_released_are_not_accused(tmp_path):
     release = released("classes")
     found = audit_folder(saved(release[release.codes == 1], tmp_path / "part"))
     assert found.holds
-    assert any("not looked at" in check.what for check in found.checks)
+    assert any("not checked" in check.what for check in found.checks)
 
 
 def test_only_releases_of_the_same_rows_are_compared(tmp_path):

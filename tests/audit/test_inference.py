@@ -22,8 +22,8 @@ from labeldp import (
     Source,
 )
 from labeldp.audit import attack_folder, attack_release, infer_labels
-from labeldp.audit.attacks._inference import attacker_of, label_posterior, original_share
-from labeldp.audit.attacks._utility import attack_utility, bounded_mean, most_with, unbiased_gains
+from labeldp.audit.attacks._inference import label_posterior, make_attacker, original_share
+from labeldp.audit.attacks._utility import any_label_utility, attack_utility, bounded_mean, unbiased_gains
 from labeldp.bounds import attack_limit, features_divergence
 from labeldp.errors import InputError, LabelError, PriorError
 from labeldp.mechanisms.features import ColumnForm
@@ -128,7 +128,7 @@ def test_conditional_guarantees_bound_the_best_attack():
 
 
 class Towns:
-    """What a town tells of the label: a model of true features, which takes released tables."""
+    """A model of the label given a town: fitted on true features, applied to released tables."""
 
     chances = np.array([[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]])
 
@@ -197,7 +197,7 @@ def test_the_prior_is_found_from_released_labels(mechanism):
         space, labels = Interval(0.0, 1.0, 0.5), rng.choice([0.0, 0.5, 1.0], 20_000, p=[0.3, 0.6, 0.1])
         release = Curator(labels, space).randomize(OneBitResponse(space, 3.0))
         wanted = None
-    prior = attacker_of(release, None, None, None, None, "wrong").prior
+    prior = make_attacker(release, None, None, None, None, "wrong").prior
     assert prior.sum() == pytest.approx(1)
     if wanted is not None:
         assert np.allclose(prior, wanted, atol=0.05)
@@ -213,7 +213,7 @@ def test_gains_are_unbiased_from_released_labels(name, released):
     k, law = channel.classes, channel.table().matrix
     told = rng.dirichlet(np.ones(k), 5)
     release, beliefs = every_pair(channel, told)
-    attacker = attacker_of(release, beliefs, None, None, None, "wrong")
+    attacker = make_attacker(release, beliefs, None, None, None, "wrong")
     values, least, most = unbiased_gains(attacker, released)
     said = attacker.answers(released).guesses.reshape(5, -1)
     mean = values.reshape(5, -1) @ law.T
@@ -230,11 +230,11 @@ def test_the_largest_gain_with_any_label_of_an_epsilon():
         k, epsilon = channel.classes, channel.epsilon
         for told in (rng.dirichlet(np.ones(k), 4), np.full((1, k), 1 / k)):
             release, beliefs = every_pair(channel, told)
-            attacker = attacker_of(release, beliefs, None, None, None, "wrong")
+            attacker = make_attacker(release, beliefs, None, None, None, "wrong")
             gained = np.mean([(row[:, None] * channel.table().matrix).max(axis=0).sum() for row in told])
-            assert gained <= most_with(attacker, epsilon) + 1e-12
-    even = attacker_of(*every_pair(ResponseChannel.at(3, 0.7), np.full((1, 3), 1 / 3)), None, None, None, "wrong")
-    assert most_with(even, 0.7) == pytest.approx(math.exp(0.7) / (math.exp(0.7) + 2))
+            assert gained <= any_label_utility(attacker, epsilon) + 1e-12
+    even = make_attacker(*every_pair(ResponseChannel.at(3, 0.7), np.full((1, 3), 1 / 3)), None, None, None, "wrong")
+    assert any_label_utility(even, 0.7) == pytest.approx(math.exp(0.7) / (math.exp(0.7) + 2))
 
 
 def test_intervals_hold_the_mean():
@@ -290,7 +290,7 @@ class Swapped:
 def test_models_are_read_in_declared_order():
     """Columns are put in declared order, and unknown classes have no chance."""
     release = Release(np.array([0, 1]), ResponseChannel.at(3, 1e-3), space_of(3), None)
-    attacker = attacker_of(release, Swapped(), None, np.zeros((2, 1)), None, "wrong")
+    attacker = make_attacker(release, Swapped(), None, np.zeros((2, 1)), None, "wrong")
     assert attacker.features.tolist() == [[0.1, 0.0, 0.9]] * 2
     assert infer_labels(release, Swapped(), features=np.zeros((2, 1))).labels().tolist() == ["c2", "c2"]
 

@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from labeldp import Classes, Interval, LaplaceResponse, OneBitResponse, RandomizedResponse, SubsetResponse
 from labeldp.audit import audit_mechanism
-from labeldp.audit.mechanisms._partition import cells_of
+from labeldp.audit.mechanisms._partition import choose_partitions
 from labeldp.errors import EpsilonError, InputError
 from labeldp.privacy.channels import BitChannel, ResponseChannel
 
@@ -140,7 +140,7 @@ def test_a_broken_mechanism_is_caught(case):
 @pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize("case", SOUND)
 def test_a_sound_mechanism_is_not_accused_and_much_of_it_is_shown(case):
-    """What is sound holds (false alarm 1e-9), and most of its epsilon is shown."""
+    """Sound mechanisms hold (false alarm 1e-9), with a lower bound of more than half of the claim."""
     mechanism, inputs, claim = SOUND[case]
     found = audit_mechanism(mechanism, inputs, claim, draws=100_000, confidence=SURE)
     assert found.holds
@@ -288,7 +288,7 @@ def test_lines_of_numbers_are_told_apart():
     """
     lines = (np.arange(1 << 10)[:, None] >> np.arange(10)) & 1
     for whole in (lines.astype(np.float64), lines.astype(np.float64) - 1, lines.astype(np.int64) << 60):
-        found = cells_of([np.repeat(whole, 8, axis=0)] * 2)[0]
+        found = choose_partitions([np.repeat(whole, 8, axis=0)] * 2)[0]
         assert found.single == (np.abs(whole).max() < 2**53)
         assert found.size - found.rest == 1 << 10
         assert (found.count(whole)[: 1 << 10] == 1).all()
@@ -321,7 +321,7 @@ def rarely(other, form=list, share=1.5e-4, width=()):
     ids=["array with NaN", "list with a float", "list with None", "list with NaN", "lines with NaN", "lists with None"],
 )
 def test_a_rare_output_of_another_type_accuses_no_one(mechanism):
-    """What ignores its input is not accused where one output turns a whole batch into floats (false alarm 1e-8)."""
+    """A mechanism that ignores its input is not accused if one output makes a batch floats (false alarm 1e-8)."""
     for _ in range(4):
         assert audit_mechanism(mechanism, [0, 1], 1.0, draws=10_000, confidence=SURE).holds
 
@@ -362,7 +362,7 @@ FORMS = {
 def test_cells_are_functions_of_one_output(form):
     """An output is in the same cell alone, in any batch, in a list or an array, and of any type that has its value."""
     pilot, batches = FORMS[form]
-    for view in cells_of(pilot):
+    for view in choose_partitions(pilot):
         for batch in batches:
             alone = [view.count(batch[place : place + 1]) for place in range(len(batch))]
             assert (view.count(batch) == np.sum(alone, axis=0)).all()
@@ -390,7 +390,7 @@ def test_no_upper_bound_is_claimed_where_types_differ(form):
 @pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize("kind", ["texts", "booleans", "sets"])
 def test_upper_bounds_are_given_of_few_outputs_of_any_kind(kind):
-    """Where outputs are few and of one kind, it is also said what they give away at most."""
+    """Few outputs of one type also get an upper bound."""
     draw, form = response(1.0, 2), OUTPUTS[kind]
     found = audit_mechanism(lambda label, n: [form(int(code)) for code in draw(label, n)], [0, 1], 2.0, draws=8_000)
     assert found.lower < 1.0 < found.upper < 1.5
@@ -426,7 +426,7 @@ def test_outputs_are_counted_in_bounded_pieces():
 
 
 def test_early_stop_saves_draws():
-    """Where more than the claim is shown early, few draws are taken."""
+    """A claim that is refuted early takes few draws."""
     assert audit_mechanism(lambda label, n: np.full(n, label), [0, 1], 1.0, draws=10_000_000).draws < 50_000
 
 
@@ -454,7 +454,7 @@ def boom(label, n):
     ],
 )
 def test_what_cannot_be_audited_is_refused(mechanism, inputs, claim, words):
-    """What cannot be audited gets a clear error, which shows no label."""
+    """Invalid inputs get a clear error, which contains no label."""
     with pytest.raises(InputError, match=words) as refused:
         audit_mechanism(mechanism, inputs, claim, draws=1_000)
     assert "zq" not in str(refused.value)

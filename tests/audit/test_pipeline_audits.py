@@ -147,7 +147,7 @@ def boom(_):
     ],
 )
 def test_what_cannot_be_audited_is_refused(change, words):
-    """What cannot be audited gets a clear error, which shows no label."""
+    """Invalid inputs get a clear error, which contains no label."""
     usual = {
         "pipeline": lambda labels: labels, "labels": LABELS, "space": SPACE, "canaries": CANARIES,
         "guess": lambda _: np.zeros(2_000), "claim": 1.0,

@@ -17,10 +17,10 @@ from labeldp import (
     SubsetResponse,
     cluster_response,
 )
-from labeldp._intervals import share_above, share_below
+from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp.audit import loss_profile
 from labeldp.audit.attacks import neighbour_sums
-from labeldp.audit.attacks._class_probability import Counted, mean_above
+from labeldp.audit.attacks._class_probability import ClassIndicators, mean_lower_bound
 from labeldp.audit.attacks._dkw_band import survival_band
 from labeldp.audit.attacks._instance_loss import InstanceLoss
 from labeldp.errors import EpsilonError, InputError
@@ -151,8 +151,8 @@ def test_bounds_hold_for_indicators_of_different_chances():
             for chance in chances.clip(0, 1):
                 law = np.convolve(law, [1 - chance, chance])
             mean, counts = chances.clip(0, 1).mean(), np.arange(k + 1.0)
-            assert law[mean_above(counts, k, level) > mean].sum() <= level * (1 + 1e-9)
-            missed_by_their_own |= law[share_above(counts, k, level) > mean].sum() > level * (1 + 1e-6)
+            assert law[mean_lower_bound(counts, k, level) > mean].sum() <= level * (1 + 1e-9)
+            missed_by_their_own |= law[clopper_pearson_lower(counts, k, level) > mean].sum() > level * (1 + 1e-6)
     assert missed_by_their_own
 
 
@@ -242,19 +242,19 @@ def test_rates_are_turned_back_by_the_law_of_released_labels():
     """Bounds of a mean chance m are those of the rate b + (a - b) m of its law, where rows differ in law too."""
     labels = np.tile(["no", "yes"], 100)
     other = 1 / (1 + math.e)
-    counted = Counted.of(Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 1.0)))
+    indicators = ClassIndicators.of(Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 1.0)))
     counts, level = np.array([0.0, 35.0, 60.0, 100.0]), 0.02
-    found = counted.chances(counts[:, None], 100, level, 0.0)
-    rates = share_above(counts, 100, level / 2), counts / 100, share_below(counts, 100, level / 2)
+    found = indicators.probabilities(counts[:, None], 100, level, 0.0)
+    rates = clopper_pearson_lower(counts, 100, level / 2), counts / 100, clopper_pearson_upper(counts, 100, level / 2)
     for ours, rate in zip(found, rates, strict=True):
         assert np.allclose(ours, np.clip((rate - other) / (1 - 2 * other), 0, 1), atol=1e-6)
     units = np.repeat(np.arange(150), [1] * 100 + [2] * 50)
-    grouped = Counted.of(Curator(labels, SPACE, units=units).randomize(RandomizedResponse(SPACE, 2.0)))
+    grouped = ClassIndicators.of(Curator(labels, SPACE, units=units).randomize(RandomizedResponse(SPACE, 2.0)))
     alone, of_two = 1 / (1 + math.exp(2)), other
     assert np.allclose(grouped.values[:, 1:], np.repeat([[1 - alone, alone], [1 - of_two, of_two]], 100, axis=0))
-    low, middle, high = grouped.chances(np.array([[35.0, 100 - 20.0, 20.0], [50.0, 50.0, 50.0]]), 100, level, 0.1)
+    low, middle, high = grouped.probabilities(np.array([[35.0, 100 - 20.0, 20.0], [50.0, 50.0, 50.0]]), 100, level, 0.1)
     assert middle == pytest.approx([0.15 / 0.6, 0.5])
-    assert low[0] == pytest.approx(max(0.0, (float(share_above(35, 100, level / 2)) - 0.2) / 0.6 - 0.1))
+    assert low[0] == pytest.approx(max(0.0, (float(clopper_pearson_lower(35, 100, level / 2)) - 0.2) / 0.6 - 0.1))
     assert (low[1], high[1]) == (0.0, 1.0), "neighbours whose labels say nothing"
 
 
@@ -269,7 +269,7 @@ def test_the_order_of_rows_settles_no_tie():
 
 
 def test_smoothness_widens_bounds_until_they_hold():
-    """Where chances change among neighbours, bounds fail under smoothness 0, and hold under the true constant."""
+    """If probabilities change among neighbours, bounds fail under smoothness 0, and hold under the true constant."""
     random = np.random.default_rng(5)
     features = random.random((2000, 1))
     chances = 0.5 + 0.49 * np.sin(6 * np.pi * features[:, 0])
@@ -290,12 +290,12 @@ def test_smoothness_widens_bounds_until_they_hold():
 
 
 def test_a_row_is_bounded_at_its_level():
-    """Where all rows are alike, each has the exact interval of its neighbours at level 0.01 / (2 m), and H."""
+    """If all rows are alike, each has the exact interval of its neighbours at level 0.01 / (2 m), and H."""
     labels = np.array(["yes"] * 30 + ["no"] * 170)
     release = Release.public(labels, SPACE)
     rows = np.arange(200)[60:160]
     curve = loss_profile(np.zeros((200, 1)), release, flips=[0.1], neighbours=199, rows=rows, p_plus=0.05).curves[0]
-    low, high = (float(share_above(count, 199, 0.01 / 400)) for count in (30, 169))
+    low, high = (float(clopper_pearson_lower(count, 199, 0.01 / 400)) for count in (30, 169))
     loss = InstanceLoss(0.1, 0.05)
     turn, least = loss.least
     assert low < turn < 1 - high
@@ -338,7 +338,7 @@ def test_every_row_loses_the_minimum():
 
 
 def test_bad_input_is_refused():
-    """What cannot be served is refused with what was expected, and no label is in the message."""
+    """Invalid inputs are refused with what was expected, and no label is in the message."""
     random = np.random.default_rng(7)
     features, labels = random.random((100, 2)), np.tile(["no", "yes"], 50)
     release = Release.public(labels, SPACE)
@@ -349,7 +349,7 @@ def test_bad_input_is_refused():
     three = Release.public(["a"] * 100, Classes(["a", "b", "c"]))
     cases = [
         (features[:50], release, {}, InputError, "expected features of 100 rows"),
-        (features[:, 0], release, {}, InputError, "expected numbers in rows and columns"),
+        (features[:, 0], release, {}, InputError, "expected a matrix of numbers"),
         (np.full((100, 2), np.nan), release, {}, InputError, "expected finite features"),
         (
             features,
@@ -384,5 +384,5 @@ def test_bad_input_is_refused():
         curve.loss(0.0)
     with pytest.raises(InputError, match="expected a flip probability among"):
         loss_profile(features, release, neighbours=30).of(0.3)
-    with pytest.raises(InputError, match="chances between 0 and 1"):
+    with pytest.raises(InputError, match="probabilities between 0 and 1"):
         InstanceLoss(0.1, 0.5).average([1.5])

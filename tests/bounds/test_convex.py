@@ -110,7 +110,7 @@ def test_noise_in_proposition_11_keeps_its_promise():
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize("n", [1, 7, 1000, 10**6])
 def test_upper_bounds_are_above_lower_ones(n, epsilon):
-    """What is proven to be reached is above what is proven to be out of reach, and above the usual lower bounds."""
+    """Proven upper bounds exceed proven lower bounds, and the conventional lower bounds."""
     least = convex_empirical_lower(n, epsilon).value
     assert 0 < least < 1
     uppers = [convex_local_upper(n, epsilon, k).value for k in (2, 10)]
@@ -387,7 +387,7 @@ def test_the_limit_has_the_constant_that_is_claimed(k):
 
 @pytest.mark.parametrize("classes", [2, 3, 10, 1000])
 def test_regimes_have_the_orders_of_the_papers(classes):
-    """What is proven from both sides is within 85 of each other everywhere, and on either side of theorem 1's order."""
+    """Proven upper and lower bounds are within a factor of 85 everywhere, on either side of theorem 1's order."""
     found = {epsilon: convex_rate(epsilon, classes) for epsilon in (0.05, 0.5, 1.0, 1.5, 2.5, 4.0, 6.0, 10.0)}
     for epsilon, rate in found.items():
         assert rate.regime == ("high" if epsilon <= 1 else "medium" if epsilon <= math.log(classes) else "low")
@@ -421,6 +421,6 @@ def test_regimes_have_the_orders_of_the_papers(classes):
     ],
 )
 def test_numbers_outside_the_theorems(make, error):
-    """What a theorem does not cover is refused, in words."""
+    """Parameters outside a theorem's assumptions are refused with a message."""
     with pytest.raises(error, match=r"expected .* found"):
         make()

@@ -107,7 +107,7 @@ def test_no_attack_gains_more_than_theorem_5_2_says():
 @pytest.mark.parametrize("alpha", [1.05, 2.0, 30.0, math.inf])
 @pytest.mark.parametrize(("classes", "keep"), [(2, 0.6), (3, 0.5), (7, 0.9)])
 def test_of_even_classes_the_worst_is_randomized_response(classes, keep, alpha):
-    """Where all classes are equally likely its best attack gains exactly the direct bound, at every order."""
+    """If all classes are equally likely its best attack gains exactly the direct bound, at every order."""
     laws = np.full((classes, classes), (1 - keep) / (classes - 1))
     np.fill_diagonal(laws, keep)
     found = attack_limit(worst(laws, alpha), alpha, classes, 1 / classes)
@@ -247,7 +247,7 @@ def test_risks_worked_out():
     ],
 )
 def test_numbers_outside_the_theorems(make):
-    """What a theorem does not cover is refused, in words."""
+    """Parameters outside a theorem's assumptions are refused with a message."""
     with pytest.raises(InputError, match=r"expected .* found"):
         make()
 

@@ -9,7 +9,7 @@ import pytest
 
 from labeldp import Classes, Interval
 from labeldp.bounds import effective_dimension, forecast, free_epsilon, plan
-from labeldp.bounds.planning._curves import Curve, excess_risk
+from labeldp.bounds.planning._curves import LearningCurve, excess_risk
 from labeldp.errors import EpsilonError, InputError, LabelDPError
 
 SCALE = Interval(0, 10, 1)
@@ -31,7 +31,7 @@ def test_the_excess_risk_is_the_integral(margin, deviation):
 @pytest.mark.parametrize("total", [0.0, 50.0])
 def test_a_curve_is_the_best_of_all_cells(total):
     """No whole number of rows in a cell gives a smaller error, and clean rows give the same one."""
-    curve = Curve(dimension=2.0, variance=4.0, lipschitz=3.0, smoothness=0.7, most=99.0)
+    curve = LearningCurve(dimension=2.0, variance=4.0, lipschitz=3.0, smoothness=0.7, most=99.0)
     n, each = 3000, 5.0
     m = np.arange(1, n + 1)
     squares = 9 * 2**0.7 * (m / n) ** (1.4 / 2) + (4 + each) / m + total / m**2
@@ -125,13 +125,13 @@ def test_a_forecast_fits_together(space, trust):
 
 
 def test_few_points_stand_for_many():
-    """What is found on a few points of a range and at a few epsilons is what is found on many, up to two hundredths."""
-    from labeldp.bounds.planning._noise_of_mechanisms import noises  # noqa: PLC0415
+    """A search on a few grid points and at a few epsilons agrees with one on many, up to two hundredths."""
+    from labeldp.bounds.planning._noise_of_mechanisms import mechanism_noises  # noqa: PLC0415
 
     space = Interval(-3, 3, 0.25)
     for epsilon in (0.05, 0.5, 0.6, 2.0, 3.4, 12.0):
-        exact = {each.mechanism: each.each for each in noises(space, "local", epsilon)}
-        rough = {each.mechanism: each.each for each in noises(space, "local", epsilon, roughly=True)}
+        exact = {each.mechanism: each.each for each in mechanism_noises(space, "local", epsilon)}
+        rough = {each.mechanism: each.each for each in mechanism_noises(space, "local", epsilon, roughly=True)}
         assert rough == {**exact, "optimal": rough["optimal"], "auto": rough["auto"]}
         for name in ("optimal", "auto"):
             assert rough[name] == pytest.approx(exact[name], rel=0.025)
@@ -139,12 +139,12 @@ def test_few_points_stand_for_many():
 
 def test_few_linear_programmes_answer_many_questions():
     """A sweep and searches share what was solved: an epsilon between two that were asks for no other programme."""
-    from labeldp.bounds.planning._noise_of_mechanisms import _solved_share, noises  # noqa: PLC0415
+    from labeldp.bounds.planning._noise_of_mechanisms import _solved_share, mechanism_noises  # noqa: PLC0415
 
     space = Interval(0, 7, 1)
-    noise = {each: list(noises(space, "local", each, roughly=True)) for each in (2.0, 2.8)}
+    noise = {each: list(mechanism_noises(space, "local", each, roughly=True)) for each in (2.0, 2.8)}
     solved = _solved_share.cache_info().misses
-    between = {each: list(noises(space, "local", each, roughly=True)) for each in (2.1, 2.4, 2.75)}
+    between = {each: list(mechanism_noises(space, "local", each, roughly=True)) for each in (2.1, 2.4, 2.75)}
     assert _solved_share.cache_info().misses == solved
     for found in between.values():
         for low, each, high in zip(noise[2.0], found, noise[2.8], strict=True):
@@ -159,7 +159,7 @@ def test_the_sweep_says_what_the_options_say(trust):
 
 
 def test_errors_against_labels_have_their_spread_in_them():
-    """What features do not explain is added in squares, and who says the mean is off by the deviation of labels."""
+    """Unexplained variance is added, and predicting the mean errs by the standard deviation of labels."""
     found = forecast(SCALE, 5000, 4.0, dimension=2, explained=0.2)
     assert found.spread == pytest.approx(10 / math.sqrt(12))
     assert found.unexplained == pytest.approx(found.spread * math.sqrt(0.8))
@@ -183,7 +183,7 @@ def test_a_spread_scales_the_labels():
     assert half.clean_error == pytest.approx(even.clean_error / 2)
     assert half.best.noise == even.best.noise
     assert half.best.clean_share < even.best.clean_share
-    assert any("a deviation of 1.443" in each for each in half.assumptions)
+    assert any("a standard deviation of 1.443" in each for each in half.assumptions)
     assert forecast(SCALE, 1, 1.0, spread=4.9, epsilons=()).free_epsilon is None  # clean rows teach nothing either
 
 

@@ -92,7 +92,7 @@ def test_numbers_are_those_of_the_papers(classes):
 @pytest.mark.parametrize("classes", [2, 4, 10, 100])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0, 8.0])
 def test_the_best_is_what_auto_takes(classes, epsilon):
-    """What is marked has the kind and the size that auto takes, and no option keeps more."""
+    """The marked option has the kind and the size that auto takes, and no option has more effective rows."""
     found = plan(classes, 100, epsilon)
     chosen = best_response(Classes(range(classes)), epsilon)
     marked = [option for option in found.options if option.best]

@@ -107,7 +107,7 @@ CURVES = [
     ("lower", "upper", "given", "setting", "problem"), CURVES, ids=lambda x: getattr(x, "__name__", "")
 )
 def test_upper_bounds_fall_as_the_table_says(lower, upper, given, setting, problem):
-    """Where privacy decides, the error with the best sizes has the table's slopes in N and epsilon, like the lower."""
+    """If privacy dominates, the error with the best sizes has the table's slopes in N and epsilon, like the lower."""
     regularity = Regularity(dimension=2.0, smoothness=0.9)
     power = rate(setting, problem, beta=0.9, dimension=2.0, moments=given.get("moments", math.inf)).terms[1]
     small = 1e-6 if setting == "local" else 1e-9
@@ -228,7 +228,7 @@ def test_the_bits_of_theorem_2_are_estimated_as_closely_as_it_says():
     ],
 )
 def test_numbers_outside_the_theorems(make):
-    """What a theorem does not cover is refused, in words."""
+    """Parameters outside a theorem's assumptions are refused with a message."""
     with pytest.raises(InputError, match=r"expected .* found"):
         make()
 

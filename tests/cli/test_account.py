@@ -28,7 +28,7 @@ def test_what_is_printed_is_the_account(run, three):
     assert (ran.code, ran.err) == (0, "")
     (found,) = combined_guarantee(three, deltas=[0.01, 0.1], epsilons=[1.0, 1.25])
     first, *rows = cells(ran.out)
-    assert first == ["0", "1.5", "however they were chosen (by sums)"]
+    assert first == ["0", "1.5", "always (sum of epsilons)"]
     assert len(rows) == len(found.at_deltas) + 2 == 7
     for row, (delta, epsilon) in zip(rows, found.at_deltas, strict=False):
         assert float(row[0]) == delta
@@ -38,10 +38,11 @@ def test_what_is_printed_is_the_account(run, three):
         assert delta <= float(row[0]) <= delta * 1.01
     assert all(row[2] == "if all were fixed beforehand" for row in rows)
     told = " ".join(ran.out.split())
-    assert "replacing one row's label changes the probability of anything in these 3 requests together" in told
+    assert "replacing one row's label changes the probability of any outcome of these 3 requests together" in told
     assert "at most exp(1.5)." in told
-    assert re.search(r"fixed before the first result was seen .* exp\(1\.4\d+\), plus 1e-06\.", told)
-    assert "All releases of 'y' count as being of the same rows." in told
+    assert ran.out.startswith("y: epsilon 1.5 per row in total.\n")
+    assert re.search(r"fixed before the first result was seen: .* exp\(1\.4\d+\), plus 1e-06\.", told)
+    assert "All releases of 'y' are counted for the same rows." in told
 
 
 def test_a_ledger_is_said_to_keep_no_law(run, three, table):
@@ -51,13 +52,13 @@ def test_a_ledger_is_said_to_keep_no_law(run, three, table):
     ran = run("account", ledger, "--delta", 0.1)
     assert (ran.code, ran.err) == (0, "")
     assert ledger.read_bytes() == before
-    assert cells(ran.out)[0] == ["0", "1.5", "however they were chosen (by sums)"]
-    assert "A ledger keeps no law" in ran.out
+    assert cells(ran.out)[0] == ["0", "1.5", "always (sum of epsilons)"]
+    assert "A ledger stores no mechanism" in ran.out
     laws, worst = (dict(combined_guarantee(paths, deltas=[0.1])[0].at_deltas)[0.1] for paths in (three, [ledger]))
     assert laws < worst < 1.5
     both = run("account", *three, ledger)
-    assert "y: 3 requests in 3 folders" in both.out
-    assert "y: 3 charges" in both.out
+    assert "\n3 requests in 3 folders" in both.out
+    assert "\n3 charges" in both.out
     assert "are shown apart" in both.out
 
 
@@ -65,10 +66,10 @@ def test_what_counts_once_is_said(run, three):
     """A folder that is named again, and the certificate of one, are counted once and named; nothing else is."""
     one = three[0]
     ran = run("account", one, one, three[1], one / "certificate.json")
-    assert "y: 2 requests in 2 folders" in ran.out
+    assert "\n2 requests in 2 folders" in ran.out
     assert f"counted once: {one}, {one / 'certificate.json'}." in " ".join(ran.out.split())
     assert "counted once" not in run("account", *three).out
-    assert "y: 1 request, of" in run("account", one / "certificate.json").out
+    assert "\n1 request, of" in run("account", one / "certificate.json").out
 
 
 def test_requests_of_clusters_are_counted_apart_from_folders(run, tmp_path):
@@ -77,7 +78,7 @@ def test_requests_of_clusters_are_counted_apart_from_folders(run, tmp_path):
     curator = Curator(["no", "yes"] * 20, space, budget=9.0, name="ill", ledger=tmp_path / "ledger")
     cluster_response(curator, [0, 1] * 20, 1.0).release.save(tmp_path / "one")
     ran = run("account", tmp_path / "one")
-    assert "ill: 2 requests in 1 folder, of at most 40 rows each" in ran.out
+    assert "2 requests in 1 folder, of at most 40 rows each" in ran.out
     assert "none" not in ran.out
 
 
@@ -88,7 +89,9 @@ def test_none_is_explained(run, tmp_path):
     curator.answer(ExchangedLabels(space, PeerExchange(0.1, 0.5), [0, 1] * 20, 1e-4)).save(tmp_path / "one")
     ran = run("account", tmp_path / "one")
     assert ["1e-09", "none", "if all were fixed beforehand"] in cells(ran.out)
-    assert "none: these requests themselves fail with a larger probability." in " ".join(ran.out.split())
+    assert "none: the failure probability of these requests is already larger than that delta." in " ".join(
+        ran.out.split()
+    )
     (charge, _) = cells(run("ledger", tmp_path / "ledger").out)
     assert charge[4] == "0.0001"
 
@@ -110,8 +113,11 @@ def test_units_are_named(release, run, table, tmp_path):
     assert release(table, tmp_path / "one", unit="person").code == 0
     ran = run("account", tmp_path / "one", "--one-table")
     assert "replacing all labels of one person changes" in ran.out
-    assert "anything in this one alone by" in ran.out
-    assert "laws are not used, all count for each unit, and 'person' is taken to tell the same units apart" in ran.out
+    assert "any outcome of this request by" in ran.out
+    assert (
+        "each charge counts in full, as the worst of its epsilon, and 'person' is taken to mean the same units"
+        in ran.out
+    )
     assert "disjoint rows cost the maximum" in ran.out
 
 
@@ -121,8 +127,8 @@ def test_unknown_candidates_are_named(release, run, tmp_path, write_csv, columns
     table = write_csv(tmp_path / "p.csv", columns | prior)
     assert release(table, tmp_path / "one", mechanism="prior", prior="p_").code == 0
     file = tmp_path / "one" / "certificate.json"
-    assert f"Without all its rows, {file} counts with the fewest" in run("account", file).out
-    assert "Without all" not in run("account", tmp_path / "one").out
+    assert f"The rows of {file} are incomplete: it counts with the fewest" in run("account", file).out
+    assert "incomplete" not in run("account", tmp_path / "one").out
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])

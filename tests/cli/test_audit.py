@@ -73,7 +73,7 @@ def test_a_broken_function_fails(audit):
     """More than the claim: exit code 1, with the event and the counts that show it."""
     ran = audit("doubled", "--classes", "zq-a,zq-b")
     assert (ran.code, ran.err) == (1, "")
-    assert "The claim of epsilon 1.01 is wrong: at least" in ran.out
+    assert "The claim of epsilon 1.01 is wrong: epsilon is at least" in ran.out
     assert "from 'zq-a'" in ran.out or "from 'zq-b'" in ran.out
 
 
@@ -165,7 +165,7 @@ def test_a_release_is_audited(run, release, table, tmp_path):
     assert "FAILED" not in ran.out
     assert ran.out.count("ok  ") == 10
     assert "the law, from its integers: The claim of epsilon 1 holds: it is 1." in ran.out
-    assert "features that tell the label give it away at any epsilon" in ran.out
+    assert "features that predict the label reveal it at any epsilon" in ran.out
 
 
 def test_a_release_is_attacked(run, release, table, tmp_path):
@@ -173,8 +173,8 @@ def test_a_release_is_attacked(run, release, table, tmp_path):
     assert release(table, tmp_path / "out").code == 0
     ran = run("audit", tmp_path / "out", "--truth", table, "--label", "y", "--labels-are-public")
     assert (ran.code, ran.err) == (0, "")
-    assert "what an attack on the labels gains" in ran.out
-    assert "the released label, if features tell nothing; no class above" in ran.out
+    assert "gain of attacks on the labels" in ran.out
+    assert "the released label, if features disclose nothing; no class above" in ran.out
 
 
 @pytest.mark.parametrize("found", ["no such folder", "a folder without one"])
@@ -228,14 +228,17 @@ def test_features_that_were_redrawn_are_attacked_as_such(run, redrawn, tmp_path)
     lines = [[cell.strip() for cell in line.split("│")] for line in ran.out.splitlines() if "as believed" in line]
     believed = {cells[1]: float(cells[2].rstrip("%")) for cells in lines}
     assert believed["features and the released label"] >= believed["the released label"]
-    assert "redrawn with a chance of 50.0%, and the attack knows it" in ran.out
+    assert "resampled with probability 50.0%, and the attack uses that" in ran.out
     assert "the guarantee with conditional features of this release does" in ran.out
     assert "by the guarantee with conditional features (order 2); no class above 5" in ran.out
     assert "--mechanism double" not in ran.out
-    assert "features that tell the label give it away at any epsilon" not in ran.out
+    assert "features that predict the label reveal it at any epsilon" not in ran.out
     assert "limited by its guarantee with conditional features" in ran.out
     ran = run("audit", redrawn, "--model", tmp_path / "mixed.skops")
-    assert "redrawn with a chance of 50.0%. The model's chances are taken for those given features as they" in ran.out
+    assert (
+        "resampled with probability 50.0%. The model's probabilities are taken to be for features as released"
+        in ran.out
+    )
 
 
 def test_a_release_that_does_not_verify_fails(run, release, table, tmp_path):

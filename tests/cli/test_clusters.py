@@ -39,8 +39,8 @@ def test_a_curator_releases_in_clusters(released, run, tmp_path, clusters):
     """Those of a column, and as many as asked for, found in what is kept; the release is verified and learned from."""
     ran = released(mechanism="cluster", clusters=clusters, epsilon=2.0)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("A trusted curator answered from all labels together: ")
-    assert "3 of 300 rows each on average, whose counts of classes have noise of 2.8 rows" in " ".join(ran.out.split())
+    assert "\nA trusted curator answered from all labels together: " in ran.out
+    assert "3 of 300 rows each on average; counts of classes have noise of 2.8 rows" in " ".join(ran.out.split())
     assert "which row is in which cell is public" in " ".join(ran.out.split())
     table = pq.read_table(tmp_path / "out" / "data.parquet")
     assert table.column_names == ["height", "ill_released", "ill_clusters"]
@@ -59,7 +59,7 @@ def test_peers_release_in_clusters(released, run, tmp_path):
     """The epsilon asked for at the delta given, and what holds against a peer, are printed."""
     ran = released(mechanism="peer", clusters="town", delta=1e-6)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("Peers exchanged their labels before anything was released: ")
+    assert "\nPeers exchanged their labels before anything was released: " in ran.out
     words = " ".join(ran.out.split())
     assert "against the learner with one peer, epsilon is" in words
     answer = Answer.load(tmp_path / "out")
@@ -89,7 +89,7 @@ def test_clusters_are_learned_from_at_a_small_epsilon(released, run, table, tmp_
     assert released(clusters="town", epsilon=0.5, **options).code == 0
     learned = run("learn", tmp_path / "out", "--model", model, "--output", tmp_path / "model")
     assert (learned.code, learned.err) == (0, "")
-    assert ("exchanged labels do not say" in " ".join(learned.out.split())) == (options["mechanism"] == "peer")
+    assert ("Exchanged labels cannot show" in " ".join(learned.out.split())) == (options["mechanism"] == "peer")
     judged = run("evaluate", tmp_path / "model", table, "--label", "ill", "--labels-are-public")
     assert judged.code == 0
     (share,) = re.findall(r" accuracy +│ ([0-9.]+)%", judged.out)
@@ -126,15 +126,15 @@ def test_what_peers_exchanged_is_learned_from_in_one_way(released, run, tmp_path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mechanism": "cluster"}, "with the clusters of rows"),
+        ({"mechanism": "cluster"}, "found 'cluster' without it"),
         ({"mechanism": "cluster", "clusters": "ill"}, "found the label 'ill'"),
-        ({"mechanism": "cluster", "clusters": "region"}, "the cluster column 'region'"),
+        ({"mechanism": "cluster", "clusters": "region"}, "no cluster column 'region'"),
         ({"mechanism": "cluster", "clusters": "901"}, "901"),
         ({"mechanism": "cluster", "clusters": "0"}, "found 0"),
         ({"mechanism": "peer", "clusters": "town"}, "a delta above 0"),
         ({"mechanism": "peer", "clusters": "town", "delta": 1.0}, "delta"),
         ({"mechanism": "peer", "clusters": "town", "delta": 1e-6, "classes": "no,yes,perhaps"}, "two classes"),
-        ({"clusters": "town"}, "found clusters with 'auto'"),
+        ({"clusters": "town"}, "found it with 'auto'"),
     ],
 )
 def test_what_does_not_fit_is_refused(released, tmp_path, options, message):

@@ -38,12 +38,12 @@ def test_a_model_says_whose_features_it_learned_and_corrects_for_them(run, folde
     ran = run(*options, "--output", folder / "first.skops")
     assert (ran.code, ran.err) == (0, "")
     assert "50.0% of rows" in ran.out
-    assert "only the noise of labels is corrected" in " ".join(ran.out.split())
-    assert "features of 50.0% of which, expected, are drawn" in ran.out
-    assert "How much, --generator estimates" in ran.out
+    assert "only label noise is corrected" in " ".join(ran.out.split())
+    assert "50.0% of which are expected to have features from the generator" in ran.out
+    assert "Pass --generator to estimate how much" in ran.out
     ran = run(*options, "--generator", folder / "gen.npz", "--output", folder / "whole.skops")
     assert (ran.code, ran.err) == (0, "")
-    assert "the model is of true ones" in " ".join(ran.out.split())
+    assert "the model is corrected for them" in " ".join(ran.out.split())
     told = float(re.search(r"Accuracy on true rows, estimated: (\S+)%", ran.out)[1]) / 100
     known = pd.read_csv(folder / "private.csv")
     right = np.mean(open_model(folder / "whole.skops").predict(known[["age", "town"]]) == known["ill"])

@@ -22,8 +22,8 @@ def test_the_profile_of_a_release_is_shown_and_drawn(run, tmp_path):
     saved(tmp_path / "out", ["no", "yes"])
     done = run("audit", tmp_path / "out", "--profile", "--figure", tmp_path / "profile.svg")
     assert (done.code, done.err) == (0, "")
-    assert "Flipped with chance 0.01799 (static epsilon 4): the features and the released label of the" in done.out
-    assert f"The figure is in {tmp_path / 'profile.svg'}." in done.out
+    assert "Flip probability 0.018 (static epsilon 4): for the most exposed 5% of the rows" in done.out
+    assert f"figure: {tmp_path / 'profile.svg'}" in done.out
     assert "From released labels, at no further cost." in done.out
     assert (
         "assumed: for each row the chance of 'yes' given its features is the mean of those of its 20 nearest"

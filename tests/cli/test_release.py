@@ -54,21 +54,23 @@ def ratio_of(law):
 
 
 def check_printed(ran, output, rows, truth, share, epsilon, whose="one row's label"):
-    """The sentence, the truth probability and the clean rows that are printed are the ones expected."""
+    """The sentence, the truth probability and the effective rows that are printed are the ones expected."""
     factor, shown = re.search(r"a factor of at most (\S+) \(epsilon (\S+), delta 0\)", ran.out).groups()
-    assert ran.out.startswith(f"Each label was randomized alone: whatever else someone knows, replacing {whose} ")
-    assert body(output)["guarantee"]["sentence"] in ran.out
+    sentence = body(output)["guarantee"]["sentence"]
+    assert sentence.startswith(f"Each label was randomized alone: whatever else someone knows, replacing {whose} ")
+    assert ran.out.startswith(f"Released {rows:,} rows at epsilon ")
+    assert ran.out.endswith(f"\n{sentence}\n")
     assert epsilon <= mpmath.mpf(shown) <= epsilon * (1 + 1e-6) + 1e-6
     assert mpmath.exp(epsilon) <= mpmath.mpf(factor) <= mpmath.exp(epsilon) * (1 + 1e-3)
-    assert f"truth kept  {float(truth):.1%} of rows" in ran.out
-    assert f"{math.floor(rows * share + Fraction(1, 10**9)):,} clean rows of {rows:,} ({float(share):.1%})" in ran.out
+    assert f"truth kept      {float(truth):.1%} of rows" in ran.out
+    assert f"{math.floor(rows * share + Fraction(1, 10**9)):,} of {rows:,} ({float(share):.1%})" in ran.out
     assert str(output) in ran.out
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "randomized-response", "subset", "bits"])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 def test_what_is_printed_follows_from_the_law(release, run, table, tmp_path, mechanism, epsilon):
-    """The sentence, the truth probability and the clean rows are recomputed from the certificate's integers."""
+    """The sentence, the truth probability and the effective rows are recomputed from the certificate's integers."""
     output = tmp_path / "out"
     ran = release(table, output, mechanism=mechanism, epsilon=epsilon)
     assert (ran.code, ran.err) == (0, "")
@@ -87,7 +89,7 @@ def test_auto_takes_subsets_where_they_train_better(release, tmp_path, write_csv
     """With ten classes at epsilon 1, auto releases sets of four; with three, single classes."""
     table = write_csv(tmp_path / "t.csv", {"id": range(20), "y": [i % 10 for i in range(20)]})
     ran = release(table, tmp_path / "out", classes=",".join(map(str, range(10))))
-    assert "subset: a set of 4 of 10 classes" in ran.out
+    assert "subset: sets of 4 of 10 classes" in ran.out
     assert {len(found) for found in data(tmp_path / "out")["y_released"].to_pylist()} == {4}
 
 

@@ -313,10 +313,10 @@ QUERIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "noisy-quantile-around": ("score", lambda space: labeldp.NoisyQuantile(space, EPSILON, 0.9, around=5.0)),
     "label-moments": ("level", lambda space: labeldp.LabelMoments(space, EPSILON, 1e-6, features())),
     "number-moments": ("score", lambda space: labeldp.NumberMoments(space, EPSILON, 1e-6, features())),
-    "noisy-gradients": ("level", lambda space: labeldp.NoisyGradients(space, EPSILON, asker=Deaf(), rows=ROWS)),
+    "noisy-gradients": ("level", lambda space: labeldp.NoisyGradients(space, EPSILON, client=Deaf(), rows=ROWS)),
     "noisy-gradients-normal": (
         "level",
-        lambda space: labeldp.NoisyGradients(space, EPSILON, 1e-6, asker=Deaf(), rows=ROWS),
+        lambda space: labeldp.NoisyGradients(space, EPSILON, 1e-6, client=Deaf(), rows=ROWS),
     ),
     "peer-exchange": ("flag", exchanged),
 }

@@ -87,11 +87,11 @@ def full(vectors):
 
 def weight_of(law, vectors, code, normals):
     """The number of words for which the first of two things is told: found from what is told alone."""
-    first = law.told(vectors, code, normals, 0)
+    first = law.reply(vectors, code, normals, 0)
     low, high = 0, WORD
     while high - low > 1:
         middle = (low + high) // 2
-        same = np.array_equal(law.told(vectors, code, normals, middle), first)
+        same = np.array_equal(law.reply(vectors, code, normals, middle), first)
         low, high = (middle, high) if same else (low, middle)
     return high
 
@@ -105,7 +105,7 @@ def steps_told(vectors, monkeypatch):
             patch.setattr(kind, "of_class", lambda *a, original=original: seen.append(original(*a)) or seen[-1])
             if isinstance(posed(vectors), kind):
                 for code in range(3):
-                    law.told(posed(vectors), code, np.zeros(full(vectors).shape[1], dtype=np.int64), 0)
+                    law.reply(posed(vectors), code, np.zeros(full(vectors).shape[1], dtype=np.int64), 0)
     return [[int(step) for step in vector] for vector in seen]
 
 
@@ -139,7 +139,7 @@ def test_what_is_checked_cannot_be_changed_afterwards(name):
 def test_two_labels_are_at_most_so_many_steps_apart(name, monkeypatch):
     """In whole numbers, and hardly less: noise is for the largest distance of two vectors, not for the longest."""
     steps = steps_told(VECTORS[name], monkeypatch)
-    law = NoisyGradients(SPACE, 1.0, 1e-6, asker=Fixed(None), rows=1).law(1)
+    law = NoisyGradients(SPACE, 1.0, 1e-6, client=Fixed(None), rows=1).law(1)
     assert 0.9999 * REACH**2 < most_apart(steps) <= int(law["sensitivity_squared"]) == REACH**2
 
 
@@ -156,7 +156,7 @@ def test_distances_are_those_of_all_pairs(monkeypatch):
 @pytest.mark.parametrize("name", ["opposed", "general", "right angles"])
 def test_floats_that_are_wrong_do_not_weaken_it(name, monkeypatch):
     """If vectors came out too far apart on the grid, a coarser one is taken."""
-    monkeypatch.setattr(_gradients, "_steps", lambda _: 2.5 * REACH)
+    monkeypatch.setattr(_gradients, "_distance_before_rounding", lambda _: 2.5 * REACH)
     assert REACH**2 / 16 < most_apart(steps_told(VECTORS[name], monkeypatch)) <= REACH**2
 
 
@@ -168,9 +168,9 @@ def test_gaussian_noise_is_told_in_steps_about_the_vector(name):
     spread = max(math.dist(*pair) for pair in itertools.combinations(classes, 2))
     noise = np.arange(1, len(zeros) + 1) * 10**9
     for code, vector in enumerate(classes):
-        quiet = law.told(posed(vectors), code, zeros, 0)
+        quiet = law.reply(posed(vectors), code, zeros, 0)
         assert np.abs(quiet - vector).max() <= 0.51 * spread / REACH + 1e-15 * np.abs(classes).max()
-        step = (law.told(posed(vectors), code, noise, 0) - quiet) / noise
+        step = (law.reply(posed(vectors), code, noise, 0) - quiet) / noise
         assert step == pytest.approx(spread / REACH, rel=1e-3)
 
 
@@ -183,7 +183,7 @@ def test_the_odds_of_the_bit_are_within_epsilon(name, epsilon, unit):
     allowed = exp_below(epsilon, unit)
     for normals in RANDOM.integers(-(10**9), 10**9, size=(2, vectors.dimension)):
         for word in (0, WORD - 1):
-            assert len({law.told(vectors, code, normals, word).tobytes() for code in range(3)}) == 1
+            assert len({law.reply(vectors, code, normals, word).tobytes() for code in range(3)}) == 1
         weights = [weight_of(law, vectors, code, normals) for code in range(3)]
         for one, other in itertools.permutations(weights, 2):
             assert Fraction(one, other) <= allowed
@@ -211,11 +211,11 @@ def test_a_weight_is_never_beyond_the_least():
 
 def mean_told(law, vectors, code, normals):
     """What is told on average over the bit, for one direction."""
-    first, last = (law.told(vectors, code, normals, word) for word in (0, WORD - 1))
+    first, last = (law.reply(vectors, code, normals, word) for word in (0, WORD - 1))
     low, high = 0, 1 << 16
     while high - low > 1:  # 16 digits of the chance are enough here
         middle = (low + high) // 2
-        same = np.array_equal(law.told(vectors, code, normals, middle << 48), first)
+        same = np.array_equal(law.reply(vectors, code, normals, middle << 48), first)
         low, high = (middle, high) if same else (low, middle)
     return last + high / (1 << 16) * (first - last)
 
@@ -249,7 +249,7 @@ def test_one_bit_is_unbiased_in_many_dimensions():
     vectors = np.random.default_rng(3).normal(size=(8, 6))
     for ask, true in ((vectors, vectors[5]), (np.arange(1.0, 9.0), 6.0 * np.eye(8)[5])):
         asker = Fixed(ask)
-        query = NoisyGradients(space, 3.0, asker=asker, rows=rows, dimension=len(true))
+        query = NoisyGradients(space, 3.0, client=asker, rows=rows, dimension=len(true))
         value = query.answer(np.full(rows, 5), 1, SecureWords())
         length = np.linalg.norm(value - class_vectors(ask, 0, 8, len(true)).centre, axis=1)
         assert length.std() < 1e-9 * length.mean()
@@ -287,7 +287,7 @@ def test_what_is_told_is_no_longer_than_it_need_be(name):
 @pytest.mark.parametrize("same", [np.full((3, 4), 0.1), np.zeros(3), np.full((3, 1), -7.3)])
 def test_what_is_the_same_for_all_is_told_as_it_is(law, same):
     """There is no label in it, and nothing to hide."""
-    found = [gradient_law(*LAWS[law]).told(posed(same), code, np.full(same.shape[-1], 9), 0) for code in range(3)]
+    found = [gradient_law(*LAWS[law]).reply(posed(same), code, np.full(same.shape[-1], 9), 0) for code in range(3)]
     assert all(np.array_equal(each, full(same)[0]) for each in found)
 
 
@@ -304,7 +304,7 @@ def test_the_error_is_bounded(law, name, unit):
         deviation = found.deviation * spread / REACH
         assert deviation**2 * vectors.dimension < bound < 1.00001 * deviation**2 * vectors.dimension
         return
-    told = found.told(vectors, 0, np.arange(1, vectors.dimension + 1), 0) - vectors.centre
+    told = found.reply(vectors, 0, np.arange(1, vectors.dimension + 1), 0) - vectors.centre
     nearer = gradient_error(*LAWS[law], **shape, radius=float(vectors.lengths.max()))
     assert told @ told <= nearer * (1 + 1e-12)
     assert nearer <= bound * (1 + 1e-12)
@@ -325,7 +325,7 @@ def test_neighbours_differ_in_their_row_alone(law):
     for changed in (codes, np.where(np.arange(20) == 7, 0, codes)):
         tape = TapeWords(np.random.default_rng(5).integers(0, WORD, 1 << 16, dtype=np.uint64))
         asker = Fixed(VECTORS["general"])
-        answers.append(NoisyGradients(SPACE, *LAWS[law], asker=asker, rows=20, dimension=5).answer(changed, 1, tape))
+        answers.append(NoisyGradients(SPACE, *LAWS[law], client=asker, rows=20, dimension=5).answer(changed, 1, tape))
         assert np.array_equal(np.array(asker.told), answers[-1])
     different = (answers[0] != answers[1]).any(axis=1)
     assert set(np.flatnonzero(different)) <= {7}
@@ -337,7 +337,7 @@ def test_no_word_is_used_twice(law, monkeypatch):
     """Neither by two blocks of rows nor by a direction and a bit; and no block repeats another's noise."""
     monkeypatch.setattr(_gradients, "_AT_ONCE", 20)
     words, asker = Recorded(SecureWords()), Fixed(VECTORS["right angles"])
-    value = NoisyGradients(SPACE, *LAWS[law], asker=asker, rows=20).answer(np.zeros(20, dtype=int), 1, words)
+    value = NoisyGradients(SPACE, *LAWS[law], client=asker, rows=20).answer(np.zeros(20, dtype=int), 1, words)
     assert len(np.unique(value, axis=0)) == 20
     bits = [place for place in words.places if place[1] <= 20]
     assert bits == [(0, 6), (6, 12), (12, 18), (18, 20)]
@@ -358,7 +358,7 @@ def test_what_is_asked_follows_from_what_was_told():
             vector[...] = self.vectors[...] = np.nan
 
     asker = Follower(np.empty((3, 2)))
-    query = NoisyGradients(SPACE, 300.0, 1e-6, asker=asker, rows=6, dimension=2)
+    query = NoisyGradients(SPACE, 300.0, 1e-6, client=asker, rows=6, dimension=2)
     value = query.answer(np.arange(6) % 3, 1, SecureWords())
     assert np.array_equal(np.array(asker.told), value)
     noise = query.noise(1).deviation / REACH  # for a spread of 1; here it is up to 6 sqrt(2)
@@ -372,10 +372,10 @@ def test_what_is_asked_follows_from_what_was_told():
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_promise_follows_from_the_law(unit, epsilon, delta):
     """Never more than was asked for, all but that; each label's part adds up, or its square for normal noise."""
-    query = NoisyGradients(SPACE, epsilon, delta, asker=Fixed(None), rows=9, dimension=7)
+    query = NoisyGradients(SPACE, epsilon, delta, client=Fixed(None), rows=9, dimension=7)
     found, law = query.promise(unit), query.law(unit)
     assert epsilon * (1 - 1e-6) < found.epsilon <= epsilon
-    assert (found.delta, found.trust, query.asked(unit)) == (delta, "local", epsilon)
+    assert (found.delta, found.trust, query.requested_epsilon(unit)) == (delta, "local", epsilon)
     assert "was computed from what was told before" in found.assumptions[0]
     assert promise_of(law, SPACE) == found
     if delta:
@@ -411,7 +411,7 @@ BOTH = [{"labels_of_a_unit": "0"}, {"dimension": "0"}, {"dimension": str(1 << 21
 @pytest.mark.parametrize(("law", "wrong"), [(law, wrong) for law in LAWS for wrong in [*WRONG[law], *BOTH]])
 def test_integers_that_are_no_law_are_refused(law, wrong):
     """What a certificate may hold and no query gives; mixtures of both laws too."""
-    query = NoisyGradients(SPACE, *LAWS[law], asker=Fixed(None), rows=1)
+    query = NoisyGradients(SPACE, *LAWS[law], client=Fixed(None), rows=1)
     assert promise_of(query.law(1), SPACE).trust == "local"
     with pytest.raises(ValueError, match=r"."):
         promise_of(query.law(1) | wrong, SPACE)
@@ -420,7 +420,7 @@ def test_integers_that_are_no_law_are_refused(law, wrong):
 def test_a_law_without_noise_is_refused():
     """Parts that are left out."""
     for law in LAWS.values():
-        found = NoisyGradients(SPACE, *law, asker=Fixed(None), rows=1).law(1)
+        found = NoisyGradients(SPACE, *law, client=Fixed(None), rows=1).law(1)
         for name in set(found) - {"kind"}:
             with pytest.raises((ValueError, KeyError)):
                 promise_of({part: value for part, value in found.items() if part != name}, SPACE)
@@ -428,7 +428,7 @@ def test_a_law_without_noise_is_refused():
 
 def gradients(vectors=None, **more):
     """A query about three rows."""
-    settings = {"epsilon": 1.0, "asker": Fixed(vectors), "rows": 3, **more}
+    settings = {"epsilon": 1.0, "client": Fixed(vectors), "rows": 3, **more}
     return NoisyGradients(SPACE, **settings)
 
 
@@ -438,8 +438,8 @@ def answered(vectors, **more):
 
 
 BAD = {
-    "no space": (lambda: NoisyGradients(["a"], 1.0, asker=Fixed(None), rows=1), LabelError, "declared label space"),
-    "no asker": (lambda: gradients(asker=np.ones(3)), InputError, "methods ask and tell, found ndarray"),
+    "no space": (lambda: NoisyGradients(["a"], 1.0, client=Fixed(None), rows=1), LabelError, "declared label space"),
+    "no client": (lambda: gradients(client=np.ones(3)), InputError, "methods ask and tell, found ndarray"),
     "no rows": (lambda: gradients(rows=0), InputError, "rows"),
     "no epsilon": (lambda: gradients(epsilon=0.0), EpsilonError, "epsilon"),
     "a delta of one": (lambda: gradients(delta=1.0), EpsilonError, "below 1"),
@@ -486,7 +486,7 @@ def test_bits_of_a_unit_add_up():
 def test_points_of_an_interval_are_classes():
     """A gradient for each point of the grid, of one number."""
     space = Interval(0.0, 4.0, 1.0)
-    query = NoisyGradients(space, 40.0, asker=Fixed(-np.asarray(space.points)[:, None]), rows=3000, dimension=1)
+    query = NoisyGradients(space, 40.0, client=Fixed(-np.asarray(space.points)[:, None]), rows=3000, dimension=1)
     value = query.answer(np.full(3000, 3), 1, SecureWords())
     assert value.shape == (3000, 1)
     assert abs(value.mean() + 3.0) < 2.0 * math.sqrt(2 * math.log(2 / ALARM) / 3000)

@@ -29,7 +29,7 @@ CODES = np.array([0, 1, 2, 0, 1, 2])
 FORMS = {"dense": np.asarray, "csr": sparse.csr_array, "coo": sparse.coo_matrix}
 
 
-class Counted(Words):
+class ClassIndicators(Words):
     """A tape that remembers how far it was asked for."""
 
     private = False
@@ -107,10 +107,10 @@ def test_numbers_are_compared_as_far_as_they_agree(words, expected):
 
 def test_running_out_of_words_changes_nothing(monkeypatch):
     """A draw that is begun anew with more words, and draws in parts, read the same words."""
-    whole = rounded_normal(500, 12345, Counted(1).tape)
+    whole = rounded_normal(500, 12345, ClassIndicators(1).tape)
     for name, value in (("_AT_ONCE", 3), ("_WORDS_FOR_ONE", 1)):
         monkeypatch.setattr(_noise, name, value)
-        assert np.array_equal(rounded_normal(500, 12345, Counted(1).tape), whole)
+        assert np.array_equal(rounded_normal(500, 12345, ClassIndicators(1).tape), whole)
 
 
 def silent(monkeypatch):
@@ -132,7 +132,7 @@ def test_the_sensitivity_is_what_neighbours_show(unit, monkeypatch):
         for labels in itertools.product(range(3), repeat=unit):
             other = codes.copy()
             other[list(rows)] = labels
-            moved = query.answer(other, unit, Counted(0)) - query.answer(codes, unit, Counted(0))
+            moved = query.answer(other, unit, ClassIndicators(0)) - query.answer(codes, unit, ClassIndicators(0))
             most = max(most, Fraction((moved**2).sum()))
     assert most == allowed == 2 * unit**2 * 25
 
@@ -222,7 +222,7 @@ def test_neighbours_differ_by_the_label_alone():
     query = moments()
     other = CODES.copy()
     other[1] = 2
-    tapes = Counted(5), Counted(5)
+    tapes = ClassIndicators(5), ClassIndicators(5)
     one, two = (query.answer(codes, 1, tape) for codes, tape in zip((CODES, other), tapes, strict=True))
     assert np.allclose(two - one, [[0, 0, 0], [0, 1, -1]], rtol=0, atol=1e-6)
     assert tapes[0].asked == tapes[1].asked
@@ -235,7 +235,7 @@ def test_the_promise_follows_from_the_law(unit, epsilon, delta):
     query = moments(epsilon=epsilon, delta=delta)
     found, law = query.promise(unit), query.law(unit)
     assert epsilon * (1 - 1e-6) < found.epsilon <= epsilon
-    assert (found.delta, found.trust, query.asked(unit)) == (delta, "central", epsilon)
+    assert (found.delta, found.trust, query.requested_epsilon(unit)) == (delta, "central", epsilon)
     assert promise_of(law, SPACE) == found
     exact = Fraction(int(law["sensitivity_squared"]) * unit**2, 2 * int(law["deviation"]) ** 2)
     assert exact <= Fraction(found.rho) <= exact * (1 + Fraction(1, 10**15))

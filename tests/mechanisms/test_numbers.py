@@ -195,24 +195,24 @@ def test_the_best_response_is_the_least_of_all():
 
 def test_a_failing_solver_leaves_a_law_in_closed_form_and_says_so(monkeypatch):
     """Where the programme is not solved, the epsilon is kept by another law, whose name is shown."""
-    _optimal._columns.cache_clear()
+    _optimal._solved_columns.cache_clear()
     monkeypatch.setattr(scipy.optimize, "linprog", lambda *_, **__: scipy.optimize.OptimizeResult(status=4))
-    with pytest.warns(SolverWarning, match="the law of 'piecewise' is used in its place"):
+    with pytest.warns(SolverWarning, match="the mechanism 'piecewise' is used instead"):
         randomizer = OptimalResponse(Interval(0, 7, 1), 1.5)
     assert randomizer.used == "piecewise"
     assert randomizer.channel().weights == piecewise_channel(8, 1.5).weights
     with pytest.warns(SolverWarning):
         assert best_number_response(Interval(0, 7, 1), 1.5).name in {"one-bit", "piecewise"}
-    _optimal._columns.cache_clear()
+    _optimal._solved_columns.cache_clear()
 
 
 def test_a_wrong_solution_costs_accuracy_and_no_privacy(monkeypatch):
     """Masses that are no law at all give no channel: integers decide, and a law in closed form is used."""
-    _optimal._columns.cache_clear()
+    _optimal._solved_columns.cache_clear()
     monkeypatch.setattr(
         _optimal,
         "least_variance",
-        lambda prior, epsilon, worst: _columns.Columns(  # noqa: ARG005 (a stub)
+        lambda prior, epsilon, worst: _columns.RestrictedProgramme(  # noqa: ARG005 (a stub)
             np.array([-3.0, 0.0, 3.0]), np.eye(len(prior), 3, dtype=np.bool_), np.array([0.3, 0.1, 0.2])
         ),
     )
@@ -220,13 +220,13 @@ def test_a_wrong_solution_costs_accuracy_and_no_privacy(monkeypatch):
         randomizer = OptimalResponse(Interval(0, 6, 1), 1.5)
     assert randomizer.used != "optimal"
     assert randomizer.channel().epsilon <= 1.5
-    _optimal._columns.cache_clear()
+    _optimal._solved_columns.cache_clear()
 
 
 def test_the_same_is_found_again():
     """A search is deterministic: without what the process keeps, the integers are the same."""
     first = OptimalResponse(Interval(0, 12, 1), 1.25).channel()
-    _optimal._columns.cache_clear()
+    _optimal._solved_columns.cache_clear()
     again = OptimalResponse(Interval(0, 12, 1), 1.25).channel()
     assert first.weights == again.weights
     assert first.values == again.values

@@ -127,9 +127,11 @@ def test_the_certified_epsilon_is_what_was_asked_for(case, epsilon):
     assert randomizer.channel() is randomizer.channel()
 
 
-@every_case
+BAD_EPSILONS = (math.nan, math.inf, -math.inf, 0, 0.0, -1, 1e-300, 800, 100.0, True, np.True_, "1", None, [1.0], 1j)
+
+
 @pytest.mark.parametrize(
-    "bad", [math.nan, math.inf, -math.inf, 0, 0.0, -1, 1e-300, 800, 100.0, True, np.True_, "1", None, [1.0], 1j]
+    ("case", "bad"), [("response", bad) for bad in BAD_EPSILONS] + [(case, math.inf) for case in list(CASES)[1:]]
 )
 def test_a_bad_epsilon_is_refused(case, bad):
     """No epsilon that cannot be kept, expressed or defended makes a randomizer."""

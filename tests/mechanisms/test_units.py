@@ -64,7 +64,7 @@ def test_a_unit_larger_than_the_law_is_refused():
 
 def test_a_law_by_row_cannot_be_shared():
     """A randomizer with candidates for each row is refused, not applied to other rows."""
-    with pytest.raises(InputError, match="expected a randomizer whose law is the same"):
+    with pytest.raises(InputError, match="expected a randomizer whose channel is the same"):
         per_unit(PriorResponse(SPACE, 1.0, [[1 / 6] * 6]), (2,))
 
 

@@ -144,6 +144,7 @@ def test_the_table_is_well_formed():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("all_mutants")
 def test_the_package_as_it_is_passes(benches):
     """The tests that kill mutants pass on an unchanged copy, so that a failure is the mutant's doing."""
     tests = sorted({test for mutant in MUTANTS for test in mutant["tests"]})
@@ -168,7 +169,6 @@ def trials(request, benches):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant["name"])
 def test_the_mutant_is_killed(mutant, trials):
     """With its edits made, at least one of its tests fails, by an assertion or an error inside the test."""
     result = trials[mutant["name"]].result()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from labeldp import Account, Budget, Charge, Guarantee, compose
 from labeldp.errors import BudgetError, EpsilonError, RowsError
-from labeldp.privacy.accounting import Rows
+from labeldp.privacy.accounting import RowRanges
 
 LAST = 12
 prices = st.sampled_from([0.1, 0.3, 0.5, 0.7, 1.0, 2.3])
@@ -19,7 +19,7 @@ row_sets = st.sets(st.integers(0, LAST), max_size=LAST)
 
 def charge(epsilon, rows, delta=0.0, unit="row"):
     """A charge to a collection of rows."""
-    return Charge(Guarantee(epsilon, delta, unit=unit), Rows.of(np.array(sorted(rows), dtype=np.int64)))
+    return Charge(Guarantee(epsilon, delta, unit=unit), RowRanges.of(np.array(sorted(rows), dtype=np.int64)))
 
 
 def row_by_row(requests):
@@ -131,7 +131,7 @@ def test_a_budget_that_bounds_nothing_is_refused(bad):
 def test_rows_are_the_ranges_of_their_indices(indices):
     """Ranges are sorted, disjoint and not empty, and hold exactly the given rows in any order."""
     given_rows = np.array(sorted(indices, key=hash), dtype=np.int64)
-    rows = Rows.of(given_rows[::-1])
+    rows = RowRanges.of(given_rows[::-1])
     assert [i for start, stop in rows.ranges for i in range(start, stop)] == sorted(indices)
     assert all(a[1] < b[0] for a, b in zip(rows.ranges, rows.ranges[1:], strict=False))
 
@@ -140,58 +140,58 @@ def test_rows_are_the_ranges_of_their_indices(indices):
 def test_rows_that_follow_one_another_are_one_range(kind):
     """In order or not, they are the same rows; a repeated row is refused, also where it takes the place of another."""
     for given_rows in ([4, 5, 6], [6, 5, 4], [5, 4, 6]):
-        assert Rows.of(np.array(given_rows, dtype=kind)) == Rows.between(4, 7) == Rows(((4, 7),))
-    assert Rows.of(np.array([9], dtype=kind)) == Rows.between(9, 10)
-    assert Rows.of(np.zeros(0, dtype=kind)) == Rows.between(3, 3) == Rows(())
+        assert RowRanges.of(np.array(given_rows, dtype=kind)) == RowRanges.between(4, 7) == RowRanges(((4, 7),))
+    assert RowRanges.of(np.array([9], dtype=kind)) == RowRanges.between(9, 10)
+    assert RowRanges.of(np.zeros(0, dtype=kind)) == RowRanges.between(3, 3) == RowRanges(())
     for repeated in ([4, 5, 5, 7], [4, 4], [4, 6, 5, 7, 4], [7, 5, 5, 4]):
         with pytest.raises(RowsError, match="each row at most once"):
-            Rows.of(np.array(repeated, dtype=kind))
+            RowRanges.of(np.array(repeated, dtype=kind))
     with pytest.raises(RowsError):
-        Rows.of(np.array([-1, 0, 1]))
+        RowRanges.of(np.array([-1, 0, 1]))
 
 
 def test_scattered_rows_are_covered(monkeypatch):
     """Too many ranges are charged as one that covers them all: never fewer rows than were touched."""
     monkeypatch.setattr("labeldp.privacy.accounting._account._MOST_RANGES", 1001)
-    rows = Rows.of(np.arange(0, 5000, 2))
+    rows = RowRanges.of(np.arange(0, 5000, 2))
     assert rows.ranges == ((0, 4999),)
-    assert len(Rows.of(np.arange(0, 2000, 2)).ranges) == 1000
+    assert len(RowRanges.of(np.arange(0, 2000, 2)).ranges) == 1000
 
 
 def test_random_halves_cost_the_maximum():
     """Rows that were parted by chance are told apart, also where they interleave in tens of thousands of ranges."""
     rows = np.random.default_rng(0).permutation(60_000)
-    one, other = (Charge(Guarantee(1.0), Rows.of(part)) for part in (rows[:30_000], rows[30_000:]))
+    one, other = (Charge(Guarantee(1.0), RowRanges.of(part)) for part in (rows[:30_000], rows[30_000:]))
     assert len(one.rows.ranges) > 10_000
     assert compose([one, other]) == (1.0, 0.0)
-    assert compose([one, other, Charge(Guarantee(0.5), Rows.of(rows[29_999:30_001]))]) == (1.5, 0.0)
+    assert compose([one, other, Charge(Guarantee(0.5), RowRanges.of(rows[29_999:30_001]))]) == (1.5, 0.0)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int16, np.uint16, np.int32, np.uint64])
 def test_row_numbers_do_not_wrap(kind):
     """The end of a range at the type's largest number is one more, not the smallest number."""
     last = min(np.iinfo(kind).max, 2**31 - 1)
-    assert Rows.of(np.array([last - 1, last], dtype=kind)).ranges == ((last - 1, last + 1),)
+    assert RowRanges.of(np.array([last - 1, last], dtype=kind)).ranges == ((last - 1, last + 1),)
 
 
 def test_rows_that_repeat_or_are_negative_are_refused():
     """A row twice would be drawn twice, and a negative row is no row."""
     for bad in ([1, 2, 1], [-1, 3]):
         with pytest.raises(RowsError, match="at most once"):
-            Rows.of(np.array(bad))
+            RowRanges.of(np.array(bad))
     for ranges in (((0, 3), (2, 5)), ((3, 3),), ((5, 4),), ((-2, 4),), ((6, 8), (0, 2))):
         with pytest.raises(RowsError, match="sorted, disjoint"):
-            Rows(ranges)
+            RowRanges(ranges)
 
 
 @pytest.mark.parametrize("bad", [np.array([0.5, 3.2]), np.array([True, False]), np.array(["1"])])
 def test_rows_are_whole_numbers(bad):
     """A mask or fractions would be taken for row numbers that they are not."""
     with pytest.raises(RowsError):
-        Rows.of(bad)
+        RowRanges.of(bad)
 
 
 def test_all_rows_are_one_range():
     """All rows of nothing are none."""
-    assert Rows.all(3).ranges == ((0, 3),)
-    assert Rows.all(0).ranges == ()
+    assert RowRanges.all(3).ranges == ((0, 3),)
+    assert RowRanges.all(0).ranges == ()

@@ -795,7 +795,7 @@ def test_squares_have_the_square_as_their_mean_or_are_refused(case, epsilon):
     for row in rows_of(channel):
         one = inner(channel, row)
         if isinstance(one, BinChannel) or one.pieces < one.classes - 1:  # few knots
-            with pytest.raises(InputError, match="expected a law that tells the squares"):
+            with pytest.raises(InputError, match="expected a channel that identifies the squares"):
                 one.squares(np.array([0]))
             continue
         mean = one.matrix() @ one.squares(one.table().outcomes)

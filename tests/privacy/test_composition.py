@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from labeldp import Charge, Guarantee, compose
 from labeldp.errors import BudgetError, EpsilonError, InputError
-from labeldp.privacy.accounting import Composition, PrivacyLoss, Rows
+from labeldp.privacy.accounting import Composition, PrivacyLoss, RowRanges
 from labeldp.privacy.accounting import _composition as composition
 from labeldp.privacy.channels import (
     BitChannel,
@@ -27,7 +27,7 @@ from labeldp.privacy.channels import (
 )
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 1.7, 2.5, 3.9)
-ALL = Rows.all(5)
+ALL = RowRanges.all(5)
 
 
 def candidate_subsets(epsilon, classes, *rows, bits=64):
@@ -317,7 +317,7 @@ def test_more_never_costs_less_and_order_does_not_matter(requests, more, random)
 
     def cost(requests):
         found = Composition.of(
-            (charge(channel.epsilon, Rows.of(np.array(sorted(rows)))), channel) for channel, rows in requests
+            (charge(channel.epsilon, RowRanges.of(np.array(sorted(rows)))), channel) for channel, rows in requests
         )
         return np.array([*(found.delta_at(epsilon) for epsilon in EPSILONS), found.epsilon_at(1e-6)])
 
@@ -331,7 +331,7 @@ def test_more_never_costs_less_and_order_does_not_matter(requests, more, random)
 def test_rows_cost_the_largest_of_their_own_draws(requests):
     """Delta is the largest over single rows of the composition of what covers the row."""
     found = Composition.of(
-        (charge(channel.epsilon, Rows.of(np.array(sorted(rows)))), channel) for channel, rows in requests
+        (charge(channel.epsilon, RowRanges.of(np.array(sorted(rows)))), channel) for channel, rows in requests
     )
     singles = [composed([channel for channel, rows in requests if row in rows]) for row in range(7)]
     for epsilon in EPSILONS:
@@ -341,9 +341,9 @@ def test_rows_cost_the_largest_of_their_own_draws(requests):
 def test_very_scattered_requests_count_as_one_set(monkeypatch):
     """Where too many sets of charges meet, all that meet anywhere are composed: more, never less."""
     channel = ResponseChannel.at(3, 1.0)
-    charges = [(charge(channel.epsilon, Rows.of(np.array([i, i + 1]))), channel) for i in range(6)]
+    charges = [(charge(channel.epsilon, RowRanges.of(np.array([i, i + 1]))), channel) for i in range(6)]
     other = ResponseChannel.at(3, 0.5)
-    charges += [(charge(other.epsilon, Rows.of(np.array([i]))), other) for i in (0, 9)]
+    charges += [(charge(other.epsilon, RowRanges.of(np.array([i]))), other) for i in (0, 9)]
     apart = Composition.of(charges)
     monkeypatch.setattr(composition, "_MOST_SETS", 1)
     concatenate = Composition.of(charges)
@@ -356,7 +356,7 @@ def test_units_and_groups_count_as_the_worst_of_their_epsilon():
     """Where a unit has several rows, or a law differs by group, only the epsilon is used, and no row is apart."""
     channels = (ResponseChannel.at(3, 0.9), ResponseChannel.at(3, 0.45))
     grouped = GroupedChannel(3, channels, (1, 2), np.array([0, 1, 1]))
-    far = [charge(grouped.epsilon, Rows.of(np.array([i])), unit="person") for i in range(3)]
+    far = [charge(grouped.epsilon, RowRanges.of(np.array([i])), unit="person") for i in range(3)]
     found = Composition.of([(each, grouped) for each in far])
     worst = Composition.of([(charge(grouped.epsilon), None)] * 3)
     assert found.epsilon == worst.epsilon
@@ -364,7 +364,7 @@ def test_units_and_groups_count_as_the_worst_of_their_epsilon():
         assert found.delta_at(epsilon) == pytest.approx(worst.delta_at(epsilon), rel=1e-12)
         one, other = (np.multiply.outer(*2 * [channels[1].matrix()[y]]).ravel() for y in (0, 1))
         assert np.maximum(one - math.exp(epsilon) * other, 0).sum() <= worst.delta_at(epsilon) + 1e-15
-    with pytest.raises(BudgetError, match="expected one unit"):
+    with pytest.raises(BudgetError, match="expected one privacy unit"):
         Composition.of([(far[0], grouped), (charge(1.0), None)]).epsilon_at(1e-6)
 
 
@@ -380,7 +380,7 @@ def test_a_law_counts_for_single_rows_alone(guarantee):
 def test_nothing_costs_nothing():
     """No charge, a charge for no row and a law that says nothing cost neither epsilon nor delta."""
     fair = ResponseChannel(4, 1 << 62, 1 << 62)
-    for found in (Composition.of([]), composed([ResponseChannel.at(3, 1.0)], Rows.all(0)), composed([fair] * 3)):
+    for found in (Composition.of([]), composed([ResponseChannel.at(3, 1.0)], RowRanges.all(0)), composed([fair] * 3)):
         assert (found.epsilon, found.delta, found.delta_at(0.0), found.epsilon_at(1e-9)) == (0.0, 0.0, 0.0, 0.0)
 
 

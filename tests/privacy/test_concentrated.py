@@ -13,12 +13,12 @@ from dp_accounting.pld import privacy_loss_distribution as distributions
 
 from labeldp import Account, Budget, Charge, Guarantee
 from labeldp.errors import BudgetError, EpsilonError
-from labeldp.privacy.accounting import Composition, PrivacyLoss, Rows
+from labeldp.privacy.accounting import Composition, PrivacyLoss, RowRanges
 from labeldp.privacy.accounting import _concentrated as concentrated
 from labeldp.privacy.accounting._concentrated import ConcentratedLoss
 from labeldp.privacy.channels import ResponseChannel
 
-ROW = Rows.all(1)
+ROW = RowRanges.all(1)
 RHOS = ("1e-9", "0.0001", "0.005", "0.08", "0.5", "3")
 DELTAS = ("1e-12", "1e-6", "0.001", "0.3")
 REAL = (-9.0, -1.3, -0.1, -1e-6, 0.0, 1e-6, 0.1, 0.7, 1.3, 3.0, 9.0)
@@ -243,13 +243,13 @@ def test_the_order_of_requests_does_not_matter(budget):
 def test_disjoint_rows_cost_the_maximum_of_their_rhos():
     """Rows that never meet cost what the most that meets in one costs; units of several rows are summed."""
     budget = Budget(2.0, 1e-6, concentrated=True)
-    one = [charge(0.02, rows=Rows(((0, 5),)))] * 300
-    other = [charge(0.02, rows=Rows(((5, 9),)))] * 200
+    one = [charge(0.02, rows=RowRanges(((0, 5),)))] * 300
+    other = [charge(0.02, rows=RowRanges(((5, 9),)))] * 200
     apart, together = Account(budget, (*one, *other)), Account(budget, tuple(one))
     assert apart.spent == together.spent
     assert apart.allows(one[0])
     assert not Account(budget, (*one, *one[:200])).allows(one[0])
-    units = tuple(charge(0.02, rows=Rows(((i, i + 1),)), unit="user") for i in range(500))
+    units = tuple(charge(0.02, rows=RowRanges(((i, i + 1),)), unit="user") for i in range(500))
     assert not Account(budget, units[:-1]).allows(units[-1])
     assert Account(budget, units[:300]).spent == together.spent
 
@@ -426,7 +426,7 @@ def test_a_pure_charge_counts_as_whichever_is_less():
 
 def test_disjoint_rows_do_not_add_their_rhos():
     """Gaussian queries about other rows cost the most of one row."""
-    one, other = Rows(((0, 5),)), Rows(((5, 9),))
+    one, other = RowRanges(((0, 5),)), RowRanges(((5, 9),))
     few = [(charge(1.0, 1e-6, 0.1, rows=one), None)] * 3
     more = few + [(charge(1.0, 1e-6, 0.1, rows=other), None)] * 2
     assert Composition.of(more).epsilon_at(1e-7) == Composition.of(few).epsilon_at(1e-7)

@@ -7,10 +7,10 @@ from dp_accounting.pld import privacy_loss_distribution as distributions
 
 from labeldp import Charge, Guarantee, dp_events
 from labeldp.errors import InputError, MissingExtraError
-from labeldp.privacy.accounting import Composition, PrivacyLoss, Rows
+from labeldp.privacy.accounting import Composition, PrivacyLoss, RowRanges
 from labeldp.privacy.channels import BitChannel, ResponseChannel, SubsetChannel
 
-ROWS = Rows.all(10)
+ROWS = RowRanges.all(10)
 
 
 def drawn(channel, rows=ROWS):
@@ -58,7 +58,9 @@ def test_an_event_is_never_cheaper_than_its_request(name):
 def test_requests_about_other_rows_are_other_events():
     """Those that meet in a row are one event, and the larger of two counts."""
     channel = CHANNELS["two classes"]
-    found = dp_events(Composition.of([drawn(channel, Rows.all(5)), drawn(channel, Rows(((5, 10),))), drawn(channel)]))
+    found = dp_events(
+        Composition.of([drawn(channel, RowRanges.all(5)), drawn(channel, RowRanges(((5, 10),))), drawn(channel)])
+    )
     assert sorted(len(event.events) for event in found) == [2, 2]
 
 

@@ -49,7 +49,7 @@ class Walk:
 def gradients(delta=0.0, *, shape=(2,), epsilon=1.0, space=SPACE, rows=100, **more):
     """A query about some rows, with its asker."""
     walk = Walk(shape, **more)
-    return NoisyGradients(space, epsilon, delta, asker=walk, rows=rows, dimension=shape[-1]), walk
+    return NoisyGradients(space, epsilon, delta, client=walk, rows=rows, dimension=shape[-1]), walk
 
 
 @pytest.mark.parametrize("delta", LAWS.values(), ids=LAWS)
@@ -83,7 +83,7 @@ class Forks(Walk):
             if self.child:
                 self.status = os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
                 if self.ledger:
-                    with pytest.raises(LedgerError, match="found another release at work on it"):
+                    with pytest.raises(LedgerError, match="found another release in progress"):
                         Ledger(self.ledger).settle()
 
     def ask(self, row):
@@ -114,7 +114,7 @@ def test_a_child_of_the_asker_is_told_nothing_more(tmp_path, on_disk, moment, ro
     walk = Forks((2,), moment, row, ledger)
     curator = Curator(LABELS, SPACE, ledger=ledger)
     try:
-        answer = curator.answer(NoisyGradients(SPACE, 1.0, asker=walk, rows=100))
+        answer = curator.answer(NoisyGradients(SPACE, 1.0, client=walk, rows=100))
     except Exception as problem:
         if walk.child == 0 and type(problem) is error and len(walk.told) == told:
             os._exit(0)

@@ -22,7 +22,7 @@ from labeldp import (
 )
 from labeldp._words import TapeWords
 from labeldp.errors import BudgetError, InputError, RowsError, VerificationError
-from labeldp.privacy.accounting import Rows
+from labeldp.privacy.accounting import RowRanges
 from labeldp.release import _curator as curator_module
 
 SPACE = Classes(["a", "b", "c", "d"])
@@ -57,7 +57,7 @@ def test_every_stage_is_charged_in_one_certificate(shares, tmp_path):
     whole = concatenate(parts)
     assert curator.spent == (whole.guarantee.epsilon, 0.0) == (1.0, 0.0)
     assert whole.guarantee == parts[0][1].guarantee
-    assert [draw.rows for draw in whole.certificate.draws] == [Rows.of(rows) for rows, _ in parts]
+    assert [draw.rows for draw in whole.certificate.draws] == [RowRanges.of(rows) for rows, _ in parts]
     assert len(whole) == whole.certificate.rows == 240
     folder = whole.save(tmp_path / "shared")
     assert verify(folder).holds
@@ -226,14 +226,14 @@ WRONG = {
     "none": (lambda _: [], "at least one release"),
     "public": (lambda _: [(None, Release.public(LABELS, SPACE))], "found public labels"),
     "slice": (_slice, "found public labels, a slice"),
-    "joined": (lambda curator: [(None, concatenate(staged(curator)))], "or a joined one"),
-    "units": (_units, "or of units"),
+    "joined": (lambda curator: [(None, concatenate(staged(curator)))], "or a concatenated release"),
+    "units": (_units, "or units of several rows"),
     "name": (_another, "one label of single rows"),
-    "laws": (_laws, "expected one law in all parts"),
+    "laws": (_laws, "expected one mechanism and one epsilon in all parts"),
     "again": (lambda curator: staged(curator)[:1] * 2, "found one twice"),
     "missing": (lambda curator: staged(curator)[:2], "expected row numbers between 0"),
-    "count": (lambda curator: [(slice(0, 3), staged(curator)[0][1])], "rows of a release beside it"),
-    "swapped": (_swapped, "the rows that the curator was asked for"),
+    "count": (lambda curator: [(slice(0, 3), staged(curator)[0][1])], r"expected the \d+ rows of the release"),
+    "swapped": (_swapped, "the rows that the curator charged"),
     "twice": (_twice, "expected each of the rows"),
 }
 
@@ -286,17 +286,17 @@ def refused(release, folder, **changes):
 def test_stages_are_of_all_rows_each_once(whole, tmp_path):
     """A stage that is left out, named twice, of other rows or of no rows is refused, in parts of the whole too."""
     first, second, third = whole.certificate.draws
-    shifted = dataclasses.replace(third, rows=Rows(tuple((a + 240, b + 240) for a, b in third.rows.ranges)))
+    shifted = dataclasses.replace(third, rows=RowRanges(tuple((a + 240, b + 240) for a, b in third.rows.ranges)))
     forged = {
         "left out": (first, second),
         "twice": (first, second, third, third),
-        "overlap": (first, second, dataclasses.replace(third, rows=Rows.all(240))),
+        "overlap": (first, second, dataclasses.replace(third, rows=RowRanges.all(240))),
         "elsewhere": (first, second, shifted),
     }
     for name, draws in forged.items():
         assert refused(whole, tmp_path / name, draws=draws)
         assert refused(whole, tmp_path / f"part {name}", draws=draws, parent="a" * 64)
-    for_none = dataclasses.replace(third, rows=Rows(()))
+    for_none = dataclasses.replace(third, rows=RowRanges(()))
     assert refused(whole, tmp_path / "none", draws=(first, second, third, for_none))
     assert refused(whole, tmp_path / "one", draws=(third,))
 
@@ -347,7 +347,7 @@ def test_nothing_but_the_draws_depends_on_a_label(monkeypatch, tmp_path):
         curator = Curator(labels, SPACE, name="y")
         rows = public_split(240, [1, 1], seed=1)
         parts = [(part, curator.randomize(RandomizedResponse(SPACE, 1.0), part)) for part in rows]
-        monkeypatch.setattr("labeldp.release._concat._check", lambda *_: None)
+        monkeypatch.setattr("labeldp.release._concat._check_stages", lambda *_: None)
         folder = concatenate(parts).save(tmp_path / str(row))
         left.append(({path.name: path.read_bytes() for path in folder.iterdir()}, curator.spent))
     assert all(one == left[0] for one in left)
@@ -366,7 +366,7 @@ def test_a_split_is_of_all_rows(count, shares):
         assert len(part) >= 1
         run = -(-count // (1 << 14))
         assert abs(len(part) - share / sum(shares) * count) <= 5 * run + len(shares)
-        assert Rows.of(part).holds(len(part))
+        assert RowRanges.of(part).holds(len(part))
 
 
 def test_parts_of_very_many_rows_never_add_up(monkeypatch):

@@ -426,7 +426,7 @@ def test_a_changed_folder_is_not_loaded(plain, tmp_path):
 @pytest.mark.parametrize("keep", [["x"], "all", []], ids=str)
 def test_columns_are_not_kept_without_their_table(plain, tmp_path, keep):
     """Columns that were named without a table are refused, and nothing is written."""
-    with pytest.raises(InputError, match="expected the table whose columns to keep, found none; give it"):
+    with pytest.raises(InputError, match="expected the table of the columns to keep, found none; pass it"):
         plain.save(tmp_path / "out", keep=keep)
     assert not any(tmp_path.iterdir())
 

@@ -42,9 +42,9 @@ def test_the_text_holds_every_number_and_what_epsilon_does_not_bound(report):
     assert "100.0%" in text
     assert "50.2%" in text or "50.3%" in text
     assert "[bold]\\x1b[31m" in text
-    assert "does not bound what features tell" in text
-    assert "nobody who knows them gains more than 90.0%" in text
-    assert "unbiased for a model that was not fitted" in text
+    assert "does not bound what features disclose" in text
+    assert "no attacker who knows them gains more than 90.0%" in text
+    assert "unbiased if the model was not fitted" in text
     assert text.count("as believed") == sum(row.utility.source == "the model itself" for row in report.rows) == 4
     public = printed(attack_text(attack_release(Release.public(["no", "yes"], SPACE), prior=[0.5, 0.5])))
     assert "epsilon" not in public

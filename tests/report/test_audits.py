@@ -30,10 +30,10 @@ def test_names_are_shown_as_they_are():
         (
             0.12345678,
             0.98765432,
-            ["at least 0.1234567", "epsilon 0.9876544, if there are no outputs", "no proof of privacy"],
+            ["at least 0.1234567", "epsilon 0.9876544, assuming every possible output", "no proof of privacy"],
         ),
         (0.0, None, ["nothing", "no proof of privacy"]),
-        (1.5, 1.7, ["is wrong: at least 1.5 was shown", "how      by events"]),
+        (1.5, 1.7, ["is wrong: epsilon is at least 1.5", "how      by events"]),
     ],
 )
 def test_numbers_are_rounded_to_the_side_that_claims_less(lower, upper, words):
@@ -48,4 +48,4 @@ def test_a_certain_leak_is_said_to_be_infinite():
     """An output that one input alone can give has no finite epsilon."""
     said = printed(audit_text(Audit(1.0, 0.0, math.inf, math.inf, 1.0, 0, "exact", "an event")))
     assert "it is infinity, by an event" in said
-    assert "by arithmetic, without sampling" in said
+    assert "by exact computation, without sampling" in said

@@ -10,7 +10,7 @@ from labeldp import Charge, Guarantee
 from labeldp.bounds import plan
 from labeldp.bounds.planning._plan import EPSILONS
 from labeldp.errors import InputError, MissingExtraError, OutputError
-from labeldp.privacy.accounting import Composition, Rows
+from labeldp.privacy.accounting import Composition, RowRanges
 from labeldp.release import CombinedGuarantee
 from labeldp.report import account_text, save_account_figure, save_lines, save_plan_figure
 from labeldp.report._figures import by_sums
@@ -27,7 +27,7 @@ def save_plan(path):
 
 def accounts(delta=0.0):
     """Charges for labels of awkward names, and some that may fail."""
-    charge = Charge(Guarantee(0.5, delta), Rows.all(3))
+    charge = Charge(Guarantee(0.5, delta), RowRanges.all(3))
     whole = Composition.of([(charge, None)] * 9)
     return [CombinedGuarantee(label, "row", ("x",), whole, 3, deltas=(1e-6,)) for label in ("_a", "$b", "[red]c^_{")]
 
@@ -84,7 +84,7 @@ def test_curves_are_the_numbers_of_the_plan():
 def test_every_curve_is_drawn(tmp_path):
     """An SVG names every mechanism in its legend, as text or as its comment."""
     text = save_plan(tmp_path / "figure.svg").read_text(encoding="utf-8")
-    for name in [*curves(plan(5, 100, 1.5)), "epsilon 1.5", "What is kept of 5 classes"]:
+    for name in [*curves(plan(5, 100, 1.5)), "epsilon 1.5", "Effective sample size of 5 classes"]:
         assert re.search(re.escape(name), text)
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp.audit import loss_profile
 from labeldp.errors import OutputError
+from labeldp.privacy import shown_above
 from labeldp.report import profile_text, save_profile_figure
 
 
@@ -36,11 +37,11 @@ def test_a_profile_says_what_rows_give_away(profile):
     """
     text = printed(profile_text(profile))
     for curve in profile.curves:
-        assert f"static epsilon {curve.epsilon:.4g}" in text
+        assert f"static epsilon {shown_above(curve.epsilon, 3)}" in text
         beyond, cells = curve.beyond, text.replace(" ", "")
         assert f"│{beyond.lower:.1%}│{beyond.estimate:.1%}│{beyond.upper:.1%}│" in cells
-        assert "the most exposed 5% of the rows together give away at least " in text
-        assert f"{curve.loss(0.05).lower:.3g} on average" in text
+        assert "the most exposed 5% of the rows, features and released label together disclose at least " in text
+        assert f"{curve.loss(0.05).lower:.3g} nats on average" in text
     assert "estimate" in text
     low, high = profile.chances_beyond(0.01)
     assert f"is at most {low:.3g}, or at least {high:.3g}." in text
@@ -55,7 +56,7 @@ def test_wide_bounds_say_so_and_what_to_do():
     release = Curator(["no", "yes"] * 100, space).randomize(RandomizedResponse(space, 0.5))
     found = loss_profile(np.arange(200.0)[:, None], release, p_plus=0.5)
     text = printed(profile_text(found))
-    assert "It is not settled here whether any rows give away the static epsilon or more." in text
+    assert "Too few rows to tell if any disclose the static epsilon or more." in text
     assert "The bounds are wide: each row is judged by the labels of 10 others, and these are released ones" in text
     assert "(--neighbours)" in text
     assert "no limit" in text
@@ -67,7 +68,7 @@ def test_a_figure_has_the_static_epsilon_and_both_bounds(profile, tmp_path):
     """The figure is written as an SVG with a name for each curve and each static epsilon; other endings are refused."""
     path = save_profile_figure(profile, tmp_path / "profile.svg")
     drawn = path.read_text()
-    assert drawn.count("flipped with chance") == drawn.count("its static epsilon") == 2
+    assert drawn.count("flip probability") == drawn.count("its static epsilon") == 2
     assert drawn.count("FillBetweenPolyCollection") == 2
     with pytest.raises(OutputError, match="expected a figure that ends in"):
         save_profile_figure(profile, tmp_path / "profile.txt")

@@ -51,7 +51,7 @@ def test_names_are_shown_as_they_are(tmp_path, name):
     """Markup of terminals or of HTML in a column's name is shown, not obeyed."""
     done = released(tmp_path, name, unit=name)
     text = printed(release_text(done))
-    assert f"columns     {name}, y{name}_released" in text.replace("\t", " ")
+    assert f"columns         {name}, y{name}_released" in text.replace("\t", " ")
     assert f"all labels of one {name} " in text
     entries = Ledger(done.ledger).entries()
     shown = printed(ledger_text(entries, spent_by_data(entries)))
@@ -165,29 +165,29 @@ def test_no_share_is_shown_that_cannot_be(value, error, low, high, told):
     """Estimates beyond 0 to 100 % are the nearest end, or unknown where no share is in their interval; no loss then."""
     found = shares(Estimate(value, error, low, high), auc=Estimate(value, error, low, high))
     assert tuple(found["accuracy"]) == tuple(found["area under the ROC"]) == told
-    assert (found["log loss, nats"] == ["unknown", "unknown"]) == (told[0] == "unknown")
+    assert (found["log loss (nats)"] == ["unknown", "unknown"]) == (told[0] == "unknown")
 
 
 def test_bounds_are_shares():
     """What accuracy lies between is never below 0 % or above 100 %."""
     found = shares(Bounds(-0.2, 1.3, 0.0, 1.0))
     assert found["accuracy lies between"] == ["0.0% and 100.0%", "0.0% to 100.0%"]
-    assert found["log loss, nats"][0] == "0.6000"
+    assert found["log loss (nats)"][0] == "0.6"
 
 
 def test_the_likelihood_says_whose_it_is():
     """It is that of released labels, where they are released; public labels have no other."""
     each = Scores(9, Estimate(0.1, 0.1, 0.0, 0.2), Estimate(0.5, 0.1, 0.3, 0.7))
-    name = "log likelihood of released labels, nats over an even guess"
+    name = "log likelihood of released labels, gain over uniform guessing (nats)"
     assert name in printed(scores_text(each, ["a", "b"], "labels"))
     public = printed(scores_text(each, ["a", "b"], "labels", public=True))
     assert name not in public
-    assert "log likelihood, nats over an even guess" in public
+    assert "log likelihood, gain over uniform guessing (nats)" in public
 
 
 def test_a_delta_that_was_spent_is_said(tmp_path):
     """What is spent has its delta where there is one."""
     done = released(tmp_path, "x")
-    assert "epsilon 1 of 1 for this label so far" in printed(release_text(done))
+    assert "epsilon 1 of 1 for this label, over all releases" in printed(release_text(done))
     some = dataclasses.replace(done, spent=(0.5, 1e-8), budget=Budget(1.0, 1e-6))
-    assert "epsilon 0.5 of 1 and delta 1e-08 of 1e-06 for this label so far" in printed(release_text(some))
+    assert "epsilon 0.5 of 1 and delta 1e-08 of 1e-06 for this label, over all releases" in printed(release_text(some))

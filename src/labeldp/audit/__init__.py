@@ -1,4 +1,4 @@
-"""What is shown: how much a mechanism, a release or a trained pipeline really gives away."""
+"""Audits and attacks: lower bounds on the leakage of mechanisms, releases and trained pipelines."""
 
 import lazy_loader
 
@@ -6,7 +6,6 @@ __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
     "Audit",
-    "Discriminator",
     "attack_folder",
     "attack_release",
     "audit_channel",

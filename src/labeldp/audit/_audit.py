@@ -1,4 +1,4 @@
-"""What an audit found: an epsilon that was shown, beside the one that was claimed."""
+"""Result of an audit: the epsilon demonstrated, beside the epsilon claimed."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from labeldp.privacy import shown_above
 
 Method = Literal["exact", "sampled", "one run", "estimate"]
 
-#: An upper bound below this share of the claim says that a mechanism is noisier than it need be.
+#: A mechanism whose upper bound is below this share of its claim adds more noise than it needs.
 WASTEFUL_SHARE = 0.8
 
 
 @dataclass(frozen=True)
 class Audit:
-    """An epsilon that was shown, beside the one that was claimed.
+    """Epsilon demonstrated by an audit, beside the epsilon claimed.
 
     Attributes:
-        claim: The epsilon that was claimed, in nats.
-        delta: The failure probability that was claimed with it.
-        lower: The epsilon that was shown, at that delta; 0 where nothing was. If exact, it is the mechanism's own,
-            rounded up, and infinite where an output tells two labels apart for certain.
-        upper: At most this is what the mechanism has, where all its outcomes are finite and were counted; else None.
-        confidence: Chance, over the audit's own draws, that ``lower`` (and ``upper``) are on the right side of the
-            truth; 1 if exact. Of an estimate, it says nothing.
-        draws: Outputs that were looked at; 0 if none was needed.
-        method: ``"exact"``, ``"sampled"``, ``"one run"``, or ``"estimate"``, which shows nothing.
-        worst: The event and the two inputs that show it, in words. Inputs are declared labels: they are no one's.
+        claim: The claimed epsilon, in nats.
+        delta: The claimed failure probability.
+        lower: Lower bound on the mechanism's epsilon at that delta; 0 if none was found. For an exact audit, the
+            mechanism's own epsilon, rounded up; infinite if an output distinguishes two labels with certainty.
+        upper: Upper bound on the mechanism's epsilon, if all its outcomes are finite and were counted; else None.
+        confidence: Probability, over the audit's own draws, that ``lower`` (and ``upper``) are on the right side of the
+            truth; 1 if exact; meaningless for an estimate.
+        draws: Number of outputs examined; 0 if none was needed.
+        method: ``"exact"``, ``"sampled"``, ``"one run"``, or ``"estimate"``, which proves nothing.
+        worst: Description of the event and the two inputs behind ``lower``. Inputs are declared labels, nobody's own.
 
     Guarantee:
-        A sound mechanism is accused (``holds`` is False) with a probability of at most ``1 - confidence``; never, if
-        exact. That ``holds`` is True proves nothing by itself: ``upper`` does, where there is one.
+        A sound mechanism fails (``holds`` is False) with a probability of at most ``1 - confidence``; never in an exact
+        audit. ``holds`` being True proves nothing by itself: ``upper`` does, where there is one.
 
     Example:
-        >>> print(Audit(1.0, 0.0, 1.2, 1.25, 0.99, 100_000, "sampled", "'yes' from 'yes' against 'no'"))
-        The claim of epsilon 1 is wrong: at least 1.2 was shown, with confidence 0.99, by 'yes' from 'yes' against 'no'.
+        >>> print(Audit(1.0, 0.0, 1.2, 1.25, 0.99, 100_000, "sampled", "event E"))
+        The claim of epsilon 1 is wrong: epsilon is at least 1.2, with confidence 0.99, by event E.
     """
 
     claim: float
@@ -59,29 +59,29 @@ class Audit:
 
     @property
     def holds(self) -> bool:
-        """Whether the claim may be true: what was shown does not exceed it."""
+        """True if the claim was not refuted: the lower bound does not exceed it."""
         return self.lower <= self.claim
 
     @property
     def wasteful(self) -> bool:
-        """Whether the mechanism has at most four fifths of the epsilon that it claims, and so adds too much noise."""
+        """True if the upper bound is below four fifths of the claim: the mechanism adds too much noise."""
         return self.upper is not None and self.upper < WASTEFUL_SHARE * self.claim
 
     def sentence(self) -> str:
-        """The verdict with its numbers, in one sentence."""
+        """State the verdict and its numbers in one sentence."""
         claim = f"The claim of epsilon {self.claim:.7g}" + (f", delta {self.delta:.3g}," if self.delta else "")
         how = "" if self.method == "exact" else f", with confidence {self.confidence:g}"
         if self.method == "estimate":
-            return f"{claim} stands beside an estimate of {self.lower:.7g}, which proves nothing."
+            return f"{claim} is compared with an estimate of {self.lower:.7g}, which proves nothing."
         if not self.holds:
-            what = f"{'it is' if self.method == 'exact' else 'at least'} {_shown(self.lower, self.claim)}"
-            return f"{claim} is wrong: {what}{'' if self.method == 'exact' else ' was shown'}{how}, by {self.worst}."
+            what = "it is" if self.method == "exact" else "epsilon is at least"
+            return f"{claim} is wrong: {what} {_digits_above(self.lower, self.claim)}{how}, by {self.worst}."
         if self.upper is None:
-            return f"{claim} was not refuted: {_below(self.lower)} was shown{how}."
+            return f"{claim} was not refuted: the lower bound is {_rounded_down(self.lower)}{how}."
         waste = " It is wasteful: it adds more noise than it claims to need." if self.wasteful else ""
         if self.lower == self.upper:
             return f"{claim} holds: it is {shown_above(self.upper, 7)}.{waste}"
-        between = f"between {_below(self.lower)} and {shown_above(self.upper, 7)}"
+        between = f"between {_rounded_down(self.lower)} and {shown_above(self.upper, 7)}"
         return f"{claim} was not refuted: it is {between}{how}.{waste}"
 
     def __str__(self) -> str:
@@ -89,31 +89,33 @@ class Audit:
 
 
 def check_claim(value: object) -> float:
-    """An epsilon that can be claimed: a finite number above zero."""
-    found = _checks.number(value, "the claim")
-    if not (math.isfinite(found) and found > 0):
+    """Validate a claimed epsilon: a finite number above zero."""
+    claim = _checks.number(value, "the claim")
+    if not (math.isfinite(claim) and claim > 0):
         raise EpsilonError(
-            f"expected the claim to be a finite epsilon above 0, found {found!r}; give the natural-logarithm epsilon "
-            "that the mechanism is said to keep"
+            f"expected the claim to be a finite epsilon above 0, found {claim!r}; give the epsilon in nats that the "
+            "mechanism is claimed to have"
         )
-    return found
+    return claim
 
 
 def check_confidence(value: object) -> float:
-    """A probability between one half and one."""
-    found = _checks.number(value, "confidence")
-    if not 0.5 <= found < 1.0:
-        raise EpsilonError(f"expected confidence of at least 0.5 and below 1, found {found!r}; use 0.99, say")
-    return found
+    """Validate a confidence: at least one half, and below one."""
+    confidence = _checks.number(value, "confidence")
+    if not 0.5 <= confidence < 1.0:
+        raise EpsilonError(
+            f"expected confidence of at least 0.5 and below 1, found {confidence!r}; use 0.99, for instance"
+        )
+    return confidence
 
 
-def _shown(value: float, beside: float) -> str:
-    """A number, rounded down, with as many digits as tell it from a smaller one."""
+def _digits_above(value: float, beside: float) -> str:
+    """Round a number down, with enough digits to stay above a smaller one."""
     if math.isinf(value):
         return "infinity"
-    return next((text for digits in range(7, 18) if float(text := _below(value, digits)) > beside), f"{value!r}")
+    return next((text for digits in range(7, 18) if float(text := _rounded_down(value, digits)) > beside), f"{value!r}")
 
 
-def _below(value: float, digits: int = 7) -> str:
-    """A number for people, rounded down."""
+def _rounded_down(value: float, digits: int = 7) -> str:
+    """Round a number down for people."""
     return f"{Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(repr(value)).normalize():f}"

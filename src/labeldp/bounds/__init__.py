@@ -1,4 +1,4 @@
-"""What is possible: rates, limits and plans. Formulas only; no label and no table is read here."""
+"""Bounds, rates and plans from formulas alone; no label and no table is read."""
 
 import lazy_loader
 
@@ -12,10 +12,7 @@ __all__ = [
     "features_divergence",
     "forecast",
     "free_epsilon",
-    "label_divergence_lower",
     "plan",
     "pure_attack_limit",
     "rate",
-    "rate_table",
-    "rows_to_name",
 ]

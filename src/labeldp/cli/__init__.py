@@ -1,4 +1,4 @@
-"""What is typed: one thin file for each command."""
+"""The command line: one thin file for each command."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from labeldp.errors import LabelDPError
 __all__ = ["main"]
 
 _INTERRUPTED = 130
-_WHOLE = "an output that stands is whole, nothing else was released, and labeldp ledger shows what was charged"
+_STATE = "an output that exists is complete, nothing else was released; labeldp ledger shows what was charged"
 
 app = typer.Typer(
-    help="Label differential privacy: release a table whose label is sensitive, and defend the epsilon.",
+    help="Label differential privacy: release a table with a sensitive label, learn from it, and account for epsilon.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -49,7 +49,7 @@ for _command in (release, stages, verify, audit, generator, learn, evaluate, pla
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit code. No error shows a traceback, since one may show a label."""
+    """Run a command and return its exit code. No error shows a traceback, which could contain a label."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -58,25 +58,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LabelDPError as problem:
         complain(f"error: {problem}")
     except KeyboardInterrupt:
-        complain(f"error: stopped; {_WHOLE}")
+        complain(f"error: stopped; {_STATE}")
         return _INTERRUPTED
     except OSError as problem:
         why = problem.strerror or type(problem).__name__
-        complain(f"error: expected to read and write files, found: {why}; {_WHOLE}")
+        complain(f"error: expected to read and write files, found: {why}; {_STATE}")
     except Exception as problem:  # noqa: BLE001 (its text may hold a label, so only its type is shown)
-        complain(f"error: an unexpected {type(problem).__name__}; {_WHOLE}. Please report how to repeat it")
+        complain(f"error: an unexpected {type(problem).__name__}; {_STATE}. Please report how to reproduce it")
     return 1
 
 
 def _run(arguments: list[str]) -> int:
-    """The exit code of the command that was typed."""
+    """Parse and run a command, and return its exit code."""
     command = typer.main.get_command(app)
     try:
         code = command.main(arguments, prog_name="labeldp", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except Exception as problem:
-        show_usage = getattr(problem, "show", None)  # what the parser of arguments raises knows how to say it
+        show_usage = getattr(problem, "show", None)  # errors of the argument parser print themselves
         if show_usage is None:
             raise
         show_usage()

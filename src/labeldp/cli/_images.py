@@ -1,4 +1,4 @@
-"""Images on the command line: how they are named, and how they are read."""
+"""Options for images, and their reading."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ if TYPE_CHECKING:
     from labeldp.learning.features import Images
 
 IMAGES = Annotated[
-    Path | None, typer.Option(help="For models of images: an IDX file in the order of rows, or a folder of PNG files.")
+    Path | None, typer.Option(help="For image models: an IDX file in row order, or a folder of PNG files.")
 ]
-IMAGE_COLUMN = Annotated[str | None, typer.Option(help="The public column that names each row's PNG file.")]
+IMAGE_COLUMN = Annotated[
+    str | None, typer.Option(help="For a folder of images: the public column with the name of each row's PNG file.")
+]
 
 
 def read_images_at(path: Path | None) -> Images | None:
-    """The images that were named, if any were."""
+    """Read the images at a path, if there is one."""
     if path is None:
         return None
     from labeldp.learning.features import read_images  # noqa: PLC0415 (commands load what they need)

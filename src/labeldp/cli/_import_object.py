@@ -1,4 +1,4 @@
-"""What a user's own module holds, named on the command line as ``module:name``."""
+"""Objects of a user's own module, named on the command line as ``module:name``."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from labeldp.errors import InputError
 
 
 def named_object(text: str, option: str) -> object:
-    """What ``module:name`` names; modules of the present folder are found too.
+    """Import the object ``module:name``; modules in the working directory can be imported too.
 
     Raises:
-        InputError: The module cannot be imported, or has no such name. What it said is not shown: it may hold data.
+        InputError: The module cannot be imported, or has no such name. Its own error is not shown: it may contain data.
     """
     module, _, name = text.partition(":")
     if not module or not name:
-        raise InputError(f"expected module:name for {option}, found {text!r}")
+        raise InputError(f"expected module:name for {option}, such as mycode:noisy, found {text!r}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found = importlib.import_module(module)
+        imported = importlib.import_module(module)
     except Exception as problem:  # noqa: BLE001 (anything may happen while a module is run)
         why = type(problem).__name__
-        raise InputError(f"expected a module {module!r} that can be imported for {option}, found a {why}") from None
-    if not hasattr(found, name):
+        raise InputError(
+            f"expected a module {module!r} that can be imported for {option}, found a {why}; import it to see why"
+        ) from None
+    if not hasattr(imported, name):
         raise InputError(f"expected {name!r} in the module {module!r} for {option}, found no such name")
-    return getattr(found, name)
+    return getattr(imported, name)

@@ -1,4 +1,4 @@
-"""``labeldp learn``: a model of the label, from a release alone."""
+"""``labeldp learn``: a model of the label from a release alone."""
 
 from __future__ import annotations
 
@@ -8,54 +8,54 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labeldp.cli._images import IMAGE_COLUMN, IMAGES, read_images_at
-from labeldp.cli._terminal import names, progress, show, told_warnings
+from labeldp.cli._terminal import names, printed_warnings, progress, show
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.learning.tables import Learned
     from labeldp.mechanisms.features import Generator
 
-#: What the names of networks begin with.
+#: Prefix of the names of networks.
 NETWORK = "torch:"
 
-EPOCHS = Annotated[int | None, typer.Option(help="For networks: how often each row is seen.")]
-BATCH_SIZE = Annotated[int | None, typer.Option(help="For networks: rows of a step.")]
-LEARNING_RATE = Annotated[float | None, typer.Option(help="For networks: the largest rate.")]
-MIXUP = Annotated[float | None, typer.Option(help="For networks: how strongly rows are mixed in pairs; 0 for not.")]
-DEVICE = Annotated[str | None, typer.Option(help="For networks: cpu or cuda; default: cuda where there is one.")]
+EPOCHS = Annotated[int | None, typer.Option(help="For networks: number of passes over the rows.")]
+BATCH_SIZE = Annotated[int | None, typer.Option(help="For networks: rows per step.")]
+LEARNING_RATE = Annotated[float | None, typer.Option(help="For networks: largest learning rate.")]
+MIXUP = Annotated[float | None, typer.Option(help="For networks: strength of mixup; 0 turns it off.")]
+DEVICE = Annotated[str | None, typer.Option(help="For networks: cpu or cuda; default: cuda if available.")]
 
 
 def learn(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
     output: Annotated[
         Path,
-        typer.Option(help="A file that does not exist yet, such as model.skops, or model.safetensors of a network."),
+        typer.Option(help="A new file for the model, such as model.skops, or model.safetensors for a network."),
     ],
     model: Annotated[
         str | None,
         typer.Option(
-            help="Of classes softmax (default), boosting, convex, torch:mlp, torch:ratings; of images "
-            "torch:convolutional, torch:inception, torch:resnet18. Of real labels ridge, boosting, neighbours, convex; "
-            "auto (default): ridge, or boosting where released labels clearly prefer it."
+            help="Classes: softmax (default), boosting, convex, torch:mlp, torch:ratings; with images "
+            "torch:convolutional, torch:inception, torch:resnet18. Numeric labels: auto (default: ridge, or "
+            "boosting if released labels clearly prefer it), ridge, boosting, neighbours, convex."
         ),
     ] = None,
     method: Annotated[
         str | None,
         typer.Option(
-            help="softmax: likelihood, unbiased, plain or clusters; boosting: em, plain or clusters; networks: "
-            "likelihood, unbiased, posterior or plain; convex: unbiased; of real labels: auto, unbiased, likelihood, "
-            "decoded or plain. "
+            help="Correction for label noise. softmax: likelihood (forward correction), unbiased (backward), plain "
+            "(none) or clusters; boosting: em, plain or clusters; networks: likelihood, unbiased, posterior or "
+            "plain; convex: unbiased; numeric labels: auto, unbiased, likelihood, decoded or plain. "
             "Default: the first, or clusters after 'release --mechanism cluster'."
         ),
     ] = None,
     features: Annotated[
         list[str] | None,
-        typer.Option(help="Columns to predict from, a,b,c; default: all that can be of use. Of ratings: who,what."),
+        typer.Option(help="Columns to predict from, a,b,c; default: all useful ones. For torch:ratings: user,item."),
     ] = None,
     generator: Annotated[
         Path | None,
         typer.Option(
-            help="Of rows that were released with --mechanism double: the generator's file, to learn true features."
+            help="After 'release --mechanism double': the generator's file, to correct for resampled features."
         ),
     ] = None,
     images: IMAGES = None,
@@ -66,21 +66,22 @@ def learn(
     mixup: MIXUP = None,
     device: DEVICE = None,
 ) -> None:
-    """Learn to predict the label from the public columns, tuned and judged on released labels: it costs nothing.
+    """Learn to predict the label from the public columns of a release, at no further privacy cost.
 
-    'plain' takes released labels for true ones: it is a baseline. Networks are judged on a tenth of the rows.
+    Models are tuned and scored on released labels, networks on a tenth of the rows. 'plain' ignores label noise and is
+    a baseline.
     """
     from labeldp.learning.convex import FewRowsWarning  # noqa: PLC0415 (commands load what they need)
     from labeldp.learning.features import check_model_path  # noqa: PLC0415 (commands load what they need)
-    from labeldp.learning.tables import learn as learned_from  # noqa: PLC0415
+    from labeldp.learning.tables import learn as learn_table  # noqa: PLC0415
     from labeldp.report import learned_text  # noqa: PLC0415
 
     check_model_path(output)
     training = trained_with(
         epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, mixup=mixup, device=device
     )
-    with told_warnings(FewRowsWarning), progress() as report:
-        given: dict[str, Any] = {"model": model, "method": method, "features": names(features), "progress": report}
+    with printed_warnings(FewRowsWarning), progress() as report:
+        options: dict[str, Any] = {"model": model, "method": method, "features": names(features), "progress": report}
         learned: Learned
         if model is not None and model.startswith(NETWORK):
             from labeldp.learning.tables import learn_network  # noqa: PLC0415 (PyTorch is an extra)
@@ -89,35 +90,37 @@ def learn(
                 raise InputError(
                     "expected no --generator with a network, found one; leave it out, or use ResampledClassifier"
                 )
-
-            found = read_images_at(images)
-            learned = learn_network(directory, images=found, image_column=image_column, training=training, **given)
+            pixels = read_images_at(images)
+            learned = learn_network(directory, images=pixels, image_column=image_column, training=training, **options)
         else:
             only_for_networks(images=images, image_column=image_column, **training)
-            learned = learned_from(directory, generator=None if generator is None else opened(generator), **given)
+            learned = learn_table(
+                directory, generator=None if generator is None else load_generator(generator), **options
+            )
     show(*learned_text(learned, str(learned.model.save(output))))
 
 
-def opened(path: Path) -> Generator:
-    """A generator from a file that was fitted."""
+def load_generator(path: Path) -> Generator:
+    """Load a fitted generator."""
     from labeldp.learning.generators import open_generator  # noqa: PLC0415 (the learners are an extra)
 
     return open_generator(path).generator()
 
 
 def trained_with(**settings: object) -> dict[str, object]:
-    """The settings of training that were typed."""
+    """The training settings that were passed."""
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def only_for_networks(**given: object) -> None:
-    """Refuse what only networks use.
+def only_for_networks(**options: object) -> None:
+    """Refuse options that only networks use.
 
     Raises:
-        InputError: Something was given.
+        InputError: One was passed.
     """
-    for name, value in given.items():
+    for name, value in options.items():
         if value is not None:
             raise InputError(
-                f"expected --{name.replace('_', '-')} with a network ({NETWORK}...) alone, found it with another model"
+                f"expected --{name.replace('_', '-')} with a network ({NETWORK}...) alone, found it with another "
+                "model; leave it out"
             )

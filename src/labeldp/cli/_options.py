@@ -1,4 +1,4 @@
-"""What is declared of a table on the command line: its classes, its public columns, what may be spent."""
+"""Options that declare a table: its classes, its public columns, its budget."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ _EVERYTHING, _NOTHING = "all", "none"
 
 
 def budget_of(text: str) -> tuple[float, float]:
-    """EPSILON or EPSILON,DELTA."""
+    """Parse EPSILON or EPSILON,DELTA."""
     numbers = tuple(float(part) for part in text.split(","))
     if len(numbers) not in (1, 2):
         raise ValueError(f"expected EPSILON or EPSILON,DELTA, found {len(numbers)} numbers")
     return numbers[0], numbers[1] if len(numbers) == 2 else 0.0
 
 
-CLASSES = Annotated[str, typer.Option(help="Declared classes: a,b,c or @FILE with one on each line.")]
-KEEP = Annotated[list[str] | None, typer.Option(help="Public columns, a,b,c, 'all' but the label, or 'none'.")]
-DROP = Annotated[list[str] | None, typer.Option(help="Columns that are not public; all others are.")]
-MISSING = Annotated[str, typer.Option(help="'refuse', or the class or number that missing labels are given.")]
+CLASSES = Annotated[str, typer.Option(help="All classes that can occur: a,b,c or @FILE with one per line.")]
+KEEP = Annotated[list[str] | None, typer.Option(help="Public columns: a,b,c, 'all' (but the label) or 'none'.")]
+DROP = Annotated[list[str] | None, typer.Option(help="Columns that are not public; all others are published.")]
+MISSING = Annotated[str, typer.Option(help="Missing labels: 'refuse', or the class or number to put in their place.")]
 BUDGET = Annotated[
     Any,
     typer.Option(
-        parser=budget_of, metavar="EPSILON[,DELTA]", help="The most to spend on this label; default: this release."
+        parser=budget_of,
+        metavar="EPSILON[,DELTA]",
+        help="Total budget for this label over all releases; default: the epsilon of the first.",
     ),
 ]
 
@@ -40,7 +42,7 @@ BUDGET = Annotated[
 def declared_columns(
     table: Table, keep: Sequence[str] | None, drop: Sequence[str] | None
 ) -> tuple[list[str] | None, list[str] | None]:
-    """The columns to keep and to drop, of which one is None where the declaration is right."""
+    """The columns to keep and to drop; exactly one is None in a valid declaration."""
     kept, dropped = names(keep), names(drop)
     if kept == [_EVERYTHING]:
         return None, dropped or []
@@ -50,34 +52,34 @@ def declared_columns(
 
 
 def class_texts(classes: str) -> list[str]:
-    """Classes from a list with commas, or from the lines of a file."""
+    """Classes from a comma-separated list, or from the lines of a file."""
     if not classes.startswith("@"):
         return [text.strip() for text in classes.split(",")]
     try:
         lines = Path(classes[1:]).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeError):
-        raise InputError(f"expected a text file with one class on each line, found none at {classes[1:]}") from None
+        raise InputError(f"expected a text file with one class per line, found none at {classes[1:]}") from None
     return [line for line in lines if line]
 
 
-def divergences_of(given: Sequence[str] | None) -> dict[float, float] | None:
-    """Declared divergences, ALPHA=D each."""
-    if given is None:
+def divergences_of(texts: Sequence[str] | None) -> dict[float, float] | None:
+    """Parse declared divergences, each ALPHA=D."""
+    if texts is None:
         return None
-    found: dict[float, float] = {}
-    for text in given:
+    divergences: dict[float, float] = {}
+    for text in texts:
         alpha, equals, divergence = text.partition("=")
         if not equals:
             raise InputError(f"expected --divergence ALPHA=D, such as 2=0.3 or inf=1.5, found {text!r}")
         order = number_of(alpha, "the order of --divergence")
-        if order in found:
+        if order in divergences:
             raise InputError(f"expected each order of --divergence once, found {order:g} twice")
-        found[order] = number_of(divergence, "--divergence")
-    return found
+        divergences[order] = number_of(divergence, "--divergence")
+    return divergences
 
 
 def range_of(text: str) -> tuple[float, float, float]:
-    """LO,HI,STEP of an interval."""
+    """Parse LO,HI,STEP of an interval."""
     parts = text.split(",")
     if len(parts) != 3:
         raise InputError(f"expected --interval LO,HI,STEP, such as 0,100,0.5, found {text!r}")
@@ -86,7 +88,7 @@ def range_of(text: str) -> tuple[float, float, float]:
 
 
 def number_of(text: str, option: str) -> float:
-    """A number that was typed for an option."""
+    """Parse a number for an option."""
     try:
         return float(text)
     except ValueError:

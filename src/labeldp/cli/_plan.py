@@ -1,4 +1,4 @@
-"""``labeldp plan``: what each mechanism keeps, before anything is spent."""
+"""``labeldp plan``: compare mechanisms before anything is spent."""
 
 from __future__ import annotations
 
@@ -23,49 +23,59 @@ _MOST_CLASSES = 1 << 24
 
 def plan(
     source: Annotated[
-        Path | None, typer.Argument(metavar="[TABLE]", help="Read rows and the dimension of its public columns.")
+        Path | None,
+        typer.Argument(
+            metavar="[TABLE]",
+            help="A table from which to read the number of rows and the dimension of the public columns.",
+        ),
     ] = None,
-    classes: Annotated[str | None, typer.Option(help="How many classes, or a,b,c or @FILE.")] = None,
-    interval: Annotated[str | None, typer.Option(help="A real label's range and grid, LO,HI,STEP.")] = None,
-    rows: Annotated[int | None, typer.Option(help="Number of rows; of TABLE if that is given.")] = None,
+    classes: Annotated[str | None, typer.Option(help="Number of classes, or a,b,c or @FILE.")] = None,
+    interval: Annotated[str | None, typer.Option(help="Range and grid of a numeric label: LO,HI,STEP.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Number of rows; default: that of TABLE.")] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="What each label may cost; default: what --target needs.")
+        float | None, typer.Option(help="Privacy cost of each label; default: the least that reaches --target.")
     ] = None,
     target: Annotated[
         float | None,
         typer.Option(
-            help="An error to reach: root mean square of an estimated mean, or the chance of a wrong class beyond the "
-            "best."
+            help="Error to reach: RMS error of the estimated mean (numeric), or excess probability of a wrong class "
+            "over the best classifier."
         ),
     ] = None,
     dimension: Annotated[
-        float | None, typer.Option(help="Effective dimension of the features; of TABLE if that is given.")
+        float | None, typer.Option(help="Effective dimension of the features; default: that of TABLE.")
     ] = None,
-    explained: Annotated[float, typer.Option(help="The share of a real label's variance that features explain.")] = 0.5,
+    explained: Annotated[
+        float, typer.Option(help="Share of the variance of a numeric label that features explain (an assumption).")
+    ] = 0.5,
     spread: Annotated[
         float | None,
-        typer.Option(help="The deviation of a real label, in its units; default: spread evenly over its range."),
+        typer.Option(help="Standard deviation of a numeric label; default: as if spread evenly over its range."),
     ] = None,
-    trust: Annotated[str, typer.Option(help="local: labels are randomized; central: a curator answers.")] = _LOCAL,
-    label: Annotated[str | None, typer.Option(help="The label column of TABLE, which is not read.")] = None,
+    trust: Annotated[
+        str, typer.Option(help="local: each label is randomized; central: a trusted curator answers queries.")
+    ] = _LOCAL,
+    label: Annotated[str | None, typer.Option(help="Name of the label column of TABLE, which is never read.")] = None,
     keep: KEEP = None,
     drop: DROP = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print numbers for other programs.")] = False,
-    figure: Annotated[Path | None, typer.Option(help="Where to draw it over epsilon: .png, .svg or .pdf.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the plan over epsilon to this file: .png, .svg or .pdf.")
+    ] = None,
 ) -> None:
-    """Show what each mechanism keeps of a label, and what error to expect, as tables and over epsilon.
+    """Compare mechanisms: effective rows and expected error, at one epsilon and over a range of them.
 
-    From public numbers alone: no label is read. Of TABLE all columns but the label are taken, or those to keep.
+    Computed from public numbers alone: no label is read. By default all columns of TABLE but the label count as public.
     """
     from labeldp.bounds.planning import forecast  # noqa: PLC0415 (commands load what they need)
     from labeldp.bounds.planning import plan as planned  # noqa: PLC0415
     from labeldp.report import forecast_text, plan_text, save_forecast_figure, save_plan_figure  # noqa: PLC0415
 
     if epsilon is None and target is None:
-        raise InputError("expected --epsilon, or --target to find one for, found neither")
+        raise InputError("expected --epsilon, or --target to find the epsilon for, found neither")
     space = _space(classes, interval)
-    found_rows, shape = _shape(source, label, keep, drop) if source is not None else (None, None)
-    many = _one("rows", rows, found_rows)
+    table_rows, shape = _shape(source, label, keep, drop) if source is not None else (None, None)
+    many = _one("rows", rows, table_rows)
     wide = dimension if dimension is not None else shape.participation if shape is not None else 0.0
     local_classes = trust == _LOCAL and interval is None
     expected: Forecast | None = None
@@ -75,9 +85,11 @@ def plan(
         )
     spent = epsilon if expected is None else expected.epsilon
     kept: Plan | None = planned(space.size, many, spent) if local_classes and spent is not None else None
-    drawn = None
+    written = None
     if figure is not None:
-        drawn = save_forecast_figure(expected, figure) if expected else save_plan_figure(kept, figure) if kept else None
+        written = (
+            save_forecast_figure(expected, figure) if expected else save_plan_figure(kept, figure) if kept else None
+        )
     if as_json:
         parts = {"plan": kept, "forecast": expected}
         typer.echo(json.dumps({name: part.to_json() for name, part in parts.items() if part is not None}, indent=1))
@@ -86,12 +98,12 @@ def plan(
         show(*plan_text(kept))
     if expected is not None:
         show(*forecast_text(expected, shape))
-    if drawn is not None:
-        show(f"figure: {drawn}")
+    if written is not None:
+        show(f"figure: {written}")
 
 
 def _space(classes: str | None, interval: str | None) -> LabelSpace:
-    """The label space that was declared, of which a plan knows the number of classes, or the grid."""
+    """The declared label space: only the number of classes matters, or the grid."""
     from labeldp.privacy import Classes, Interval  # noqa: PLC0415 (commands load what they need)
 
     if (classes is None) == (interval is None):
@@ -118,16 +130,16 @@ def _shape(
     from labeldp.release.tables import open_table  # noqa: PLC0415
 
     if label is None:
-        raise InputError("expected --label with a table, so that it is not read, found none; name the label column")
+        raise InputError("expected --label with a table, found none; name the label column, so that it is never read")
     table = open_table(source, label)
     kept, dropped = declared_columns(table, keep, drop)
-    leaving = [] if kept is None and dropped is None else dropped
-    return public_shape(table, kept_columns(table.schema, label, kept, leaving))
+    excluded = [] if kept is None and dropped is None else dropped
+    return public_shape(table, kept_columns(table.schema, label, kept, excluded))
 
 
-def _one(name: str, given: int | None, read: int | None) -> int:
-    """What was typed, or what a table says, but not both."""
-    if (given is None) == (read is None):
-        found = "neither" if given is None else "both"
+def _one(name: str, option: int | None, of_table: int | None) -> int:
+    """The value of an option or of a table; exactly one must be there."""
+    if (option is None) == (of_table is None):
+        found = "neither" if option is None else "both"
         raise InputError(f"expected --{name} or a table, found {found}")
-    return given if given is not None else read or 0
+    return option if option is not None else of_table or 0

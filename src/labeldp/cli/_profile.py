@@ -9,14 +9,14 @@ from labeldp.cli._terminal import progress, show
 
 
 def show_profile(directory: Path, figure: Path | None = None, **options: Any) -> None:
-    """Show for which share of rows the public columns and the released label of a folder give away how much.
+    """Show the disclosure by public columns and released label together, over the share of rows.
 
-    It is computed from the release alone, and costs nothing.
+    It is computed from the release alone, at no further privacy cost.
 
     Args:
         directory: The folder of a release with public columns, of two classes.
-        figure: Where to draw it: a PNG, SVG or PDF.
-        **options: Of ``labeldp.audit.loss_profile``, such as neighbours or the confidence.
+        figure: A new PNG, SVG or PDF file for the figure.
+        **options: Arguments of ``labeldp.audit.loss_profile``, such as neighbours or the confidence.
     """
     from labeldp.audit.attacks import loss_profile  # noqa: PLC0415 (commands load what they need)
     from labeldp.learning.features import points_of  # noqa: PLC0415
@@ -27,8 +27,8 @@ def show_profile(directory: Path, figure: Path | None = None, **options: Any) ->
     unit = None if release.guarantee.unit == "row" else release.guarantee.unit
     points = points_of(table, unit)
     with progress() as report:
-        found = loss_profile(points, release, progress=report, **options)
+        profile = loss_profile(points, release, progress=report, **options)
     law = None if release.certificate is None else release.certificate.features
-    show(*profile_text(found, law))
+    show(*profile_text(profile, law))
     if figure is not None:
-        show("", f"The figure is in {save_profile_figure(found, figure)}.")
+        show("", f"figure: {save_profile_figure(profile, figure)}")

@@ -1,4 +1,4 @@
-"""What a plan reads of a table: how many rows it has, and in how many directions its public numbers spread."""
+"""The public shape of a table for a plan: its rows, and the effective dimension of its numeric columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROWS_PER_BATCH = 1 << 16
 
 
 def public_shape(table: Table, columns: list[str]) -> tuple[int, EffectiveDimension | None]:
-    """Rows, and the effective dimension of the numeric columns; None without any that vary. The label is never read.
+    """Count rows and compute the effective dimension of the numeric columns; None if none varies. Reads no label.
 
     Raises:
         TableError: The table is empty, or has no public column.
@@ -28,10 +28,10 @@ def public_shape(table: Table, columns: list[str]) -> tuple[int, EffectiveDimens
 
     if not columns:
         raise TableError(f"expected a public column in {table.path}, found none; give --rows and --dimension instead")
-    found = typed(table, columns)
-    numeric = [name for name in columns if _is_number(found.schema.field(name).type)]
+    readable = typed(table, columns)
+    numeric = [name for name in columns if _is_number(readable.schema.field(name).type)]
     rows, known, sums = 0, np.zeros(len(numeric)), np.zeros(len(numeric))
-    for values in _batches(found, columns, numeric):
+    for values in _batches(readable, columns, numeric):
         rows += len(values)
         known += np.isfinite(values).sum(axis=0)
         sums += np.where(np.isfinite(values), values, 0.0).sum(axis=0)
@@ -39,15 +39,15 @@ def public_shape(table: Table, columns: list[str]) -> tuple[int, EffectiveDimens
         raise TableError(f"expected at least one row in {table.path}, found none")
     means = sums / np.maximum(known, 1)
     total = np.zeros((len(numeric), len(numeric)))
-    for values in _batches(found, columns, numeric):
-        centred = np.where(np.isfinite(values), values - means, 0.0)  # a missing value tells of no direction
+    for values in _batches(readable, columns, numeric):
+        centred = np.where(np.isfinite(values), values - means, 0.0)  # a missing value adds to no direction
         total += centred.T @ centred
     varying = bool((np.diag(total) > 0).any())
     return rows, effective_dimension(total / rows) if varying else None
 
 
 def _batches(table: Table, columns: list[str], numeric: list[str]) -> Iterator[np.ndarray]:
-    """The numeric columns, missing values as NaN."""
+    """Numeric columns in batches, with missing values as NaN."""
     for batch in table.batches(columns, _ROWS_PER_BATCH):
         columns_of = [batch[name].cast(pa.float64(), safe=False) for name in numeric]
         values = [np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64) for column in columns_of]

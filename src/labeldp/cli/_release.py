@@ -1,4 +1,4 @@
-"""``labeldp release``: a table with a sensitive label becomes a release."""
+"""``labeldp release``: release a table with a sensitive label."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from labeldp.cli._options import (
     number_of,
     range_of,
 )
-from labeldp.cli._terminal import notes_on_terminal, progress, show, told_warnings
+from labeldp.cli._terminal import notes_on_terminal, printed_warnings, progress, show
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,67 +32,76 @@ _AUTO = "auto"
 
 def release(
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV or Parquet, a folder of either, or IDX labels.")],
-    label: Annotated[str, typer.Option(help="The label column, which is not public.")],
-    epsilon: Annotated[float, typer.Option(help="What each label, or all labels of one unit, may cost.")],
-    output: Annotated[Path, typer.Option(help="A folder that does not exist yet.")],
-    classes: Annotated[str | None, typer.Option(help="Declared classes: a,b,c or @FILE with one on each line.")] = None,
+    label: Annotated[str, typer.Option(help="Name of the sensitive label column.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy cost of each label, or of all labels of one --unit.")],
+    output: Annotated[Path, typer.Option(help="A new folder for the release.")],
+    classes: Annotated[
+        str | None, typer.Option(help="All classes that can occur: a,b,c or @FILE with one per line.")
+    ] = None,
     interval: Annotated[
-        str | None, typer.Option(help="A real label's range and grid, LO,HI,STEP; others are clipped.")
+        str | None, typer.Option(help="For a numeric label: range and grid LO,HI,STEP; labels outside are clipped.")
     ] = None,
     keep: KEEP = None,
     drop: DROP = None,
     mechanism: Annotated[
         str,
         typer.Option(
-            help="auto, randomized-response, subset, bits, prior, prior-subset, cluster, peer, double or dummy; of "
-            "real labels also optimal, piecewise, one-bit, laplace, bins or optimal-counts."
+            help="auto, randomized-response, subset, bits, prior, prior-subset, cluster, peer, double or dummy; for "
+            "numeric labels also optimal, piecewise, one-bit, laplace, bins or optimal-counts."
         ),
     ] = "auto",
     prior: Annotated[
-        str | None, typer.Option(help="What the prior's column names begin with; a class follows.")
+        str | None,
+        typer.Option(help="For prior and prior-subset: prefix of the prior's columns, each named PREFIX and a class."),
     ] = None,
     clusters: Annotated[
         str | None,
         typer.Option(
-            help="For cluster and peer: a public column, or how many to find in those kept; 'auto'. Released too."
+            help="For cluster and peer: a public column, or the number of clusters to find in the kept columns, or "
+            "'auto'. The clusters are released too."
         ),
     ] = None,
     unit: Annotated[
-        str | None, typer.Option(help="The column that says whose rows these are; epsilon is theirs.")
+        str | None,
+        typer.Option(
+            help="Column of the privacy unit, such as a patient number: epsilon then covers all rows of one unit."
+        ),
     ] = None,
     generator: Annotated[
         str | None,
-        typer.Option(help="With double: a file that 'labeldp generator' made, or module:name. It draws those kept."),
+        typer.Option(help="For double: a file from 'labeldp generator', or module:name; it draws the kept columns."),
     ] = None,
     replaced: Annotated[
-        float | None, typer.Option(help="With double: the chance that features are redrawn; default: the label's.")
+        float | None,
+        typer.Option(help="For double: probability that features are resampled; default: that of the label."),
     ] = None,
     divergence: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ALPHA=D",
-            help="With double: how far true features of any label are from the generator's of all labels mixed, "
-            "declared; 'labeldp generator' prints an estimate, of which declare more.",
+            help="For double: declared bound on the divergence of true features of any label from the generator's, all "
+            "labels mixed; declare more than the estimate of 'labeldp generator'.",
         ),
     ] = None,
     population: Annotated[
-        str | None, typer.Option(help="With double: whose features these are, in words, for the guarantee.")
+        str | None, typer.Option(help="For double: a description of the population, printed in the guarantee.")
     ] = None,
     missing: MISSING = "refuse",
     budget: BUDGET = None,
     delta: Annotated[
-        float, typer.Option(help="With peer: the failure probability, well below one over the rows.")
+        float, typer.Option(help="For peer: failure probability, well below one over the number of rows.")
     ] = 0.0,
-    ledger: Annotated[Path | None, typer.Option(help="Where charges are kept; default: beside INPUT.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="The ledger file; default: beside INPUT.")] = None,
 ) -> None:
-    """Randomize each label once, and write the public columns, the released labels and a certificate.
+    """Randomize each label once, and write public columns, released labels and a certificate to a new folder.
 
-    Which columns are public is your declaration: name those to keep, or those to drop. With 'cluster' you are the
-    trusted curator: classes are counted in each cluster, with noise, and labels lean towards what is common there.
-    'peer' simulates users who exchange labels of two classes inside clusters. Real labels (--interval) are released as
-    numbers whose mean is the label; with 'bins' and 'optimal-counts' you are the trusted curator who counts them first.
-    'double' is for features that nobody knows beforehand and that tell of the label: it draws those of some rows anew
-    from a generator, and 'dummy' releases none.
+    You decide which columns are safe to publish: list them with --keep, or list the others with --drop.
+
+    'cluster' counts the classes of each cluster with noise and releases labels that lean towards common classes; you
+    are then a trusted curator, as with 'bins' and 'optimal-counts', which count numeric labels first. 'peer' simulates
+    users who exchange labels of two classes inside clusters. Numeric labels (--interval) are released as numbers whose
+    mean is the label. 'double' is for features that are private too and that disclose the label: it resamples the
+    features of some rows from a generator. 'dummy' releases no features.
     """
     from labeldp.mechanisms.queries import DeltaWarning  # noqa: PLC0415 (commands load what they need)
     from labeldp.privacy import Interval  # noqa: PLC0415
@@ -111,9 +120,9 @@ def release(
         low, high, step = range_of(interval or "")
         space = Interval(low, high, step, missing if missing == "refuse" else number_of(missing, "--missing"))
     kept, dropped = declared_columns(table, keep, drop)
-    with told_warnings(DeltaWarning), progress() as report:
-        found = _clusters(table, clusters, kept, dropped, lambda rows: _suggested(rows, space, epsilon), report)
-        done = release_table(
+    with printed_warnings(DeltaWarning), progress() as report:
+        cells = _clusters(table, clusters, kept, dropped, lambda rows: _suggested(rows, space, epsilon), report)
+        released = release_table(
             source,
             label,
             space,
@@ -123,7 +132,7 @@ def release(
             drop=dropped,
             mechanism=mechanism,
             prior=prior,
-            clusters=found,
+            clusters=cells,
             delta=delta,
             unit=unit,
             generator=None if generator is None else _generator(generator),
@@ -134,8 +143,8 @@ def release(
             progress=report,
             **({} if population is None else {"population": population}),
         )
-    show(*release_text(done))
-    notes_on_terminal(done.notes)
+    show(*release_text(released))
+    notes_on_terminal(released.notes)
 
 
 def _clusters(
@@ -146,7 +155,7 @@ def _clusters(
     suggested: Callable[[int], int],
     report: Callable[[str, int, int], None],
 ) -> Any:
-    """The column of clusters, or as many as asked for, found in the columns that are kept."""
+    """The column of clusters, or a number of clusters computed from the kept columns."""
     if clusters is None or clusters in table.schema.names or not (clusters.isdecimal() or clusters == _AUTO):
         return clusters
     from labeldp.learning.tables import cluster_table  # noqa: PLC0415 (the learners are an extra)
@@ -158,25 +167,26 @@ def _clusters(
 
 
 def _generator(text: str) -> Any:
-    """A generator from a file that was fitted, or from a user's own module."""
+    """Load a generator from a file, or from a user's own module."""
     if Path(text).exists() or ":" not in text:
         from labeldp.learning.generators import open_generator  # noqa: PLC0415 (the learners are an extra)
 
         return open_generator(text).generator()
     from labeldp.mechanisms.features import Generator  # noqa: PLC0415
 
-    found = named_object(text, "--generator")
-    if callable(found) and not isinstance(found, Generator):
-        found = found()
-    if not isinstance(found, Generator):
+    generator = named_object(text, "--generator")
+    if callable(generator) and not isinstance(generator, Generator):
+        generator = generator()
+    if not isinstance(generator, Generator):
         raise InputError(
-            f"expected a labeldp.Generator, or a function that makes one, for --generator, found {type(found).__name__}"
+            f"expected a labeldp.Generator, or a function that returns one, for --generator, found "
+            f"{type(generator).__name__}"
         )
-    return found
+    return generator
 
 
 def _suggested(rows: int, space: LabelSpace, epsilon: float) -> int:
-    """How many clusters go with so many rows and this epsilon."""
+    """Suggested number of clusters for so many rows at this epsilon."""
     from labeldp.learning.cells import suggested_count  # noqa: PLC0415 (the learners are an extra)
 
     return suggested_count(rows, space.size, epsilon)

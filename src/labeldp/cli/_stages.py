@@ -1,4 +1,4 @@
-"""``labeldp stages``: a table with a sensitive label becomes a release that was drawn in stages, and a model."""
+"""``labeldp stages``: release a table in stages, and learn a model."""
 
 from __future__ import annotations
 
@@ -24,34 +24,37 @@ from labeldp.cli._terminal import names, notes_on_terminal, progress, show
 
 def stages(
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV or Parquet, a folder of either, or IDX labels.")],
-    label: Annotated[str, typer.Option(help="The label column, which is not public.")],
+    label: Annotated[str, typer.Option(help="Name of the sensitive label column.")],
     classes: CLASSES,
-    epsilon: Annotated[float, typer.Option(help="What the whole costs each label.")],
-    output: Annotated[Path, typer.Option(help="A folder that does not exist yet, for the release.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy cost of each label, over all stages.")],
+    output: Annotated[Path, typer.Option(help="A new folder for the release.")],
     keep: KEEP = None,
     drop: DROP = None,
-    stages: Annotated[int, typer.Option(help="How many stages; the first has 60 percent of the rows.")] = 2,
-    model: Annotated[str, typer.Option(help="softmax, boosting, or a network as 'learn' has them.")] = "softmax",
+    stages: Annotated[int, typer.Option(help="Number of stages; the first has 60 % of the rows.")] = 2,
+    model: Annotated[str, typer.Option(help="softmax, boosting, or a network of 'labeldp learn'.")] = "softmax",
     model_file: Annotated[
         Path | None,
-        typer.Option(help="Where the model goes; default: beside the folder, DIR.skops or DIR.safetensors."),
+        typer.Option(help="File for the model; default: OUTPUT.skops or OUTPUT.safetensors."),
     ] = None,
     features: Annotated[
-        list[str] | None, typer.Option(help="Kept columns to predict from, a,b,c; default: all that can be of use.")
+        list[str] | None, typer.Option(help="Kept columns to predict from, a,b,c; default: all useful ones.")
     ] = None,
     response: Annotated[
         str,
-        typer.Option(help="subset: sets of classes among a row's candidates; prior: single classes, as in the paper."),
+        typer.Option(
+            help="subset: sets of classes among a row's candidates; prior: single classes (Ghazi et al. 2021)."
+        ),
     ] = "subset",
     prior: Annotated[
         str,
         typer.Option(
-            help="Of the first stage: uniform; clusters, whose classes a trusted curator counts with part of epsilon; "
-            "or a public file with a column for each class."
+            help="Prior of the first stage: uniform; clusters, whose classes a trusted curator counts with part of "
+            "epsilon; or a public file with a column for each class."
         ),
     ] = "uniform",
     clusters: Annotated[
-        str | None, typer.Option(help="With --prior clusters: how many; default: as go with the rows.")
+        str | None,
+        typer.Option(help="For --prior clusters: number of clusters; default: chosen from the number of rows."),
     ] = None,
     images: IMAGES = None,
     image_column: IMAGE_COLUMN = None,
@@ -62,12 +65,13 @@ def stages(
     device: DEVICE = None,
     missing: MISSING = "refuse",
     budget: BUDGET = None,
-    ledger: Annotated[Path | None, typer.Option(help="Where charges are kept; default: beside INPUT.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="The ledger file; default: beside INPUT.")] = None,
 ) -> None:
-    """Randomize labels in stages, each towards what a model learned from the stages before; keep release and model.
+    """Randomize labels in stages, each with a prior learned from the stages before; write the release and the model.
 
-    Every label is drawn once, so the whole costs what one stage does. The folder is a release like any other: 'verify',
-    'account' and 'learn' take it. The table is held in memory, and the ledger is held until the last model is fitted.
+    Every label is drawn once, so all stages together cost what one does. The folder is a release like any other:
+    'verify', 'account' and 'learn' accept it. The table is held in memory, and the ledger stays locked until the last
+    model is fitted.
     """
     from labeldp.learning.tables import learn_in_stages  # noqa: PLC0415 (commands load what they need)
     from labeldp.release.tables import declared_classes, open_table  # noqa: PLC0415
@@ -82,7 +86,7 @@ def stages(
     space = declared_classes(table, class_texts(classes), missing)
     kept, dropped = declared_columns(table, keep, drop)
     with progress() as report:
-        done = learn_in_stages(
+        staged = learn_in_stages(
             source,
             label,
             space,
@@ -104,5 +108,5 @@ def stages(
             ledger=ledger,
             progress=report,
         )
-    show(*staged_text(done))
-    notes_on_terminal(done.release.notes)
+    show(*staged_text(staged))
+    notes_on_terminal(staged.release.notes)

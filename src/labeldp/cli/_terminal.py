@@ -1,4 +1,4 @@
-"""The terminal: what is printed, where, and how errors end."""
+"""Printing of results, errors, warnings and progress."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from labeldp._checks import printable
 
 _WIDTH_OF_FILES = 1000
 _TITLES = {
-    "clusters": "putting rows into clusters",
+    "clusters": "assigning clusters",
     "audit": "drawing and counting",
-    "neighbours": "looking for neighbours",
+    "neighbours": "finding neighbours",
     "check": "checking every row",
     "release": "randomizing and writing",
     "learn": "fitting models",
@@ -26,14 +26,14 @@ _TITLES = {
 
 
 def show(*parts: RenderableType) -> None:
-    """Print a result on standard output; where that is no terminal, a sentence stays on one line."""
+    """Print a result on standard output; outside a terminal a sentence stays on one line."""
     console = Console(highlight=False)
     wide = Console(highlight=False, width=_WIDTH_OF_FILES)
     for part in parts:
         text = isinstance(part, str | Text)
         out = console if console.is_terminal else wide
-        said = Text(printable(part)) if isinstance(part, str) else part
-        out.print(said, soft_wrap=text and not console.is_terminal)
+        literal = Text(printable(part)) if isinstance(part, str) else part
+        out.print(literal, soft_wrap=text and not console.is_terminal)
 
 
 def complain(message: str, style: str = "red") -> None:
@@ -42,15 +42,15 @@ def complain(message: str, style: str = "red") -> None:
 
 
 def notes_on_terminal(notes: Sequence[str]) -> None:
-    """Show notes for the curator, which may depend on labels, where nobody records them: on a terminal only."""
+    """Print notes for the curator, which may depend on labels: only to a terminal, so that no log records them."""
     if sys.stderr.isatty():
         for note in notes:
-            complain(f"for you alone: {note}", "yellow")
+            complain(f"private note: {note}", "yellow")
 
 
 @contextmanager
-def told_warnings(category: type[Warning]) -> Iterator[None]:
-    """Warnings of one of ours as lines on standard error, each once."""
+def printed_warnings(category: type[Warning]) -> Iterator[None]:
+    """Print each warning of ``category`` once, on standard error."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", category)
         yield
@@ -58,14 +58,14 @@ def told_warnings(category: type[Warning]) -> Iterator[None]:
         complain(f"warning: {message}", "yellow")
 
 
-def names(given: Sequence[str] | None) -> list[str] | None:
-    """Names that were typed, each option holding several with commas."""
-    return None if given is None else [name.strip() for text in given for name in text.split(",") if name.strip()]
+def names(texts: Sequence[str] | None) -> list[str] | None:
+    """Split comma-separated names; an option may be repeated."""
+    return None if texts is None else [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on standard error, where that is a terminal."""
+    """A progress bar on standard error, if that is a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

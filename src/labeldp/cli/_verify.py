@@ -1,4 +1,4 @@
-"""``labeldp verify``: recompute a release's guarantee and scan its files."""
+"""``labeldp verify``: recompute the guarantee of a release and check its files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from labeldp.cli._terminal import show
 
 
 def verify(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a release.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
 ) -> None:
-    """Check that a release, its law and its guarantee agree; exit code 0 if they do, 1 if not."""
+    """Check that the files, the mechanism and the guarantee of a release agree; exit code 0 if they do, 1 if not."""
     from labeldp.release.folder import verify as check  # noqa: PLC0415 (commands load what they need)
     from labeldp.report import verdict_text  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""How a label leaves: randomizers, the draw, queries, and the exchange between peers."""
+"""Mechanisms: randomizers, queries, the exchange between peers, and resampled features."""
 
 import lazy_loader
 

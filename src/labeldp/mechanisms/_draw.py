@@ -1,4 +1,4 @@
-"""One draw for every label: chunks of rows in threads, each with its own place in the stream of words."""
+"""The draw of released labels: chunks of rows in threads, each with its own place in the stream of words."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from labeldp._threads import over_chunks
 from labeldp._words import Words
 from labeldp.privacy.channels import Channel, row_arrays
 
-#: Words that a thread holds at a time: two megabytes, so that the interpreter's part in a chunk is small.
+#: Words of a chunk: two megabytes, so that the interpreter's overhead per chunk is small.
 _WORDS_PER_CHUNK = 1 << 18
 
 
 def draw(channel: Channel, codes: Int[np.ndarray, "n"], words: Words, first_row: int = 0) -> np.ndarray:
     """Released labels for class codes.
 
-    The row ``i`` uses the words ``(first_row + i) * words_per_row ..`` of the stream and no other row does, so what
-    is drawn does not depend on chunks or threads.
+    The row ``i`` uses the words ``(first_row + i) * words_per_row ..`` of the stream and no other row does, so the
+    result does not depend on chunks or threads.
 
     Args:
-        channel: The law of these rows.
+        channel: The channel of these rows.
         codes: Class codes of the true labels, shape (n,).
         words: A stream of random words.
         first_row: The place of the first row in the stream.

@@ -1,4 +1,4 @@
-"""What is promised: label spaces, channels, guarantees, and the arithmetic of charges."""
+"""Label spaces, channels, guarantees and privacy accounting."""
 
 import lazy_loader
 

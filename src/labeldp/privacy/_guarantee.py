@@ -1,4 +1,4 @@
-"""The guarantee: what is promised, to whom, and on what assumptions."""
+"""The guarantee: its parameters, trust model, privacy unit and assumptions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRUST = {
     "peer": "Peers exchanged their labels before anything was released",
 }
 
-#: What may be known besides. Peers promise nothing against those who saw their exchange.
+#: Side knowledge that the guarantee allows. Peers promise nothing against observers of their exchange.
 _KNOWN = {
     "local": "whatever else someone knows",
     "central": "whatever else someone knows",
@@ -32,16 +32,16 @@ class Guarantee:
     Attributes:
         epsilon: Natural logarithm of the largest factor by which the probability of anything released can change
             when the labels of one unit are replaced, rounded up.
-        delta: Probability with which that may fail; 0 is a pure guarantee.
-        trust: Who sees true labels: nobody but their holder (``"local"``), a curator, or peers.
-        unit: What one unit of protection is: ``"row"``, or the name of the column that tells units apart.
+        delta: Failure probability; 0 is a pure guarantee.
+        trust: The parties that see true labels: their holders alone (``"local"``), a curator, or peers.
+        unit: The privacy unit: ``"row"``, or the name of the column that identifies units.
         features: ``"static"``: features are public and do not change with the label.
-        assumptions: What was declared and not checked.
-        rho: The mechanism is zero-concentrated differentially private with this parameter too, rounded up; None where
-            nothing better is known than what epsilon and delta give.
+        assumptions: Declared, unchecked assumptions.
+        rho: The parameter of zero-concentrated differential privacy that the mechanism satisfies too, rounded up; None
+            where no better one is known than epsilon and delta imply.
 
     Guarantee:
-        The meaning of these words never changes under a schema version of the certificate.
+        The meaning of these fields never changes under a schema version of the certificate.
 
     References:
         Dwork et al. 2006 for epsilon; Chaudhuri and Hsu 2011 for privacy of labels; Bun and Steinke 2016 for rho.
@@ -68,13 +68,13 @@ class Guarantee:
 
     def sentence(self) -> str:
         """The guarantee in one plain sentence, its numbers rounded up."""
-        whose = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
+        labels = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
         factor, epsilon = shown_above(exp_above(self.epsilon), 5), shown_above(self.epsilon, 7)
         delta = shown_above(self.delta, 5)
-        more = f", plus {delta}" if self.delta else ""
+        plus = f", plus {delta}" if self.delta else ""
         return (
-            f"{_TRUST[self.trust]}: {_KNOWN[self.trust]}, replacing {whose} changes the probability of "
-            f"anything in this release by a factor of at most {factor}{more} (epsilon {epsilon}, delta "
+            f"{_TRUST[self.trust]}: {_KNOWN[self.trust]}, replacing {labels} changes the probability of "
+            f"anything in this release by a factor of at most {factor}{plus} (epsilon {epsilon}, delta "
             f"{delta}); the kept columns are public and are not protected."
         )
 

@@ -1,8 +1,8 @@
-"""Exponentials and logarithms with directed rounding, so that every doubt claims less privacy.
+"""Exponentials and logarithms with directed rounding, so that every rounding error claims less privacy.
 
-``decimal`` rounds ``exp`` and ``ln`` correctly (half-even) at any precision, so one step down or up from its
-result is a proven bound. A float epsilon stands both for its binary value and for the decimal that it prints
-(0.3 prints as 0.3 and is a little less): bounds hold for both, so that sums of printed epsilons are exact too.
+``decimal`` rounds ``exp`` and ``ln`` correctly (half-even) at any precision, so one step down or up from its result is
+a proven bound. A float epsilon stands both for its binary value and for the decimal that it prints as (0.3 is a little
+less than the printed 0.3): bounds hold for both, so that sums of printed epsilons are exact too.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _UP = Context(prec=80, rounding=ROUND_CEILING)
 
 @lru_cache
 def exp_below(epsilon: float, parts: int = 1) -> Fraction:
-    """A rational number at most ``exp(epsilon / parts)``, and within 1e-78 of it relatively."""
+    """A rational lower bound on ``exp(epsilon / parts)``, of relative error at most 1e-78."""
     smaller = min(Decimal(epsilon), Decimal(repr(epsilon)))
     return Fraction(_DOWN.next_minus(_DOWN.exp(_DOWN.divide(smaller, Decimal(parts)))))
 
 
 def log_above(ratio: Fraction) -> float:
-    """The smallest printable float that is at least ``log(ratio)``, for a ratio of at least one."""
+    """The smallest float that bounds ``log(ratio)`` from above, also as it prints, for a ratio of at least one."""
     if ratio < 1:
         raise ValueError("a largest ratio of probabilities is at least one")
     if ratio == 1:
@@ -35,7 +35,7 @@ def log_above(ratio: Fraction) -> float:
 
 
 def float_above(value: Decimal) -> float:
-    """The smallest float that is at least ``value``, both in binary and as the decimal that it prints."""
+    """The smallest float that is at least ``value``, both in binary and as the decimal that it prints as."""
     number = printed_above(value)
     while Decimal(number) < value:
         number = math.nextafter(number, math.inf)
@@ -51,7 +51,7 @@ def printed_above(value: Decimal) -> float:
 
 
 def exact_sum(epsilons: Iterable[float]) -> Decimal:
-    """The sum of epsilons as the decimals that they print, without rounding."""
+    """The sum of epsilons as the decimals that they print as, without rounding."""
     exact, total = Context(prec=800), Decimal(0)
     for epsilon in epsilons:
         total = exact.add(total, Decimal(repr(epsilon)))
@@ -59,7 +59,7 @@ def exact_sum(epsilons: Iterable[float]) -> Decimal:
 
 
 def rest_of(total: float, part: float) -> float:
-    """What is left of an epsilon, as a float whose printed form and the part's add up to no more."""
+    """The remainder ``total - part``, rounded down so that the printed remainder and part sum to at most the total."""
     left = Context(prec=2000).subtract(Decimal(repr(total)), Decimal(repr(part)))
     rest = float(left)
     while Decimal(repr(rest)) > left:
@@ -68,7 +68,7 @@ def rest_of(total: float, part: float) -> float:
 
 
 def power_above(ratio: Fraction, exponent: int) -> Fraction:
-    """A rational number at least ``ratio ** exponent`` with a numerator of moderate length, by squaring."""
+    """A rational upper bound on ``ratio ** exponent`` with a numerator of moderate length, by repeated squaring."""
     result, square = Fraction(1), ratio
     while exponent:
         if exponent & 1:
@@ -78,20 +78,20 @@ def power_above(ratio: Fraction, exponent: int) -> Fraction:
 
 
 def shown_above(value: Decimal | float, digits: int) -> str:
-    """A number for people, rounded up to some significant digits; a float is the decimal that it prints as.
+    """A number as text for people, rounded up to some significant digits; a float counts as the decimal it prints as.
 
-    A float that was asked for means that decimal: 1.05 is shown as 1.05, though its binary value is a little more. One
-    that was certified is a bound as that decimal: ``printed_above`` and ``float_above`` return a float d only when
-    ``Decimal(repr(d))`` is at least the truth; what is found by bisection (``Composition.epsilon_at``,
-    ``GaussianNoise.epsilon``, the epsilons of peers) is tried at a number no larger than that decimal, and a delta
-    falls as epsilon grows. Rounding up a number that is at least the truth gives one that is.
+    A requested float means that decimal: 1.05 is shown as 1.05, though its binary value is a little more. A certified
+    float is a bound as that decimal: ``printed_above`` and ``float_above`` return a float d only when
+    ``Decimal(repr(d))`` is at least the true value; a result of bisection (``Composition.epsilon_at``,
+    ``GaussianNoise.epsilon``, the epsilons of peers) is evaluated at a number no larger than that decimal, and delta
+    falls as epsilon grows. Rounding an upper bound up leaves an upper bound.
     """
     exact = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
     return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact).normalize():f}"
 
 
 def exp_above(epsilon: float) -> Decimal:
-    """A number at least ``exp(epsilon)``."""
+    """An upper bound on ``exp(epsilon)``."""
     larger = max(Decimal(epsilon), Decimal(repr(epsilon)))
     if not larger:
         return Decimal(1)
@@ -99,6 +99,6 @@ def exp_above(epsilon: float) -> Decimal:
 
 
 def _shorter_above(value: Fraction, bits: int = 1024) -> Fraction:
-    """At least ``value``, with ``bits`` binary digits kept."""
+    """An upper bound on ``value`` of ``bits`` binary digits."""
     shift = bits - value.numerator.bit_length() + value.denominator.bit_length()
     return value if shift < 0 else Fraction(-((-value.numerator << shift) // value.denominator), 1 << shift)

@@ -1,4 +1,4 @@
-"""Label spaces: what a label may be, declared and never read off the labels."""
+"""Label spaces: the declared values that a label may take, never inferred from the labels."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from labeldp.errors import LabelError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The policy that refuses missing labels; any other policy is the class that they are given.
+#: The policy that refuses missing labels; any other policy is the class or number that replaces them.
 REFUSE = "refuse"
 _MOST_CLASSES = 1 << 24
 _SHOWN = 8
 
 
 class LabelSpace(ABC):
-    """What a label may be: finitely many points, each with a code from 0 to ``size - 1``."""
+    """The finite set of values that a label may take, each with a code from 0 to ``size - 1``."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """The number of points, k."""
+        """The number of classes or grid points, k."""
 
     @property
     @abstractmethod
     def points(self) -> tuple[Any, ...]:
-        """The points in declared order."""
+        """The classes or grid points in declared order."""
 
     @abstractmethod
     def encode(self, labels: object, first_row: int = 0) -> Int[np.ndarray, "n"]:
@@ -54,7 +54,7 @@ class LabelSpace(ABC):
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """What the declaration does to labels before anything is drawn, in words for a certificate."""
+        """Preprocessing of labels that the declaration implies, as sentences for the certificate."""
         return ()
 
     @abstractmethod
@@ -68,7 +68,7 @@ class Classes(LabelSpace):
 
     Args:
         values: At least two different strings, whole numbers or booleans, all of one kind.
-        missing: ``"refuse"``, or the declared class that missing labels are given.
+        missing: ``"refuse"``, or the declared class that replaces missing labels.
 
     Example:
         >>> space = Classes(["benign", "malignant"])
@@ -85,30 +85,30 @@ class Classes(LabelSpace):
     def __init__(self, values: Iterable[Any], missing: Any = REFUSE) -> None:
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise LabelError("expected classes as a list, found a single value; write ['a', 'b']")
-        plain, instead = tuple(_plain(value) for value in values), _plain(missing)
-        kinds = {type(value) for value in plain}
-        if len(plain) < 2:
-            raise LabelError(f"expected at least two declared classes, found {len(plain)}; nothing could be hidden")
-        if len(plain) > _MOST_CLASSES:
-            raise LabelError(f"expected at most {_MOST_CLASSES} classes, found {len(plain)}")
+        classes, replacement = tuple(_python_value(value) for value in values), _python_value(missing)
+        kinds = {type(value) for value in classes}
+        if len(classes) < 2:
+            raise LabelError(f"expected at least two declared classes, found {len(classes)}; nothing could be hidden")
+        if len(classes) > _MOST_CLASSES:
+            raise LabelError(f"expected at most {_MOST_CLASSES} classes, found {len(classes)}")
         if len(kinds) != 1 or not kinds <= {str, int, bool}:
-            found = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise LabelError(f"expected classes that are all strings, all whole numbers or all booleans, found {found}")
-        if len(set(plain)) != len(plain):
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise LabelError(f"expected classes that are all strings, all whole numbers or all booleans, found {names}")
+        if len(set(classes)) != len(classes):
             raise LabelError("expected different classes, found a declared class twice")
-        if kinds == {int} and not all(-(1 << 63) <= value < 1 << 63 for value in plain):
+        if kinds == {int} and not all(-(1 << 63) <= value < 1 << 63 for value in classes):
             raise LabelError("expected whole numbers that fit in 64 bits, found a larger one")
-        if kinds == {str} and any(0xD800 <= ord(letter) < 0xE000 for value in plain for letter in value):
+        if kinds == {str} and any(0xD800 <= ord(letter) < 0xE000 for value in classes for letter in value):
             raise LabelError("expected text that can be written as UTF-8, found half of a surrogate pair")
-        if instead != REFUSE and (type(instead) not in kinds or instead not in plain):
+        if replacement != REFUSE and (type(replacement) not in kinds or replacement not in classes):
             raise LabelError(
                 "expected missing='refuse' or a declared class, found something else; declare a class for it"
             )
-        object.__setattr__(self, "values", plain)
-        object.__setattr__(self, "missing", instead)
+        object.__setattr__(self, "values", classes)
+        object.__setattr__(self, "missing", replacement)
 
     def __eq__(self, other: object) -> bool:
-        """Spaces are equal if their classes are, in kind and order: False is not 0."""
+        """Equality of classes in type, value and order: False is not 0."""
         return isinstance(other, Classes) and self._key == other._key
 
     def __hash__(self) -> int:
@@ -139,19 +139,19 @@ class Classes(LabelSpace):
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
         import pyarrow.compute as pc  # noqa: PLC0415
 
-        array = _arrow(labels)
-        wanted = self.arrow_type()
+        array = _as_arrow(labels)
+        expected = self.arrow_type()
         if pa.types.is_null(array.type):
-            array = pa.nulls(len(array), wanted)
-        if not _same_kind(array.type, wanted):
+            array = pa.nulls(len(array), expected)
+        if not _same_kind(array.type, expected):
             raise LabelError(
-                f"expected labels of type {wanted} like the declared classes, found {_family(array.type)}; "
+                f"expected labels of type {expected} like the declared classes, found {_type_name(array.type)}; "
                 "declare the classes in the type of the labels"
             )
-        strange = _strange(array, wanted)
-        fitting = array if strange is None else pc.if_else(strange, None, array)
-        codes = pc.index_in(fitting.cast(wanted), value_set=pa.array(self.values, wanted))
-        known, missing = codes.is_valid(), array.is_null()
+        invalid = _unrepresentable(array, expected)
+        representable = array if invalid is None else pc.if_else(invalid, None, array)
+        codes = pc.index_in(representable.cast(expected), value_set=pa.array(self.values, expected))
+        valid, missing = codes.is_valid(), array.is_null()
         if self.missing != REFUSE:
             codes = pc.if_else(missing, pa.scalar(self.values.index(self.missing), pa.int32()), codes)
         elif array.null_count:
@@ -161,7 +161,7 @@ class Classes(LabelSpace):
                 "missing labels (missing=, --missing), or leave such rows out"
             )
         if codes.null_count:
-            row = first_row + pc.index(pc.or_(known, missing), False).as_py()
+            row = first_row + pc.index(pc.or_(valid, missing), False).as_py()
             raise LabelError(
                 f"expected one of the {self.size} declared classes in every row, found something else in row {row}; "
                 "declare all classes that can occur"
@@ -173,23 +173,23 @@ class Classes(LabelSpace):
         return {"kind": "classes", "values": list(self.values), "missing": self.missing}
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr(value) for value in self.values[:_SHOWN])
+        first = ", ".join(repr(value) for value in self.values[:_SHOWN])
         more = f", ... {self.size} in all" if self.size > _SHOWN else ""
-        return f"Classes([{shown}{more}], missing={self.missing!r})"
+        return f"Classes([{first}{more}], missing={self.missing!r})"
 
 
 @dataclass(frozen=True)
 class Interval(LabelSpace):
-    """A declared range of real labels on a declared grid.
+    """A declared range of numeric labels on a declared grid.
 
-    A label outside the range is put on its nearer end and a label between two points on the nearer point (the
-    upper of two equally near), before anything is drawn: both are part of the declaration.
+    Before anything is drawn, a label outside the range is clipped to it and rounded to the nearest grid point (the
+    upper of two equally near): both are part of the declaration.
 
     Args:
         low: Lowest label.
         high: Highest label.
-        step: Distance of two points; it must divide the range, in decimals.
-        missing: ``"refuse"``, or the number that missing labels are given.
+        step: Distance of neighbouring grid points; it must divide the range, in decimals.
+        missing: ``"refuse"``, or the number that replaces missing labels.
 
     Example:
         >>> Interval(0, 1, 0.25).encode([0.3, 7.0, -1.0]).tolist()
@@ -244,7 +244,7 @@ class Interval(LabelSpace):
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """Labels were clipped to the range and put on the grid."""
+        """Clipping to the range and rounding to the grid."""
         return (
             f"labels beyond the declared range {self.low:.17g} to {self.high:.17g} were clipped to it, and put on the "
             f"nearest point of a grid of step {self.step:.17g}, before anything was drawn",
@@ -260,14 +260,14 @@ class Interval(LabelSpace):
         """Codes of the nearest grid points; see ``LabelSpace.encode``."""
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
-        exact = _quietly(lambda: _arrow(labels))
-        array = _quietly(lambda: _arrow(_floats(labels))) if exact is None else exact
+        exact = _result_or_none(lambda: _as_arrow(labels))
+        array = _result_or_none(lambda: _as_arrow(_as_floats(labels))) if exact is None else exact
         if array is None:
             raise LabelError("expected numbers as labels, in one dimension, found something else")
         if pa.types.is_null(array.type):
             array = pa.nulls(len(array), pa.float64())
         if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type) or pa.types.is_decimal(array.type)):
-            raise LabelError(f"expected numbers as labels, found {_family(array.type)}; declare classes for others")
+            raise LabelError(f"expected numbers as labels, found {_type_name(array.type)}; declare classes for others")
         values = np.array(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
         missing = np.isnan(values)
         if self.missing != REFUSE:
@@ -293,13 +293,13 @@ class Interval(LabelSpace):
 
 
 def space_from(description: dict[str, Any]) -> LabelSpace:
-    """The label space of a declaration."""
-    given = dict(description)
-    kind = given.pop("kind")
-    return Classes(**given) if kind == "classes" else Interval(**given)
+    """The label space that a declaration describes."""
+    fields = dict(description)
+    kind = fields.pop("kind")
+    return Classes(**fields) if kind == "classes" else Interval(**fields)
 
 
-def _arrow(labels: object) -> pa.Array:
+def _as_arrow(labels: object) -> pa.Array:
     """Labels as one Arrow array; NaN and None are missing."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
     import pyarrow.compute as pc  # noqa: PLC0415
@@ -309,10 +309,10 @@ def _arrow(labels: object) -> pa.Array:
     elif isinstance(labels, pa.ChunkedArray):
         array = labels.combine_chunks()
     else:
-        dimensions = _quietly(lambda: np.ndim(labels))  # type: ignore[arg-type]
+        dimensions = _result_or_none(lambda: np.ndim(labels))  # type: ignore[arg-type]
         if dimensions != 1:
             raise LabelError(f"expected labels in one dimension, found {dimensions or 'something else'}")
-        array = _quietly(lambda: pa.array(labels, from_pandas=True))
+        array = _result_or_none(lambda: pa.array(labels, from_pandas=True))
         if array is None:
             raise LabelError("expected labels that are all strings, numbers or booleans, found something else")
     if isinstance(array, pa.ChunkedArray):
@@ -322,16 +322,16 @@ def _arrow(labels: object) -> pa.Array:
     return pc.if_else(pc.is_nan(array), None, array) if pa.types.is_floating(array.type) else array
 
 
-def _floats(labels: object) -> Float[np.ndarray, "n"]:
-    """Numbers that Arrow does not know, such as whole numbers of any length; none that have an imaginary part."""
-    found = np.asarray(labels)
-    if found.dtype.kind == "c":
+def _as_floats(labels: object) -> Float[np.ndarray, "n"]:
+    """Real numbers of types that Arrow does not know, such as integers of any length, as floats."""
+    array = np.asarray(labels)
+    if array.dtype.kind == "c":
         raise TypeError("expected real numbers")
-    return found.astype(np.float64)
+    return array.astype(np.float64)
 
 
-def _quietly(make: Callable[[], Any]) -> Any:
-    """What a function returns, or None where Arrow refuses: its message may quote a label, so it ends here."""
+def _result_or_none(make: Callable[[], Any]) -> Any:
+    """The result of a function, or None where Arrow raises: its message is dropped, since it may quote a label."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
     try:
@@ -340,12 +340,12 @@ def _quietly(make: Callable[[], Any]) -> Any:
         return None
 
 
-def _strange(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
-    """Which labels are no value of the wanted type at all, such as 1.5 among whole numbers; None if all are."""
+def _unrepresentable(array: pa.Array, expected: pa.DataType) -> pa.Array | None:
+    """Mask of labels that the type cannot represent, such as 1.5 among integers; None where all can be represented."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    if not pa.types.is_integer(wanted) or array.type not in (pa.uint64(), pa.float16(), pa.float32(), pa.float64()):
+    if not pa.types.is_integer(expected) or array.type not in (pa.uint64(), pa.float16(), pa.float32(), pa.float64()):
         return None
     if pa.types.is_uint64(array.type):
         return pc.greater(array, pa.scalar((1 << 63) - 1, pa.uint64()))
@@ -356,8 +356,8 @@ def _strange(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     )
 
 
-def _plain(value: Any) -> Any:
-    """A NumPy scalar as the Python value that it stands for."""
+def _python_value(value: Any) -> Any:
+    """A NumPy scalar as the equivalent Python value."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -365,8 +365,8 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _family(kind: pa.DataType) -> str:
-    """A type as a message may show it: the names and digits of a nested or decimal type may come from labels."""
+def _type_name(kind: pa.DataType) -> str:
+    """The name of a type for a message, without fields of nested types or digits of decimals: they may be labels."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
     if pa.types.is_nested(kind):
@@ -374,12 +374,12 @@ def _family(kind: pa.DataType) -> str:
     return "decimal" if pa.types.is_decimal(kind) else str(kind)
 
 
-def _same_kind(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether labels of one type may stand for classes of another, without reading "1" as 1."""
+def _same_kind(actual: pa.DataType, expected: pa.DataType) -> bool:
+    """True if labels of one type can represent classes of another, without reading "1" as 1."""
     import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
-    if pa.types.is_string(wanted):
-        return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or found == pa.string_view())
-    if pa.types.is_boolean(wanted):
-        return bool(pa.types.is_boolean(found))
-    return bool(pa.types.is_integer(found) or pa.types.is_floating(found))
+    if pa.types.is_string(expected):
+        return bool(pa.types.is_string(actual) or pa.types.is_large_string(actual) or actual == pa.string_view())
+    if pa.types.is_boolean(expected):
+        return bool(pa.types.is_boolean(actual))
+    return bool(pa.types.is_integer(actual) or pa.types.is_floating(actual))

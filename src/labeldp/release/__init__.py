@@ -1,4 +1,4 @@
-"""What leaves: the curator, releases, certificates, the ledger, and tables on disk."""
+"""Releases of labels: the curator, certificates, the ledger, and tables on disk."""
 
 import lazy_loader
 

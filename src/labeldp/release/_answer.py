@@ -1,4 +1,4 @@
-"""An answer: what a curator said of many labels at once, with its law and guarantee. It holds no true label."""
+"""An answer to a query about many labels, with its output distribution and guarantee. It holds no true label."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from labeldp.release.folder import (
     certified,
     check_beside,
     declared_public,
-    form_of,
+    stored_form,
     write_release,
 )
 
@@ -34,8 +34,8 @@ class Answer:
     Whatever is computed from it is covered by its guarantee.
 
     Attributes:
-        value: What the query says it returns.
-        certificate: What was charged for, and the guarantee.
+        value: The noisy value that the query returns.
+        certificate: The charges and the guarantee.
     """
 
     value: np.ndarray
@@ -53,12 +53,12 @@ class Answer:
 
     @property
     def law(self) -> Mapping[str, Any]:
-        """The integers of the noise."""
+        """The integers of the noise distribution."""
         return self.certificate.law
 
     @property
     def guarantee(self) -> Guarantee:
-        """What was promised; it was charged before anything was drawn."""
+        """The guarantee; it was charged before anything was drawn."""
         return self.certificate.guarantee
 
     @property
@@ -68,7 +68,7 @@ class Answer:
 
     @property
     def rows(self) -> int:
-        """How many rows were asked about."""
+        """Number of rows that the query was about."""
         return self.certificate.rows
 
     @property
@@ -76,7 +76,7 @@ class Answer:
         """The standard deviation of the noise on each entry of ``value``, from the law; it is public.
 
         Raises:
-            InputError: The answer is no sum of numbers and noise: it is one of classes, means or exchanged labels.
+            InputError: The answer has no additive noise: it consists of classes, means or exchanged labels.
 
         Example:
             >>> from labeldp import Classes, Curator, NoisyHistogram
@@ -88,22 +88,22 @@ class Answer:
         return noise_deviation(self.law)
 
     def points(self) -> list[Any]:
-        """The classes that class codes stand for, one for each cell.
+        """The classes of an answer to ``NoisyArgmax``, one for each cell.
 
         Raises:
-            InputError: The answer is no class codes.
+            InputError: The answer is to another query.
         """
         if self.query != "noisy-argmax":
-            raise InputError(f"expected the answer to NoisyArgmax, found that to {self.query}")
+            raise InputError(f"expected the answer to NoisyArgmax, found one to {self.query}")
         return [self.space.points[code] for code in self.value]
 
     def distributions(self) -> Float[np.ndarray, "cells k"]:
-        """The class distribution of each cell, nearest to the noisy counts: not negative, and summing to one.
+        """The class distribution of each cell: the projection of the noisy counts onto the simplex.
 
-        A cell whose noise hides all counts gets what is nearest all the same; one without any rows is pure noise.
+        A cell whose noise exceeds its counts is projected all the same; a cell without rows is pure noise.
 
         Raises:
-            InputError: The answer is no histogram.
+            InputError: The answer is to another query.
 
         References:
             Held, Wolfe and Crowder 1974, for the projection onto the simplex.
@@ -117,7 +117,7 @@ class Answer:
             1.0
         """
         if self.query != "noisy-histogram":
-            raise InputError(f"expected the answer to NoisyHistogram, found that to {self.query}")
+            raise InputError(f"expected the answer to NoisyHistogram, found one to {self.query}")
         return distributions_of(self.value)
 
     def save(
@@ -128,18 +128,18 @@ class Answer:
         keep: Sequence[str] | Literal["all"] | None = None,
         label: str | None = None,
     ) -> Path:
-        """Write the answer with its certificate into a new folder.
+        """Write the answer with its certificate to a new folder.
 
         Args:
-            directory: A folder that does not exist yet; it appears at once, complete.
+            directory: A folder that does not exist yet; it is written atomically.
             table: For the labels that peers exchanged: one row for each label, a pandas or polars frame, or an Arrow
                 table.
             keep: The columns of the table that you declare public, or ``"all"``. The true label must not be one.
-            label: The name that the columns begin with, by default the curator's name of the labels.
+            label: Prefix of the column names, by default the curator's name of the labels.
 
         Raises:
-            InputError: The answer has no line for each row of a table, the table has another number of rows, no
-                column was declared public, columns were without a table, or one has the name of one that is added.
+            InputError: The answer has no value per row but a table was passed, the table has another number of rows, no
+                column was declared public, columns were passed without a table, or a name is taken.
             OutputError: The folder exists.
 
         Example:
@@ -153,23 +153,27 @@ class Answer:
             >>> bool((again.value == answer.value).all()), again.guarantee.epsilon
             (True, 1.0)
         """
-        name, form = label or self.certificate.label, form_of(self.law)
+        name, form = label or self.certificate.label, stored_form(self.law)
         if table is not None and not form.by_row:
-            raise InputError(f"expected no table beside the answer to {self.query}, which has no line for each row")
+            raise InputError(
+                f"expected no table with the answer to {self.query}, which has no value per row, found one"
+            )
         check_beside(self.certificate, table)
         public = declared_public(table, keep)
         if table is not None and public.num_rows != len(self.value):
-            raise InputError(f"expected a table of {len(self.value)} rows like the answer, found {public.num_rows}")
+            raise InputError(
+                f"expected a table of {len(self.value)} rows like the answer, found {public.num_rows} rows"
+            )
         added = form.names(name, self.space)
-        if taken := form.mistakable(name, self.space, public.column_names):
-            raise InputError(f"expected other names beside the answer, found a column {min(taken)!r}; leave it out")
+        if clash := form.clashes(name, self.space, public.column_names):
+            raise InputError(f"expected column names that the answer does not use, found {min(clash)!r}; leave it out")
         columns = {each: public[each] for each in public.column_names}
         columns |= dict(zip(added, form.write(self.value, self.space), strict=True))
         return write_release(Path(directory), pa.table(columns), dataclasses.replace(self.certificate, label=name))
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
-        """The answer in a folder, checked against its certificate.
+        """Load and verify the answer in a folder.
 
         Raises:
             VerificationError: The folder and its certificate do not agree, or it holds released labels.
@@ -187,6 +191,6 @@ class Answer:
 
 
 def distributions_of(counts: Int[np.ndarray, "cells k"]) -> Float[np.ndarray, "cells k"]:
-    """The class distribution of each cell that is nearest to noisy counts."""
+    """Project noisy counts to the nearest class distribution of each cell."""
     total = np.maximum(counts.sum(axis=1, keepdims=True, dtype=np.float64), 1.0)
     return nearest_distributions(counts / total)

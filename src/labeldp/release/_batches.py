@@ -1,4 +1,4 @@
-"""A release folder batch by batch: public columns and released labels, in bounded memory."""
+"""Reading a release folder in batches, in bounded memory."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from labeldp.release.folder import (
     from_columns,
     released_columns,
 )
-from labeldp.release.tables import ahead, even
+from labeldp.release.tables import equal_batches, prefetch
 
 _ROWS = 1 << 16
 _MOST_ROWS = 1 << 31
 
 
 def release_batches(directory: str | Path, rows: int = _ROWS) -> Iterator[tuple[pa.Table, Release]]:
-    """The rows of a release folder that need not fit in memory: public columns and released labels, batch by batch.
+    """Iterate over a release folder in batches of public columns and released labels, in bounded memory.
 
     The folder is verified before the first batch. Batches come in the order of ``Release.load``, so that a folder whose
     rows are sorted by something gives sorted batches.
 
     Args:
         directory: The folder of a release.
-        rows: The number of rows of each batch but the last, which may have fewer. About two batches are held at a time.
+        rows: Number of rows of each batch but the last, which may have fewer. About two batches are held at a time.
 
     Yields:
         The public columns of a batch, and its labels: the same part of the release as ``Release.load(directory)[i:j]``,
@@ -65,43 +65,45 @@ def release_batches(directory: str | Path, rows: int = _ROWS) -> Iterator[tuple[
     certificate = certified_labels(folder)
     if certificate.rows == 0:
         raise InputError(f"expected a release of at least one row in {folder}, found none; there is nothing to read")
-    return _labelled(folder, certificate, rows, certificate.parent or _hash(folder, certificate))
+    return _labelled_batches(folder, certificate, rows, certificate.parent or _hash(folder, certificate))
 
 
-def _labelled(folder: Path, certificate: Certificate, rows: int, whole: str) -> Iterator[tuple[pa.Table, Release]]:
+def _labelled_batches(
+    folder: Path, certificate: Certificate, rows: int, whole: str
+) -> Iterator[tuple[pa.Table, Release]]:
     added = added_columns(certificate)
     public = [name for name, _ in certificate.columns if name not in added]
-    for batch in ahead(_stored(folder, certificate, [name for name, _ in certificate.columns], rows)):
-        found = _fields(batch, certificate)
-        codes, channel = found.pop(CODES), channel_of(certificate.law, found)
+    for batch in prefetch(_stored_batches(folder, certificate, [name for name, _ in certificate.columns], rows)):
+        fields = _fields(batch, certificate)
+        codes, channel = fields.pop(CODES), channel_of(certificate.law, fields)
         labels = Release(codes, channel, certificate.space, certificate.of_rows(len(codes), whole))
         yield pa.Table.from_batches([batch]).select(public), labels
 
 
 def _hash(folder: Path, certificate: Certificate) -> str:
-    """``Release.hash`` of all rows, which is taken of one field after the other: a pass over the files for each."""
-    columns, found = list(released_columns(certificate).values()), hashlib.sha256()
+    """``Release.hash`` of all rows, in one pass over the files for each field."""
+    columns, sha256 = list(released_columns(certificate).values()), hashlib.sha256()
     for field in (CODES, *certificate.law["by_row"]):
-        for batch in ahead(_stored(folder, certificate, columns, _ROWS)):
+        for batch in prefetch(_stored_batches(folder, certificate, columns, _ROWS)):
             arrays = _fields(batch, certificate)
             codes = arrays.pop(CODES)
             by_field = {CODES: codes, **row_arrays(channel_of(certificate.law, arrays))}
-            found.update(np.ascontiguousarray(by_field[field]).tobytes())
-    return found.hexdigest()
+            sha256.update(np.ascontiguousarray(by_field[field]).tobytes())
+    return sha256.hexdigest()
 
 
 def _fields(batch: pa.RecordBatch, certificate: Certificate) -> dict[str, np.ndarray]:
-    """Released codes and what differs by row, by field."""
+    """Released codes and the row arrays of their channel, by field."""
     columns = released_columns(certificate)
     return from_columns({field: batch[name] for field, name in columns.items()}, certificate.space, certificate.law)
 
 
-def _stored(folder: Path, certificate: Certificate, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    """Columns of all files, one file after the other, in batches of equal length."""
+def _stored_batches(folder: Path, certificate: Certificate, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """Columns of all files in order, in batches of equal length."""
 
-    def stored() -> Iterator[pa.RecordBatch]:
+    def batches() -> Iterator[pa.RecordBatch]:
         for file in certificate.files:
             with pq.ParquetFile(folder / file.name, pre_buffer=False, buffer_size=BUFFER) as opened:
                 yield from opened.iter_batches(batch_size=rows, columns=columns)
 
-    return even(stored(), rows)
+    return equal_batches(batches(), rows)

@@ -1,7 +1,7 @@
-"""Clusters whole: a noisy class distribution for each of them, and labels that respond towards it or with it as prior.
+"""Cluster protocols: a noisy class distribution of each cluster, then labels drawn with it as target or as prior.
 
-Both are one protocol: some rows are counted by a noisy histogram, then some rows respond, and the law of their response
-depends on what the histogram said. What both cost is known, and asked for, before the first is drawn.
+A noisy histogram counts some rows, then some rows respond, with an output distribution that depends on the histogram.
+The cost of both requests is known and checked before the first is drawn.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from labeldp.release.tables import public_split
 
 Split = Literal["epsilon", "rows"]
 
-#: How much of epsilon counts classes for a response, at least and at most; of the rows, the least does.
+#: Smallest and largest share of epsilon for the counts before a response; of the rows, the smallest is used.
 _SHARE, _MOST_SHARE = 0.5, 0.9
 
 #: Epsilon times the counted rows of a cluster. Ghazi et al. chose 0.05 for 100 clusters of 50 000 rows and
 #: 0.025 for 50, which is 25 in both; the standard deviation of a count is then 11 % of the cluster.
 _COUNTED = 25.0
 
-#: A larger epsilon asks for a better prior than what the authors chose. A rule of thumb.
+#: Smallest share for the counts of a prior: a larger epsilon needs a better prior than the authors'. A rule of thumb.
 _SHARE_OF_PRIOR = 0.1
 
 _OF_CLUSTERS = "the distribution of classes in each cluster"
@@ -42,15 +42,15 @@ PAID = "was computed from the noisy counts that are charged here, and from nothi
 
 @dataclass(frozen=True, eq=False)
 class ClusterRelease:
-    """What is said of clusters: their class distributions, and released labels that depend on them.
+    """Class distributions of clusters, and released labels that depend on them.
 
     Attributes:
         histogram: The noisy counts of each class in each cluster.
-        release: The released labels; None where all of epsilon is for the histogram, and no label responds.
-        rows: The rows that they are of.
-        epsilon: What both cost together.
-        distributions: The class distribution of each cluster by these counts; even where no row of it was counted.
-            ``distributions[clusters]`` are labels in shares, for all rows, at no further cost.
+        release: The released labels; None if the histogram takes all of epsilon and no label responds.
+        rows: The rows of the released labels.
+        epsilon: The total cost of both requests.
+        distributions: The class distribution of each cluster from these counts; uniform if no row of it was counted.
+            ``distributions[clusters]`` are soft labels for all rows, at no further cost.
     """
 
     histogram: Answer
@@ -70,27 +70,27 @@ def cluster_response(
     share: float | None = None,
     floor: float | None = None,
 ) -> ClusterRelease:
-    """Esfandiari et al.'s centralized mechanism, at an epsilon that is asked for or with the paper's own parameters.
+    """Run Esfandiari et al.'s centralized mechanism, at a requested epsilon or with the paper's own parameters.
 
     Args:
-        curator: Who holds the labels; both requests are charged there.
+        curator: The curator of the labels, which charges both requests.
         clusters: The number of each row's cluster, from 0, computed from public features. A cluster may have no rows;
-            of one with few rows the noise hides all, and its labels respond towards noise.
-        epsilon: What both cost together.
-        parameters: The paper's tau, sigma and lambda, in the place of epsilon and floor.
+            if it has few, noise dominates its counts and its labels respond towards noise.
+        epsilon: The total cost of both requests.
+        parameters: The paper's tau, sigma and lambda, instead of epsilon and floor.
             ``ClusterParameters.cluster_rr`` gives those of Corollary 2 for an epsilon.
         split: ``"epsilon"``: all rows are counted with a share of epsilon, and respond with the rest of it.
             ``"rows"``: a share of the rows, chosen by public chance, is counted with all of epsilon, and the other rows
             respond with all of it; each label is used once, so that the cost is the largest and not the sum.
-        share: How much of epsilon, or of the rows, the counts get. By default half, or of epsilon up to nine tenths
-            where clusters have few rows for it: 25 over the rows of a mean cluster, at which the noise on a count has a
+        share: Share of epsilon, or of the rows, for the counts. By default half, or up to nine tenths of epsilon if
+            clusters have few rows: 25 over the rows of a mean cluster, at which the noise on a count has a
             standard deviation of 11 % of the cluster. All of epsilon (1) is lambda = 1: no label responds, and the
-            distributions are what is released.
+            distributions are the release.
         floor: As for ``ClusterResponse``.
 
     Returns:
-        The counts and the released labels. The likelihood of the labels knows nothing of the counts, which say more at
-        small epsilons: learn from both with ``ReleasedLabelClassifier(method="clusters")``, or from the counts alone
+        The counts and the released labels. The likelihood of the labels ignores the counts, which are more informative
+        at small epsilons: learn from both with ``ReleasedLabelClassifier(method="clusters")``, or from the counts alone
         with ``SoftLabelClassifier``.
 
     Guarantee:
@@ -121,10 +121,12 @@ def cluster_response(
         InputError: The clusters, the split, the share or the parameters cannot be used, or the curator has units of
             several rows; nothing was charged.
     """
-    numbers = _numbers(curator, clusters)
+    numbers = _cluster_numbers(curator, clusters)
     if parameters is not None:
         if epsilon is not None or floor is not None or (share is not None and split == "epsilon"):
-            raise InputError("expected the paper's parameters alone, found epsilon, floor or a share of it beside them")
+            raise InputError(
+                "expected the paper's parameters alone, found epsilon, floor or a share of epsilon too; leave it out"
+            )
         return _as_printed(curator, _parts(numbers, split, _SHARE if share is None else share), parameters)
     if epsilon is None:
         raise InputError("expected an epsilon or the paper's parameters, found neither")
@@ -148,16 +150,16 @@ def cluster_prior_response(
     split: Split = "epsilon",
     share: float | None = None,
 ) -> ClusterRelease:
-    """RRWithPrior with priors of clusters, both paid for.
+    """Run RRWithPrior with priors of clusters, and charge both requests.
 
     Args:
-        curator: Who holds the labels; both requests are charged there.
+        curator: The curator of the labels, which charges both requests.
         clusters: The number of each row's cluster, from 0, computed from public features.
-        epsilon: What both cost together.
+        epsilon: The total cost of both requests.
         split: ``"epsilon"``: all rows are counted with a share of epsilon, and respond with the rest of it.
             ``"rows"``: a share of the rows, chosen by public chance, is counted with all of epsilon, and the other rows
             respond with all of it.
-        share: How much of epsilon, or of the rows, the counts get. By default a tenth, but at least what Ghazi et al.
+        share: Share of epsilon, or of the rows, for the counts. By default a tenth, but at least what Ghazi et al.
             chose: 25 over the rows of a mean cluster for epsilon, so that the noise on a count has a standard deviation
             of 11 % of it; with ``"rows"`` as many rows as give that noise, and 25 in a mean cluster. At most half.
 
@@ -181,11 +183,11 @@ def cluster_prior_response(
         InputError: The clusters, the split or the share cannot be used, or the curator has units of several rows;
             nothing was charged.
     """
-    numbers, total = _numbers(curator, clusters), _checks.epsilon(epsilon)
+    numbers, total = _cluster_numbers(curator, clusters), _checks.epsilon(epsilon)
     parts = _parts(numbers, split, share_of_prior(numbers, total, split) if share is None else share)
     first, second = parts.divide(total)
     if not second:
-        raise InputError("expected a share below 1, found 1: then no label would respond")
+        raise InputError("expected a share below 1, found 1, at which no label would respond")
     query = NoisyHistogram(curator.space, first, numbers[parts.counted], parts.count)
 
     def respond(distributions: np.ndarray, clusters: np.ndarray) -> Randomizer:
@@ -195,32 +197,34 @@ def cluster_prior_response(
 
 
 def _as_printed(curator: Curator, parts: _Parts, parameters: ClusterParameters) -> ClusterRelease:
-    """Algorithm 1 with its own parameters; the response is charged at its worst, which is known beforehand."""
+    """Run Algorithm 1 with its own parameters; the response is charged at its worst case, which is known beforehand."""
     if parameters.space != curator.space:
-        raise InputError("expected parameters for the curator's label space, found some for another")
+        raise InputError("expected parameters for the curator's label space, found another space")
     responds, cost = parameters.lam < 1, parameters.response_epsilon
     if parts.split == "rows" and not responds:
-        raise InputError("expected lam below 1 where some of the rows respond, found 1; split by epsilon")
+        raise InputError(
+            "expected lam below 1 with split='rows', found 1, at which no row responds; use split='epsilon'"
+        )
     query = parameters.query(parts.numbers[parts.counted], parts.count)
     total = parameters.epsilon if parts.split == "epsilon" else max(parameters.histogram_epsilon, cost)
 
-    def spread(histogram: Answer, rows: np.ndarray) -> np.ndarray:
+    def estimate(histogram: Answer, rows: np.ndarray) -> np.ndarray:
         return truncated(histogram.value / np.maximum(rows, 1)[:, None], parameters.tau)
 
     protocol = _Protocol(curator, parts, query, cost, total, _OF_CLUSTERS)
-    return protocol.run(spread, parameters.response if responds else None)
+    return protocol.run(estimate, parameters.response if responds else None)
 
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """Which rows are counted, and which respond.
+    """The rows that are counted, and the rows that respond.
 
     Attributes:
         numbers: The cluster of each row.
         counted: The rows that are counted.
         answered: The rows that respond.
-        split: What they share, epsilon or the rows.
-        share: How much of it the counts get.
+        split: The resource that both requests share, epsilon or the rows.
+        share: The share of the counts.
     """
 
     numbers: Int[np.ndarray, "n"]
@@ -231,11 +235,11 @@ class _Parts:
 
     @property
     def count(self) -> int:
-        """The number of clusters, those without rows included."""
+        """Number of clusters, including those without rows."""
         return int(self.numbers.max()) + 1
 
     def divide(self, total: float) -> tuple[float, float]:
-        """What the counts and the response may cost; the same labels pay for both only where epsilon is split."""
+        """The epsilon of the counts and of the response; they add up only if epsilon is split."""
         if self.split == "rows":
             return total, total
         return self.share * total, rest_of(total, self.share * total)
@@ -243,15 +247,15 @@ class _Parts:
 
 @dataclass(frozen=True, eq=False)
 class _Protocol:
-    """Two requests, of which the second waits for the answer to the first.
+    """Two requests, the second of which depends on the answer to the first.
 
     Attributes:
-        curator: Who holds the labels.
+        curator: The curator of the labels.
         parts: The rows of each request.
-        query: The first: a noisy histogram.
-        cost: What the second costs at most.
-        total: What both cost together; without another budget it is the budget.
-        what: What the second makes of the first, for the certificate.
+        query: The first request: a noisy histogram.
+        cost: The largest cost of the second request.
+        total: The total cost of both; it becomes the budget if there is none.
+        what: The quantity that the second request computes from the first, for the certificate.
     """
 
     curator: Curator
@@ -263,14 +267,14 @@ class _Protocol:
 
     def run(
         self,
-        spread: Callable[[Answer, Int[np.ndarray, "clusters"]], np.ndarray],
+        estimate: Callable[[Answer, Int[np.ndarray, "clusters"]], np.ndarray],
         respond: Callable[[np.ndarray, np.ndarray], Randomizer] | None,
     ) -> ClusterRelease:
-        """Ask both; what is wrong with either is found before the first is charged.
+        """Run both requests; any error in either is raised before the first is charged.
 
         Args:
-            spread: The distributions, from the histogram and the number of counted rows of each cluster.
-            respond: The randomizer, from distributions and the clusters of its rows; None if no label responds.
+            estimate: Computes distributions from the histogram and the number of counted rows of each cluster.
+            respond: Makes the randomizer from distributions and the clusters of its rows; None if no label responds.
         """
         parts, k = self.parts, self.curator.space.size
         if respond:
@@ -279,7 +283,7 @@ class _Protocol:
         self.curator.check(requests if respond else requests[:1], self.total)
         histogram = self.curator.answer(self.query, rows=parts.counted, whole=self.total)
         rows = np.bincount(parts.numbers[parts.counted], minlength=parts.count)
-        distributions = np.where(rows[:, None] > 0, spread(histogram, rows), 1 / k)
+        distributions = np.where(rows[:, None] > 0, estimate(histogram, rows), 1 / k)
         if not respond:
             return ClusterRelease(histogram, None, parts.answered[:0], self.total, distributions)
         response = respond(distributions, parts.numbers[parts.answered])
@@ -289,7 +293,7 @@ class _Protocol:
 
 
 def with_charge(release: Release, histogram: Answer, what: str) -> Release:
-    """The release with a certificate of both charges: its law says what the histogram said."""
+    """Add the charge of the histogram to the certificate of a release whose channel depends on it."""
     certificate, counted = release.certificate, histogram.certificate
     if certificate is None:
         raise ValueError("expected a release that was charged for")
@@ -299,24 +303,24 @@ def with_charge(release: Release, histogram: Answer, what: str) -> Release:
 
 
 def _nearest(histogram: Answer, _: Int[np.ndarray, "clusters"]) -> Float[np.ndarray, "clusters k"]:
-    """The distributions that are nearest to the noisy counts."""
+    """Project the noisy counts to distributions."""
     return histogram.distributions()
 
 
-def _numbers(curator: Curator, clusters: object) -> Int[np.ndarray, "n"]:
-    """The clusters of a curator's rows."""
+def _cluster_numbers(curator: Curator, clusters: object) -> Int[np.ndarray, "n"]:
+    """Check and convert the clusters of a curator's rows."""
     if curator.has_units:
-        raise InputError("expected a curator of single rows, found units of several; use a randomizer for them")
+        raise InputError("expected a curator of single rows, found units of several rows; use a randomizer for those")
     numbers = cell_numbers(clusters)
     if len(numbers) != len(curator):
-        raise InputError(f"expected a cluster for each of the {len(curator)} rows, found {len(numbers)} of them")
+        raise InputError(f"expected a cluster for each of the {len(curator)} rows, found {len(numbers)}")
     return numbers
 
 
 def _parts(numbers: Int[np.ndarray, "n"], split: Split, share: float) -> _Parts:
-    """The rows of both requests; for both all of them, or apart."""
+    """The rows of both requests: all rows for both, or disjoint rows."""
     if split not in get_args(Split):
-        raise InputError(f"expected a split of epsilon or rows, found {split!r}")
+        raise InputError(f"expected split to be 'epsilon' or 'rows', found {split!r}")
     if not 0 < _checks.number(share, "share") < 1 and (share != 1 or split == "rows"):
         raise InputError(
             f"expected a share between 0 and 1, found {share!r}; cluster_response takes 1 too, with split='epsilon'"
@@ -325,27 +329,27 @@ def _parts(numbers: Int[np.ndarray, "n"], split: Split, share: float) -> _Parts:
         every = np.arange(len(numbers))
         return _Parts(numbers, every, every, split, float(share))
     if len(numbers) < 2:
-        raise InputError("expected at least two rows, some to count and some that respond, found one")
+        raise InputError("expected at least two rows, one to count and one to respond, found one")
     return _Parts(numbers, *_public_parts(len(numbers), share), split, float(share))
 
 
 def share_of_counts(numbers: Int[np.ndarray, "n"], epsilon: float) -> float:
-    """How much of epsilon counts classes: half, and more where the counts of a mean cluster are else drowned by noise.
+    """The share of epsilon for the counts: half, and more if noise would dominate the counts of a mean cluster.
 
-    There a response would say next to nothing either, and what is left for it keeps the release one of labels.
+    There a response would be nearly uninformative too; its remaining share keeps the release one of labels.
     """
     rows = len(numbers) / np.unique(numbers).size
     return min(_MOST_SHARE, max(_SHARE, _COUNTED / (epsilon * rows)))
 
 
 def share_of_prior(numbers: Int[np.ndarray, "n"], epsilon: float, split: Split) -> float:
-    """So much that the counts of a mean cluster are good enough for a prior."""
+    """The share for the counts that makes those of a mean cluster good enough for a prior."""
     rows = len(numbers) / np.unique(numbers).size
     needed = _COUNTED / (epsilon * rows)
     return min(0.5, max(_SHARE_OF_PRIOR, needed, _COUNTED / rows if split == "rows" else 0.0))
 
 
 def _public_parts(rows: int, share: float) -> tuple[Int[np.ndarray, "a"], Int[np.ndarray, "b"]]:
-    """Two parts of the rows by public chance, the same whenever they are asked for."""
+    """Split the rows at random into two public parts, the same on every call."""
     first, second = public_split(rows, [share, 1 - share], seed=0)
     return first, second

@@ -1,4 +1,4 @@
-"""Several releases of different rows as one, with one certificate: labels that were drawn in stages."""
+"""Concatenation of releases of different rows, such as labels that were drawn in stages, with one certificate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtyping import Int
 
 from labeldp.errors import InputError, RowsError
 from labeldp.mechanisms.randomizers import mean_expectation
-from labeldp.privacy.accounting import Rows
+from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import law_of, row_arrays
 from labeldp.release._answer import Answer
 from labeldp.release._release import Release
@@ -21,23 +21,23 @@ from labeldp.release.folder import IN_STAGES, Certificate, Draw, digest
 
 
 def concatenate(parts: Iterable[tuple[object, Release]], answers: Sequence[Answer] = ()) -> Release:
-    """Releases of different rows of one curator as one release with one certificate.
+    """Concatenate releases of different rows of one curator into one release with one certificate.
 
-    Each label is drawn once, so the whole costs what the dearest stage does, and not the sum: also where the law of a
-    later stage was made from what earlier ones released.
+    Each label is drawn once, so the total cost is that of the most expensive stage, not the sum, even if the channel of
+    a later stage was computed from earlier releases.
 
     Args:
-        parts: The rows and the release of each stage: the ``rows`` that the curator was asked for, and what it gave.
+        parts: The rows and the release of each stage: the ``rows`` of the request to the curator, and its release.
             Together they are all rows ``0 .. n - 1``, each once. ``public_split`` makes such rows.
-        answers: Answers of the same curator that the laws of stages were made from, such as a histogram of clusters;
-            each is charged besides, once, however many stages used it. A part whose certificate has the charge of an
-            answer already (``cluster_prior_response``) keeps it: do not name that answer again.
+        answers: Answers of the same curator from which channels of stages were computed, such as a histogram of
+            clusters; each is charged in addition, once. A part whose certificate already has the charge of an answer
+            (``cluster_prior_response``) keeps it: do not pass that answer again.
 
     Returns:
         The release of all rows, in their order.
 
     Guarantee:
-        The composition over rows of all charges: the largest of the stages, plus what answers about the same rows cost.
+        The composition over rows of all charges: the largest of the stages, plus the answers about the same rows.
         Row numbers must mean the same rows in all parts, those of one curator; that nobody can check afterwards. For
         two neighbouring tables, which differ in the label of row i: what was released before the stage of row i has
         the same law in both; given it, so has each other label of that stage, and the released label of row i has two
@@ -50,7 +50,7 @@ def concatenate(parts: Iterable[tuple[object, Release]], answers: Sequence[Answe
     Example:
         >>> import numpy as np
         >>> from labeldp import Classes, Curator, PriorResponse
-        >>> from labeldp import joined, public_split
+        >>> from labeldp import concatenate, public_split
         >>> space = Classes(["no", "perhaps", "yes"])
         >>> curator = Curator(["no", "yes"] * 50, space)
         >>> first, second = public_split(100, [1, 1])
@@ -61,19 +61,19 @@ def concatenate(parts: Iterable[tuple[object, Release]], answers: Sequence[Answe
         (100, 1.0, 1.0)
 
     Raises:
-        InputError: A part is no whole release of the rows that are named, or they differ in label, space or law, or an
-            answer is about another label; or a release or answer is named twice.
-        RowsError: The rows are not all rows, each once; or too scattered to be told apart in a charge.
+        InputError: A part is no whole release of its rows, or they differ in label, space or channel, or an answer is
+            about another label; or a release or answer is passed twice.
+        RowsError: The rows are not all rows, each once; or too scattered for a charge to hold them exactly.
     """
-    given = list(parts)
-    if not given:
+    pairs = list(parts)
+    if not pairs:
         raise InputError("expected at least one release, found none")
-    count = sum(len(release) for _, release in given)
-    stages = [_Stage.of(rows, release, count) for rows, release in given]
-    _check(stages, answers)
+    count = sum(len(release) for _, release in pairs)
+    stages = [_Stage.of(rows, release, count) for rows, release in pairs]
+    _check_stages(stages, answers)
     places = np.concatenate([stage.rows for stage in stages])
     if np.unique(places).size != count:
-        raise RowsError(f"expected each of the rows 0 to {count - 1} in one part, found some in several")
+        raise RowsError(f"expected each of the rows 0 to {count - 1} in one part, found rows in several parts")
     order = np.argsort(places)
     channel = stages[-1].release.channel
     arrays: dict[str, Any] = {
@@ -87,7 +87,7 @@ def concatenate(parts: Iterable[tuple[object, Release]], answers: Sequence[Answe
 
 @dataclass(frozen=True, eq=False)
 class _Stage:
-    """A whole release, the rows that it is of in their order, and its certificate."""
+    """A whole release, its rows in order, and its certificate."""
 
     rows: Int[np.ndarray, "n"]
     release: Release
@@ -97,47 +97,52 @@ class _Stage:
     def of(cls, rows: object, release: Release, count: int) -> _Stage:
         certificate, index = release.certificate, row_numbers(rows, count)
         if certificate is None or certificate.parent is not None or len(certificate.labels) != 1 or not len(release):
-            raise InputError("expected whole releases of single draws, found public labels, a slice or a joined one")
+            raise InputError(
+                "expected whole releases of single draws, found public labels, a slice or a concatenated release"
+            )
         if certificate.features is not None:
-            raise InputError("expected releases of labels whose features are public, found one with redrawn features")
+            raise InputError("expected releases with public features, found one with resampled features")
         if len(index) != len(release):
-            raise RowsError(f"expected the {len(release)} rows of a release beside it, found {len(index)}")
-        if Rows.of(index) != certificate.draws[-1].rows or not certificate.draws[-1].rows.holds(len(index)):
+            raise RowsError(f"expected the {len(release)} rows of the release, found {len(index)} rows")
+        if RowRanges.of(index) != certificate.draws[-1].rows or not certificate.draws[-1].rows.holds(len(index)):
             raise RowsError(
-                "expected the rows that the curator was asked for, few enough runs of them that the charge holds each, "
-                "found others; split rows with public_split"
+                "expected the rows that the curator charged, in few enough runs to be charged exactly, found others; "
+                "split rows with public_split"
             )
         return cls(index, release, certificate)
 
 
-def _check(stages: Sequence[_Stage], answers: Sequence[Answer]) -> None:
-    """All parts are of one label and of one law; no part or answer is named twice."""
+def _check_stages(stages: Sequence[_Stage], answers: Sequence[Answer]) -> None:
+    """Check that all parts have one label and one channel, and that none is passed twice."""
     certificates = [*(stage.certificate for stage in stages), *(answer.certificate for answer in answers)]
     names, last = [each.release for each in certificates], stages[-1]
     if len(set(names)) != len(names):
-        raise InputError("expected each release and each answer once, found one twice")
+        raise InputError("expected each release and each answer once, found one twice; pass it once")
     about = [(each.label, each.space, each.draws[-1].guarantee.unit) for each in certificates]
     if any(each != (last.certificate.label, last.certificate.space, "row") for each in about):
-        raise InputError("expected releases and answers about one label of single rows, found several, or of units")
+        raise InputError(
+            "expected releases and answers about one label of single rows, found several labels, or units of several "
+            "rows"
+        )
     laws = [law_of(stage.release.channel) for stage in stages]
     if any(law != laws[-1] for law in laws):
         raise InputError(
-            "expected one law in all parts but for what differs by row, found several; draw each stage with one "
-            "mechanism and one epsilon (a first stage without a prior: PriorResponse with an even one)"
+            "expected one mechanism and one epsilon in all parts, found several; draw a first stage without a prior by "
+            "PriorResponse with a uniform one"
         )
     charged = [draw.guarantee for draw in _answers(stages, answers)]
     if any((each.trust, each.assumptions) != (charged[0].trust, charged[0].assumptions) for each in charged):
-        raise InputError("expected answers of one trust and with the same assumptions, found others")
+        raise InputError("expected answers with one trust model and the same assumptions, found several")
 
 
 def _answers(stages: Sequence[_Stage], answers: Sequence[Answer]) -> list[Draw]:
-    """The charges of answers: those that are given, then those that parts have already."""
-    given = [draw for answer in answers for draw in answer.certificate.draws]
-    return [*given, *(draw for stage in stages for draw in stage.certificate.answers)]
+    """The charges of answers: those passed, then those in the parts."""
+    passed = [draw for answer in answers for draw in answer.certificate.draws]
+    return [*passed, *(draw for stage in stages for draw in stage.certificate.answers)]
 
 
 def _certificate(stages: Sequence[_Stage], answers: Sequence[Answer]) -> Certificate:
-    """One certificate with the charges of all."""
+    """The certificate with all charges."""
     parts = [*(answer.certificate for answer in answers), *(stage.certificate for stage in stages)]
     draws = [*_answers(stages, answers), *(stage.certificate.draws[-1] for stage in stages)]
     assumed = [each for part in parts for each in part.assumptions] + [IN_STAGES] * (len(stages) > 1)

@@ -1,4 +1,4 @@
-"""Numbers whose law is made from noisy counts of the labels: both are paid for."""
+"""Responses of numeric labels with an output distribution fitted to noisy counts; both requests are charged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from labeldp.release._cluster_response import with_charge
 from labeldp.release._curator import Curator
 from labeldp.release._release import Release
 
-#: Counts take so much of epsilon that noise moves about a twentieth of the rows to other points, within these shares.
+#: The counts get the share of epsilon at which noise moves about a twentieth of the rows, within these limits.
 _MOVED = 0.05
 _LEAST_SHARE, _MOST_SHARE = 0.02, 0.25
 
@@ -28,14 +28,14 @@ def counted_response(
     *,
     share: float | None = None,
 ) -> Release:
-    """Count the labels on their grid, with noise, and release each by the law that is best for such labels.
+    """Count the labels on their grid with noise, and release each by the channel that is best for these counts.
 
     Args:
-        curator: Who holds the labels, on an ``Interval``; both requests are charged there.
-        epsilon: What both cost together.
+        curator: The curator of labels on an ``Interval``, which charges both requests.
+        epsilon: The total cost of both requests.
         randomizer: ``BinResponse`` (RR-on-Bins, which is biased: learn with ``method="likelihood"``), or
             ``OptimalResponse``, which is unbiased.
-        share: How much of epsilon counts labels; by default what makes the counts good enough for so many rows.
+        share: Share of epsilon for the counts; by default enough for the number of rows.
 
     Guarantee:
         epsilon-label-DP for a trusted curator: the counts and the response add up, and one certificate has both.
@@ -60,12 +60,14 @@ def counted_response(
         raise InputError(f"expected labels on an Interval, found {type(space).__name__}; use cluster_response")
     part = share_of_points(len(curator), space.size, total) if share is None else float(share)
     if curator.has_units:
-        raise InputError("expected a curator of single rows, found units of several; use OptimalResponse for them")
+        raise InputError(
+            "expected a curator of single rows, found units of several rows; use OptimalResponse for those"
+        )
     if not 0 < part < 1:
         raise InputError(f"expected a share of epsilon between 0 and 1, found {share!r}")
     query = NoisyHistogram(space, part * total)
     second = rest_of(total, query.promise(1).epsilon)
-    randomizer(space, second, np.full(space.size, 1 / space.size))  # what cannot be drawn is refused before a charge
+    randomizer(space, second, np.full(space.size, 1 / space.size))  # refuse an impossible request before any charge
     rows = np.arange(len(curator))
     curator.check([(query.promise(1).epsilon, rows), (second, rows)], total)
     answer = curator.answer(query, whole=total)
@@ -74,5 +76,5 @@ def counted_response(
 
 
 def share_of_points(rows: int, points: int, epsilon: float) -> float:
-    """How much of epsilon counts labels on a grid: noise on each count is about 2 over the epsilon of the counts."""
+    """The share of epsilon for counts on a grid; the noise on each count is about 2 over the epsilon of the counts."""
     return min(_MOST_SHARE, max(_LEAST_SHARE, 2 * points / (_MOVED * max(rows, 1)) / epsilon))

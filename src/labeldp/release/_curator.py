@@ -1,4 +1,4 @@
-"""The curator: the only door to the true labels."""
+"""The curator: the only access to true labels held in memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLa
 from labeldp.mechanisms.queries import Query
 from labeldp.mechanisms.randomizers import Randomizer, expectation, grouped, per_unit, unit_sizes
 from labeldp.privacy import Guarantee, LabelSpace, shown_above
-from labeldp.privacy.accounting import Budget, Rows
+from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, row_arrays
 from labeldp.release._answer import Answer
 from labeldp.release._release import Release
@@ -35,31 +35,30 @@ _IDENTITY = "the identities of rows were declared: public, and of one row each"
 
 
 class Curator:
-    """Holds true labels, and gives them out only as releases and answers that are charged for.
+    """Holder of true labels, which leave it only as releases and answers that are charged.
 
-    Each request asks the account, records the charge, then draws. The account composes charges over rows:
-    disjoint rows cost the maximum, a repeated request costs again.
+    Each request is checked against the account, then recorded as a charge, then drawn. The account composes charges
+    over rows: disjoint rows cost the maximum, a repeated request costs again.
 
     Args:
         labels: True labels, one for each row: a list, NumPy array, pandas series or Arrow array.
         space: The declared label space.
-        budget: The most that may be spent: epsilon, (epsilon, delta), or a ``Budget``, which can be concentrated: that
-            allows more requests where they are many and small. By default the first release sets it.
-        units: What tells units of protection apart, one entry for each row, public; by default each row is one.
-        ledger: A file that remembers charges; by default this object does, and two curators know nothing of each
-            other.
-        name: The name under which a ledger knows these labels; by default that of a pandas series, or ``"label"``.
-            Labels of one name in one ledger are taken for the same.
-        identity: What tells rows apart, such as a number of each patient: one entry for each row, all different,
-            public. Where work that was stopped goes on in another process, curators of one ledger that are given the
-            same identities in the same order know each other's rows, so that different rows cost the largest and not
-            the sum. Give what belongs to the rows, never their places in a table. By default no other curator's rows
-            are known, and neither are they where one identity differs or is elsewhere.
+        budget: The largest total cost: epsilon, (epsilon, delta), or a ``Budget``, which can be concentrated to allow
+            more small requests. By default the first release sets it.
+        units: The privacy unit of each row, public; by default each row is one unit.
+        ledger: A file for the charges; by default they are kept in this object, and two curators do not share them.
+        name: The name of these labels in the ledger; by default that of a pandas series, or ``"label"``.
+            Labels of one name in one ledger are taken to be the same.
+        identity: The identity of each row, such as a patient number: all different, public. If work continues in
+            another process, curators of one ledger with the same identities in the same order recognize each other's
+            rows, so that different rows cost the maximum and not the sum. Pass a property of the rows, never their
+            positions in a table. By default, or if one identity or the order differs, the rows of other curators are
+            not recognized.
 
     Guarantee:
-        * Every draw from a label was charged before it was made; a request beyond the budget draws nothing. Where a
-          request fails, its charge is void if no random word was taken, and stays if one was.
-        * With ``units``, epsilon is that of all labels of one unit together.
+        * Every draw is charged before it is made; a request beyond the budget draws nothing. The charge of a request
+          that fails is void if no random word was used, and stays otherwise.
+        * With ``units``, epsilon covers all labels of one unit together.
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse
@@ -87,7 +86,7 @@ class Curator:
         if not isinstance(space, LabelSpace):
             raise LabelError(f"expected a declared label space, found {type(space).__name__}; write Classes([...])")
         self._codes = space.encode(labels)
-        self._codes.flags.writeable = False  # queries are given parts of it
+        self._codes.flags.writeable = False  # queries receive views of it
         if self._codes.size == 0:
             raise InputError("expected at least one label, found none")
         self._unit = None if units is None else _unit_numbers(units, self._codes.size)
@@ -106,7 +105,7 @@ class Curator:
         """Randomize labels, each once.
 
         Args:
-            randomizer: The mechanism; where it has a prior, the prior has one row for each of ``rows``.
+            randomizer: The mechanism; a prior has one row for each of ``rows``.
             rows: A slice, row numbers or a boolean mask; by default all rows.
 
         Returns:
@@ -132,34 +131,33 @@ class Curator:
         Args:
             response: The mechanism.
             features: The features of ``rows``, in their order: a frame, an Arrow table or an array with the columns of
-                the generator. Values that do not fit its form become the nearest ones that do. None without features.
+                the generator. Values outside its form become the nearest ones inside. None without features.
             rows: A slice, row numbers or a boolean mask; by default all rows.
-            divergences: For each order alpha, the most by which the features of any label diverge from the generator's
-                of all labels mixed (Rényi, in nats), which you declare. By default what the generator's density proves;
-                if that is nothing, nothing is promised with conditional features.
-            population: Whose features these are, in words: for the sentence of the guarantee.
+            divergences: For each order alpha, your declared bound on the Rényi divergence (in nats) of the features of
+                any label from the generator's, all labels mixed. By default the bound from the generator's density;
+                without any there is no guarantee with conditional features.
+            population: A description of the population, for the sentence of the guarantee.
 
         Returns:
             The release, in the order of ``rows``.
 
         Raises:
             BudgetError: The budget does not allow it; nothing was drawn.
-            InputError: The features do not go with the generator or it has seen them, features of these rows were
-                released before, the curator has units, or the generator fails. Then nothing leaves, and nothing is
-                charged.
+            InputError: The features do not fit the generator or it was fitted on them, features of these rows were
+                released before, the curator has units, or the generator fails. Nothing is released or charged then.
         """
         return self._randomize_rows(response, features, rows, divergences, population, SecureWords(), SecureWords())
 
     def answer(self, query: Query, rows: object = None, *, whole: float | None = None) -> Answer:
-        """Answer a query about many labels at once, with noise that hides each.
+        """Answer a query about many labels, with noise that protects each.
 
         Args:
-            query: The question; where it has cells, they are those of ``rows``.
+            query: The query; its cells, if any, are those of ``rows``.
             rows: A slice, row numbers or a boolean mask; by default all rows.
-            whole: The epsilon of all requests that this is the first of; it becomes the budget if none is in force.
+            whole: The total epsilon of a protocol that begins with this request; the budget if there is none.
 
         Returns:
-            The answer, with its guarantee: a trusted curator's.
+            The answer, with the guarantee of a trusted curator.
 
         Raises:
             BudgetError: The budget does not allow it; nothing was drawn.
@@ -168,11 +166,11 @@ class Curator:
         return self._answer(query, rows, SecureWords(), whole)
 
     def check(self, requests: Sequence[tuple[float, object]], whole: float) -> None:
-        """Make sure that several requests will be allowed, before the first of them is made. Nothing is charged.
+        """Check that the budget allows several requests, before the first is made. Nothing is charged.
 
         Args:
             requests: The epsilon and the rows of each.
-            whole: The epsilon that becomes the budget with the first request, if none is in force.
+            whole: The epsilon that becomes the budget with the first request, if there is none.
 
         Raises:
             BudgetError: The budget does not allow them.
@@ -185,25 +183,25 @@ class Curator:
 
     @property
     def name(self) -> str:
-        """The name under which a ledger knows these labels."""
+        """The name of these labels in a ledger."""
         return self._name
 
     @property
     def has_units(self) -> bool:
-        """Whether units of several rows were declared."""
+        """True if units of several rows were declared."""
         return self._unit is not None
 
     @property
     def labels_of_a_unit(self) -> int:
-        """The most labels that a unit of protection has."""
+        """Largest number of labels of one privacy unit."""
         return 1 if self._unit is None else int(np.bincount(self._unit).max())
 
     @property
     def spent(self) -> tuple[float, float]:
-        """The (epsilon, delta) charged so far, as the budget of the last charge counts them.
+        """The (epsilon, delta) charged so far, composed as the budget of the last charge does.
 
-        Under a concentrated budget it is the epsilon, at the budget's delta, of the smallest budget that allows the
-        same requests; while sums of pure requests are smaller, it is their sum at delta 0.
+        Under a concentrated budget this is the epsilon, at the budget's delta, of the smallest budget that allows the
+        same requests, or the sum of pure requests at delta 0 as long as that is smaller.
         """
         return spent_on(self._ledger.entries(), self._name, (), self._session)
 
@@ -217,11 +215,11 @@ class Curator:
         raise TypeError("a curator holds true labels and is not copied; pass its releases around")
 
     def _randomize(self, randomizer: Randomizer, rows: object, words: Words) -> Release:
-        """``randomize`` with given words; those of a test make a release that is not private."""
+        """``randomize`` with a source of random words; a test source makes a release that is not private."""
         if not isinstance(randomizer, Randomizer):
             raise InputError(f"expected a randomizer such as RandomizedResponse, found {type(randomizer).__name__}")
         if randomizer.space != self.space:
-            raise InputError("expected a randomizer for the curator's label space, found one for another")
+            raise InputError("expected a randomizer for the curator's label space, found one for another space")
         index = row_numbers(rows, self._codes.size)
         channel = self._channel(randomizer, index)
         guarantee = Guarantee(channel.epsilon, unit=self._unit_name)
@@ -253,24 +251,26 @@ class Curator:
         words: Words,
         feature_words: Words,
     ) -> RowRelease:
-        """``randomize_rows`` with given words, of labels and of features."""
+        """``randomize_rows`` with sources of random words for labels and for features."""
         if not isinstance(response, DoubleResponse | DummyResponse):
             raise InputError(f"expected a DoubleResponse or a DummyResponse, found {type(response).__name__}")
         if response.space != self.space:
-            raise InputError("expected a mechanism for the curator's label space, found one for another")
+            raise InputError("expected a mechanism for the curator's label space, found one for another space")
         if self.has_units:
-            raise InputError("expected rows that are units of their own, found units of several rows")
+            raise InputError(
+                "expected a curator of single rows, found units of several rows; use a randomizer for those"
+            )
         index = row_numbers(rows, self._codes.size)
-        leaving: Callable[[], pa.Table]
+        draw_features: Callable[[], pa.Table]
         if isinstance(response, DoubleResponse):
             check_names(response.generator.form.names, self._name, self.space)
             law, original = response.law(population, divergences), response.original_features(features, index.size)
-            leaving = partial(response.draw, original, feature_words)
+            draw_features = partial(response.draw, original, feature_words)
         else:
             no_features(features, divergences)
-            law, leaving = FeatureLaw.without_features(self.space.size), partial(pa.table, {})
+            law, draw_features = FeatureLaw.without_features(self.space.size), partial(pa.table, {})
         channel = response.labels.channel()
-        law.conditional(channel)  # what cannot be promised is refused before anything is charged
+        law.conditional(channel)  # refuse an impossible guarantee before any charge
         guarantee = Guarantee(channel.epsilon)
         entry = dataclasses.replace(
             self._entry(response.name, guarantee, response.epsilon, index),
@@ -279,7 +279,7 @@ class Curator:
         )
         watched = WatchedWords(words)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
-            drawn = leaving()  # before the labels: a generator may fail
+            released_features = draw_features()  # before the labels: a generator may fail
             released = draw(channel, self._codes[index], watched)
         certificate = Certificate(
             entry.identifier,
@@ -292,20 +292,20 @@ class Curator:
             private=words.private and feature_words.private,
             features=law,
         )
-        return RowRelease(Release(released, channel, self.space, certificate), drawn)
+        return RowRelease(Release(released, channel, self.space, certificate), released_features)
 
     def _answer(self, query: Query, rows: object, words: Words, whole: float | None = None) -> Answer:
-        """``answer`` with given words; those of a test make an answer that is not private."""
+        """``answer`` with a source of random words; a test source makes an answer that is not private."""
         if not isinstance(query, Query):
             raise InputError(f"expected a query such as NoisyHistogram, found {type(query).__name__}")
         if query.space != self.space:
-            raise InputError("expected a query for the curator's label space, found one for another")
+            raise InputError("expected a query for the curator's label space, found one for another space")
         places = row_places(rows, self._codes.size)
         codes = self._codes[places]
         query.check_rows(codes.size)
         most = 1 if self._unit is None else int(np.unique(self._unit[places], return_counts=True)[1].max(initial=1))
         guarantee = dataclasses.replace(query.promise(most), unit=self._unit_name)
-        entry = self._entry(query.name, guarantee, whole or query.asked(most), places)
+        entry = self._entry(query.name, guarantee, whole or query.requested_epsilon(most), places)
         declared = self._declared(entry)
         watched = WatchedWords(words)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
@@ -323,14 +323,14 @@ class Curator:
         return Answer(value, certificate)
 
     def _entry(self, name: str, guarantee: Guarantee, asked: float, places: slice | Int[np.ndarray, "n"]) -> Entry:
-        """The charge for a request about some rows."""
+        """The ledger entry for a request about some rows."""
         return Entry(
             identifier(),
             self._name,
             (),
             name,
             guarantee,
-            Rows.between(places.start, places.stop) if isinstance(places, slice) else Rows.of(places),
+            RowRanges.between(places.start, places.stop) if isinstance(places, slice) else RowRanges.of(places),
             asked=asked,
             session=self._session,
             units=self._unit_mark(),
@@ -341,15 +341,15 @@ class Curator:
         return "row" if self._unit is None else "unit"
 
     def _declared(self, entry: Entry) -> tuple[str, ...]:
-        """What is declared for all that leaves; of features that left redrawn, that they are not beside it."""
-        redrawn = (FEATURES_REDRAWN,) if features_left(self._ledger.entries(), entry, ["redrawn"]) else ()
+        """The assumptions of every release; after resampled features, that true ones are not kept beside it."""
+        resampled = (FEATURES_REDRAWN,) if features_left(self._ledger.entries(), entry, ["redrawn"]) else ()
         public = "columns kept beside what is released, the row order and the row set are public"
         units = ("the units were declared, and who is one unit with whom is public",) if self.has_units else ()
-        return (public, *self.space.declared, *units, *self._identity, *redrawn)
+        return (public, *self.space.declared, *units, *self._identity, *resampled)
 
     @property
     def _identity(self) -> tuple[str, ...]:
-        """What is declared of the identities of rows."""
+        """The assumption about the identities of rows."""
         return (_IDENTITY,) if self._identified else ()
 
     def _channel(self, randomizer: Randomizer, index: Int[np.ndarray, "n"]) -> Channel:
@@ -359,16 +359,18 @@ class Curator:
             return grouped(per_unit(randomizer, unit_sizes(counts)), counts[place])
         for values in row_arrays(channel).values():
             if len(values) != index.size:
-                raise InputError(f"expected a prior for each of the {index.size} rows, found {len(values)} rows of it")
+                raise InputError(
+                    f"expected a prior with one row for each of the {index.size} rows, found {len(values)} rows"
+                )
         return channel
 
     def _unit_mark(self) -> str:
-        """A fingerprint of who is one unit with whom: other units cannot be added up with these."""
+        """A fingerprint of the assignment of rows to units; charges for other units cannot be added to these."""
         return "" if self._unit is None else self._ledger.mark("units", digest(self._unit.tobytes()))
 
 
 def _priors(channel: Channel) -> tuple[str, ...]:
-    """What a curator is told of the law of each row and cannot check."""
+    """The assumptions about the channel of each row, which a curator cannot check."""
     if candidate_sizes(channel) is not None:
         return (f"the prior {_FROM_ELSEWHERE}",)
     if channel.kind == ClusterChannel.kind:
@@ -377,33 +379,37 @@ def _priors(channel: Channel) -> tuple[str, ...]:
 
 
 def budget_of(budget: float | tuple[float, float] | Budget | None) -> Budget | None:
-    """A budget from epsilon, from (epsilon, delta), or as it is."""
+    """A ``Budget`` from epsilon, from (epsilon, delta), or unchanged."""
     if budget is None or isinstance(budget, Budget):
         return budget
     return Budget(*budget) if isinstance(budget, tuple) else Budget(budget)
 
 
 def _rows_mark(identity: object, count: int) -> str:
-    """A digest of public identities in their order; of so many, all different."""
+    """A digest of public identities in order, after a check that there are ``count``, all different."""
     try:
         values = pa.array(identity, from_pandas=True).to_pylist()
     except (pa.ArrowException, TypeError, ValueError, AttributeError):
-        raise InputError("expected identities that are all numbers or all texts, found something else") from None
-    written = list(map(repr, values))
-    if len(values) != count or None in values or len(set(written)) != count:
         raise InputError(
-            f"expected another identity for each of the {count} labels, found {len(values)}, or some that are missing "
-            "or the same; give a column whose values are all different"
+            "expected identities that are all numbers or all texts, found something else; convert them to text"
+        ) from None
+    texts = list(map(repr, values))
+    if len(values) != count or None in values or len(set(texts)) != count:
+        raise InputError(
+            f"expected a different identity for each of the {count} labels, found {len(values)}, or missing or equal "
+            "ones; pass a column whose values are all different"
         )
-    return digest("\n".join(written).encode())
+    return digest("\n".join(texts).encode())
 
 
 def _unit_numbers(units: object, count: int) -> Int[np.ndarray, "n"]:
-    """Units as numbers."""
+    """Convert units to numbers."""
     try:
         column = pa.array(units, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError):
-        raise InputError("expected units that are all numbers, all texts or all dates, found something else") from None
+        raise InputError(
+            "expected units that are all numbers, all texts or all dates, found something else; convert them to text"
+        ) from None
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if len(column) != count:

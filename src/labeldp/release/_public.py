@@ -1,4 +1,4 @@
-"""What may be seen of tables: the public columns of a release, and tables whose labels were declared public."""
+"""Public data: the public columns of a release, and tables whose labels were declared public."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _ROWS_PER_BATCH = 1 << 18
 
 
 def public_columns(directory: str | Path) -> pa.Table:
-    """The columns that were kept beside the released labels, in the order of ``Release.load``.
+    """Read the public columns of a release, in the row order of ``Release.load``.
 
     Args:
         directory: The folder of a release.
 
     Raises:
-        VerificationError: It holds no certificate.
-        TableError: A file of it can't be read.
+        VerificationError: The folder has no certificate.
+        TableError: One of its files cannot be read.
 
     Example:
         >>> import tempfile
@@ -49,21 +49,23 @@ def public_columns(directory: str | Path) -> pa.Table:
     try:
         parts = [pq.read_table(folder / file.name, columns=names, partitioning=None) for file in certificate.files]
     except (pa.ArrowException, OSError):
-        raise TableError(f"expected the files that the certificate in {folder} lists, found others") from None
+        raise TableError(
+            f"expected the files that the certificate in {folder} lists, found others; run labeldp verify on it"
+        ) from None
     return pa.concat_tables(parts)
 
 
 def is_answer(directory: str | Path) -> bool:
-    """Whether a folder holds the answer to a query, and not released labels.
+    """True if a folder holds the answer to a query instead of released labels.
 
     Raises:
-        VerificationError: It holds no certificate.
+        VerificationError: The folder has no certificate.
     """
     return read_certificate(Path(directory)).of_answer
 
 
 def clusters_in(directory: str | Path) -> Int[np.ndarray, "n"]:
-    """The clusters that peers exchanged labels in, one number for each row, as they are kept beside those.
+    """The clusters in which peers exchanged labels, one number for each row.
 
     Raises:
         InputError: The folder holds no clusters.
@@ -72,7 +74,7 @@ def clusters_in(directory: str | Path) -> Int[np.ndarray, "n"]:
     certificate = read_certificate(folder)
     name = column_name(certificate.label, CLUSTERS)
     if name not in dict(certificate.columns):
-        raise InputError(f"expected the clusters of rows in a column {name!r}, found none; give them to a learner")
+        raise InputError(f"expected the clusters of rows in a column {name!r}, found none; pass them to a learner")
     parts = [pq.read_table(folder / file.name, columns=[name], partitioning=None)[name] for file in certificate.files]
     return np.concatenate([part.to_numpy() for part in parts]).astype(np.int64)
 
@@ -80,22 +82,22 @@ def clusters_in(directory: str | Path) -> Int[np.ndarray, "n"]:
 def public_table(
     source: str | Path, label: str, space: LabelSpace, columns: Mapping[str, pa.DataType]
 ) -> tuple[pa.Table, Release]:
-    """A table on disk whose labels are declared public: some of its columns, and its labels.
+    """Read columns and labels of a table whose labels are declared public.
 
     Args:
         source: A CSV or Parquet file, or a folder of either.
         label: The label column.
         space: The declared label space.
-        columns: The columns to read. Text in CSV is read in the given types.
+        columns: The columns to read, with the types for text in CSV.
 
     Raises:
-        TableError: There is no such table, it lacks a column, or a value does not fit its type.
+        TableError: There is no such table, a column is missing, or a value does not fit its type.
         LabelError: A label is missing or not in the space.
     """
     table = open_table(Path(source), label)
-    lacking = [repr(name) for name in columns if name not in table.schema.names]
-    if lacking:
-        raise TableError(f"expected the columns {', '.join(map(repr, columns))}, found no {', '.join(lacking)}")
+    missing = [repr(name) for name in columns if name not in table.schema.names]
+    if missing:
+        raise TableError(f"expected the columns {', '.join(map(repr, columns))}, found no {', '.join(missing)}")
     if table.kind == "csv":
         fields = [pa.field(field.name, columns.get(field.name, field.type)) for field in table.schema]
         table = dataclasses.replace(table, schema=pa.schema(fields))

@@ -1,4 +1,4 @@
-"""A release: released labels with their channel and their guarantee. It holds no true label."""
+"""A release: released labels with their channel and guarantee. It holds no true label."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ENTRIES_PER_PIECE = 1 << 30
 
 
 class ReleasedLabel:
-    """One released label as foreign code sees it: it refuses to be taken for a true label."""
+    """A single released label, which refuses to be used as a true label."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class ReleasedLabel:
     def _refuse(self, *_: object) -> Any:
         raise NotTrueLabelsError(
             "expected true labels here, found a release; use an estimator or a metric of labeldp.learning, which "
-            "take the noise into account, or release.to_arrow() if the bare values are what you want"
+            "account for the noise, or release.to_arrow() for the bare values"
         )
 
     __float__ = __int__ = __index__ = __bool__ = __str__ = _refuse
@@ -53,17 +53,17 @@ _LABEL = ReleasedLabel()
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release:
-    """Released labels, the channel they were drawn from, and the guarantee that holds for them.
+    """Released labels, the channel they were drawn from, and their guarantee.
 
-    It can be sliced, split and indexed like a target array; doing so never draws again. As an array of numbers it
-    refuses to be used, since released labels are not true labels.
+    A release can be sliced, split and indexed like a target array; that never draws again. It refuses to be used as an
+    array of numbers, since released labels are not true labels.
 
     Attributes:
-        codes: Released labels: class codes of shape (n,), sets as packed bits of shape (n, ceil(k / 8)), or the numbers
-            of outcomes of shape (n,), which ``numbers`` turns into numbers.
-        channel: The law of these rows.
+        codes: Released labels: class codes of shape (n,), sets as packed bits of shape (n, ceil(k / 8)), or outcome
+            numbers of shape (n,), which ``numbers`` converts to label values.
+        channel: The channel of these rows.
         space: The declared label space.
-        certificate: What was charged for, and the guarantee; None where the labels were declared public.
+        certificate: The charges and the guarantee; None if the labels were declared public.
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse
@@ -85,9 +85,9 @@ class Release:
 
     @classmethod
     def public(cls, labels: object, space: LabelSpace) -> Release:
-        """Labels that are declared public, in the form of a release, without any guarantee.
+        """Wrap labels that you declare public as a release without any guarantee.
 
-        For baselines without privacy, and for held-out labels that may be seen.
+        For baselines without privacy, and for public held-out labels.
 
         Args:
             labels: Public labels: a list, NumPy array, pandas series or Arrow array.
@@ -97,12 +97,12 @@ class Release:
 
     @property
     def is_public(self) -> bool:
-        """Whether these labels were declared public, and nothing is promised of them."""
+        """True if these labels were declared public, without any guarantee."""
         return self.certificate is None
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised of all that was charged for this release and those it came from.
+        """The guarantee for everything charged for this release and those it came from.
 
         Raises:
             InputError: The labels were declared public.
@@ -126,7 +126,7 @@ class Release:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Object: a release is no array of numbers."""
+        """Object, since a release is no array of numbers."""
         return np.dtype(object)
 
     def __len__(self) -> int:
@@ -136,7 +136,7 @@ class Release:
         return iter([_LABEL] * len(self))
 
     def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
-        """An array of objects that refuse to be taken for true labels."""
+        """An array of objects that refuse to be used as true labels."""
         del copy
         if dtype is not None and np.dtype(dtype) != object:  # type: ignore[call-overload]
             _LABEL._refuse()
@@ -145,11 +145,11 @@ class Release:
         return array
 
     def __getitem__(self, rows: Any) -> Any:
-        """Some of the rows, as a release that names this one as its parent; a single row is opaque."""
+        """A subset of the rows, as a release with this one as its parent; a single row is opaque."""
         if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
-            rows = rows[0]  # as arrays are asked for all that lies behind a row
+            rows = rows[0]  # indexing of arrays with trailing dimensions
         if rows is None or isinstance(rows, tuple):
-            raise RowsError("expected rows in one dimension, found something else")
+            raise RowsError("expected rows in one dimension, found another index; use a slice, row numbers or a mask")
         if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
             if not -len(self) <= rows < len(self):
                 raise RowsError(f"expected a row between 0 and {len(self) - 1}, found {rows}")
@@ -163,7 +163,7 @@ class Release:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of what was released: labels, and what differs by row."""
+        """SHA-256 of the released labels and the row arrays of their channel."""
         parts = [self.codes, *row_arrays(self.channel).values()]
         return digest(b"".join(np.ascontiguousarray(part).tobytes() for part in parts))
 
@@ -174,14 +174,14 @@ class Release:
     def unbiased(self) -> Float[np.ndarray, "n k"]:
         """Vectors whose expectation given the true class is its one-hot vector.
 
-        Where rows have candidates (``PriorResponse``, ``TopKResponse``), that holds for true classes among a row's
-        candidates alone, and nothing can be unbiased for the others: use ``likelihood`` there.
+        With candidates (``PriorResponse``, ``TopKResponse``) this holds only for true classes among the candidates of
+        the row, and no unbiased vector exists for the others: use ``likelihood`` there.
         """
         return self.class_channel.unbiased(self.codes)
 
     @property
     def class_channel(self) -> ClassChannel:
-        """The law of these rows, where classes or sets of classes were released.
+        """The channel of these rows, if classes or sets of classes were released.
 
         Raises:
             InputError: Numbers were released.
@@ -194,20 +194,20 @@ class Release:
         )
 
     def numbers(self, power: int = 1) -> Float[np.ndarray, "n"]:
-        """What each released label says of a true label y on an ``Interval``: numbers whose mean, given y, is y.
+        """Unbiased numbers: for a true label y on an ``Interval``, the mean of each, given y, is y.
 
-        Where bins were released (``BinResponse``) it is the number of the bin, whose mean is ``expected_numbers``.
+        For ``BinResponse`` this is the number of the bin, whose mean is ``expected_numbers``.
 
         Args:
-            power: 1, or 2 for numbers whose mean, given y, is y squared; between knots of the law up to a sixth of the
-                squared distance of two knots.
+            power: 1, or 2 for numbers whose mean, given y, is y squared; between knots of the channel up to a sixth of
+                the squared distance of two knots.
 
         Returns:
             Numbers in the label's unit, or its square, shape (n,). They may lie outside the interval.
 
         Raises:
             InputError: The labels are not of an ``Interval``, rows have candidates or clusters, or ``power=2`` and the
-                law does not tell squares.
+                channel does not identify squares.
         """
         space, one = self._interval, _checks.whole(power, "power", 1, 2) == 1
         steps = self.channel.numbers(self.codes)
@@ -217,27 +217,27 @@ class Release:
         return np.asarray(space.low**2 + 2 * space.low * space.step * steps + space.step**2 * squares)
 
     def expected_numbers(self, at: object) -> Float[np.ndarray, "n"]:
-        """The mean of each row's number, were its true label as given: the same, but for ``BinResponse``.
+        """The mean of each row's number, given a true label: the label itself, except for ``BinResponse``.
 
         Args:
-            at: Labels in the label's unit, shape (n,); between grid points it is a straight line.
+            at: True labels in the label's unit, shape (n,); interpolated linearly between grid points.
         """
-        return np.asarray(self._of_laws("mean", at) * self._interval.step + self._interval.low)
+        return np.asarray(self._of_distributions("mean", at) * self._interval.step + self._interval.low)
 
     def noise_variance(self, at: object = None) -> Float[np.ndarray, "n"]:
         """The variance of each row's number, given its true label.
 
         Args:
-            at: What to take for the true labels, such as predictions, in the label's unit, shape (n,). By default the
-                variance is averaged over all grid points.
+            at: Assumed true labels, such as predictions, in the label's unit, shape (n,). By default the variance is
+                averaged over all grid points.
 
         Returns:
             Variances in the label's squared unit, shape (n,).
         """
-        return np.asarray(self._of_laws("variance", at) * self._interval.step**2)
+        return np.asarray(self._of_distributions("variance", at) * self._interval.step**2)
 
-    def _of_laws(self, name: str, at: object) -> Float[np.ndarray, "n"]:
-        """A property of the law of each row's number, at labels or averaged over the grid."""
+    def _of_distributions(self, name: str, at: object) -> Float[np.ndarray, "n"]:
+        """A property of the distribution of each row's number, at labels or averaged over the grid."""
         space, which = self._interval, self.channel.law_numbers(len(self))
         curves = [getattr(law, name) for law in self.channel.number_laws()]
         if at is None:
@@ -245,11 +245,11 @@ class Release:
         labels = np.asarray(at, dtype=np.float64)
         if labels.shape != (len(self),):
             raise InputError(f"expected a label for each of {len(self)} rows, found shape {labels.shape}")
-        places, points, found = (labels - space.low) / space.step, np.arange(space.size), np.empty(len(self))
+        steps, points, values = (labels - space.low) / space.step, np.arange(space.size), np.empty(len(self))
         for law, curve in enumerate(curves):
             rows = which == law
-            found[rows] = np.interp(places[rows], points, curve)
-        return found
+            values[rows] = np.interp(steps[rows], points, curve)
+        return values
 
     @property
     def _interval(self) -> Interval:
@@ -269,42 +269,42 @@ class Release:
         keep: Sequence[str] | Literal["all"] | None = None,
         label: str | None = None,
     ) -> Path:
-        """Write the release with its certificate into a new folder, beside public columns.
+        """Write the release, public columns and a certificate to a new folder.
 
         Args:
-            directory: A folder that does not exist yet; it appears at once, complete.
+            directory: A folder that does not exist yet; it is written atomically.
             table: One row for each label: a pandas or polars frame, or an Arrow table. None writes the released
                 labels alone.
             keep: The columns of the table that you declare public, or ``"all"``. The true label must not be one.
-            label: The name that the released columns begin with, by default the curator's name of the labels.
+            label: Prefix of the released columns, by default the curator's name of the labels.
 
         Raises:
-            InputError: No column was declared public, columns were without a table, the table has another number of
-                rows, or a column has the name of the label or of a released column.
+            InputError: No column was declared public, columns were passed without a table, the table has another number
+                of rows, or a column has the name of the label or of a released column.
             OutputError: The folder exists.
         """
         certificate = self._certified()
         if certificate.features is not None:
             raise InputError(
-                "expected labels that left alone, found labels of rows that left with features of their own law; save "
-                "the rows (RowRelease.save)"
+                "expected labels that were released alone, found labels of rows with resampled features; save the rows "
+                "(RowRelease.save)"
             )
         check_beside(certificate, table)
         name = label or certificate.label
         public = declared_public(table, keep)
         if table is not None and public.num_rows != len(self):
-            raise InputError(f"expected a table of {len(self)} rows like the release, found {public.num_rows}")
+            raise InputError(f"expected a table of {len(self)} rows like the release, found {public.num_rows} rows")
         added = self._table(name)
         names = [*public.column_names, *added.column_names, name]
         if len(set(names)) != len(names):
             twice = next(each for each in names if names.count(each) > 1)
-            raise InputError(f"expected other names beside the released label, found a column {twice!r}; leave it out")
+            raise InputError(f"expected column names that the release does not use, found {twice!r}; leave it out")
         columns = {each: source[each] for source in (public, added) for each in source.column_names}
         return write_release(Path(directory), pa.table(columns), dataclasses.replace(certificate, label=name))
 
     @classmethod
     def load(cls, directory: str | Path) -> Release:
-        """The release in a folder, checked against its certificate.
+        """Load and verify the release in a folder.
 
         Raises:
             VerificationError: The folder and its certificate do not agree.
@@ -313,11 +313,11 @@ class Release:
         return cls(codes, channel, certificate.space, certificate)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies are made anew, so that their arrays are read-only too."""
+        """Copy by construction, so that the arrays of a copy are read-only too."""
         return Release, (self.codes, self.channel, self.space, self.certificate)
 
     def _table(self, label: str) -> pa.Table:
-        """The released columns, in pieces that fit in 32-bit offsets."""
+        """The released columns, in pieces that fit 32-bit offsets."""
         step = max(1, _ENTRIES_PER_PIECE // self.channel.classes)
         pieces = [
             pa.table(to_columns(label, self.space, self.channel.take(rows), self.codes[rows]))

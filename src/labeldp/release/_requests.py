@@ -1,4 +1,4 @@
-"""How the labels of a table leave: what each mechanism reads of it, promises, and draws."""
+"""Mechanisms on tables: the columns that each reads, its guarantee, and its draws."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from labeldp.privacy.channels import Channel, law_of
 from labeldp.release._answer import distributions_of
 from labeldp.release._cluster_response import PAID, share_of_counts
 from labeldp.release._counted_response import share_of_points
-from labeldp.release.folder import CLUSTERS, column_name, column_types, form_of
+from labeldp.release.folder import CLUSTERS, column_name, column_types, stored_form
 from labeldp.release.tables import Survey, prior_of
 
 AUTO, CLUSTER, PEER = "auto", "cluster", "peer"
@@ -56,22 +56,22 @@ WITH_PRIOR: Mapping[str, type[PriorResponse | PriorSubsetResponse]] = MappingPro
 )
 
 
-def _best(space: LabelSpace, epsilon: float) -> Randomizer:
-    """The best randomizer of the space, without a prior."""
+def _best_randomizer(space: LabelSpace, epsilon: float) -> Randomizer:
+    """The best randomizer for a label space, without a prior."""
     return best_number_response(space, epsilon) if isinstance(space, Interval) else best_response(space, epsilon)
 
 
-#: Mechanisms by the name that the command line gives them; the others need more of the table than its labels.
+#: Mechanisms by their name on the command line; all others need more of the table than its labels.
 MECHANISMS: Mapping[str, Callable[[LabelSpace, float], Randomizer]] = MappingProxyType(
     {
-        AUTO: _best,
+        AUTO: _best_randomizer,
         RandomizedResponse.name: RandomizedResponse,
         SubsetResponse.name: SubsetResponse,
         BitResponse.name: BitResponse,
     }
 )
 
-#: Of labels on an interval alone.
+#: Mechanisms for labels on an interval.
 NUMBER_MECHANISMS: Mapping[str, Callable[[Interval, float], NumberRandomizer]] = MappingProxyType(
     {
         OptimalResponse.name: OptimalResponse,
@@ -81,7 +81,7 @@ NUMBER_MECHANISMS: Mapping[str, Callable[[Interval, float], NumberRandomizer]] =
     }
 )
 
-#: Mechanisms of numbers whose law a curator makes from noisy counts of all labels.
+#: Mechanisms for numbers whose channel a curator fits to noisy counts of all labels.
 COUNTED: Mapping[str, Callable[[Interval, float, np.ndarray], NumberRandomizer]] = MappingProxyType(
     {BINS: BinResponse, OPTIMAL_COUNTS: OptimalResponse}
 )
@@ -91,19 +91,19 @@ _ALL = np.ones(())
 
 @dataclass(frozen=True)
 class ReleaseRequest:
-    """What was asked of a table's labels.
+    """A request to release the labels of a table.
 
     Attributes:
         label: The label column.
         space: The declared label space.
-        epsilon: What each row's label, or all labels of one unit, may cost.
+        epsilon: The cost of each row's label, or of all labels of one unit.
         mechanism: The name of the mechanism.
         prior: The prior's columns, in class order.
-        unit: The column that tells units apart.
+        unit: The column of the privacy unit.
         clusters: The number of each row's cluster.
         delta: The failure probability of an exchange between peers.
-        response: The mechanism, where features leave by a law of their own, or do not leave.
-        features: That law.
+        response: The mechanism, if features are resampled or not released.
+        features: The distribution of the released features then.
     """
 
     label: str
@@ -119,15 +119,15 @@ class ReleaseRequest:
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """What was drawn for the whole table, and what batches are drawn from.
+class TableDraw:
+    """The draws for the whole table, and the channels of its batches.
 
     Attributes:
         charges: The name, law and guarantee of each charge.
         channel: The channel of a batch that begins at a row, and its candidates' mass, or None.
-        released: Without one: the released columns of a range of rows, which were all drawn together.
-        features: Where they do not leave as they are: the released features of a batch that begins at a row.
-        notes: For the curator alone, once everything is drawn.
+        released: Without a channel: the released columns of a range of rows, all drawn together.
+        features: The released features of a batch that begins at a row, if they are not released unchanged.
+        notes: Private notes for the curator, once everything is drawn.
     """
 
     charges: tuple[tuple[str, Mapping[str, Any], Guarantee], ...]
@@ -138,24 +138,24 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class TableLaw:
+class TableMechanism:
     """A mechanism on a table.
 
     Attributes:
-        name: The mechanism.
-        guarantee: What is charged for, before anything is drawn.
+        name: The name of the mechanism.
+        guarantee: The guarantee that is charged before anything is drawn.
         added: The columns that it adds to the public ones, with their types.
-        begin: Draws what concerns the whole table, from a stream of words of its own.
-        columns: The columns that it reads beside the label.
-        declared: What is declared and not checked.
-        features: The law of the features, where they do not leave as they are.
+        begin: Makes the draws for the whole table, from a random stream of its own.
+        columns: The columns that it reads besides the label.
+        declared: Assumptions that are declared and not checked.
+        features: The distribution of the features, if they are not released unchanged.
         types: The types of features then, by name.
     """
 
     name: str
     guarantee: Guarantee
     added: Mapping[str, pa.DataType]
-    begin: Callable[[Words], Drawing]
+    begin: Callable[[Words], TableDraw]
     columns: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
     features: FeatureLaw | None = None
@@ -163,277 +163,283 @@ class TableLaw:
 
 
 @dataclass
-class Tally:
-    """What a mechanism needs to know of all labels before the first is drawn. It never leaves the curator's side.
+class LabelCounts:
+    """Counts of true labels, or all of them, for mechanisms that need them before the first draw. They stay private.
 
     Attributes:
-        asked: What was asked.
-        counts: For cluster response: how many labels of each class are in each cluster; for mechanisms of numbers
-            that count first: how many are at each grid point, as a single cluster.
-        codes: For peers: all labels.
+        request: The request.
+        counts: For cluster response the number of labels of each class in each cluster; for mechanisms of numbers that
+            count first the number at each grid point, as a single cluster.
+        codes: All labels, for peers.
     """
 
-    asked: ReleaseRequest
+    request: ReleaseRequest
     counts: Int[np.ndarray, "clusters k"] = field(init=False, repr=False)
     codes: Int[np.ndarray, "n"] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        clusters = self.asked.clusters
-        cells = int(clusters.max()) + 1 if clusters is not None else int(self.asked.mechanism in COUNTED)
-        shape = (cells, self.asked.space.size) if cells else (0, 0)
-        peers = clusters is not None and self.asked.mechanism == PEER
+        clusters = self.request.clusters
+        cells = int(clusters.max()) + 1 if clusters is not None else int(self.request.mechanism in COUNTED)
+        shape = (cells, self.request.space.size) if cells else (0, 0)
+        peers = clusters is not None and self.request.mechanism == PEER
         self.counts = np.zeros((0, 0) if peers else shape, dtype=np.int64)
         self.codes = np.zeros(len(clusters) if peers and clusters is not None else 0, dtype=np.int8)
 
     def add(self, codes: Int[np.ndarray, "m"], first: int) -> None:
-        """Take up the labels of a batch."""
-        if self.asked.clusters is None:
+        """Add the labels of a batch."""
+        if self.request.clusters is None:
             if len(self.counts):
-                self.counts[0] += np.bincount(codes, minlength=self.asked.space.size)
+                self.counts[0] += np.bincount(codes, minlength=self.request.space.size)
             return
         rows = slice(first, first + len(codes))
-        clusters = self.asked.clusters[rows]
+        clusters = self.request.clusters[rows]
         if len(clusters) != len(codes):
-            raise InputError("expected a cluster for each row, found more rows than that")
-        if self.asked.mechanism == PEER:
+            raise InputError("expected a cluster for each row, found more rows than clusters")
+        if self.request.mechanism == PEER:
             self.codes[rows] = codes
         else:
             np.add.at(self.counts, (clusters, codes), 1)
 
 
-def check_mechanism(asked: ReleaseRequest) -> None:
-    """Refuse what does not fit together before the table is read.
+def check_mechanism(request: ReleaseRequest) -> None:
+    """Refuse an inconsistent request before the table is read.
 
     Raises:
-        InputError: The mechanism is not known, or it lacks or is given what only another uses.
-        EpsilonError: The epsilon cannot be expressed, or delta is needed, or not used.
+        InputError: The mechanism is unknown or does not go with the other options.
+        EpsilonError: The epsilon cannot be expressed, or a delta is missing.
         LabelError: Peers have more than two classes.
     """
-    if asked.mechanism not in _BUILDERS:
-        raise InputError(f"expected a mechanism among {', '.join(_BUILDERS)}, found {asked.mechanism!r}")
-    if asked.unit and asked.mechanism in (*WITH_PRIOR, *COUNTED, CLUSTER, PEER, DOUBLE, DUMMY):
+    if request.mechanism not in _BUILDERS:
+        raise InputError(f"expected a mechanism among {', '.join(_BUILDERS)}, found {request.mechanism!r}")
+    if request.unit and request.mechanism in (*WITH_PRIOR, *COUNTED, CLUSTER, PEER, DOUBLE, DUMMY):
         raise InputError(
-            f"expected a mechanism that randomizes labels alone for units of several rows, found {asked.mechanism!r}"
+            f"expected a mechanism that randomizes each label alone with --unit, found {request.mechanism!r}; use auto"
         )
-    if asked.mechanism == PEER:
-        PeerExchange.check(asked.space)
-        if not asked.delta:
-            raise EpsilonError("expected a delta above 0 for an exchange between peers (--delta), found none")
-    if asked.mechanism in COUNTED:
-        _bins_without_counts(asked)
-    if asked.mechanism in (*MECHANISMS, *NUMBER_MECHANISMS, *WITH_PRIOR):
-        _randomizer(asked)
+    if request.mechanism == PEER:
+        PeerExchange.check(request.space)
+        if not request.delta:
+            raise EpsilonError("expected a delta above 0 for an exchange between peers, found none; pass --delta")
+    if request.mechanism in COUNTED:
+        _uniform_randomizer(request)
+    if request.mechanism in (*MECHANISMS, *NUMBER_MECHANISMS, *WITH_PRIOR):
+        _randomizer(request)
 
 
-def law_on_table(asked: ReleaseRequest, found: Survey, tally: Tally) -> TableLaw:
-    """The law of what was asked, on a table that was looked through.
+def mechanism_on_table(request: ReleaseRequest, survey: Survey, labels: LabelCounts) -> TableMechanism:
+    """The requested mechanism on a surveyed table.
 
     Raises:
-        InputError: There is not a cluster for each row.
+        InputError: The number of clusters is not that of the rows.
     """
-    if asked.clusters is not None and len(asked.clusters) != found.rows:
-        raise InputError(f"expected a cluster for each of the {found.rows} rows, found {len(asked.clusters)}")
-    return _BUILDERS[asked.mechanism](asked, found, tally)
+    if request.clusters is not None and len(request.clusters) != survey.rows:
+        raise InputError(f"expected a cluster for each of the {survey.rows} rows, found {len(request.clusters)}")
+    return _BUILDERS[request.mechanism](request, survey, labels)
 
 
-def _randomizer(asked: ReleaseRequest) -> Randomizer:
-    """The randomizer of a name; of those with a prior, that of no rows."""
-    if asked.mechanism in WITH_PRIOR:
-        return WITH_PRIOR[asked.mechanism](asked.space, asked.epsilon, np.empty((0, asked.space.size)))
-    if asked.mechanism in NUMBER_MECHANISMS:
-        return NUMBER_MECHANISMS[asked.mechanism](_interval(asked), asked.epsilon)
-    return MECHANISMS[asked.mechanism](asked.space, asked.epsilon)
+def _randomizer(request: ReleaseRequest) -> Randomizer:
+    """The requested randomizer; with a prior, for no rows."""
+    if request.mechanism in WITH_PRIOR:
+        return WITH_PRIOR[request.mechanism](request.space, request.epsilon, np.empty((0, request.space.size)))
+    if request.mechanism in NUMBER_MECHANISMS:
+        return NUMBER_MECHANISMS[request.mechanism](_interval(request), request.epsilon)
+    return MECHANISMS[request.mechanism](request.space, request.epsilon)
 
 
-def _by_channel(
-    asked: ReleaseRequest,
+def _channel_mechanism(
+    request: ReleaseRequest,
     name: str,
-    law: Channel,
-    of: Callable[[pa.RecordBatch, int], tuple[Channel, np.ndarray]],
+    channel: Channel,
+    channel_of_batch: Callable[[pa.RecordBatch, int], tuple[Channel, np.ndarray]],
     columns: Sequence[str] = (),
     declared: Sequence[str] = (),
-) -> TableLaw:
-    """The law of labels that are randomized one by one."""
-    guarantee = Guarantee(law.epsilon, unit=asked.unit or "row")
-    drawing = Drawing(((name, law_of(law), guarantee),), of)
-    added = column_types(asked.label, asked.space, law)
-    return TableLaw(name, guarantee, added, lambda _: drawing, tuple(columns), tuple(declared))
+) -> TableMechanism:
+    """A mechanism that randomizes labels one by one."""
+    guarantee = Guarantee(channel.epsilon, unit=request.unit or "row")
+    draw = TableDraw(((name, law_of(channel), guarantee),), channel_of_batch)
+    added = column_types(request.label, request.space, channel)
+    return TableMechanism(name, guarantee, added, lambda _: draw, tuple(columns), tuple(declared))
 
 
-def _alone(asked: ReleaseRequest, found: Survey, _: Tally) -> TableLaw:
-    """Each label alone, or with those of its unit."""
-    randomizer = _randomizer(asked)
-    if asked.unit is None or found.units is None:
+def _label_mechanism(request: ReleaseRequest, survey: Survey, _: LabelCounts) -> TableMechanism:
+    """A mechanism for each label alone, or for the labels of each unit."""
+    randomizer = _randomizer(request)
+    if request.unit is None or survey.units is None:
         channel = randomizer.channel()
-        return _by_channel(asked, randomizer.name, channel, lambda *_: (channel, _ALL))
-    units, unit, sizes = found.units, asked.unit, unit_sizes(found.units.counts)
-    if asked.mechanism == AUTO and not isinstance(randomizer, NumberRandomizer):
+        return _channel_mechanism(request, randomizer.name, channel, lambda *_: (channel, _ALL))
+    units, unit, sizes = survey.units, request.unit, unit_sizes(survey.units.counts)
+    if request.mechanism == AUTO and not isinstance(randomizer, NumberRandomizer):
         randomizer = best_unit_response(randomizer, sizes[-1])
-    law = per_unit(randomizer, sizes)
+    channel_of_units = per_unit(randomizer, sizes)
     declared = f"the column {unit!r} tells units of protection apart, is public, and was declared so"
 
     def of_unit(batch: pa.RecordBatch, _: int) -> tuple[Channel, np.ndarray]:
-        return grouped(law, units.rows_per_unit(batch[unit])), _ALL
+        return grouped(channel_of_units, units.rows_per_unit(batch[unit])), _ALL
 
-    return _by_channel(asked, randomizer.name, law, of_unit, (unit,), (declared,))
+    return _channel_mechanism(request, randomizer.name, channel_of_units, of_unit, (unit,), (declared,))
 
 
-def _with_prior(asked: ReleaseRequest, _: Survey, __: Tally) -> TableLaw:
-    """Each label among the candidates that its prior gives."""
-    columns, kind = list(asked.prior), WITH_PRIOR[asked.mechanism]
+def _prior_mechanism(request: ReleaseRequest, _: Survey, __: LabelCounts) -> TableMechanism:
+    """A mechanism that draws each label from the candidates of its prior."""
+    columns, kind = list(request.prior), WITH_PRIOR[request.mechanism]
 
     def of_prior(batch: pa.RecordBatch, first: int) -> tuple[Channel, np.ndarray]:
-        randomizer = kind(asked.space, asked.epsilon, prior_of(batch, columns, first))
+        randomizer = kind(request.space, request.epsilon, prior_of(batch, columns, first))
         return randomizer.channel(), randomizer.mass
 
     declared = f"the prior columns {columns[0]!r} ... are public and were not computed from labels"
-    return _by_channel(asked, kind.name, _randomizer(asked).channel(), of_prior, columns, (declared,))
+    return _channel_mechanism(request, kind.name, _randomizer(request).channel(), of_prior, columns, (declared,))
 
 
-def _in_clusters(asked: ReleaseRequest, _: Survey, tally: Tally) -> TableLaw:
-    """A noisy histogram of each cluster, and labels that respond towards it: what both cost is charged at once."""
-    space, clusters = asked.space, _given(asked)
-    first = share_of_counts(clusters, asked.epsilon) * asked.epsilon
-    second = rest_of(asked.epsilon, first)
+def _cluster_mechanism(request: ReleaseRequest, _: Survey, labels: LabelCounts) -> TableMechanism:
+    """A noisy histogram of each cluster, and labels that respond towards it, charged together."""
+    space, clusters = request.space, _clusters_of(request)
+    first = share_of_counts(clusters, request.epsilon) * request.epsilon
+    second = rest_of(request.epsilon, first)
     query = NoisyHistogram(space, first, clusters)
     rows = np.bincount(clusters)
-    # what words express worst, so that no answer can be refused once its labels were counted
+    # the distribution that is hardest to express, so that no request is refused after its labels were counted
     extreme = np.eye(space.size)[np.zeros(query.cell_count, dtype=np.int64)]
     template = ClusterResponse(space, second, extreme, clusters).channel()
     counted = query.promise(1)
 
-    def begin(words: Words) -> Drawing:
-        noisy = query.values(tally.counts, query.rate(1), words)
+    def begin(words: Words) -> TableDraw:
+        noisy = query.values(labels.counts, query.rate(1), words)
         likely = np.where(rows[:, None] > 0, distributions_of(noisy), 1 / space.size)
         response = ClusterResponse(space, second, likely, clusters)
         channel, mass = response.channel(), response.mass
-        charges = ((query.name, query.law(1), counted), _charge(response))
+        charges = ((query.name, query.law(1), counted), _response_charge(response))
 
         def of_rows(batch: pa.RecordBatch, row: int) -> tuple[Channel, np.ndarray]:
             return channel.take(slice(row, row + batch.num_rows)), mass
 
-        return Drawing(charges, of_rows)
+        return TableDraw(charges, of_rows)
 
-    return TableLaw(CLUSTER, _of_both(counted, asked), column_types(asked.label, space, template), begin)
+    return TableMechanism(
+        CLUSTER, _total_guarantee(counted, request), column_types(request.label, space, template), begin
+    )
 
 
-def _counted(asked: ReleaseRequest, found: Survey, tally: Tally) -> TableLaw:
-    """Noisy counts of the labels, and numbers by the law that they make best: what both cost is charged at once."""
-    space, template = _interval(asked), _bins_without_counts(asked).channel()
-    first = share_of_points(found.rows, space.size, asked.epsilon) * asked.epsilon
-    second = rest_of(asked.epsilon, first)
+def _counted_mechanism(request: ReleaseRequest, survey: Survey, labels: LabelCounts) -> TableMechanism:
+    """Noisy counts of the labels, and numbers by the channel that is best for them, charged together."""
+    space, template = _interval(request), _uniform_randomizer(request).channel()
+    first = share_of_points(survey.rows, space.size, request.epsilon) * request.epsilon
+    second = rest_of(request.epsilon, first)
     query = NoisyHistogram(space, first)
     counted = query.promise(1)
 
-    def begin(words: Words) -> Drawing:
-        prior = distributions_of(query.values(tally.counts, query.rate(1), words))[0]
-        response = COUNTED[asked.mechanism](space, second, prior)
+    def begin(words: Words) -> TableDraw:
+        prior = distributions_of(query.values(labels.counts, query.rate(1), words))[0]
+        response = COUNTED[request.mechanism](space, second, prior)
         channel = response.channel()
-        charges = ((query.name, query.law(1), counted), _charge(response))
-        return Drawing(charges, lambda *_: (channel, _ALL))
+        charges = ((query.name, query.law(1), counted), _response_charge(response))
+        return TableDraw(charges, lambda *_: (channel, _ALL))
 
-    added = column_types(asked.label, space, template)
+    added = column_types(request.label, space, template)
     declared = (f"the prior over grid points {PAID}",)
-    return TableLaw(asked.mechanism, _of_both(counted, asked), added, begin, declared=declared)
+    return TableMechanism(request.mechanism, _total_guarantee(counted, request), added, begin, declared=declared)
 
 
-def _charge(response: Randomizer) -> tuple[str, Mapping[str, Any], Guarantee]:
-    """The charge for labels that respond to what was counted."""
+def _response_charge(response: Randomizer) -> tuple[str, Mapping[str, Any], Guarantee]:
+    """The charge for labels that respond to noisy counts."""
     channel = response.channel()
     return response.name, law_of(channel), Guarantee(channel.epsilon)
 
 
-def _of_both(counted: Guarantee, asked: ReleaseRequest) -> Guarantee:
-    """What counts and responses cost together; the rho of the counts is not that of both."""
-    return dataclasses.replace(counted, epsilon=asked.epsilon, rho=None)
+def _total_guarantee(counted: Guarantee, request: ReleaseRequest) -> Guarantee:
+    """The total guarantee of counts and responses, without the rho, which is that of the counts alone."""
+    return dataclasses.replace(counted, epsilon=request.epsilon, rho=None)
 
 
-def _bins_without_counts(asked: ReleaseRequest) -> NumberRandomizer:
-    """What a mechanism that counts would be if all labels were as frequent: it is refused where that is."""
-    space = _interval(asked)
-    return COUNTED[asked.mechanism](space, asked.epsilon, np.full(space.size, 1 / space.size))
+def _uniform_randomizer(request: ReleaseRequest) -> NumberRandomizer:
+    """The randomizer of a mechanism that counts, for uniform counts: an impossible request is refused with it."""
+    space = _interval(request)
+    return COUNTED[request.mechanism](space, request.epsilon, np.full(space.size, 1 / space.size))
 
 
-def _interval(asked: ReleaseRequest) -> Interval:
-    if not isinstance(asked.space, Interval):
+def _interval(request: ReleaseRequest) -> Interval:
+    if not isinstance(request.space, Interval):
         raise InputError(
-            f"expected labels on a declared range for {asked.mechanism!r} (--interval), found declared classes; use "
-            "'auto' or another mechanism for classes"
+            f"expected a numeric label (--interval) for {request.mechanism!r}, found declared classes; use 'auto' or "
+            "another mechanism for classes"
         )
-    return asked.space
+    return request.space
 
 
-def _among_peers(asked: ReleaseRequest, _: Survey, tally: Tally) -> TableLaw:
-    """Labels that peers exchange in clusters, with the least flip that keeps epsilon at delta."""
-    space, clusters = asked.space, _given(asked)
+def _peer_mechanism(request: ReleaseRequest, _: Survey, labels: LabelCounts) -> TableMechanism:
+    """Labels that peers exchange in clusters, with the smallest flip probability for epsilon at delta."""
+    space, clusters = request.space, _clusters_of(request)
     sizes = np.unique(np.bincount(clusters)[np.unique(clusters)])
-    peers = PeerExchange.calibrate(asked.epsilon, asked.delta, sizes.tolist())
-    query = ExchangedLabels(space, peers, clusters, asked.delta)
+    peers = PeerExchange.calibrate(request.epsilon, request.delta, sizes.tolist())
+    query = ExchangedLabels(space, peers, clusters, request.delta)
     guarantee, law = query.promise(1), query.law(1)
-    name = column_name(asked.label, CLUSTERS)
+    name = column_name(request.label, CLUSTERS)
 
-    def begin(words: Words) -> Drawing:
-        codes, form = query.answer(tally.codes, 1, words), form_of(law)
+    def begin(words: Words) -> TableDraw:
+        codes, form = query.answer(labels.codes, 1, words), stored_form(law)
 
         def released(rows: slice) -> dict[str, pa.Array]:
-            columns = dict(zip(form.names(asked.label, space), form.write(codes[rows], space), strict=True))
+            columns = dict(zip(form.names(request.label, space), form.write(codes[rows], space), strict=True))
             return {**columns, name: pa.array(clusters[rows])}
 
-        return Drawing(((query.name, law, guarantee),), released=released)
+        return TableDraw(((query.name, law, guarantee),), released=released)
 
     kinds = zip(
-        form_of(law).names(asked.label, space), form_of(law).write(np.empty(0, dtype=np.int8), space), strict=True
+        stored_form(law).names(request.label, space),
+        stored_form(law).write(np.empty(0, dtype=np.int8), space),
+        strict=True,
     )
     added = {column: array.type for column, array in kinds} | {name: pa.int32()}
-    return TableLaw(PEER, guarantee, added, begin)
+    return TableMechanism(PEER, guarantee, added, begin)
 
 
-def _rows(asked: ReleaseRequest, _: Survey, __: Tally) -> TableLaw:
-    """Labels by randomized response; features redrawn with some chance, or none."""
-    response, law = asked.response, asked.features
+def _row_mechanism(request: ReleaseRequest, _: Survey, __: LabelCounts) -> TableMechanism:
+    """Labels by randomized response, with resampled features or none."""
+    response, law = request.response, request.features
     if response is None or law is None:
-        raise InputError(f"expected a generator for {asked.mechanism!r}, found none")
+        raise InputError(f"expected a generator for {request.mechanism!r}, found none")
     channel = response.labels.channel()
-    law.conditional(channel)  # what cannot be promised is refused before anything is charged
+    law.conditional(channel)  # refuse an impossible guarantee before any charge
     charge = (response.name, law_of(channel), Guarantee(channel.epsilon))
 
-    def begin(words: Words) -> Drawing:
+    def begin(words: Words) -> TableDraw:
         def drawn(batch: pa.RecordBatch, first: int) -> pa.Table:
-            assert isinstance(response, DoubleResponse)  # noqa: S101 (where features leave)
-            given = pa.Table.from_batches([batch])
-            original = response.original_features(given, batch.num_rows)
-            moved.append(int(response.misfits(given).sum()))
+            assert isinstance(response, DoubleResponse)  # noqa: S101 (only then are features released)
+            features = pa.Table.from_batches([batch])
+            original = response.original_features(features, batch.num_rows)
+            moved.append(int(response.misfits(features).sum()))
             return response.draw(original, words, first)
 
         def notes() -> tuple[str, ...]:
-            told = f"{sum(moved):,} rows had features that are not of the generator's form: they were moved into it"
-            return (told,) if any(moved) else ()
+            note = (
+                f"{sum(moved):,} rows had features outside the generator's form: they were moved to the nearest inside"
+            )
+            return (note,) if any(moved) else ()
 
         moved: list[int] = []
         features = drawn if isinstance(response, DoubleResponse) else None
-        return Drawing((charge,), lambda *_: (channel, _ALL), features=features, notes=notes)
+        return TableDraw((charge,), lambda *_: (channel, _ALL), features=features, notes=notes)
 
-    added = column_types(asked.label, asked.space, channel)
+    added = column_types(request.label, request.space, channel)
     schema = response.generator.form.schema if isinstance(response, DoubleResponse) else pa.schema([])
     types = dict(zip(schema.names, schema.types, strict=True))
-    return TableLaw(response.name, charge[2], added, begin, declared=law.assumptions, features=law, types=types)
+    return TableMechanism(response.name, charge[2], added, begin, declared=law.assumptions, features=law, types=types)
 
 
-_BUILDERS: Mapping[str, Callable[[ReleaseRequest, Survey, Tally], TableLaw]] = MappingProxyType(
+_BUILDERS: Mapping[str, Callable[[ReleaseRequest, Survey, LabelCounts], TableMechanism]] = MappingProxyType(
     {
-        **dict.fromkeys(MECHANISMS, _alone),
-        **dict.fromkeys(NUMBER_MECHANISMS, _alone),
-        **dict.fromkeys(WITH_PRIOR, _with_prior),
-        **dict.fromkeys(COUNTED, _counted),
-        CLUSTER: _in_clusters,
-        PEER: _among_peers,
-        DOUBLE: _rows,
-        DUMMY: _rows,
+        **dict.fromkeys(MECHANISMS, _label_mechanism),
+        **dict.fromkeys(NUMBER_MECHANISMS, _label_mechanism),
+        **dict.fromkeys(WITH_PRIOR, _prior_mechanism),
+        **dict.fromkeys(COUNTED, _counted_mechanism),
+        CLUSTER: _cluster_mechanism,
+        PEER: _peer_mechanism,
+        DOUBLE: _row_mechanism,
+        DUMMY: _row_mechanism,
     }
 )
 
 
-def _given(asked: ReleaseRequest) -> Int[np.ndarray, "n"]:
-    if asked.clusters is None:
-        raise InputError(f"expected clusters for the mechanism {asked.mechanism!r}, found none; name their column")
-    return asked.clusters
+def _clusters_of(request: ReleaseRequest) -> Int[np.ndarray, "n"]:
+    if request.clusters is None:
+        raise InputError(f"expected clusters for the mechanism {request.mechanism!r}, found none; pass --clusters")
+    return request.clusters

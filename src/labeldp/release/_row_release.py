@@ -1,4 +1,4 @@
-"""Released rows: labels that were randomized, and features that were redrawn with some chance."""
+"""Released rows: randomized labels, and features that were resampled with some probability."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ POPULATION = "the law of features given the new label"
 class RowRelease:
     """Released labels and released features of the same rows.
 
-    A row's features are its own or drawn by the generator, and nothing in their form tells which. Learners take
-    ``labels`` and ``features`` as any release; ``labeldp.learning.sklearn`` corrects for features that are drawn.
+    A row's features are its own or drawn by the generator, in the same form. Learners accept ``labels`` and
+    ``features`` like any release; ``labeldp.learning.sklearn`` corrects for resampled features.
 
     Attributes:
         labels: The released labels, with their channel and certificate.
-        features: The released features, one row for each label; no columns where none were released.
+        features: The released features, one row for each label; without columns if none were released.
 
     Example:
         >>> from labeldp import Classes, Curator
@@ -47,51 +47,51 @@ class RowRelease:
 
     @property
     def certificate(self) -> Certificate:
-        """What was charged for, and the guarantees."""
+        """The charges and the guarantees."""
         if self.labels.certificate is None or self.labels.certificate.features is None:
-            raise InputError("expected rows that were released together, found labels with public features")
+            raise InputError("expected a release of rows, found labels with public features; open it with Release")
         return self.labels.certificate
 
     @property
     def law(self) -> FeatureLaw:
-        """The law by which features left."""
+        """The distribution of the released features."""
         if self.certificate.features is None:
-            raise InputError("expected rows that were released together, found labels with public features")
+            raise InputError("expected a release of rows, found labels with public features; open it with Release")
         return self.certificate.features
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised with static features."""
+        """The guarantee with static features."""
         return self.certificate.guarantee
 
     @property
     def conditional(self) -> tuple[RenyiGuarantee, ...]:
-        """What is promised with conditional features, for each order; nothing where no divergence is known."""
+        """The guarantees with conditional features, one for each order; none if no divergence is known."""
         return self.certificate.conditional
 
     @property
     def noise(self) -> float:
-        """Lambda: the chance that a label was drawn anew, evenly."""
+        """Lambda: the probability that a label was drawn uniformly."""
         return float(self.labels.class_channel.membership.other) * self.labels.space.size
 
     @property
     def replaced(self) -> float:
-        """The chance that a row's features were redrawn."""
+        """The probability that a row's features were resampled."""
         return float(self.law.chance)
 
     @property
     def form(self) -> Form:
         """The form of the features."""
         if self.law.generator is None:
-            raise InputError("expected released features, found labels alone")
+            raise InputError("expected released features, found labels alone; read labels")
         return form_from(self.law.generator["form"])
 
     def array(self) -> np.ndarray:
-        """The features as an array of shape (n, ...), where the generator's public rows were one."""
+        """The features as an array of shape (n, ...), if the generator's public rows were an array."""
         return self.form.array(self.features)
 
     def take(self, rows: object) -> RowRelease:
-        """Some of the rows: a slice, row numbers or a mask."""
+        """A subset of the rows: a slice, row numbers or a mask."""
         index = row_numbers(rows, len(self))
         features = self.features if not self.features.num_columns else self.features.take(pa.array(index))
         return RowRelease(self.labels[index], features)
@@ -100,7 +100,7 @@ class RowRelease:
         return len(self.labels)
 
     def save(self, directory: str | Path) -> Path:
-        """Write the rows with their certificate into a new folder, as ``Release.save`` does.
+        """Write the rows and their certificate to a new folder, like ``Release.save``.
 
         Raises:
             OutputError: The folder exists.
@@ -111,16 +111,16 @@ class RowRelease:
 
     @classmethod
     def load(cls, directory: str | Path) -> RowRelease:
-        """The rows in a folder, checked against their certificate.
+        """Load and verify the rows in a folder.
 
         Raises:
-            VerificationError: The folder and its certificate do not agree, or features were public.
+            VerificationError: The folder and its certificate do not agree, or its features are public.
         """
         labels = Release.load(directory)
         if labels.certificate is None or labels.certificate.features is None:
             raise VerificationError(
-                f"expected rows whose features were redrawn in {directory}, found labels with public features; open "
-                "them with Release.load"
+                f"expected rows with resampled features in {directory}, found labels with public features; open them "
+                "with Release.load"
             )
         return cls(labels, public_columns(directory))
 
@@ -129,17 +129,17 @@ class RowRelease:
 
 
 def no_features(features: object, divergences: Mapping[float, float] | None) -> None:
-    """Refuse features for a mechanism that releases none."""
+    """Refuse features with a mechanism that releases none."""
     if features is not None or divergences is not None:
-        raise InputError("expected no features for labels that leave without any, found some; use DoubleResponse")
+        raise InputError("expected no features with DummyResponse, found some; use DoubleResponse to release them")
 
 
 def check_names(names: Sequence[str], label: str, space: LabelSpace) -> None:
-    """Refuse features with the name of the label, or of a column that is released beside them.
+    """Refuse features with the name of the label or of a released column.
 
     Raises:
-        InputError: One has.
+        InputError: A name is taken.
     """
-    taken = {label, *column_types(label, space, ResponseChannel.nearly_certain(space.size))} & set(names)
-    if taken:
-        raise InputError(f"expected other names of features beside the label, found a column {min(taken)!r}; rename it")
+    clash = {label, *column_types(label, space, ResponseChannel.nearly_certain(space.size))} & set(names)
+    if clash:
+        raise InputError(f"expected feature names that the release does not use, found {min(clash)!r}; rename it")

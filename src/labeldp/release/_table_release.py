@@ -1,4 +1,4 @@
-"""From a table on disk to a release on disk: two passes, in bounded memory, all or nothing."""
+"""Release of a table on disk: two passes, in bounded memory, all or nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from labeldp.mechanisms import draw
 from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLaw, Generator
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation, mean_expectation
 from labeldp.privacy import LabelSpace
-from labeldp.privacy.accounting import Budget, Rows
+from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import budget_of
 from labeldp.release._requests import (
     AUTO,
@@ -30,25 +30,26 @@ from labeldp.release._requests import (
     DUMMY,
     PEER,
     WITH_PRIOR,
-    Drawing,
+    LabelCounts,
     ReleaseRequest,
-    TableLaw,
-    Tally,
+    TableDraw,
+    TableMechanism,
     check_mechanism,
-    law_on_table,
+    mechanism_on_table,
 )
 from labeldp.release._row_release import POPULATION
 from labeldp.release.folder import Certificate, Draw, FileWriter, check_target, columns_of, finish, staged, to_columns
 from labeldp.release.ledger import Entry, Ledger, account_of, check_features, related
 from labeldp.release.tables import (
     Table,
-    ahead,
     clusters_of,
-    heads,
+    column_heads,
     label_codes,
+    no_such_column,
     open_table,
     plain_column,
     plain_schema,
+    prefetch,
     survey,
     typed,
 )
@@ -70,16 +71,16 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class TableRelease:
-    """What was released from a table, and where it is.
+    """A release of a table: its certificate, the paths of its files, and the budget.
 
     Attributes:
-        certificate: What is promised.
-        output: The folder.
+        certificate: The certificate.
+        output: The release folder.
         ledger: The ledger that was charged.
-        notes: For the curator alone, since they may depend on labels; also in ``notes_file``.
-        notes_file: Where notes are kept, beside the ledger.
+        notes: Private notes for the curator, which may depend on labels; also in ``notes_file``.
+        notes_file: The file with the notes, beside the ledger.
         spent: The (epsilon, delta) charged for this label so far.
-        budget: The most that may be.
+        budget: The budget for this label.
     """
 
     certificate: Certificate
@@ -113,96 +114,98 @@ def release_table(
     ledger: str | Path | None = None,
     progress: Progress | None = None,
 ) -> TableRelease:
-    """Release a table: its public columns, and each label randomized once, with a certificate.
+    """Release the public columns of a table and its labels, each randomized once, with a certificate.
 
     Args:
         source: A CSV or Parquet file, or a folder of either.
         label: The label column.
         space: The declared label space.
-        epsilon: What each row's label, or all labels of one unit, may cost.
-        output: A folder that does not exist yet. It appears at once, complete, or not at all.
+        epsilon: The cost of each row's label, or of all labels of one unit.
+        output: A folder that does not exist yet. It is written atomically or not at all.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
         mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"``, ``"prior"`` or
-            ``"prior-subset"``, by which each label is randomized alone; of labels on an ``Interval`` also
-            ``"optimal"`` (which ``"auto"`` takes where it has the least worst variance), ``"piecewise"``, ``"one-bit"``
-            and ``"laplace"``, which release numbers, and ``"bins"`` and ``"optimal-counts"``, for a trusted curator who
-            counts labels with a part of epsilon first; ``"cluster"``, for a trusted curator who counts
-            the classes in each cluster with half of epsilon or more and lets labels respond towards them with the rest;
-            ``"peer"``, a simulation of peers who exchange labels of two classes inside clusters, at a delta;
-            ``"double"``, which also redraws the features of rows with some chance, and ``"dummy"``, which releases no
-            features: they promise something with conditional features too.
-        prior: With ``"prior"`` and ``"prior-subset"``: what the names of the prior's columns begin with, each followed
-            by its class.
-        clusters: With ``"cluster"`` and ``"peer"``: the column that says which cluster a row is in, which need not be
-            kept, or the number of each row's cluster. It is declared public.
-        delta: With ``"peer"``: the failure probability.
-        unit: The column that tells units of protection apart; it is declared public, and need not be kept.
-        generator: With ``"double"``: what features are drawn from. The kept columns are those of its form.
-        replaced: With ``"double"``: the chance that the features of a row are redrawn; by default that of its label.
-        divergences: With ``"double"``: see ``Curator.randomize_rows``.
-        population: With ``"double"``: whose features these are, in words.
-        budget: The most that may be spent on this label of this data; by default the first release sets it.
-        ledger: Where charges are kept; by default beside the source.
-        progress: Called with the name of the pass, the rows done, and the rows in all (0 while not known).
+            ``"prior-subset"`` randomize each label alone; for labels on an ``Interval`` so do
+            ``"optimal"`` (which ``"auto"`` takes if its worst variance is the smallest), ``"piecewise"``, ``"one-bit"``
+            and ``"laplace"``, which release numbers. With ``"bins"`` and ``"optimal-counts"`` a trusted curator first
+            counts numeric labels with a part of epsilon; with ``"cluster"`` a trusted curator counts the classes of
+            each cluster with half of epsilon or more, and labels respond towards these counts with the rest.
+            ``"peer"`` simulates peers who exchange labels of two classes inside clusters, at a delta.
+            ``"double"`` also resamples the features of rows with some probability, and ``"dummy"`` releases no
+            features: both have a guarantee with conditional features too.
+        prior: For ``"prior"`` and ``"prior-subset"``: the prefix of the prior's columns, before the class.
+        clusters: For ``"cluster"`` and ``"peer"``: the column of each row's cluster, which need not be kept, or the
+            number of each row's cluster. It is declared public.
+        delta: For ``"peer"``: the failure probability.
+        unit: The column of the privacy unit; it is declared public, and need not be kept.
+        generator: For ``"double"``: the generator of features. The kept columns are those of its form.
+        replaced: For ``"double"``: the probability that a row's features are resampled; by default that of its label.
+        divergences: For ``"double"``: see ``Curator.randomize_rows``.
+        population: For ``"double"``: a description of the population.
+        budget: The largest total cost for this label of this data; by default the first release sets it.
+        ledger: The ledger file; by default beside the source.
+        progress: Called with the name of the pass, the rows done, and the total (0 while unknown).
 
     Returns:
-        The certificate and where everything is.
+        The certificate and the paths of all files.
 
     Guarantee:
-        * The charge is in the ledger before a label is drawn, and stays unless nothing left.
-        * Whether it fails, and what it says, does not depend on labels inside the space; ``notes`` may.
+        * The charge is in the ledger before a label is drawn, and stays unless nothing was written.
+        * Failures and their messages do not depend on labels inside the space; ``notes`` may.
 
     Raises:
-        InputError: Something does not fit; nothing was charged.
+        InputError: The arguments are invalid; nothing was charged.
         BudgetError: The budget does not allow it; nothing was drawn.
         OutputError: The output exists, or there is no folder to put it in.
     """
     report = progress or (lambda *_: None)
     allowance = budget_of(budget)
     table = open_table(Path(source), label)
-    stamp, known_by = table.stamp, heads(table)
+    stamp, heads = table.stamp, column_heads(table)
     kept = kept_columns(table.schema, label, keep, drop)
-    likely = _prior_columns(table, space, mechanism, prior)
-    _public(table, [unit] if unit else [], "unit")
+    priors = _prior_columns(table, space, mechanism, prior)
+    _check_public(table, [unit] if unit else [], "unit")
     if unit == "row":
-        raise InputError("expected a unit column of another name, found 'row', which means each row; rename it")
+        raise InputError(
+            "expected another name for the unit column, found 'row', which means that each row is a unit; rename it"
+        )
     if table.kind == "csv" and "" in space.points:
         raise LabelError("expected classes with text, found an empty one, which is a missing label in CSV; rename it")
     target = Path(output).absolute()
     check_target(target)
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // space.size))
-    asked = ReleaseRequest(
-        label, space, _checks.epsilon(epsilon), mechanism, tuple(likely), unit, None, _checks.delta(delta)
+    request = ReleaseRequest(
+        label, space, _checks.epsilon(epsilon), mechanism, tuple(priors), unit, None, _checks.delta(delta)
     )
-    check_mechanism(asked)
-    asked = _with_features(asked, kept, generator, replaced, divergences, population)
-    named = [clusters] if isinstance(clusters, str) else []
-    _clustered(table, asked, clusters)
-    table = typed(table, [*([] if generator else kept), *likely, *named, *([unit] if unit else [])])
+    check_mechanism(request)
+    request = _with_features(request, kept, generator, replaced, divergences, population)
+    cells = [clusters] if isinstance(clusters, str) else []
+    _check_clusters(table, request, clusters)
+    table = typed(table, [*([] if generator else kept), *priors, *cells, *([unit] if unit else [])])
     if generator is not None:
-        _check_rows(table, generator, rows)
+        _check_generator(table, generator, rows)
     if clusters is not None:
-        asked = dataclasses.replace(asked, clusters=clusters_of(table, clusters, rows, report))
-    tally = Tally(asked)
-    found = survey(table, space, list(dict.fromkeys([*kept, *named])), unit, likely, rows, report, tally.add)
-    law = law_on_table(asked, found, tally)
-    job = _Job(table, space, tuple(law.types) or tuple(kept), law, rows, found.rows, report)
-    record = ledger_of(table.path, ledger, label, known_by)
+        request = dataclasses.replace(request, clusters=clusters_of(table, clusters, rows, report))
+    labels = LabelCounts(request)
+    surveyed = survey(table, space, list(dict.fromkeys([*kept, *cells])), unit, priors, rows, report, labels.add)
+    table_mechanism = mechanism_on_table(request, surveyed, labels)
+    columns = tuple(table_mechanism.types) or tuple(kept)
+    job = _Job(table, space, columns, table_mechanism, rows, surveyed.rows, report)
+    record = ledger_of(table.path, ledger, label, heads)
     record.settle()
     entry = Entry(
         identifier(),
         label,
-        marks_of(record, table.path, known_by),
-        law.name,
-        law.guarantee,
-        Rows.all(found.rows),
-        asked=asked.epsilon,
+        marks_of(record, table.path, heads),
+        table_mechanism.name,
+        table_mechanism.guarantee,
+        RowRanges.all(surveyed.rows),
+        asked=request.epsilon,
         output=str(target),
-        features="redrawn" if law.types else "kept" if kept else "",
-        source=law.features.paid_split if law.features else "",
+        features="redrawn" if table_mechanism.types else "kept" if kept else "",
+        source=table_mechanism.features.paid_split if table_mechanism.features else "",
     )
-    check_features_beside(table.path, record, known_by, entry)
+    check_features_beside(table.path, record, heads, entry)
     with staged(target, entry.identifier) as staging, record.charged(entry, allowance):
         unchanged(table, stamp)
         certificate = job.write(staging, entry, SecureWords())
@@ -210,7 +213,7 @@ def release_table(
         finish(staging, target, certificate)
     path = ledger_path(table.path, record.path)
     mine = related(record.entries(), label, entry.marks)
-    notes = (*found.notes, *job.noted)
+    notes = (*surveyed.notes, *job.notes)
     account, notes_file = account_of(mine), write_notes(path, notes)
     return TableRelease(certificate, target, path, notes, notes_file, account.spent, account.budget)
 
@@ -224,93 +227,96 @@ def kept_columns(schema: pa.Schema, label: str, keep: Sequence[str] | None, drop
     others = [name for name in schema.names if name != label]
     if (keep is None) == (drop is None):
         raise InputError(
-            f"expected columns to keep or columns to drop, found {'neither' if keep is None else 'both'}; --keep all "
-            f"declares as public: {', '.join(others) or 'none'}. Name those that are, or drop those that are not"
+            f"expected either --keep or --drop to declare the public columns, found "
+            f"{'neither' if keep is None else 'both'}; columns besides the label: {', '.join(others) or 'none'}"
         )
     named = list(keep if keep is not None else drop or ())
-    _known(schema, named, "kept" if keep is not None else "dropped")
+    _check_columns(schema, named)
     if keep is not None and label in named:
-        raise InputError(f"expected public columns to keep, found the label {label!r}; leave it out, it is released")
+        raise InputError(
+            f"expected public columns to keep, found the label {label!r}; leave it out: it is released randomized"
+        )
     chosen = set(named)
     return [name for name in others if (name in chosen) == (keep is not None)]
 
 
 def ledger_path(source: Path, ledger: str | Path | None = None) -> Path:
-    """Where the charges for a table are kept: beside it, unless another place was named."""
+    """The path of the ledger of a table: beside it, unless another is passed."""
     source = source.resolve()
     return Path(ledger).absolute() if ledger else source.with_name(f"{source.name}{_ENDING}")
 
 
-def ledger_of(source: Path, ledger: str | Path | None, label: str, known_by: Mapping[str, str]) -> Ledger:
-    """The ledger of a table: the one that was named, or one beside it that knows these labels, or its own.
+def ledger_of(source: Path, ledger: str | Path | None, label: str, heads: Mapping[str, str]) -> Ledger:
+    """The ledger of a table: the one that is passed, or one beside it that has charges for these labels, or its own.
 
-    So a table that was renamed, or written in another format, meets the ledger of the first release, though a ledger
-    of its own knows other labels.
+    A table that was renamed or converted thus keeps the ledger of its first release.
 
     Raises:
-        LedgerError: Several ledgers know these labels; what each says is spent is not all.
+        LedgerError: Several ledgers have charges for these labels, so none has the total.
     """
     original = ledger_path(source, ledger)
-    found = []
+    ledgers = []
     for path in [] if ledger is not None else sorted(original.parent.glob(f"*{_ENDING}")):
         with suppress(*([] if path == original else [LedgerError])):
             beside = Ledger(path)
-            if related(beside.entries(), label, marks_of(beside, source, known_by)):
-                found.append(beside)
-    if len(found) > 1:
-        names = ", ".join(str(each.path) for each in found)
+            if related(beside.entries(), label, marks_of(beside, source, heads)):
+                ledgers.append(beside)
+    if len(ledgers) > 1:
+        names = ", ".join(str(each.path) for each in ledgers)
         raise LedgerError(
-            f"expected one ledger that knows {label!r} of this table, found {names}; what was spent adds up, so take "
-            "both together into account and name one of them (ledger=, --ledger)"
+            f"expected one ledger with charges for {label!r} of this table, found {names}; their charges add up: "
+            "reduce the budget by the others, and pass one of them (ledger=, --ledger)"
         )
-    return found[0] if found else Ledger(original)
+    return ledgers[0] if ledgers else Ledger(original)
 
 
-def check_features_beside(source: Path, record: Ledger, known_by: Mapping[str, str], entry: Entry) -> None:
-    """Refuse features that left already by another ledger beside a table, such as that of a copy of it.
+def check_features_beside(source: Path, record: Ledger, heads: Mapping[str, str], entry: Entry) -> None:
+    """Refuse features that another ledger beside the table lists as released, such as that of a copy of the table.
 
     Raises:
-        InputError: They did.
+        InputError: Features of these rows were released before.
     """
     for path in sorted(ledger_path(source).parent.glob(f"*{_ENDING}")):
         if path != record.path:
             with suppress(LedgerError):
                 beside = Ledger(path)
-                mine = dataclasses.replace(entry, marks=marks_of(beside, source, known_by))
+                mine = dataclasses.replace(entry, marks=marks_of(beside, source, heads))
                 check_features(beside.entries(), mine)
 
 
 @dataclass(frozen=True)
 class _Job:
-    """The second pass: everything is read again, labels are drawn, and files are written."""
+    """The second pass: read everything again, draw labels, and write files."""
 
     table: Table
     space: LabelSpace
     kept: tuple[str, ...]
-    law: TableLaw
+    mechanism: TableMechanism
     rows_per_batch: int
     rows: int
     report: Progress
-    noted: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def write(self, staging: Path, entry: Entry, words: Words) -> Certificate:
-        """Write the files of a release and describe it."""
-        drawing = self.law.begin(SecureWords())
+        """Write the files of a release and return its certificate."""
+        table_draw = self.mechanism.begin(SecureWords())
         shares, files, done = [], [], 0
-        # how rows are split into files may depend on features, which then are not public
-        sources = (None,) if self.law.features else self.table.files
+        # the split into files may depend on features, which are not public then
+        sources = (None,) if self.mechanism.features else self.table.files
         for number, source in enumerate(sources):
             name = "data.parquet" if len(sources) == 1 else f"part-{number:05d}.parquet"
             with FileWriter(staging, name, self.schema) as writer:
-                for piece, kept in self._pieces(drawing, source, words, done):
+                for piece, expected in self._pieces(table_draw, source, words, done):
                     writer.write(piece)
                     done += piece.num_rows
-                    shares.append((piece.num_rows, kept))
+                    shares.append((piece.num_rows, expected))
                     self.report("release", done, self.rows)
                 files.append(writer.close())
         if done != self.rows:
-            raise TableError(f"expected a table that stays as it is, found {done} rows after {self.rows}; try again")
-        self.noted.extend(drawing.notes())
+            raise TableError(
+                f"expected a table that does not change meanwhile, found {done} rows after {self.rows}; try again"
+            )
+        self.notes.extend(table_draw.notes())
         unit = entry.guarantee.unit
         return Certificate(
             release=entry.identifier,
@@ -319,157 +325,165 @@ class _Job:
             rows=self.rows,
             draws=tuple(
                 Draw(name, law, entry.rows, dataclasses.replace(promised, unit=unit))
-                for name, law, promised in drawing.charges
+                for name, law, promised in table_draw.charges
             ),
             columns=columns_of(staging / files[0].name),
             files=tuple(files),
             expects=mean_expectation(shares),
             assumptions=(
-                *(ROWS_PUBLIC if self.law.features else DECLARED_PUBLIC),
+                *(ROWS_PUBLIC if self.mechanism.features else DECLARED_PUBLIC),
                 *self.space.declared,
-                *self.law.declared,
-                *self.law.guarantee.assumptions,
+                *self.mechanism.declared,
+                *self.mechanism.guarantee.assumptions,
             ),
             private=words.private,
-            features=self.law.features,
+            features=self.mechanism.features,
         )
 
     def _pieces(
-        self, drawing: Drawing, source: Path | None, words: Words, first: int
+        self, table_draw: TableDraw, source: Path | None, words: Words, first: int
     ) -> Iterator[tuple[pa.Table, Expectation | NumberExpectation | None]]:
-        """Released rows of one file, batch by batch, and what they keep."""
-        columns = [self.table.label, *self.kept, *self.law.columns]
-        for batch in ahead(self.table.batches(columns, self.rows_per_batch, source)):
-            released, kept = self._released(drawing, batch, words, first)
-            public = {name: plain_column(column) for name, column in self._features(drawing, batch, first).items()}
-            yield pa.table({**public, **released}, schema=self.schema), kept
+        """Released rows of one file in batches, with their expected utility."""
+        columns = [self.table.label, *self.kept, *self.mechanism.columns]
+        for batch in prefetch(self.table.batches(columns, self.rows_per_batch, source)):
+            released, expected = self._released(table_draw, batch, words, first)
+            public = {name: plain_column(column) for name, column in self._features(table_draw, batch, first).items()}
+            yield pa.table({**public, **released}, schema=self.schema), expected
             first += batch.num_rows
 
-    def _features(self, drawing: Drawing, batch: pa.RecordBatch, first: int) -> dict[str, pa.Array | pa.ChunkedArray]:
-        """The features of a batch as they leave."""
-        if drawing.features is None:
+    def _features(
+        self, table_draw: TableDraw, batch: pa.RecordBatch, first: int
+    ) -> dict[str, pa.Array | pa.ChunkedArray]:
+        """The released features of a batch."""
+        if table_draw.features is None:
             return {name: batch[name] for name in self.kept}
-        drawn = drawing.features(batch.select(list(self.kept)), first)
+        drawn = table_draw.features(batch.select(list(self.kept)), first)
         return {name: drawn[name] for name in self.kept}
 
     def _released(
-        self, drawing: Drawing, batch: pa.RecordBatch, words: Words, first: int
+        self, table_draw: TableDraw, batch: pa.RecordBatch, words: Words, first: int
     ) -> tuple[dict[str, pa.Array], Expectation | NumberExpectation | None]:
-        """The released columns of a batch: drawn now by its channel, or drawn before."""
-        if drawing.channel is None:
-            return drawing.released(slice(first, first + batch.num_rows)), None
-        channel, mass = drawing.channel(batch, first)
+        """The released columns of a batch: drawn now from its channel, or drawn before."""
+        if table_draw.channel is None:
+            return table_draw.released(slice(first, first + batch.num_rows)), None
+        channel, mass = table_draw.channel(batch, first)
         codes = draw(channel, label_codes(self.table, batch, self.space, first), words, first)
         return to_columns(self.table.label, self.space, channel, codes), expectation(channel, mass)
 
     @property
     def schema(self) -> pa.Schema:
-        """The released columns: what was kept, the released label, and what its channel needs."""
-        added = self.law.added
+        """The released columns: kept ones, the released label, and the row arrays of its channel."""
+        added = self.mechanism.added
         for name in added:
             if name in self.kept:
-                raise InputError(f"expected no column named {name!r}, found one; rename or drop it")
-        stored = {name: self.law.types.get(name, self.table.schema.field(name).type) for name in self.kept}
+                raise InputError(
+                    f"expected no column named {name!r}, which the release adds, found one; rename or drop it"
+                )
+        stored = {name: self.mechanism.types.get(name, self.table.schema.field(name).type) for name in self.kept}
         kept = plain_schema(pa.schema(list(stored.items())))
         return pa.schema([*kept, *(pa.field(name, kind) for name, kind in added.items())])
 
 
 def _prior_columns(table: Table, space: LabelSpace, mechanism: str, prefix: str | None) -> list[str]:
-    """The prior's columns in declared class order."""
+    """The columns of the prior, in declared class order."""
     if (mechanism in WITH_PRIOR) != (prefix is not None):
-        found = f"a prefix with {mechanism!r}" if prefix is not None else "no prefix"
-        raise InputError(f"expected a mechanism with a prior with the prefix of its columns (--prior), found {found}")
+        found = f"it with {mechanism!r}" if prefix is not None else f"{mechanism!r} without it"
+        raise InputError(
+            f"expected --prior, the prefix of the prior's columns, with prior or prior-subset, found {found}"
+        )
     columns = [f"{prefix}{point}" for point in space.points] if prefix is not None else []
-    _public(table, columns, "prior")
+    _check_public(table, columns, "prior")
     return columns
 
 
 def _with_features(
-    asked: ReleaseRequest,
+    request: ReleaseRequest,
     kept: Sequence[str],
     generator: Generator | None,
     replaced: float | None,
     divergences: Mapping[float, float] | None,
     population: str,
 ) -> ReleaseRequest:
-    """What was asked of features, where they are not public.
+    """Add the treatment of private features to a request.
 
     Raises:
-        InputError: It does not go with the mechanism, or other columns are kept than the generator draws.
+        InputError: The options do not go with the mechanism, or other columns are kept than the generator draws.
     """
-    if (asked.mechanism == DOUBLE) != (generator is not None) or (
-        asked.mechanism != DOUBLE and (replaced is not None or divergences is not None)
+    if (request.mechanism == DOUBLE) != (generator is not None) or (
+        request.mechanism != DOUBLE and (replaced is not None or divergences is not None)
     ):
-        found = f"one, or its parameters, with {asked.mechanism!r}" if asked.mechanism != DOUBLE else "none"
-        raise InputError(f"expected a generator of features with {DOUBLE!r} alone (--generator), found {found}")
-    if asked.mechanism == DUMMY:
+        found = f"one, or its options, with {request.mechanism!r}" if request.mechanism != DOUBLE else "none"
+        raise InputError(f"expected --generator and its options with the mechanism {DOUBLE!r} alone, found {found}")
+    if request.mechanism == DUMMY:
         if kept:
-            raise InputError(f"expected no kept columns with {DUMMY!r}, which releases labels alone, found some")
-        law = FeatureLaw.without_features(asked.space.size)
-        return dataclasses.replace(asked, response=DummyResponse(asked.space, asked.epsilon), features=law)
+            raise InputError(
+                f"expected no kept columns with {DUMMY!r}, which releases labels alone, found some; pass --keep none"
+            )
+        law = FeatureLaw.without_features(request.space.size)
+        return dataclasses.replace(request, response=DummyResponse(request.space, request.epsilon), features=law)
     if generator is None:
-        return asked
+        return request
     if sorted(kept) != sorted(generator.form.names):
         raise InputError(
             f"expected to keep the columns that the generator draws, {', '.join(generator.form.names)}, found "
-            f"{', '.join(kept) or 'none'}: any other column would tell which rows are true"
+            f"{', '.join(kept) or 'none'}; any other column would disclose which rows are true"
         )
-    response = DoubleResponse(asked.space, asked.epsilon, generator, replaced)
-    return dataclasses.replace(asked, response=response, features=response.law(population, divergences))
+    response = DoubleResponse(request.space, request.epsilon, generator, replaced)
+    return dataclasses.replace(request, response=response, features=response.law(population, divergences))
 
 
-def _check_rows(table: Table, generator: Generator, rows: int) -> None:
-    """Refuse a generator that has seen the first rows of a table, or a table whose columns are of other types."""
+def _check_generator(table: Table, generator: Generator, rows: int) -> None:
+    """Refuse a generator that was fitted on the first rows of a table, and columns of other types than its form."""
     form = generator.form
     for batch in table.batches(form.names, rows):
         generator.check_private(form.table(form.read(pa.Table.from_batches([batch]))))
         break
 
 
-def _clustered(table: Table, asked: ReleaseRequest, clusters: object) -> None:
-    """Clusters belong to the mechanisms that use them, and their column is public."""
-    if (asked.mechanism in (CLUSTER, PEER)) != (clusters is not None):
-        found = f"clusters with {asked.mechanism!r}" if clusters is not None else "no clusters"
+def _check_clusters(table: Table, request: ReleaseRequest, clusters: object) -> None:
+    """Refuse clusters without a mechanism that uses them, and a cluster column that is not public."""
+    if (request.mechanism in (CLUSTER, PEER)) != (clusters is not None):
+        found = f"it with {request.mechanism!r}" if clusters is not None else f"{request.mechanism!r} without it"
+        raise InputError(f"expected --clusters with the mechanisms {CLUSTER!r} and {PEER!r} alone, found {found}")
+    if request.delta and request.mechanism != PEER:
         raise InputError(
-            f"expected the mechanism {CLUSTER!r} or {PEER!r} with the clusters of rows (--clusters), found {found}"
+            f"expected no delta for {request.mechanism!r}, which does not use one, found {request.delta!r}; for a "
+            "budget with a delta pass --budget EPSILON,DELTA"
         )
-    if asked.delta and asked.mechanism != PEER:
-        raise InputError(
-            f"expected no delta for {asked.mechanism!r}, which has no need of it, found {asked.delta!r}; a budget's "
-            "is part of it (--budget EPSILON,DELTA)"
-        )
-    _public(table, [clusters] if isinstance(clusters, str) else [], "cluster")
+    _check_public(table, [clusters] if isinstance(clusters, str) else [], "cluster")
 
 
-def _public(table: Table, names: Sequence[str], what: str) -> None:
-    _known(table.schema, names, what)
+def _check_public(table: Table, names: Sequence[str], what: str) -> None:
+    _check_columns(table.schema, names, what)
     if table.label in names:
-        raise InputError(f"expected a public {what} column, found the label {table.label!r}; it would give labels away")
+        raise InputError(
+            f"expected a public {what} column, found the label {table.label!r}, which is private; name another"
+        )
 
 
-def _known(schema: pa.Schema, names: Sequence[str], what: str) -> None:
+def _check_columns(schema: pa.Schema, names: Sequence[str], what: str = "") -> None:
     for name in names:
         if name not in schema.names:
-            raise InputError(f"expected the {what} column {name!r} in the table, found {', '.join(schema.names[:20])}")
+            raise InputError(no_such_column(name, schema.names, what))
 
 
 def unchanged(table: Table, stamp: object) -> None:
-    """What was checked is what is released: units and priors of another table would not be paid for."""
+    """Refuse a table that changed since it was checked: other units and priors would not be charged."""
     if table.stamp != stamp:
-        raise TableError(f"expected a table that stays as it is, found {table.path} changed meanwhile; try again")
+        raise TableError(f"expected a table that does not change meanwhile, found {table.path} changed; try again")
 
 
-def marks_of(ledger: Ledger, path: Path, known_by: Mapping[str, str]) -> tuple[str, ...]:
-    """Fingerprints of the data: its path, and the head of each column but the label."""
-    columns = (ledger.mark("column", name, head) for name, head in sorted(known_by.items()))
+def marks_of(ledger: Ledger, path: Path, heads: Mapping[str, str]) -> tuple[str, ...]:
+    """Keyed fingerprints of the data: its path, and the first values of each column but the label."""
+    columns = (ledger.mark("column", name, head) for name, head in sorted(heads.items()))
     return (ledger.mark("path", str(path.resolve())), *columns)
 
 
 def write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
-    """Keep the notes for the curator beside the ledger, readable by nobody else."""
+    """Append notes for the curator to a file beside the ledger that only its owner can read."""
     path = ledger.with_name(f"{ledger.name}.notes")
-    lines = notes or ("nothing was found in the kept columns or in the order of rows that gives labels away",)
-    with suppress(OSError):  # whether a release fails must not depend on what is noted
+    lines = notes or ("no kept column and no row order was found that discloses labels",)
+    with suppress(OSError):  # the failure of a release must not depend on notes
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
             os.fchmod(descriptor, 0o600)

@@ -1,4 +1,4 @@
-"""What is said: words, tables and figures from results. It computes nothing."""
+"""Sentences, tables and figures of results. This package computes nothing."""
 
 import lazy_loader
 

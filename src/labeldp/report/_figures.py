@@ -1,4 +1,4 @@
-"""Results as figures; matplotlib is loaded when one is asked for."""
+"""Figures of results; matplotlib is loaded on demand."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _MARKERS = "osD^v"
 _ENDINGS = (".png", ".svg", ".pdf")
 
 
-def save_account_figure(found: Sequence[CombinedGuarantee], path: Path) -> Path:
-    """The epsilon of all releases together over delta, if they were fixed beforehand and by sums.
+def save_account_figure(combined: Sequence[CombinedGuarantee], path: Path) -> Path:
+    """Draw the epsilon of all releases together over delta: if they were fixed beforehand, and by sums.
 
     Raises:
         InputError: There is nothing to draw.
     """
-    if not found:
+    if not combined:
         raise InputError("expected charges to draw, found none; give a release, or a ledger that has some")
     lines: dict[str, Sequence[tuple[float, float]]] = {}
     marked: list[tuple[float, float]] = []
-    for each in found:
+    for each in combined:
         name = printable(each.label).replace("$", r"\$")
         if points := [point for point in each.curve if math.isfinite(point[1])]:
             lines[f"fixed beforehand: {name}"] = points
@@ -34,11 +34,11 @@ def save_account_figure(found: Sequence[CombinedGuarantee], path: Path) -> Path:
             lines[f"by sums: {name}"] = points
         shown = [*each.at_deltas, *((delta, epsilon) for epsilon, delta in each.at_epsilons)]
         marked += [(delta, epsilon) for delta, epsilon in shown if delta > 0 and math.isfinite(epsilon)]
-    return save_lines(lines, path, "What all releases cost together", "delta", "epsilon", marked)
+    return save_lines(lines, path, "Combined privacy cost of all releases", "delta", "epsilon", marked)
 
 
 def by_sums(each: CombinedGuarantee) -> list[tuple[float, float]]:
-    """The epsilon by sums over delta: only from the sum of the deltas on, below which sums promise nothing."""
+    """The epsilon by sums over delta, which holds only from the sum of the deltas on."""
     whole, (first, _), (last, _) = each.composition, each.curve[0], each.curve[-1]
     start = max(whole.delta, first)
     return [(start, whole.epsilon), (max(start, last), whole.epsilon)] if start < 1 else []
@@ -52,24 +52,24 @@ def save_lines(
     y_label: str,
     marked: Sequence[tuple[float, float]] = (),
 ) -> Path:
-    """Named lines over a logarithmic axis, and points that are marked because they are in a table too."""
-    figure, axes = drawn(path)
+    """Draw named lines over a logarithmic axis, and mark the points that the printed table lists."""
+    figure, axes = new_figure(path)
     for marker, (name, points) in zip(_MARKERS * len(lines), lines.items(), strict=False):
         axes.plot(*zip(*points, strict=True), marker=marker, label=name)
     if marked:
         axes.scatter(*zip(*marked, strict=True), marker="x", color="black", zorder=3, label="in the table")
     axes.set(xscale="log", xlabel=x_label, ylabel=y_label, title=title)
-    return saved(figure, axes, path)
+    return write_figure(figure, axes, path)
 
 
 def check_figure(path: Path) -> Path:
-    """A path to which a new figure can be written; to ask before what is drawn is computed.
+    """Check that a new figure can be written to a path, before its contents are computed.
 
     Raises:
-        OutputError: It ends as no figure does, exists already, or has no folder to be in.
+        OutputError: Its ending is no figure format, it exists, or its folder does not.
         MissingExtraError: matplotlib is not installed.
     """
-    drawn(path)
+    new_figure(path)
     if os.path.lexists(path):
         raise OutputError(f"expected a figure that does not exist yet, found {path}; choose another name")
     if not path.parent.is_dir():
@@ -77,8 +77,8 @@ def check_figure(path: Path) -> Path:
     return path
 
 
-def drawn(path: Path) -> tuple[Any, Any]:
-    """An empty figure and its axes, for a path that ends as figures do."""
+def new_figure(path: Path) -> tuple[Any, Any]:
+    """An empty figure and its axes; the path must end in a figure format."""
     if path.suffix.lower() not in _ENDINGS:
         raise OutputError(f"expected a figure that ends in {', '.join(_ENDINGS)}, found {path.name}")
     try:
@@ -89,8 +89,8 @@ def drawn(path: Path) -> tuple[Any, Any]:
     return figure, figure.add_subplot()
 
 
-def saved(figure: Any, axes: Any, path: Path, *, at_points: bool = True) -> Path:
-    """Write a figure whose lines have names; ticks are where lines have points, or where they are by custom."""
+def write_figure(figure: Any, axes: Any, path: Path, *, at_points: bool = True) -> Path:
+    """Write a figure with a legend; with ``at_points`` the ticks are at the points of its lines."""
     axes.grid(alpha=0.3)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")

@@ -1,4 +1,4 @@
-"""What is said of a generator: what it draws, and what it knows."""
+"""Fitted generators as sentences and tables."""
 
 from __future__ import annotations
 
@@ -7,119 +7,113 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from scipy.stats import binomtest
+from rich.text import Text
 
 from labeldp.audit.pipelines import DivergenceEstimate
 from labeldp.mechanisms.features import ColumnForm
 from labeldp.privacy import shown_above
-from labeldp.report._parts import Parts, pairs, row, said
+from labeldp.report._parts import Parts, add_row, name_value_table, sentence
 
 if TYPE_CHECKING:  # the learners are an extra
     from labeldp.learning.generators import FittedGenerator
 
 _LAWS = {
-    "copula": "for each class, the marginals of its rows, joined by normal correlations",
+    "copula": "for each class, the marginals of its rows, combined by normal correlations",
     "mixture": "for each class, a mixture of Gaussians, with independent categories in each",
-    "cells": "for each class, the frequencies of all rows that there can be, in integers",
+    "cells": "for each class, the frequencies of all possible rows, in integers",
 }
 _SHOWN = 12
-#: Shares of rows told apart: below the first they are hardly told, above the second easily.
+#: Two-sample accuracy: below the first drawn rows are hard to distinguish, above the second easy.
 _HARDLY, _EASILY = 0.6, 0.75
-_WORTH = (
-    "D is what --divergence ORDER=D of 'labeldp release' declares: how far true features of a label are from drawn "
-    "ones of all labels mixed, in nats. Also a perfect generator has D up to {most:.2f} here (the log of the number of "
-    "classes), where features tell the label. These are estimates from rows of this table, not a guarantee: what you "
-    "declare is your own, of the rows that you release. An estimate from below is likely too small: declare more."
+_MEANING = (
+    "Declare D with 'labeldp release --divergence ORDER=D': the divergence of true features of a label from drawn ones "
+    "of all labels mixed, in nats. Even a perfect generator has D up to {most:.2f} here (the log of the number of "
+    "classes) if features determine the label. These are estimates from rows of this table, not a guarantee, and "
+    "likely too small: declare more. Your declaration is about the rows that you release."
 )
 
 
 def generator_text(
     fitted: FittedGenerator,
     path: str,
-    told: tuple[float, int] | None = None,
+    two_sample: tuple[float, float, float, int] | None = None,
     divergences: Mapping[str, Sequence[DivergenceEstimate]] | None = None,
 ) -> Parts:
-    """What was fitted, from what, and where it is; public, or covered by what its labels cost.
+    """A fitted generator, its source and its file; public, or covered by the guarantee of its labels.
 
     Args:
         fitted: A generator.
         path: Its file.
-        told: The share of rows that were told from drawn ones, and of how many held-out rows and as many draws, if
-            that was estimated.
-        divergences: For each class how far its features are from the generator's, all classes mixed, at several
-            orders, if that was estimated.
+        two_sample: The estimated share of held-out rows and as many draws that a classifier tells apart correctly, its
+            95 % confidence interval, and the number of held-out rows.
+        divergences: For each class the estimated divergence of its features from the generator's, all classes mixed,
+            at several orders.
     """
-    lines = pairs()
-    row(lines, "law", _LAWS[fitted.law.name])
+    lines = name_value_table()
+    add_row(lines, "law", _LAWS[fitted.law.name])
     if fitted.smoothing:
-        row(lines, "smoothing", f"{fitted.smoothing:.4g} of the rows are drawn evenly over the form")
-    row(lines, "source", fitted.source.sentence())
-    row(lines, "classes", _some([str(point) for point in fitted.space.points]))
+        add_row(lines, "smoothing", f"{fitted.smoothing:.3g} of the rows are drawn uniformly over the form")
+    add_row(lines, "source", fitted.source.sentence())
+    add_row(lines, "classes", _some([str(point) for point in fitted.space.points]))
     for column in fitted.form.columns[:_SHOWN]:
-        row(lines, column.name, _looks(column))
+        add_row(lines, column.name, _values(column))
     if len(fitted.form.columns) > _SHOWN:
-        row(lines, "and", f"{len(fitted.form.columns) - _SHOWN} more columns")
-    row(lines, "divergence", _bound(fitted.log_floor))
-    if told is not None:
-        row(lines, "told apart", _told(*told))
-    row(lines, "known again", _known(fitted))
-    row(lines, "file", path)
-    return [lines, *([] if divergences is None else _estimates(divergences, fitted.space.size)), said(_promise(fitted))]
+        add_row(lines, "and", f"{len(fitted.form.columns) - _SHOWN} more columns")
+    add_row(lines, "divergence", _bound(fitted.log_floor))
+    if two_sample is not None:
+        add_row(lines, "realism", _realism(*two_sample))
+    add_row(lines, "recognition", _recognition(fitted))
+    add_row(lines, "file", path)
+    result = sentence(f"Fitted a generator of {len(fitted.form.columns)} columns.")
+    estimates = [] if divergences is None else _estimates(divergences, fitted.space.size)
+    return [result, Text(), lines, *estimates, sentence(_promise(fitted))]
 
 
-def _told(share: float, rows: int) -> str:
-    """How well held-out rows are told from drawn ones, and whether that is good."""
-    interval = binomtest(round(share * 2 * rows), 2 * rows).proportion_ci(0.95)
-    if interval.low > _EASILY:
-        judged = "easily: its rows show that they are drawn; more rows, fewer columns or another --model may do better"
-    elif interval.high < _HARDLY:
-        judged = "hardly: good"
+def _realism(share: float, low: float, high: float, rows: int) -> str:
+    """The two-sample accuracy with its interval, and a judgement of it."""
+    if low > _EASILY:
+        verdict = "poor, drawn rows are easily recognized: try more rows, fewer columns or another --model"
+    elif high < _HARDLY:
+        verdict = "good, drawn rows are hard to recognize"
     else:
-        judged = "somewhat: usable, and a model learns less from rows that are told"
+        verdict = "usable, but a model learns less from drawn rows that can be recognized"
     return (
-        f"{judged}. {share:.1%} right ({interval.low:.1%} to {interval.high:.1%}) of {rows:,} held-out rows and as "
-        "many drawn ones, where a coin has 50 %; an estimate, which says nothing of D"
+        f"{verdict}. A classifier is right for {share:.1%} ({low:.1%} to {high:.1%}) of {rows:,} held-out and as many "
+        "drawn rows (50 % by chance); an estimate, unrelated to D"
     )
 
 
-def _known(fitted: FittedGenerator) -> str:
-    """Whether a release notices rows that a generator was fitted on, and what to do where it does not."""
+def _recognition(fitted: FittedGenerator) -> str:
+    """The refusal of releases of rows that the generator was fitted on, or the reason why there is none."""
     if fitted.seen and fitted.source.kind == "public":
-        return (
-            f"a release that has many of {len(fitted.seen):,} rows it was fitted on is refused, as an accident: give "
-            "it other rows"
-        )
-    why = (
-        "its file holds no traces of rows that are not public"
-        if fitted.seen
-        else "too many rows are equal to tell theirs"
-    )
-    return f"no: {why}. See to it yourself that none of the rows you release is among those it was fitted on"
+        return f"a release of many of the {len(fitted.seen):,} rows it was fitted on is refused: release other rows"
+    why = "its file stores no traces of rows that are not public" if fitted.seen else "too many of its rows are equal"
+    return f"none: {why}. Make sure yourself that you release none of the rows it was fitted on"
 
 
 def _estimates(divergences: Mapping[str, Sequence[DivergenceEstimate]], classes: int) -> Parts:
-    """Estimates of the D that a release declares: of each class, the largest, and what they are worth."""
+    """Estimates of the D that a release declares, by class and at most, and their meaning."""
     if not divergences:
-        return [said("D of --divergence was not estimated: give --judge, and at least 100 rows of each class.")]
-    lines = pairs()
+        return [sentence("D for --divergence was not estimated: pass --judge, with at least 100 rows of each class.")]
+    lines = name_value_table()
     for each in zip(*divergences.values(), strict=True):
         of = dict(zip(divergences, each, strict=True))
         most = max(of, key=lambda name: of[name].value)
         shown = sorted(of, key=lambda name: -of[name].value)[:_SHOWN] if len(of) > _SHOWN else of
         more = f", and {len(of) - _SHOWN} more" if len(of) > _SHOWN else ""
-        texts = ", ".join(f"{name} {_spread(of[name])}" for name in shown)
-        largest = f"{of[most].value:.2f} ({most}), up to {max(one.high for one in each):.2f} by its spread"
-        row(lines, f"D, order {each[0].alpha:g}", f"largest {largest}; by label {texts}{more}")
+        texts = ", ".join(f"{name} {_interval(of[name])}" for name in shown)
+        largest = f"{of[most].value:.2f} ({most}), interval up to {max(one.high for one in each):.2f}"
+        add_row(lines, f"D, order {each[0].alpha:g}", f"largest {largest}; by label {texts}{more}")
     lacking = classes - len(divergences)
-    left = f" Not estimated for {lacking} of the labels: too few rows." if lacking else ""
-    return [lines, said(f"{_WORTH.format(most=math.log(classes))}{left}")]
+    left = f" Not estimated for {lacking} of the labels, which have too few rows." if lacking else ""
+    return [lines, sentence(f"{_MEANING.format(most=math.log(classes))}{left}")]
 
 
-def _spread(estimate: DivergenceEstimate) -> str:
+def _interval(estimate: DivergenceEstimate) -> str:
     return f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
 
 
-def _looks(column: ColumnForm) -> str:
+def _values(column: ColumnForm) -> str:
     gaps = ", or missing" if column.missing else ""
     if column.values is not None:
         return f"{_some([str(value) for value in column.values])}{gaps}"
@@ -134,17 +128,16 @@ def _some(texts: list[str]) -> str:
 
 def _bound(floor: float | None) -> str:
     if floor is None:
-        return "of the real features from these is not known: what is promised of features rests on what you state"
-    return f"of any real features from these: at most {shown_above(-floor, 4)} nats, at every order"
+        return "of real features from drawn ones is unknown: a guarantee for features rests on the D that you declare"
+    return f"of real features from drawn ones: at most {shown_above(-floor, 3)} nats, at every order"
 
 
 def _promise(fitted: FittedGenerator) -> str:
-    """What holds of the labels that it was fitted on."""
+    """The guarantee for the labels that it was fitted on."""
     if fitted.source.certificate is None:
         return (
-            "You declared that the labels it was fitted on may be seen: nothing is promised of them. Rows that are "
-            "released with it must be others. Every certificate prints its form: texts, ends and listed values of "
-            "these rows."
+            "You declared that the labels it was fitted on may be seen: nothing is promised about them. Release other "
+            "rows with it. Every certificate prints its form: texts, ranges and listed values of these rows."
         )
-    told = json.loads(fitted.source.certificate)["guarantee"]["sentence"]
-    return f"Of the rows it was fitted on: {told} Rows that are released with it must be others."
+    guarantee = json.loads(fitted.source.certificate)["guarantee"]["sentence"]
+    return f"For the rows it was fitted on: {guarantee} Release other rows with it."

@@ -1,4 +1,4 @@
-"""What printed results are made of: sentences and tables, whose texts are shown as they are."""
+"""Building blocks of printed results: sentences and tables whose texts are shown literally."""
 
 from __future__ import annotations
 
@@ -7,32 +7,44 @@ from rich.table import Table
 from rich.text import Text
 
 from labeldp._checks import printable
+from labeldp.privacy import shown_above
 
-#: What is printed, one below the other: sentences, and tables of them.
+#: The parts of a printed result in order: sentences and tables.
 Parts = list[RenderableType]
 
 
-def said(text: str, style: str = "") -> Text:
-    """A text as it is: nothing in it is markup, and nothing in it commands the terminal."""
+def sentence(text: str, style: str = "") -> Text:
+    """A text without markup or terminal control."""
     return Text(printable(text), style)
 
 
-def row(table: Table, *cells: str | Text) -> None:
-    """Add a row of texts as they are."""
-    table.add_row(*(cell if isinstance(cell, Text) else said(cell) for cell in cells))
+def add_row(table: Table, *cells: str | Text) -> None:
+    """Add a row of literal texts."""
+    table.add_row(*(cell if isinstance(cell, Text) else sentence(cell) for cell in cells))
 
 
-def pairs() -> Table:
-    """A table of names and what is said of them, without lines."""
+def name_value_table() -> Table:
+    """An empty table of names and values, without lines."""
     lines = Table.grid(padding=(0, 2))
     lines.add_column(style="bold", no_wrap=True)
     lines.add_column(overflow="fold")
     return lines
 
 
-def table(title: str, columns: list[str]) -> Table:
-    """A table with a title."""
-    found = Table(title=title, title_justify="left", title_style="bold")
+def titled_table(title: str, columns: list[str]) -> Table:
+    """An empty table with a title."""
+    table = Table(title=title, title_justify="left", title_style="bold")
     for column in columns:
-        found.add_column(column, overflow="fold")
-    return found
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def three_digits(value: float) -> str:
+    """A number for people: three significant digits, thousands with commas."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 100 else f"{rounded:g}"
+
+
+def epsilon_above(value: float) -> str:
+    """An epsilon for people: three significant digits, rounded up."""
+    return shown_above(value, 3)

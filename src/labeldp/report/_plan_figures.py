@@ -1,4 +1,4 @@
-"""Plans and forecasts as figures."""
+"""Figures of plans and forecasts."""
 
 from __future__ import annotations
 
@@ -6,64 +6,66 @@ import math
 from pathlib import Path
 
 from labeldp.bounds.planning import Forecast, Option, Plan
-from labeldp.report._figures import drawn, saved
+from labeldp.report._figures import new_figure, write_figure
 
 _MARKERS = "osD^v"
 
 
-def save_plan_figure(found: Plan, path: Path) -> Path:
-    """What each mechanism keeps over epsilon, as a PNG, SVG or PDF by the file's ending."""
-    figure, axes = drawn(path)
-    for marker, (name, points) in zip(_MARKERS, curves(found).items(), strict=False):
+def save_plan_figure(plan: Plan, path: Path) -> Path:
+    """Draw the effective rows of each mechanism over epsilon, as a PNG, SVG or PDF by the file's ending."""
+    figure, axes = new_figure(path)
+    for marker, (name, points) in zip(_MARKERS, curves(plan).items(), strict=False):
         axes.plot(*zip(*points, strict=True), marker=marker, label=name)
-    axes.axvline(found.epsilon, color="0.6", linestyle=":", label=f"epsilon {found.epsilon:g}")
+    axes.axvline(plan.epsilon, color="0.6", linestyle=":", label=f"epsilon {plan.epsilon:g}")
     axes.set(
         xscale="log",
         yscale="log",
         xlabel="epsilon of each label",
-        ylabel="clean rows that one released row is worth",
-        title=f"What is kept of {found.classes} classes",
+        ylabel="effective rows for each released row",
+        title=f"Effective sample size of {plan.classes} classes",
     )
-    return saved(figure, axes, path)
+    return write_figure(figure, axes, path)
 
 
-def curves(found: Plan) -> dict[str, list[tuple[float, float]]]:
-    """The share of clean rows over epsilon, for each mechanism."""
+def curves(plan: Plan) -> dict[str, list[tuple[float, float]]]:
+    """Effective rows for each released row over epsilon, by mechanism."""
     lines: dict[str, list[tuple[float, float]]] = {}
-    for row in (*found.sweep, found.options):
+    for row in (*plan.sweep, plan.options):
         for option in row:
             lines.setdefault(_curve(option), []).append((option.epsilon, option.clean_share))
     return {name: sorted(set(points)) for name, points in lines.items()}
 
 
-def save_forecast_figure(found: Forecast, path: Path) -> Path:
-    """The error to expect of each mechanism over epsilon, and without privacy, as a PNG, SVG or PDF."""
-    figure, axes = drawn(path)
-    for marker, (name, points) in zip(_MARKERS * len(found.sweep), error_curves(found).items(), strict=False):
+def save_forecast_figure(forecast: Forecast, path: Path) -> Path:
+    """Draw the expected error of each mechanism over epsilon, and without privacy, as a PNG, SVG or PDF."""
+    figure, axes = new_figure(path)
+    for marker, (name, points) in zip(_MARKERS * len(forecast.sweep), error_curves(forecast).items(), strict=False):
         axes.plot(*zip(*points, strict=True), marker=marker, label=name)
-    axes.axhline(found.clean_error, color="0.3", linestyle="--", label="without privacy")
-    if found.goal is not None:
-        axes.axhline(found.goal.target, color="0.6", linestyle="-.", label=f"target {found.goal.target:g}")
-    if found.epsilon is not None:
-        axes.axvline(found.epsilon, color="0.6", linestyle=":", label=f"epsilon {found.epsilon:.3g}")
+    axes.axhline(forecast.clean_error, color="0.3", linestyle="--", label="without privacy")
+    if forecast.goal is not None:
+        axes.axhline(forecast.goal.target, color="0.6", linestyle="-.", label=f"target {forecast.goal.target:g}")
+    if forecast.epsilon is not None:
+        axes.axvline(forecast.epsilon, color="0.6", linestyle=":", label=f"epsilon {forecast.epsilon:.3g}")
     what = (
-        "root mean squared error, in units of the label" if found.of_numbers else "chance of a wrong class, in excess"
+        "root mean squared error, in units of the label"
+        if forecast.of_numbers
+        else "excess probability of a wrong class"
     )
     axes.set(
         xscale="log",
         yscale="log",
         xlabel="epsilon of each label",
         ylabel=what,
-        title=f"What error to expect of {found.rows:,} rows",
+        title=f"Expected error with {forecast.rows:,} rows",
     )
     axes.set_yticks(_round_numbers(*axes.get_ylim()))
-    return saved(figure, axes, path)
+    return write_figure(figure, axes, path)
 
 
-def error_curves(found: Forecast) -> dict[str, list[tuple[float, float]]]:
-    """The expected error over the epsilons of the sweep, for each mechanism."""
+def error_curves(forecast: Forecast) -> dict[str, list[tuple[float, float]]]:
+    """Expected error over the epsilons of the sweep, by mechanism."""
     lines: dict[str, list[tuple[float, float]]] = {}
-    for row in found.sweep:
+    for row in forecast.sweep:
         for option in row:
             lines.setdefault(option.mechanism, []).append((option.epsilon, option.error))
     return {name: sorted(points) for name, points in lines.items()}

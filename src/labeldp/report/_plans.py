@@ -1,4 +1,4 @@
-"""Plans and forecasts in words and tables."""
+"""Plans and forecasts as sentences and tables."""
 
 from __future__ import annotations
 
@@ -6,147 +6,159 @@ from rich.table import Table
 from rich.text import Text
 
 from labeldp.bounds.planning import EffectiveDimension, Forecast, Plan
-from labeldp.report._parts import Parts, pairs, row, said, table
+from labeldp.report._parts import Parts, add_row, name_value_table, sentence, three_digits, titled_table
 
-_TOLD = (
-    "A clean row is what one true label is worth for telling two likely classes apart; variance is that of "
-    "one row's unbiased vector. From parameters alone."
+_NOTE = (
+    "Effective rows: the release is as informative as this many rows with true labels. Variance: of the unbiased "
+    "vector of one row. Computed from your settings; no label was read."
 )
 
 
-def plan_text(found: Plan) -> Parts:
-    """What each mechanism keeps, at one epsilon and over a sweep."""
-    title = f"{found.rows:,} rows, {found.classes} classes, epsilon {found.epsilon:g}"
-    now = table(title, ["mechanism", "releases", "truth kept", "clean rows", "share", "variance", ""])
-    for option in found.options:
-        row(
+def plan_text(plan: Plan) -> Parts:
+    """The utility of each mechanism, at one epsilon and over a sweep."""
+    title = f"{plan.rows:,} rows, {plan.classes} classes, epsilon {plan.epsilon:g}"
+    now = titled_table(title, ["mechanism", "releases", "truth kept", "effective rows", "share", "variance", ""])
+    for option in plan.options:
+        add_row(
             now,
             option.mechanism,
             option.detail,
             f"{option.truth_probability:.1%}",
             f"{option.effective_rows:,}",
             f"{option.clean_share:.2%}",
-            f"{option.total_variance:.4g}",
+            three_digits(option.total_variance),
             "auto" if option.best else "",
         )
-    names = list(dict.fromkeys(_name(option.mechanism, option.detail) for each in found.sweep for option in each))
-    over = table(
-        "share of clean rows, by epsilon", ["mechanism", *(f"{each[0].epsilon:g}" for each in found.sweep if each)]
+    names = list(dict.fromkeys(_name(option.mechanism, option.detail) for each in plan.sweep for option in each))
+    over = titled_table(
+        "share of effective rows, by epsilon", ["mechanism", *(f"{each[0].epsilon:g}" for each in plan.sweep if each)]
     )
     for name in names:
-        shares = [{_name(o.mechanism, o.detail): o.clean_share for o in each} for each in found.sweep if each]
-        row(over, name, *(f"{share[name]:.2%}" if name in share else "-" for share in shares))
-    return [now, Text(), over, Text(), Text(_TOLD)]
+        shares = [{_name(o.mechanism, o.detail): o.clean_share for o in each} for each in plan.sweep if each]
+        add_row(over, name, *(f"{share[name]:.2%}" if name in share else "-" for share in shares))
+    return [now, Text(), over, Text(), Text(_NOTE)]
 
 
-def forecast_text(found: Forecast, shape: EffectiveDimension | None = None) -> Parts:
-    """What error to expect of each mechanism, at one epsilon and over a sweep, and what a target asks for."""
-    lines = pairs()
-    for name, told in _findings(found, shape).items():
-        row(lines, name, told)
-    parts: Parts = [_now(found), Text()] if found.options else []
-    return [*parts, _over(found), Text(), lines, Text(), *(said(f"assumed: {each}") for each in found.assumptions)]
+def forecast_text(forecast: Forecast, shape: EffectiveDimension | None = None) -> Parts:
+    """Expected error of each mechanism at one epsilon and over a sweep, and the needs of a target."""
+    lines = name_value_table()
+    for name, value in _findings(forecast, shape).items():
+        add_row(lines, name, value)
+    parts: Parts = [_now(forecast), Text()] if forecast.options else []
+    return [
+        *parts,
+        _over(forecast),
+        Text(),
+        lines,
+        Text(),
+        *(sentence(f"assumed: {each}") for each in forecast.assumptions),
+    ]
 
 
-def _now(found: Forecast) -> Table:
-    title = f"{_setting(found)}, epsilon {found.epsilon:.3g}"
-    where = "noise of a row" if found.trust == "local" else "noise of a cell's sum"
-    noise = where if found.of_numbers else f"{where}, in votes"
-    now = table(title, ["mechanism", noise, "clean rows", "share", "expected error", ""])
-    for option in found.options:
-        row(
+def _now(forecast: Forecast) -> Table:
+    title = f"{_setting(forecast)}, epsilon {forecast.epsilon:.3g}"
+    where = "noise of a row" if forecast.trust == "local" else "noise of a cell's sum"
+    noise = where if forecast.of_numbers else f"{where}, in votes"
+    now = titled_table(title, ["mechanism", noise, "effective rows", "share", "expected error", ""])
+    for option in forecast.options:
+        add_row(
             now,
             option.mechanism,
-            f"{option.noise:.4g}",
+            three_digits(option.noise),
             f"{option.effective_rows:,}",
             f"{option.clean_share:.2%}",
-            f"{option.error:.4g}",
+            three_digits(option.error),
             "best" if option.best else "",
         )
     return now
 
 
-def _over(found: Forecast) -> Table:
-    swept = [each for each in found.sweep if each]
-    over = table(f"expected error, by epsilon: {_setting(found)}", ["mechanism", *(f"{e[0].epsilon:g}" for e in swept)])
+def _over(forecast: Forecast) -> Table:
+    swept = [each for each in forecast.sweep if each]
+    over = titled_table(
+        f"expected error, by epsilon: {_setting(forecast)}", ["mechanism", *(f"{e[0].epsilon:g}" for e in swept)]
+    )
     for name in dict.fromkeys(option.mechanism for each in swept for option in each):
         errors = [{option.mechanism: option.error for option in each} for each in swept]
-        row(over, name, *(f"{error[name]:.4g}" if name in error else "-" for error in errors))
+        add_row(over, name, *(three_digits(error[name]) if name in error else "-" for error in errors))
     return over
 
 
-def _setting(found: Forecast) -> str:
-    space = found.space
-    what = (
-        f"labels from {space['low']:g} to {space['high']:g}" if found.of_numbers else f"{len(space['values'])} classes"
-    )
-    features = f"dimension {found.dimension:.3g}" if found.dimension else "no features"
-    return f"{found.rows:,} rows, {what}, {features}, {found.trust}"
+def _setting(forecast: Forecast) -> str:
+    space = forecast.space
+    numbers = forecast.of_numbers
+    labels = f"labels from {space['low']:g} to {space['high']:g}" if numbers else f"{len(space['values'])} classes"
+    features = f"dimension {forecast.dimension:.3g}" if forecast.dimension else "no features"
+    return f"{forecast.rows:,} rows, {labels}, {features}, {forecast.trust}"
 
 
-def _findings(found: Forecast, shape: EffectiveDimension | None) -> dict[str, str]:
-    """What is said beside the tables."""
-    told = {"error": _MEANING[found.of_numbers], "without privacy": f"{found.clean_error:.4g}"}
-    if found.spread is not None:
-        told["against labels"] = _against_labels(found)
-        told[_SAYING] = f"{found.spread:.4g} against labels: their deviation"
-    if found.options and found.best is None:
-        told["best"] = f"none: no mechanism does better than {_nothing(found)}; take more rows or a larger epsilon"
-    if found.free_epsilon is not None:
-        told["nearly free"] = f"from epsilon {found.free_epsilon:.3g} on: there rows are worth 90 % of clean ones"
-    if found.best is not None and found.doubled is not None:
-        told["twice the rows"] = f"{found.doubled:.4g} in place of {found.best.error:.4g}"
-    if found.goal is not None:
-        told[f"target {found.goal.target:g}"] = _target(found)
-    if found.of_numbers and found.trust == "local":
-        told["auto, optimal"] = "auto: least variance for the worst label; optimal: least on average over the range"
-    if shape is not None:
-        told["features"] = (
-            f"{shape.columns} numeric columns that vary spread in {shape.participation:.3g} directions "
-            f"(participation); {shape.components} principal components hold 90 % of their variance"
+def _findings(forecast: Forecast, shape: EffectiveDimension | None) -> dict[str, str]:
+    """Names and values below the tables."""
+    findings = {"error": _MEANING[forecast.of_numbers], "without privacy": three_digits(forecast.clean_error)}
+    if forecast.spread is not None:
+        findings["test RMSE"] = _against_labels(forecast)
+        findings["baseline"] = f"{_MEAN}: RMSE {three_digits(forecast.spread)}, the standard deviation of labels"
+    if forecast.options and forecast.best is None:
+        findings["best"] = f"none: no mechanism beats {_baseline(forecast)}; use more rows or a larger epsilon"
+    if forecast.free_epsilon is not None:
+        findings["nearly free"] = f"privacy costs less than 10 % of your rows above epsilon {forecast.free_epsilon:.3g}"
+    if forecast.best is not None and forecast.doubled is not None:
+        findings["twice the rows"] = (
+            f"error {three_digits(forecast.doubled)} instead of {three_digits(forecast.best.error)}"
         )
-    return told
+    if forecast.goal is not None:
+        findings[f"target {forecast.goal.target:g}"] = _target(forecast)
+    if forecast.of_numbers and forecast.trust == "local":
+        findings["auto, optimal"] = "auto minimizes the variance for the worst label, optimal the mean over the range"
+    if shape is not None:
+        findings["features"] = (
+            f"{shape.columns} numeric columns that vary, of effective dimension {shape.participation:.3g} "
+            f"(participation ratio); {shape.components} principal components hold 90 % of their variance"
+        )
+    return findings
 
 
-def _target(found: Forecast) -> str:
-    goal = found.goal
+def _target(forecast: Forecast) -> str:
+    goal = forecast.goal
     if goal is None:
         return ""
     if goal.trivial:
-        return f"{_nothing(found)} already reaches it"
+        return f"{_baseline(forecast)} already reaches it"
     rows = "no number of" if goal.rows is None else f"{goal.rows:,}"
     if goal.epsilon is None:
-        return f"no epsilon reaches it with {found.rows:,} rows; {rows} rows would{_at(found)}"
-    return f"from epsilon {goal.epsilon:.3g} on" + (f"; {rows} rows reach it{_at(found)}" if _at(found) else "")
+        return f"no epsilon reaches it with {forecast.rows:,} rows; {rows} rows would{_at(forecast)}"
+    return f"reached from epsilon {goal.epsilon:.3g}" + (f"; by {rows} rows{_at(forecast)}" if _at(forecast) else "")
 
 
-def _against_labels(found: Forecast) -> str:
-    """What is left of single labels, which is what a test measures."""
-    clean = f"{found.against_labels(found.clean_error):.4g} without privacy"
-    here = f"{found.against_labels(found.best.error):.4g} of the best, " if found.best else ""
-    return f"{here}{clean}: what `labeldp evaluate` prints has the spread of labels in it"
+def _against_labels(forecast: Forecast) -> str:
+    """The error against single labels, which is what a test measures."""
+    clean = f"{three_digits(forecast.against_labels(forecast.clean_error))} without privacy"
+    best = forecast.best and f"{three_digits(forecast.against_labels(forecast.best.error))} with the best mechanism, "
+    return f"{best or ''}{clean}: as `labeldp evaluate` prints it, which includes the spread of labels"
 
 
-def _nothing(found: Forecast) -> str:
-    """What who learns nothing says."""
-    return "guessing a class" if not found.of_numbers else _SAYING if found.dimension else "saying the middle"
+def _baseline(forecast: Forecast) -> str:
+    """Name of the trivial predictor."""
+    if not forecast.of_numbers:
+        return "guessing a class"
+    return _MEAN if forecast.dimension else "always predicting the middle of the range"
 
 
-def _at(found: Forecast) -> str:
-    """At which epsilon rows were counted."""
-    asked = found.epsilon is not None and (found.goal is None or found.epsilon != found.goal.epsilon)
-    return f" at epsilon {found.epsilon:g}" if asked else "" if found.options else " without privacy"
+def _at(forecast: Forecast) -> str:
+    """The epsilon for which rows were counted."""
+    differs = forecast.epsilon is not None and (forecast.goal is None or forecast.epsilon != forecast.goal.epsilon)
+    return f" at epsilon {forecast.epsilon:g}" if differs else "" if forecast.options else " without privacy"
 
 
 def _name(mechanism: str, detail: str) -> str:
-    """A mechanism's name that does not change with epsilon."""
+    """The name of a mechanism, the same at every epsilon."""
     return (
         f"{mechanism}, {detail}" if mechanism == "bits" else mechanism + (", counting" if "counting" in detail else "")
     )
 
 
-_SAYING = "saying the mean"
+_MEAN = "always predicting the mean"
 _MEANING = {
-    True: "the root mean square of the estimated mean's error, in the units of the label",
-    False: "the chance of a wrong class, beyond that of the best classifier",
+    True: "RMS error of the estimated mean, in the unit of the label",
+    False: "excess probability of a wrong class, over the best classifier",
 }

@@ -1,4 +1,4 @@
-"""Privacy-loss profiles in words and as figures."""
+"""Privacy-loss profiles as sentences, tables and figures."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.text import Text
 
-from labeldp.report._figures import drawn, saved
-from labeldp.report._parts import Parts, row, said, table
+from labeldp.report._figures import new_figure, write_figure
+from labeldp.report._parts import Parts, add_row, epsilon_above, sentence, titled_table
 
 if TYPE_CHECKING:  # a plan and a release load no audit
     from labeldp.audit.attacks import Bracket, LossCurve, LossProfile
     from labeldp.mechanisms.features import FeatureLaw
 
 _SHARES = (0.5, 0.05, 0.01)
-_TOLD = 0.05
-#: From where on bounds of a share are wide, and below what a share is printed as zero.
+_EXPOSED = 0.05
+#: The width from which bounds of a share count as wide, and the share below which it is printed as zero.
 _WIDE, _LEAST_SHARE = 0.5, 0.0005
 _BOUNDS = ("at least", "estimate", "at most")
 _NO_LIMIT = "no limit"
@@ -27,115 +27,115 @@ _SOURCE = {
     False: "From released labels, at no further cost.",
 }
 _NO_PROMISE = (
-    "Epsilon limits what the released label adds to the features, not what the features tell by themselves. To limit "
-    "that too, features must be redrawn (labeldp release --mechanism double), with a divergence that is known."
+    "Epsilon limits what the released label adds to the features, not what the features disclose by themselves. To "
+    "limit that too, resample the features (labeldp release --mechanism double) with a known divergence."
 )
 
 
-def profile_text(found: LossProfile, law: FeatureLaw | None = None) -> Parts:
-    """For which share of rows features and released label together give away how much, for each flip probability.
+def profile_text(profile: LossProfile, law: FeatureLaw | None = None) -> Parts:
+    """The disclosure by features and released label together over the share of rows, for each flip probability.
 
     Args:
-        found: The profile.
+        profile: The profile.
         law: The law by which the features left, where they were not public.
     """
-    title = f"{found.evaluated:,} of {found.total:,} rows, {found.neighbours:,} neighbours"
-    lines = table(title, ["flip", "static epsilon", "what is given away", *_BOUNDS])
+    title = f"{profile.evaluated:,} of {profile.total:,} rows, {profile.neighbours:,} neighbours"
+    lines = titled_table(title, ["flip", "static epsilon", "disclosure (nats)", *_BOUNDS])
     brackets = []
-    for curve in found.curves:
-        name = (f"{curve.flip:.4g}", f"{curve.epsilon:.4g}")
-        row(lines, *name, "the static epsilon or more: share of rows", *_cells(curve.beyond, "{:.1%}"))
+    for curve in profile.curves:
+        name = (f"{curve.flip:.3g}", epsilon_above(curve.epsilon))
+        add_row(lines, *name, "at least the static epsilon: share of rows", *_cells(curve.beyond, "{:.1%}"))
         for share in _SHARES:
             brackets.append(curve.loss(share))
-            row(lines, *name, f"by the most exposed {share:.0%} of rows", *_cells(brackets[-1], "{:.3g}"))
+            add_row(lines, *name, f"of the most exposed {share:.0%} of rows", *_cells(brackets[-1], "{:.3g}"))
     return [
-        *(said(_sentence(found, curve)) for curve in found.curves),
+        *(sentence(_summary(profile, curve)) for curve in profile.curves),
         Text(),
         lines,
         Text(),
-        *(said(line) for line in _doubts(found, brackets)),
-        said(f"All bounds hold together with confidence {found.confidence:g}. {_SOURCE[found.public]}"),
-        *(said(f"assumed: {each}") for each in found.assumptions),
-        said(_limit(law)),
+        *(sentence(line) for line in _warnings(profile, brackets)),
+        sentence(f"All bounds hold simultaneously with confidence {profile.confidence:g}. {_SOURCE[profile.public]}"),
+        *(sentence(f"assumed: {each}") for each in profile.assumptions),
+        sentence(_limit(law)),
     ]
 
 
-def save_profile_figure(found: LossProfile, path: Path) -> Path:
-    """The share of rows over what they give away: bounds, estimate and static epsilon of each flip probability.
+def save_profile_figure(profile: LossProfile, path: Path) -> Path:
+    """Draw the share of rows over their disclosure: bounds, estimate and static epsilon of each flip probability.
 
     As a PNG, SVG or PDF by the file's ending.
     """
-    figure, axes = drawn(path)
-    for number, curve in enumerate(found.curves):
+    figure, axes = new_figure(path)
+    for number, curve in enumerate(profile.curves):
         colour = f"C{number}"
         taus = np.concatenate([[min(0.0, curve.least), curve.least], curve.taus])
         lines = [np.concatenate([[1.0, 1.0], line]) for line in (curve.lower, curve.estimate, curve.upper)]
         axes.fill_between(taus, lines[0], lines[2], color=colour, alpha=0.2, linewidth=0)
-        axes.plot(taus, lines[1], color=colour, label=f"flipped with chance {curve.flip:.4g}")
+        axes.plot(taus, lines[1], color=colour, label=f"flip probability {curve.flip:.3g}")
         axes.axvline(curve.epsilon, color=colour, linestyle=":", label=f"its static epsilon, {curve.epsilon:.3g}")
     axes.set(
-        xlabel="given away by features and released label together, on average (nats)",
-        ylabel="share of rows, at least so exposed",
+        xlabel="expected disclosure by features and released label together (nats)",
+        ylabel="share of rows with at least this disclosure",
         ylim=(0.0, 1.02),
-        title=f"Estimates, and bounds with confidence {found.confidence:g}",
+        title=f"Estimates, and bounds with confidence {profile.confidence:g}",
     )
-    return saved(figure, axes, path, at_points=False)
+    return write_figure(figure, axes, path, at_points=False)
 
 
-def _sentence(found: LossProfile, curve: LossCurve) -> str:
-    """What the most exposed rows give away, and how many give away more than the static epsilon."""
-    exposed, beyond = curve.loss(_TOLD), curve.beyond
+def _summary(profile: LossProfile, curve: LossCurve) -> str:
+    """The disclosure of the most exposed rows, and the share of rows that disclose more than the static epsilon."""
+    exposed, beyond = curve.loss(_EXPOSED), curve.beyond
     first = (
-        f"Flipped with chance {curve.flip:.4g} (static epsilon {curve.epsilon:.4g}): the features and the released "
-        f"label of the most exposed {_TOLD:.0%} of the rows together give away at least {exposed.lower:.3g} on "
-        f"average: the odds of the true label grow {_times(exposed.lower)}, or more."
+        f"Flip probability {curve.flip:.3g} (static epsilon {epsilon_above(curve.epsilon)}): for the most exposed "
+        f"{_EXPOSED:.0%} of the rows, features and released label together disclose at least {exposed.lower:.3g} "
+        f"nats on average: the odds of the true label grow {_factor(exposed.lower)} or more."
     )
     if beyond.lower < _LEAST_SHARE:
-        return f"{first} It is not settled here whether any rows give away the static epsilon or more."
-    low, high = found.chances_beyond(curve.flip)
+        return f"{first} Too few rows to tell if any disclose the static epsilon or more."
+    low, high = profile.chances_beyond(curve.flip)
     return (
-        f"{first} At least {beyond.lower:.1%} of the rows (estimate: {beyond.estimate:.1%}) give away the static "
-        f"epsilon or more: those where the chance of {found.classes[1]!r} given the features is at most {low:.3g}, or "
-        f"at least {high:.3g}."
+        f"{first} At least {beyond.lower:.1%} of the rows (estimate: {beyond.estimate:.1%}) disclose the static "
+        f"epsilon or more: those where the probability of {profile.classes[1]!r} given the features is at most "
+        f"{low:.3g}, or at least {high:.3g}."
     )
 
 
-def _doubts(found: LossProfile, brackets: list[Bracket]) -> list[str]:
-    """Why bounds are wide, where they are, and what to do."""
+def _warnings(profile: LossProfile, brackets: list[Bracket]) -> list[str]:
+    """Remarks on wide bounds: their reason and the remedy."""
     lines = []
     if any(math.isinf(value) for each in brackets for value in (each.estimate, each.upper)):
         lines.append(
-            f"{_NO_LIMIT!r}: the labels of the neighbours leave a chance of 0 or 1 open, where the label is as good as "
-            "told. That is no finding: so few of them may do so by chance, or by noise."
+            f"{_NO_LIMIT!r}: the labels of the neighbours do not exclude a probability of 0 or 1, at which features "
+            "alone disclose the label. This is no finding: with so few neighbours it can be chance or noise."
         )
-    if any(curve.beyond.upper - curve.beyond.lower > _WIDE for curve in found.curves):
-        noise = "" if found.public else ", and these are released ones: the smaller epsilon is, the more they vary"
+    if any(curve.beyond.upper - curve.beyond.lower > _WIDE for curve in profile.curves):
+        noise = "" if profile.public else ", and these are released ones, which vary more for smaller epsilon"
         lines.append(
-            f"The bounds are wide: each row is judged by the labels of {found.neighbours:,} others{noise}. More rows "
-            "make them narrower. So do more neighbours (--neighbours), which blur what few rows share."
+            f"The bounds are wide: each row is judged by the labels of {profile.neighbours:,} others{noise}. More rows "
+            "narrow them; so do more neighbours (--neighbours), at a coarser resolution."
         )
     return lines
 
 
 def _limit(law: FeatureLaw | None) -> str:
-    """What limits what the features tell by themselves."""
+    """The limit, if any, on the disclosure by features alone."""
     if law is None or law.generator is None:
         return _NO_PROMISE
     known = (
-        f"Features of this release were redrawn with a chance of {float(law.chance):.1%}: this is of rows as they were "
-        "released. What their features tell by themselves is "
+        f"Features of this release were resampled with probability {float(law.chance):.1%}, and the profile is of the "
+        "rows as released. The disclosure by their features alone is "
     )
     if law.divergences:
-        return f"{known}limited by its guarantee with conditional features, as far as what that rests on is true."
-    return f"{known}not limited, as it is not known how far the generator's features are from true ones."
+        return f"{known}limited by its guarantee with conditional features, if its assumptions hold."
+    return f"{known}not limited, since the divergence of the generator's features from true ones is unknown."
 
 
-def _cells(found: Bracket, form: str) -> list[str]:
+def _cells(bracket: Bracket, form: str) -> list[str]:
     """The bounds and the estimate between them."""
-    values = (found.lower, found.estimate, found.upper)
+    values = (bracket.lower, bracket.estimate, bracket.upper)
     return [_NO_LIMIT if math.isinf(value) else form.format(value) for value in values]
 
 
-def _times(value: float) -> str:
-    """How much odds grow."""
+def _factor(value: float) -> str:
+    """The factor by which odds grow, in words."""
     return "beyond all bounds" if value > 700 else f"by a factor of {float(f'{math.exp(value):.2g}'):,g}"

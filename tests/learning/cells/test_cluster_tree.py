@@ -165,8 +165,8 @@ def test_it_is_a_learner_in_scikit_learns_form():
 @pytest.mark.parametrize(
     ("trees", "leaves", "expected"),
     [
-        ([], [0, 1], "expected trees"),
-        (["oak"], [0, 1], "expected trees"),
+        ([], [0, 1], "expected a list of ClusterTree"),
+        (["oak"], [0, 1], "expected a list of ClusterTree"),
         (None, [0.5, 1.0], "expected the leaf of each row"),
         (None, [[0, 1], [1, 0]], "expected the leaf of each row"),
         (None, [0, 7], "expected leaf"),

@@ -130,7 +130,7 @@ def test_the_noise_of_what_is_told_is_bounded(name, delta):
 
     asker = Again(descent, DescentRows.of(np.ones((rows, 1)), False), np.arange(rows))
     space = Classes(list("abcd")) if loss.of_classes else Interval(0, 3, 1)
-    query = NoisyGradients(space, 2.0, delta, asker=asker, rows=rows, dimension=start.shape[1])
+    query = NoisyGradients(space, 2.0, delta, client=asker, rows=rows, dimension=start.shape[1])
     tape = TapeWords(rng.integers(0, 1 << 64, 1 << 18, dtype=np.uint64))
     query.answer(np.full(rows, 3), 1, tape)
     expected = loss.gradients(start[0], POINTS)[3]
@@ -148,7 +148,11 @@ def problem(rows, seed=0):
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("loss", ["softmax", "hinge", "linear", CustomLoss(uneven, constant=2.0)], ids=str)
+@pytest.mark.parametrize(
+    "loss",
+    ["softmax", "hinge", "linear", CustomLoss(uneven, constant=2.0)],
+    ids=["softmax", "hinge", "linear", "custom"],
+)
 def test_a_curator_is_asked_once_for_each_label(loss, delta):
     """The answer has a line of as many entries as classes for each row, says what was spent, and nothing is left."""
     features, labels = problem(500)
@@ -184,7 +188,7 @@ def test_a_label_changes_nothing_before_its_own_step(delta):
         twin, *_ = begun(LOSSES["softmax"], np.random.default_rng(4))
         held = codes[order].copy()
         held[changed] = (held[changed] + other) % CLASSES
-        query = NoisyGradients(Classes(list("abcd")), 4.0, delta, asker=twin, rows=ROWS)
+        query = NoisyGradients(Classes(list("abcd")), 4.0, delta, client=twin, rows=ROWS)
         told.append(query.answer(held, 1, TapeWords(words)))
         assert not {"codes", "labels", "curator"} & vars(twin).keys()
     np.testing.assert_array_equal(told[0][:changed], told[1][:changed])

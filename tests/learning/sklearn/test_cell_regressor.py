@@ -284,7 +284,11 @@ BAD = {
     ),
     "names": (lambda: fitted(asked(NoisyArgmax(RATINGS, 1.0, TWO))), InputError, "found that to noisy-argmax"),
     "other rows": (lambda: fitted(asked(NoisyMean(SPACE, 1.0), [1.0] * 5)), InputError, "the 5 rows that the answer"),
-    "other cells": (lambda: fitted(asked(NoisyMean(SPACE, 1.0))), InputError, "expected cells below 1, as many as"),
+    "other cells": (
+        lambda: fitted(asked(NoisyMean(SPACE, 1.0))),
+        InputError,
+        "expected cells below 1, the number of cells",
+    ),
     "a spread of NaN": (
         lambda: fitted(asked(NoisyMean(SPACE, 1.0, TWO)), spread=math.nan),
         EpsilonError,
@@ -323,7 +327,11 @@ BAD = {
         InputError,
         "share of epsilon between 0 and 1, found 1.0",
     ),
-    "a low moment": (lambda: clip_for(10, 1.0, 1.5, 1.0), InputError, "p to be at least 2, found 1.5"),
+    "a low moment": (
+        lambda: clip_for(10, 1.0, 1.5, 1.0),
+        InputError,
+        "order p of the moment to be at least 2, found 1.5",
+    ),
     "a moment of NaN": (lambda: clip_for(10, 1.0, math.nan, 1.0), EpsilonError, "p to be a number"),
     "no moment": (lambda: clip_for(10, 1.0, 2.0, 0.0), InputError, "moment to be a finite number above 0"),
 }

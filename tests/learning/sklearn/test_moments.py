@@ -264,9 +264,7 @@ class MomentsOfBareLabels(MomentClassifier):
         return float(np.mean(self.predict(X) == y))
 
 
-@parametrize_with_checks(
-    [MomentsOfBareLabels(l2=1.0), MomentsOfBareLabels(loss="squared", l2=1.0, project=False)],
-)
+@parametrize_with_checks([MomentsOfBareLabels(l2=1.0)])
 @pytest.mark.usefixtures("as_users_call")
 def test_scikit_learns_own_checks_pass(estimator, check):
     """Scikit-learn's checks of estimators pass on the moments of bare labels, and none is left out."""

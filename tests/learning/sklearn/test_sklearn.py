@@ -334,7 +334,10 @@ def test_constant_features_give_the_class_shares(make_channel, randomized):
             lambda x, r: ReleasedLabelClassifier(method="forward").fit(x, r),
             "a method among em, clusters, plain, found 'forward'",
         ),
-        (lambda x, r: SoftmaxRegression(correction=0.5).fit(x, r), "'unbiased' alone, found 0.5 with 'likelihood'"),
+        (
+            lambda x, r: SoftmaxRegression(correction=0.5).fit(x, r),
+            "only with method='unbiased', found 0.5 with 'likelihood'",
+        ),
         (lambda x, r: SoftmaxRegression().fit(x, r, [1.0]), "expected 60 finite weights"),
         (lambda x, r: SoftmaxRegression().fit(x, r, np.zeros(60)), "that are not all zero"),
         (lambda x, r: SoftmaxRegression().fit(x, r, -np.ones(60)), "of at least 0"),

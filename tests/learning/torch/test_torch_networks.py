@@ -132,7 +132,7 @@ def test_the_resnet_normalizes_before_it_projects():
 
 
 def test_the_others_have_the_parameters_of_their_layers():
-    """Counted by hand: a small convolutional network, two branches for ratings, a perceptron."""
+    """ClassIndicators by hand: a small convolutional network, two branches for ratings, a perceptron."""
     counts = [sum(each.numel() for each in make().parameters()) for make in (
         lambda: convolutional(10), lambda: ratings(7, 5, 3, factors=4), lambda: mlp(6, 3, width=8)
     )]  # fmt: skip

@@ -21,12 +21,12 @@ from labeldp import (
     verify,
 )
 from labeldp.mechanisms.queries import ExchangedLabels, promise_of
-from labeldp.privacy.accounting import Rows
+from labeldp.privacy.accounting import RowRanges
 from labeldp.release.folder._staging import CERTIFICATE
 
 SPACE = Classes(["no", "yes"])
 LABELS, CELLS = ["no", "yes", "yes"] * 100, np.arange(300) % 3
-NO_ROWS = Rows(())
+NO_ROWS = RowRanges(())
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from labeldp import BitResponse, Curator, RandomizedResponse, SubsetResponse, TopKResponse, release_table, verify
 from labeldp.release.folder._certificate import UNKNOWN
 
-CERTIFICATE, WORDS, LAW = "can be read", "secure", "integers of its law"
+CERTIFICATE, WORDS, LAW = "can be read", "cryptographic random source", "integers of its law"
 FILES, SCHEMA, VALUES = "listed files", "listed columns", "outcome"
 _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
 
@@ -132,7 +132,7 @@ def test_the_true_label_column_fails(folder, labels):
     assert SCHEMA in failing(folder)
     relist_columns(folder, body)
     assert SCHEMA in failing(folder)
-    assert "gone" in verify(folder).checks[-1].found
+    assert "the true label" in verify(folder).checks[-1].found
 
 
 def test_no_released_label_fails(folder):

@@ -22,7 +22,7 @@ from labeldp import (
 from labeldp._words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LedgerError, VerificationError
 from labeldp.learning.stages import FixedPrior, MultiStage, ReleasePrior
-from labeldp.privacy.accounting import Composition, Rows
+from labeldp.privacy.accounting import Composition, RowRanges
 
 DELTAS = (1e-9, 1e-6, 0.016)
 
@@ -47,7 +47,7 @@ def save(tmp_path):
 def by_hand(*releases, rows=False):
     """The composition of releases, on the same rows or on those that were drawn."""
     draws = [(release.certificate.draws[0], release.channel) for release in releases]
-    return Composition.of((Charge(d.guarantee, d.rows if rows else Rows.all(1)), channel) for d, channel in draws)
+    return Composition.of((Charge(d.guarantee, d.rows if rows else RowRanges.all(1)), channel) for d, channel in draws)
 
 
 def test_releases_of_one_label_are_composed(curator, space, save):
@@ -186,7 +186,7 @@ def test_a_ledger_counts_as_the_worst_of_its_epsilons(labels, space, tmp_path):
     price, asked = (Curator(labels, space).randomize(RandomizedResponse(space, 0.7)).guarantee, curator.spent[0])
     assert found.ledger
     assert found.composition.epsilon == asked
-    worst = Composition.of([(Charge(price, Rows.all(1)), None)] * 3 + [(found.composition.charges[-1], None)])
+    worst = Composition.of([(Charge(price, RowRanges.all(1)), None)] * 3 + [(found.composition.charges[-1], None)])
     assert found.composition.epsilon_at(1e-3) == pytest.approx(worst.epsilon_at(1e-3), rel=1e-9)
     Curator(labels, space, name="eyes", ledger=path).randomize(RandomizedResponse(space, 0.3))
     colour, eyes = combined_guarantee([path])
@@ -204,7 +204,7 @@ def test_units_of_several_rows_meet_everywhere(labels, space, save):
     assert found.composition.epsilon == curator.spent[0]
     assert len(found.composition.losses) == 2
     single = save(Curator(labels, space, name="colour").randomize(RandomizedResponse(space, 0.6)))
-    with pytest.raises(BudgetError, match="expected one unit"):
+    with pytest.raises(BudgetError, match="expected one privacy unit"):
         combined_guarantee([*folders, *single])[0].composition.epsilon_at(1e-6)
 
 

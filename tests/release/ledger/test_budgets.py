@@ -22,7 +22,7 @@ from labeldp import (
 from labeldp.cli import main
 from labeldp.errors import BudgetError
 from labeldp.mechanisms.queries import _query as _queries
-from labeldp.privacy.accounting import Composition, Rows
+from labeldp.privacy.accounting import Composition, RowRanges
 from labeldp.release.ledger import Entry, spent_by_data
 
 SPACE = Classes(["no", "yes"])
@@ -43,7 +43,7 @@ def asked(curator, query=SMALL, most=40):
 
 def entry(name, guarantee, **more):
     """A charge for labels, such as a query with Gaussian noise makes."""
-    return Entry(name, "label", (), "noise", guarantee, Rows.all(20), asked=1.0, **more)
+    return Entry(name, "label", (), "noise", guarantee, RowRanges.all(20), asked=1.0, **more)
 
 
 def charge_to(ledger, guarantees, budget=None):
@@ -192,7 +192,7 @@ def test_accounts_of_ledgers_compose_by_rho(tmp_path, capsys):
     noisy, pure = Guarantee(1.0, 1e-6, rho=0.005), Guarantee(0.1)
     charge_to(Ledger(tmp_path / "l"), [noisy] * 12 + [pure] * 3, Budget(40.0, 1e-4))
     (found,) = combined_guarantee([tmp_path / "l"], epsilons=[2.0])
-    hand = Composition.of((Charge(each, Rows.all(1)), None) for each in [noisy] * 12 + [pure] * 3)
+    hand = Composition.of((Charge(each, RowRanges.all(1)), None) for each in [noisy] * 12 + [pure] * 3)
     assert found.composition.epsilon == hand.epsilon == 12.3
     assert dict(found.at_deltas)[1e-6] == hand.epsilon_at(1e-6) < 2.2
     assert found.at_epsilons == ((2.0, hand.delta_at(2.0)),)
@@ -200,7 +200,7 @@ def test_accounts_of_ledgers_compose_by_rho(tmp_path, capsys):
     out = " ".join(capsys.readouterr().out.split())
     assert "12.3" in out
     assert f"{hand.epsilon_at(1e-6):.4f}"[:5] in out
-    assert "or with its rho" in out
+    assert "or of its rho" in out
 
 
 def test_saved_answers_with_gaussian_noise_compose_by_rho(tmp_path):
@@ -211,7 +211,7 @@ def test_saved_answers_with_gaussian_noise_compose_by_rho(tmp_path):
     assert asked(curator, query) == 0 < asked(Curator(LABELS, SPACE, budget=Budget(2.5, 1e-6, True)), query)
     assert curator.spent[0] <= 2.0
     (found,) = combined_guarantee(paths)
-    hand = Composition.of([(Charge(query.promise(1), Rows.all(1)), None)] * 11)
+    hand = Composition.of([(Charge(query.promise(1), RowRanges.all(1)), None)] * 11)
     assert (found.composition.epsilon, found.composition.delta) == (hand.epsilon, hand.delta)
     assert dict(found.at_deltas)[1e-6] == hand.epsilon_at(1e-6) == pytest.approx(curator.spent[0], rel=1e-9)
     assert hand.epsilon > 5
@@ -230,6 +230,6 @@ def test_a_session_is_within_its_budget_however_it_went():
                     spent.append(kinds[kind])
             except BudgetError:
                 continue
-        together = Composition.of((Charge(each, Rows.all(1)), None) for each in spent)
+        together = Composition.of((Charge(each, RowRanges.all(1)), None) for each in spent)
         assert together.delta_at(1.5) <= 1e-3
         assert sum(each.delta for each in spent if each.rho is None) <= 1e-4 * (1 + 1e-12)

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import labeldp.release._table_release as table_module
 import labeldp.release.folder._staging as output_module
 import labeldp.release.folder._write as writing_module
 import labeldp.release.ledger._ledger as ledger_module
-from labeldp import Classes, Ledger, release_table, verify
+from labeldp import Classes, Curator, Ledger, RandomizedResponse, release_table, verify
 from labeldp.errors import BudgetError, LabelDPError, LedgerError
 from labeldp.release._table_release import ledger_path
 
@@ -348,15 +349,47 @@ def test_a_refusal_shows_no_label(source, release, columns):
 HOLDER = """
 import sys, time
 from pathlib import Path
-from labeldp.release import Ledger
+from labeldp import Ledger
 with Ledger(Path(sys.argv[1]))._alone():
     print("held", flush=True)
     sys.stdin.readline()
 """
 
 
-def test_another_process_is_refused_while_one_is_at_work(source, release, tables):
-    """While a process holds the ledger a second is refused, draws nothing, and may try again once it is gone."""
+CHARGED, REFUSED, LOST = 10, 11, 12
+
+
+def charging(go, path, space):
+    """A forked child that charges epsilon 1 out of 3 once a file exists, and ends with what came of it."""
+    child = os.fork()
+    if child:
+        return child
+    end = LOST
+    try:
+        while not go.exists():
+            time.sleep(0.001)
+        Curator(space.points[:1] * 20, space, budget=3.0, ledger=path).randomize(RandomizedResponse(space, 1.0))
+        end = CHARGED
+    except BudgetError:
+        end = REFUSED
+    finally:
+        os._exit(end)
+
+
+def test_processes_on_a_new_ledger_get_in_one_after_the_other(space, tmp_path):
+    """Of six processes that open a new ledger at once, three are charged and three refused; none finds it damaged."""
+    for trial in range(5):
+        path, go = tmp_path / f"ledger-{trial}", tmp_path / f"go-{trial}"
+        children = [charging(go, path, space) for _ in range(6)]
+        go.touch()
+        ends = sorted(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
+        assert ends == [CHARGED] * 3 + [REFUSED] * 3
+        assert states(path) == ["released"] * 3
+
+
+def test_another_process_is_refused_while_one_is_at_work(source, release, tables, monkeypatch):
+    """While a process holds the ledger for long a second is refused and draws nothing; it may try again later."""
+    monkeypatch.setattr(ledger_module, "_PATIENCE", 0.1)
     path = ledger_path(source)
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

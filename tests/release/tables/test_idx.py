@@ -39,11 +39,11 @@ def test_numbers_are_read_as_they_were_written(tmp_path, kind, pack, shape):
 WHOLE = idx(np.arange(60).reshape(5, 4, 3))
 SMALL = gzip.compress(WHOLE)
 BAD = {
-    "nothing": (b"", "another beginning"),
-    "text": (b"label\n3\n", "another beginning"),
-    "floats": (b"\0\0\x0d\3" + WHOLE[4:], "another beginning"),
-    "a kind that is none": (b"\0\0\x0a\3" + WHOLE[4:], "another beginning"),
-    "three bytes": (WHOLE[:3], "another beginning"),
+    "nothing": (b"", "another header"),
+    "text": (b"label\n3\n", "another header"),
+    "floats": (b"\0\0\x0d\3" + WHOLE[4:], "another header"),
+    "a kind that is none": (b"\0\0\x0a\3" + WHOLE[4:], "another header"),
+    "three bytes": (WHOLE[:3], "another header"),
     "labels": (idx(np.arange(5)), "expected 3 dimensions in t, found 1"),
     "a header cut off": (WHOLE[:15], "found it cut off"),
     "numbers cut off": (WHOLE[:-1], "expected 60 bytes after the header of t, found fewer"),
@@ -58,7 +58,7 @@ BAD = {
     "gzip cut off": (SMALL[:-9], "cut off or damaged"),
     "gzip without its end": (SMALL[:-4], "cut off or damaged"),
     "gzip damaged": (SMALL[:12] + b"\xff\xff\xff" + SMALL[15:], "cut off or damaged"),
-    "gzip of nothing": (gzip.compress(b""), "another beginning"),
+    "gzip of nothing": (gzip.compress(b""), "another header"),
     "gzip alone": (b"\x1f\x8b", "cut off or damaged"),
 }
 
@@ -150,7 +150,7 @@ def test_labels_are_read_in_batches_like_any_table(tmp_path):
 def test_other_labels_are_refused_without_a_word_of_them(tmp_path, change):
     """Another name of the column, a label outside the classes, or images in place of labels: nothing is charged."""
     (tmp_path / "t-idx1-ubyte").write_bytes(change.get("data", idx(np.array([1, 2, 9, 3]))))
-    with pytest.raises(LabelDPError, match=r"^expected") as caught:
+    with pytest.raises(LabelDPError, match=r"^(expected|no column)") as caught:
         release_table(
             tmp_path / "t-idx1-ubyte",
             change.get("label", "label"),

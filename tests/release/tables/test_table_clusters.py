@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import labeldp.release._requests as laws
+import labeldp.release._requests as requests
 import labeldp.release._table_release as module
 from labeldp import (
     Account,
@@ -190,18 +190,18 @@ def test_counts_and_labels_are_drawn_from_streams_of_their_own(source, monkeypat
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"mechanism": "cluster", "clusters": None}, InputError, "with the clusters of rows"),
-        ({"mechanism": "auto", "delta": 0.0}, InputError, "found clusters with 'auto'"),
+        ({"mechanism": "cluster", "clusters": None}, InputError, "found 'cluster' without it"),
+        ({"mechanism": "auto", "delta": 0.0}, InputError, "found it with 'auto'"),
         ({"mechanism": "cluster", "clusters": "ill"}, InputError, "found the label 'ill'"),
-        ({"mechanism": "cluster", "clusters": "region"}, InputError, "the cluster column 'region'"),
+        ({"mechanism": "cluster", "clusters": "region"}, InputError, "no cluster column 'region'"),
         ({"mechanism": "cluster", "delta": 1e-6}, InputError, "no delta for 'cluster'"),
-        ({"mechanism": "cluster", "unit": "age"}, InputError, "randomizes labels alone for units"),
+        ({"mechanism": "cluster", "unit": "age"}, InputError, "randomizes each label alone with --unit"),
         ({"mechanism": "cluster", "clusters": CLUSTERS[1:]}, InputError, "a cluster for each row"),
         ({"mechanism": "cluster", "clusters": np.r_[CLUSTERS, 1]}, InputError, "each of the 600 rows, found 601"),
         ({"mechanism": "cluster", "clusters": CLUSTERS - 1}, InputError, "numbered from 0"),
         ({"mechanism": "cluster", "clusters": CLUSTERS * 0.5}, InputError, "as integers"),
         ({"mechanism": "peer"}, EpsilonError, "a delta above 0 for an exchange"),
-        ({"mechanism": "peer", "delta": 1e-6, "unit": "age"}, InputError, "randomizes labels alone for units"),
+        ({"mechanism": "peer", "delta": 1e-6, "unit": "age"}, InputError, "randomizes each label alone with --unit"),
     ],
 )
 def test_what_does_not_fit_is_refused(source, options, kind, message):
@@ -264,10 +264,11 @@ def test_a_budget_holds_for_both(source, mechanism):
     assert not (source.parent / "again").exists()
 
 
-def test_a_tally_is_never_shown():
+def test_label_counts_are_never_shown():
     """What a curator knows of all labels is not in the text of the object that holds it."""
-    tally = laws.Tally(laws.ReleaseRequest("ill", SPACE, 1.0, "peer", clusters=np.zeros(3, dtype=np.int32), delta=0.1))
-    tally.add(np.array([0, 1, 1]), 0)
-    assert tally.codes.tolist() == [0, 1, 1]
-    assert "codes" not in repr(tally)
-    assert "counts" not in repr(tally)
+    request = requests.ReleaseRequest("ill", SPACE, 1.0, "peer", clusters=np.zeros(3, dtype=np.int32), delta=0.1)
+    labels = requests.LabelCounts(request)
+    labels.add(np.array([0, 1, 1]), 0)
+    assert labels.codes.tolist() == [0, 1, 1]
+    assert "codes" not in repr(labels)
+    assert "counts" not in repr(labels)

@@ -172,14 +172,14 @@ def test_what_was_drawn_is_paid_for_whatever_stops_it(table, tmp_path, monkeypat
         raise problem
 
     def ask(_, curator):
-        gradients = NoisyGradients(SPACE, 0.5, asker=listener, rows=ROWS, dimension=1)
+        gradients = NoisyGradients(SPACE, 0.5, client=listener, rows=ROWS, dimension=1)
         answer = curator.answer(gradients)
         if when == "after a draw":
             stop()
         return concatenate([(slice(None), curator.randomize(RandomizedResponse(SPACE, 0.5)))], answers=[answer])
 
     if when == "while it is written":
-        monkeypatch.setattr("labeldp.release._table_curator._written", stop)
+        monkeypatch.setattr("labeldp.release._table_curator._write", stop)
     with pytest.raises(type(problem)):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
     assert listener.told > 30
@@ -315,7 +315,7 @@ def prior_of_an_answer(curator):
 )
 def test_a_certificate_of_less_than_what_was_asked_is_not_written(table, tmp_path, ask):
     """Epsilon 1 was spent, and a certificate that says a half would hide what the law was made from."""
-    with pytest.raises(InputError, match=r"counts all that was asked.*the charge stays"):
+    with pytest.raises(InputError, match=r"with all charges in its certificate.*the charge stays"):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
     assert not (tmp_path / "out").exists()
     assert states(tmp_path) == [("charged", 1.0)]
@@ -389,7 +389,7 @@ def test_a_table_that_changes_meanwhile_is_refused(table, tmp_path):
         table.write_text(table.read_text().replace("north", "west"))
         return once(columns, curator)
 
-    with pytest.raises(TableError, match="changed meanwhile"):
+    with pytest.raises(TableError, match=r"does not change meanwhile, found .* changed"):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=["town"])
     assert states(tmp_path) == [("charged", 1.0)]  # it was drawn by then
 

@@ -1,7 +1,5 @@
 """Tables with real labels: every mechanism of numbers from a file to a release, and what it costs."""
 
-import re
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -138,7 +136,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_spent():
 @pytest.mark.parametrize("mechanism", [*NUMBER_MECHANISMS, *COUNTED])
 def test_classes_have_no_mechanisms_of_numbers(table, mechanism):
     """The error names what is missing, and nothing is written or spent."""
-    with pytest.raises(InputError, match=re.escape("(--interval), found declared classes")):
+    with pytest.raises(InputError, match="found declared classes"):
         release_table(table, "claim", Classes([0, 1]), 1.0, table.parent / "o", keep=["x"], mechanism=mechanism)
     assert sorted(path.name for path in table.parent.iterdir()) == ["t.parquet"]
 
@@ -146,7 +144,7 @@ def test_classes_have_no_mechanisms_of_numbers(table, mechanism):
 @pytest.mark.parametrize("mechanism", COUNTED)
 def test_units_are_not_counted(table, mechanism):
     """A person's rows move several counts: such a release is refused."""
-    with pytest.raises(InputError, match="expected a mechanism that randomizes labels alone for units"):
+    with pytest.raises(InputError, match="expected a mechanism that randomizes each label alone with --unit"):
         released(table, mechanism, unit="who")
     assert sorted(path.name for path in table.parent.iterdir()) == ["t.parquet"]
 

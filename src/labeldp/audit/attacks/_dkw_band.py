@@ -1,4 +1,4 @@
-"""How far shares that were counted may be from those of the population, for all thresholds at once."""
+"""Simultaneous confidence band of a survival function (Dvoretzky, Kiefer and Wolfowitz)."""
 
 from __future__ import annotations
 
@@ -7,46 +7,48 @@ import math
 import numpy as np
 from jaxtyping import Float, Int
 
-from labeldp._intervals import share_above
+from labeldp._intervals import clopper_pearson_lower
 
 #: Ratio of the counts at which exact bounds are taken, from either end.
 _RATIO = 1.1
 
 
 def survival_band(rows: int, level: float) -> Float[np.ndarray, "rows_and_one"]:
-    """What the chance of a value of at least tau is at least, where so many of n independent values are: for all tau.
+    """Lower confidence band of P(value >= tau), for all tau at once, by the count of values of at least tau.
 
-    Entry c is the bound where c of the values are at least tau. It holds for all tau at once, but for a chance of
-    ``level``. One minus entry n - c is what the chance is at most, which may fail as often.
+    Entry c is the bound for the tau at which c of the n independent values are at least tau. It holds for all tau at
+    once, except with a probability of ``level``. One minus entry n - c is an upper bound, which fails with the same
+    probability.
 
     Proof. Two bounds have half of the level each, and the larger one is taken. The first is that of Dvoretzky, Kiefer
     and Wolfowitz with Massart's constant, ``c/n - sqrt(ln(1/a) / (2n))`` with a the half level, at most 1/2. The second
     is exact at some counts m that are fixed beforehand. Let T be the m-th largest value and ``J(t) = P(value >= t)``.
-    Of n independent uniform values, ``J(T)`` is at least as large as the m-th smallest, as ``P(J(value) <= u) <= u``.
-    That one has a beta law with parameters m and n - m + 1, whose quantile is Clopper and Pearson's bound at a count of
-    m. So ``J(T)`` is below the bound with a chance of at most the level of the quantile; all quantiles share a evenly.
-    Wherever m values or more are at least tau, ``tau <= T`` and so ``J(tau) >= J(T)``. For the other side take
-    negative values and the counts that are below tau: ``P(value < tau)`` is at least entry n - c.
+    ``J(T)`` is at least as large as the m-th smallest of n independent uniform values, since ``P(J(value) <= u) <= u``.
+    That order statistic has a beta distribution with parameters m and n - m + 1, whose quantile is Clopper and
+    Pearson's bound at a count of m. So ``J(T)`` is below the bound with a probability of at most the level of the
+    quantile; all quantiles share a evenly. Wherever m values or more are at least tau, ``tau <= T`` and so ``J(tau) >=
+    J(T)``. For the other side take negative values and the counts that are below tau: ``P(value < tau)`` is at least
+    entry n - c.
 
     Args:
         rows: n, at least 1.
-        level: The chance to be wrong, above 0 and at most 1/2.
+        level: Error probability, above 0 and at most 1/2.
 
     Returns:
-        Bounds that rise, for counts 0 to n.
+        Increasing bounds, for counts 0 to n.
 
     References:
         Massart 1990; Clopper and Pearson 1934.
     """
     counts = np.arange(rows + 1)
     even = counts / rows - math.sqrt(math.log(2.0 / level) / (2.0 * rows))
-    some = _some_counts(rows)
+    some = _fixed_counts(rows)
     exact = np.zeros(rows + 1)
-    exact[some] = share_above(some, rows, level / 2.0 / len(some))
+    exact[some] = clopper_pearson_lower(some, rows, level / 2.0 / len(some))
     return np.asarray(np.maximum(np.maximum.accumulate(exact), even).clip(0.0, 1.0))
 
 
-def _some_counts(rows: int) -> Int[np.ndarray, "m"]:
+def _fixed_counts(rows: int) -> Int[np.ndarray, "m"]:
     """Counts from 1 to all rows, dense at both ends."""
     near = np.unique(np.floor(_RATIO ** np.arange(math.log(rows) / math.log(_RATIO) + 1)).astype(np.int64))
     near = near[near <= rows]

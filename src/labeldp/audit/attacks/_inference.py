@@ -1,8 +1,8 @@
-"""Label inference: what somebody who sees a release would say of each row's true label.
+"""Label inference: Bayes-optimal guesses of each row's true label by an observer of a release.
 
-With a belief ``b_y`` about a row's label beforehand, a released label z makes it ``b_y v_y(z)`` up to a factor, where
-``v_y(z) = P(z | y)`` is the channel's likelihood. The answer with the least expected loss under that is Bayes-optimal:
-no other use of the same knowledge does better on average.
+An observer's prior belief ``b_y`` about a row's label becomes ``b_y v_y(z)`` up to a factor once a label z is released,
+where ``v_y(z) = P(z | y)`` is the channel's likelihood. The answer with the least expected loss under that posterior is
+Bayes-optimal: no other use of the same knowledge does better on average.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Loss = Literal["wrong", "squared"] | np.ndarray
 
 @runtime_checkable
 class Model(Protocol):
-    """What predicts labels from features: a classifier of scikit-learn, or a model that ``labeldp learn`` wrote."""
+    """A predictor of labels from features: a scikit-learn classifier, or a model that ``labeldp learn`` wrote."""
 
     def predict_proba(self, X: Any) -> Any:  # noqa: N803 (scikit-learn's name)
         """P(label | features) for each row, shape (n, k)."""
@@ -37,14 +37,14 @@ class Model(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """What an attacker says of each row's label.
+    """Guesses of each row's label by an attacker.
 
     Attributes:
         space: The declared label space.
-        knows: What the attacker uses, in words.
-        loss: ``"wrong"``, ``"squared"``, or a matrix ``[true, said]`` of losses in [0, 1].
-        guesses: What is said of each row: class codes, or numbers in the label's unit if the loss is squared.
-        expected: The expected loss of each answer under the attacker's own belief, between 0 and 1.
+        knows: The attacker's knowledge, in words.
+        loss: ``"wrong"``, ``"squared"``, or a matrix ``[true, guess]`` of losses in [0, 1].
+        guesses: The guess for each row: class codes, or numbers in the label's unit if the loss is squared.
+        expected: Expected loss of each guess under the attacker's own belief, between 0 and 1.
     """
 
     space: LabelSpace
@@ -63,17 +63,17 @@ class Inference:
         return len(self.guesses)
 
     def labels(self) -> np.ndarray:
-        """The answers as labels: declared classes, or numbers."""
+        """The guesses as labels: declared classes, or numbers."""
         return self.guesses if self.loss_is_squared else np.asarray(self.space.points)[self.guesses]
 
     @property
     def loss_is_squared(self) -> bool:
-        """Whether answers are numbers, and lose the squared distance over the squared range."""
+        """True if guesses are numbers, and the loss is the squared distance over the squared range."""
         return isinstance(self.loss, str) and self.loss == "squared"
 
     def losses(self, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-        """What each answer loses if these are the true labels, between 0 and 1."""
-        return lost(self.space, self.loss, codes, self.guesses)
+        """Loss of each guess if these are the true labels, between 0 and 1."""
+        return losses_of_answers(self.space, self.loss, codes, self.guesses)
 
 
 def infer_labels(
@@ -86,46 +86,45 @@ def infer_labels(
     mixing: object = None,
     loss: Loss = "wrong",
 ) -> Inference:
-    """The Bayes-optimal answer for each row, from what the attacker knows.
+    """Compute the Bayes-optimal guess for each row from the attacker's knowledge.
 
     Args:
         release: Released labels of n rows, of any channel; or rows released with their features.
         probabilities: P(true label | features) for each row, shape (n, k) with classes in declared order; or a fitted
-            model with ``predict_proba``, to which ``features`` are given. None: the features are not used.
-        prior: P(true label), shape (k,). By default it is estimated from the release where it is needed.
-        features: Features of the rows, for a model; by default those that were released with the labels.
-        released: Whether the released label is used too. Without it, and without ``probabilities``, every row gets the
-            trivial answer, such as the most common class.
-        mixing: For features that were redrawn with some chance: the chance s that those released are the row's own,
-            one number or one for each row (``original_share``). What is believed from the features is then
-            ``s P(y | x) + (1 - s) P(y)``. It is for a model of *true* features; one that was fitted on released rows
-            has learned the mixture already.
-        loss: ``"wrong"``: 1 for a wrong answer (of numbers: the likeliest grid point). ``"squared"``: numbers of an
-            ``Interval``, the squared distance over the squared range (the posterior mean). Or losses in [0, 1] as a
-            matrix [true, said] of shape (k, k).
+            model with ``predict_proba``, which is applied to ``features``. None: the features are not used.
+        prior: P(true label), shape (k,). By default it is estimated from the release if needed.
+        features: Features of the rows, for a model; by default those released with the labels.
+        released: True if the attacker sees the released label. Without it, and without ``probabilities``, every row
+            gets the trivial answer, such as the most common class.
+        mixing: For features that may be resampled: the probability s that a row's released features are its own, one
+            number or one for each row (``original_share``). The belief from the features is then ``s P(y | x) + (1 - s)
+            P(y)``. It is for a model of *true* features; one fitted on released rows has learned the mixture already.
+        loss: ``"wrong"``: 1 for a wrong answer (for numbers: the likeliest grid point). ``"squared"``: for numbers of
+            an ``Interval``, the squared distance over the squared range (the posterior mean). Or a matrix [true, guess]
+            of losses in [0, 1], shape (k, k).
 
     Guarantee:
-        It is computed from a release, so the release's guarantee covers it at no further cost. It shows what that
-        guarantee does *not* cover: with static features, what features tell of labels.
+        It is computed from a release, so the release's guarantee covers it at no further cost. It reveals what that
+        guarantee does *not* cover: with static features, what the features disclose about labels.
 
     References:
-        Wu et al. 2022, for inference with the Bayes classifier; Busa-Fekete et al. 2023, definition 4.4. For redrawn
-        features: with redraw chance r and generator density q, ``(1-r) p(x|y) pi_y + r q(x) pi_y`` is ``p(y|x)`` and
-        ``pi_y`` mixed in the shares of ``original_share``.
+        Wu et al. 2022, for inference with the Bayes classifier; Busa-Fekete et al. 2023, definition 4.4. For resampled
+        features: with resampling probability r and generator density q, ``(1-r) p(x|y) pi_y + r q(x) pi_y`` is
+        ``p(y|x)`` and ``pi_y`` mixed in the shares of ``original_share``.
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse
         >>> space = Classes(["no", "yes"])
         >>> release = Curator(["no", "yes"], space).randomize(RandomizedResponse(space, epsilon=0.1))
-        >>> found = infer_labels(release, probabilities=[[0.9, 0.1], [0.2, 0.8]])  # features give it away
-        >>> found.labels().tolist()
+        >>> inference = infer_labels(release, probabilities=[[0.9, 0.1], [0.2, 0.8]])  # features disclose it
+        >>> inference.labels().tolist()
         ['no', 'yes']
 
     Raises:
-        InputError: Shapes do not fit, a row is no distribution, the model fails, or the loss is none.
-        PriorError: The prior is no distribution, or is needed and cannot be estimated.
+        InputError: Shapes do not fit, a row is not a distribution, the model fails, or the loss is invalid.
+        PriorError: The prior is not a distribution, or is needed and cannot be estimated.
     """
-    attacker = attacker_of(release, probabilities, prior, features, mixing, loss)
+    attacker = make_attacker(release, probabilities, prior, features, mixing, loss)
     return attacker.answers(released)
 
 
@@ -140,20 +139,20 @@ def label_posterior(
         >>> label_posterior(release, prior=[0.5, 0.5]).round(3).tolist()
         [[1.0, 0.0]]
     """
-    attacker = attacker_of(release, probabilities, prior, None, mixing, "wrong")
+    attacker = make_attacker(release, probabilities, prior, None, mixing, "wrong")
     return attacker.posterior(slice(0, len(attacker.release)), True)
 
 
 def original_share(replaced: float, log_ratio: object) -> Float[np.ndarray, "..."]:
-    """The chance that released features are the row's own, if they are redrawn with a known chance.
+    """Probability that a row's released features are its own, if features are resampled with a known probability.
 
     ``(1-r) p(x) / ((1-r) p(x) + r q(x))``, with p the density of true features and q that of the generator. The
     function of this name in ``labeldp.learning.sklearn`` estimates it from released features and generated ones.
 
     Args:
         replaced: r, between 0 and 1.
-        log_ratio: ``ln(p(x) / q(x))`` for each row, known or estimated by a classifier that tells true features from
-            generated ones; 0 for a generator that is right.
+        log_ratio: ``ln(p(x) / q(x))`` for each row, known or estimated by a classifier that distinguishes true from
+            generated features; 0 for a perfect generator.
 
     Example:
         >>> original_share(0.25, [0.0, 50.0]).round(3).tolist()
@@ -162,14 +161,14 @@ def original_share(replaced: float, log_ratio: object) -> Float[np.ndarray, "...
     r = _checks.number(replaced, "replaced")
     ratio = np.asarray(log_ratio, dtype=np.float64)
     if not 0 <= r <= 1 or np.isnan(ratio).any():
-        raise InputError("expected a chance between 0 and 1 and logarithms of ratios, found something else")
+        raise InputError("expected a probability between 0 and 1 and logarithms of ratios, found others")
     with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(1 / (1 + np.exp(np.log(r) - np.log1p(-r) - ratio))) if r < 1 else np.zeros_like(ratio)
 
 
 @dataclass(frozen=True, eq=False)
 class Attacker:
-    """What an attacker knows of rows: beliefs from features, the prior, the released labels; and what errors cost."""
+    """An attacker's knowledge of rows (features, prior, released labels), and the loss of wrong guesses."""
 
     release: Release
     features: Float[np.ndarray, "n k"] | None
@@ -178,7 +177,7 @@ class Attacker:
     loss: Loss
 
     def belief(self, rows: slice) -> Float[np.ndarray, "m k"]:
-        """What is believed of some rows before their released labels are seen."""
+        """Beliefs about some rows before their released labels are seen."""
         count = len(range(*rows.indices(len(self.release))))
         if self.features is None:
             return np.broadcast_to(self.prior, (count, self.release.space.size))
@@ -186,7 +185,7 @@ class Attacker:
         return np.asarray(share * self.features[rows] + (1 - share) * self.prior)
 
     def posterior(self, rows: slice, released: bool) -> Float[np.ndarray, "m k"]:
-        """The belief, with what the released labels add."""
+        """Beliefs updated with the released labels, if these are used."""
         belief = self.belief(rows)
         if not released:
             return belief
@@ -194,88 +193,90 @@ class Attacker:
         return normalised(belief, part.likelihood(self.release.codes[rows]))
 
     def answers(self, released: bool) -> Inference:
-        """The best answers."""
-        said, expected = zip(*(self.best(self.posterior(rows, released)) for rows in self.blocks()), strict=True)
+        """The Bayes-optimal answers for all rows."""
+        guesses, expected = zip(*(self.best(self.posterior(rows, released)) for rows in self.blocks()), strict=True)
         return Inference(
-            self.release.space, self._knows(released), self.loss, np.concatenate(said), np.concatenate(expected)
+            self.release.space, self._knows(released), self.loss, np.concatenate(guesses), np.concatenate(expected)
         )
 
     def best(self, posterior: Float[np.ndarray, "m k"]) -> tuple[np.ndarray, Float[np.ndarray, "m"]]:
-        """The answers with the least expected loss, and that loss; the first of several as good."""
+        """Answers with the least expected loss, and that loss; the first one on ties."""
         return best_answers(self.release.space, self.loss, posterior)
 
     def blocks(self) -> Iterator[slice]:
-        """Parts of the rows whose vectors fit in memory; one at least."""
+        """Slices of rows whose vectors fit in memory; at least one."""
         step = max(1, _ENTRIES_PER_BLOCK // self.release.space.size)
         yield from (slice(low, low + step) for low in range(0, max(len(self.release), 1), step))
 
     def _knows(self, released: bool) -> str:
-        seen = [
+        sources = [
             *(["features"] if self.features is not None else []),
             *(["the released label"] if released else []),
         ]
-        return " and ".join(seen) or "nothing of the row"
+        return " and ".join(sources) or "nothing of the row"
 
 
-def attacker_of(
+def make_attacker(
     release: Release | RowRelease, probabilities: object, prior: object, features: object, mixing: object, loss: Loss
 ) -> Attacker:
-    """An attacker whose knowledge was checked."""
+    """Create an attacker from validated knowledge."""
     if isinstance(release, RowRelease):
         features = release.features if features is None else features
         release = release.labels
     if not isinstance(release, Release):
-        raise InputError(f"expected a Release, found {type(release).__name__}; an attack starts from what was released")
-    told = None if probabilities is None else _told(release, probabilities, features)
-    original = _shares(mixing, len(release), told is None)
+        raise InputError(f"expected a Release, found {type(release).__name__}; an attack starts from a release")
+    beliefs = None if probabilities is None else _label_beliefs(release, probabilities, features)
+    original = _own_feature_shares(mixing, len(release), beliefs is None)
     if prior is not None:
-        known = checked_prior(prior, release.space)
-    elif told is None or bool((original < 1).any()):
-        known = estimated_prior(release)
+        shares = checked_prior(prior, release.space)
+    elif beliefs is None or bool((original < 1).any()):
+        shares = estimated_prior(release)
     else:
-        known = np.full(release.space.size, 1 / release.space.size)  # it has no weight
-    return Attacker(release, told, known, original, checked_loss(loss, release.space))
+        shares = np.full(release.space.size, 1 / release.space.size)  # its weight is zero
+    return Attacker(release, beliefs, shares, original, checked_loss(loss, release.space))
 
 
 def best_answers(
     space: LabelSpace, loss: Loss, posterior: Float[np.ndarray, "m k"]
 ) -> tuple[np.ndarray, Float[np.ndarray, "m"]]:
-    """The answers with the least expected loss under given chances of the labels, and that loss."""
+    """Answers with the least expected loss under a posterior, and that loss."""
     if isinstance(loss, np.ndarray):
         costs = posterior @ loss
-        said = np.argmin(costs, axis=1)
-        return said, costs[np.arange(len(said)), said]
+        guesses = np.argmin(costs, axis=1)
+        return guesses, costs[np.arange(len(guesses)), guesses]
     if loss == "squared":
         points = np.asarray(space.points, dtype=np.float64)
         mean = posterior @ points
         spread = np.einsum("mk,mk->m", posterior, (points - mean[:, None]) ** 2)
         return mean, spread / (points[-1] - points[0]) ** 2
-    said = np.argmax(posterior, axis=1)
-    return said, 1 - posterior[np.arange(len(said)), said]
+    guesses = np.argmax(posterior, axis=1)
+    return guesses, 1 - posterior[np.arange(len(guesses)), guesses]
 
 
-def lost_by_label(space: LabelSpace, loss: Loss, said: np.ndarray) -> Float[np.ndarray, "m k"]:
-    """What each answer loses for every true label."""
+def losses_by_label(space: LabelSpace, loss: Loss, guesses: np.ndarray) -> Float[np.ndarray, "m k"]:
+    """Loss of each answer for every true label."""
     if isinstance(loss, np.ndarray):
-        return np.asarray(loss.T[said])
+        return np.asarray(loss.T[guesses])
     if loss == "squared":
         points = np.asarray(space.points, dtype=np.float64)
-        return np.asarray(((points - said[:, None]) / (points[-1] - points[0])) ** 2)
-    return np.asarray(np.arange(space.size) != said[:, None], dtype=np.float64)
+        return np.asarray(((points - guesses[:, None]) / (points[-1] - points[0])) ** 2)
+    return np.asarray(np.arange(space.size) != guesses[:, None], dtype=np.float64)
 
 
-def lost(space: LabelSpace, loss: Loss, codes: Int[np.ndarray, "n"], said: np.ndarray) -> Float[np.ndarray, "n"]:
-    """What each answer loses if the codes are the true labels."""
+def losses_of_answers(
+    space: LabelSpace, loss: Loss, codes: Int[np.ndarray, "n"], guesses: np.ndarray
+) -> Float[np.ndarray, "n"]:
+    """Loss of each answer if the codes are the true labels."""
     if isinstance(loss, np.ndarray):
-        return np.asarray(loss[codes, said])
+        return np.asarray(loss[codes, guesses])
     if loss == "squared":
         points = np.asarray(space.points, dtype=np.float64)
-        return np.asarray(((points[codes] - said) / (points[-1] - points[0])) ** 2)
-    return np.asarray(codes != said, dtype=np.float64)
+        return np.asarray(((points[codes] - guesses) / (points[-1] - points[0])) ** 2)
+    return np.asarray(codes != guesses, dtype=np.float64)
 
 
 def normalised(belief: Float[np.ndarray, "m k"], likelihood: Float[np.ndarray, "m k"]) -> Float[np.ndarray, "m k"]:
-    """A belief times a likelihood, as distributions; what was believed impossible and still happened is left open."""
+    """Posteriors from a belief and a likelihood; if the belief excludes the outcome, the likelihood alone counts."""
     joint = belief * likelihood
     total = joint.sum(axis=1, keepdims=True)
     impossible = ~(total[:, 0] > 0)
@@ -286,7 +287,7 @@ def normalised(belief: Float[np.ndarray, "m k"], likelihood: Float[np.ndarray, "
 
 
 def checked_loss(loss: Loss, space: LabelSpace) -> Loss:
-    """A loss that labels of this space can have."""
+    """Validate a loss for labels of this space."""
     if isinstance(loss, str):
         if loss not in ("wrong", "squared") or (loss == "squared" and not isinstance(space, Interval)):
             raise InputError(
@@ -303,20 +304,20 @@ def checked_loss(loss: Loss, space: LabelSpace) -> Loss:
 
 
 def checked_prior(prior: object, space: LabelSpace) -> Float[np.ndarray, "k"]:
-    """A distribution over the labels."""
-    found = np.asarray(prior, dtype=np.float64)
-    if found.shape != (space.size,) or not (found >= 0).all() or abs(float(found.sum()) - 1) > _TOLERANCE:
+    """Validate a prior distribution over the labels."""
+    shares = np.asarray(prior, dtype=np.float64)
+    if shares.shape != (space.size,) or not (shares >= 0).all() or abs(float(shares.sum()) - 1) > _TOLERANCE:
         raise PriorError(
-            f"expected a prior of {space.size} chances that sum to 1, found shape {found.shape} or another sum"
+            f"expected a prior of {space.size} probabilities that sum to 1, found shape {shares.shape} or another sum"
         )
-    return np.asarray(found / found.sum())
+    return np.asarray(shares / shares.sum())
 
 
 def estimated_prior(release: Release) -> Float[np.ndarray, "k"]:
-    """P(true label), from released labels alone.
+    """Estimate P(true label) from released labels alone.
 
-    Where classes are released that tell every class, it is the distribution nearest to the mean of unbiased vectors;
-    elsewhere the most likely one, by expectation maximisation on at most 20 000 rows, evenly spread.
+    If every released label carries information on every class, it is the distribution nearest to the mean of unbiased
+    vectors; otherwise the maximum-likelihood one, by expectation maximisation on at most 20 000 evenly spaced rows.
     """
     if not len(release):
         raise PriorError("expected rows to estimate the shares of labels from, found none; give a prior")
@@ -329,48 +330,50 @@ def estimated_prior(release: Release) -> Float[np.ndarray, "k"]:
         return np.asarray(nearest_distributions(total[None, :] / len(release))[0])
     chosen = np.unique(np.linspace(0, len(release) - 1, _ROWS_OF_ROUNDS).astype(np.int64))
     likelihood = channel.take(chosen).likelihood(release.codes[chosen])
-    found = np.full(k, 1 / k)
+    shares = np.full(k, 1 / k)
     for _ in range(_ROUNDS):
-        found = found * (likelihood / (likelihood @ found)[:, None]).mean(axis=0)
-    return np.asarray(found / found.sum())
+        shares = shares * (likelihood / (likelihood @ shares)[:, None]).mean(axis=0)
+    return np.asarray(shares / shares.sum())
 
 
-def _told(release: Release, probabilities: object, features: object) -> Float[np.ndarray, "n k"]:
-    """P(label | features), given or asked of a model."""
+def _label_beliefs(release: Release, probabilities: object, features: object) -> Float[np.ndarray, "n k"]:
+    """P(label | features), given or predicted by a model."""
     if hasattr(probabilities, "predict_proba"):
         if features is None:
             raise InputError("expected features for the model to predict labels from, found none; give features=")
-        found = _in_order(probabilities, np.asarray(probabilities.predict_proba(features)), release.space)
+        chances = _in_declared_order(probabilities, np.asarray(probabilities.predict_proba(features)), release.space)
     else:
-        found = np.asarray(probabilities, dtype=np.float64)
+        chances = np.asarray(probabilities, dtype=np.float64)
     shape = (len(release), release.space.size)
-    if found.shape != shape:
-        raise InputError(f"expected probabilities of shape {shape}, one row for each label, found {found.shape}")
-    bad = ~((found >= 0).all(axis=1) & (np.abs(found.sum(axis=1) - 1) <= 1e-3))
-    if bad.any():
-        raise InputError(f"expected a distribution over the classes in each row, found none in row {np.argmax(bad)}")
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
+    if chances.shape != shape:
+        raise InputError(f"expected probabilities of shape {shape}, one row for each label, found {chances.shape}")
+    invalid = ~((chances >= 0).all(axis=1) & (np.abs(chances.sum(axis=1) - 1) <= 1e-3))
+    if invalid.any():
+        raise InputError(
+            f"expected a distribution over the classes in each row, found none in row {np.argmax(invalid)}"
+        )
+    return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
 
-def _in_order(model: Any, found: np.ndarray, space: LabelSpace) -> np.ndarray:
-    """The columns of a model in declared order, with zeros for classes that it does not know."""
+def _in_declared_order(model: Any, probabilities: np.ndarray, space: LabelSpace) -> np.ndarray:
+    """Columns of a model's probabilities in declared order, with zeros for classes unknown to it."""
     classes = getattr(model, "classes_", None)
-    if classes is None or found.ndim != 2 or found.shape[1] != len(classes):
-        return found
-    columns = np.zeros((len(found), space.size))
-    columns[:, space.encode(np.asarray(classes).tolist())] = found
+    if classes is None or probabilities.ndim != 2 or probabilities.shape[1] != len(classes):
+        return probabilities
+    columns = np.zeros((len(probabilities), space.size))
+    columns[:, space.encode(np.asarray(classes).tolist())] = probabilities
     return columns
 
 
-def _shares(mixing: object, rows: int, unused: bool) -> Float[np.ndarray, "..."]:
-    """The chance that features are a row's own: one number, or one for each row."""
+def _own_feature_shares(mixing: object, rows: int, no_features: bool) -> Float[np.ndarray, "..."]:
+    """Probability that features are a row's own: one number, or one for each row."""
     if mixing is None:
         return np.array(1.0)
-    found = np.asarray(mixing, dtype=np.float64)
-    if unused:
+    shares = np.asarray(mixing, dtype=np.float64)
+    if no_features:
         raise InputError("expected probabilities from features together with mixing, found none; give probabilities")
-    if found.shape not in ((), (rows,)) or not ((found >= 0) & (found <= 1)).all():
+    if shares.shape not in ((), (rows,)) or not ((shares >= 0) & (shares <= 1)).all():
         raise InputError(
-            f"expected mixing as one chance, or one for each of {rows} rows, found {found.shape} or others"
+            f"expected mixing as one probability, or one for each of {rows} rows, found {shares.shape} or others"
         )
-    return found
+    return shares

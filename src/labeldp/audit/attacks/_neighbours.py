@@ -1,7 +1,7 @@
-"""Sums over the nearest rows of each of some rows, exactly, and fast enough for many rows and many neighbours.
+"""Exact sums over each row's nearest neighbours, for many rows and many neighbours.
 
-All distances of a few rows at a time are products of matrices in single precision. Where these do not tell, by a bound
-of their rounding, which rows are the nearest, those are ranked in double precision.
+Distances of a block of rows to all rows are products of matrices in single precision. Candidates that a bound on the
+rounding leaves undecided are ranked in double precision.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from jaxtyping import Float, Float32, Int
 from labeldp._threads import over_chunks
 from labeldp.errors import InputError
 
-#: How many entries a block of distances has at most: 64 MiB in each thread.
+#: Maximum number of distances in a block: 64 MiB in each thread.
 _ENTRIES = 1 << 24
-#: One row in so many tells about how near the nearest are; so many standard deviations are added.
+#: One row in so many estimates the distance of the k-th neighbour; so many standard deviations are added.
 _STEP, _DEVIATIONS = 32, 6.0
 #: Twice the relative rounding of single precision; the other half is for what double precision adds.
 _ROUNDING = 2.0**-23
 _LARGEST_POWER = 1000
 _LARGEST = 1e100
-#: Into how many parts the work is cut to tell how far it is.
+#: Number of parts into which the work is cut for progress reports.
 _REPORTS = 20
 
 
@@ -34,17 +34,17 @@ def neighbour_sums(
     neighbours: int,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Float[np.ndarray, "m s"]:
-    """For each of some rows, the sums of values over its nearest other rows, by Euclidean distance.
+    """Sum values over the nearest other rows of each of some rows, by Euclidean distance.
 
-    Of rows that are equally far the earlier ones are taken: whoever needs neighbours that depend on features alone must
-    put rows into a random order first. Distances are those of the centred features in double precision.
+    Among equally distant rows the earlier ones are taken: if neighbours must depend on features alone, shuffle the rows
+    first. Distances are those of the centred features in double precision.
 
     Args:
-        features: Finite features of all rows, shape (n, d), on the scale that distances are meant on.
-        rows: The numbers of the rows whose neighbours are wanted, shape (m,).
-        values: What is summed, shape (n, s).
-        neighbours: How many other rows, between 1 and n - 1.
-        progress: Called with the name of the work, the rows done, and the rows in all.
+        features: Finite features of all rows, shape (n, d), on the scale of the distances.
+        rows: Numbers of the rows whose neighbours are summed, shape (m,).
+        values: Values to sum, shape (n, s).
+        neighbours: Number of neighbours, between 1 and n - 1.
+        progress: Called with the name of the work, the rows done, and the total number of rows.
 
     Returns:
         Sums, shape (m, s).
@@ -56,44 +56,44 @@ def neighbour_sums(
         [[0.0], [0.0]]
     """
     search = _Search(features, neighbours)
-    found = np.empty((len(rows), values.shape[1]))
+    sums = np.empty((len(rows), values.shape[1]))
     step = max(1, _ENTRIES // len(features))
     for part in np.array_split(np.arange(len(rows)), min(_REPORTS, len(rows))):
 
         def fill(chunk: slice, part: Int[np.ndarray, "p"] = part) -> None:
             for place, near in zip(part[chunk], search.nearest(rows[part[chunk]]), strict=True):
-                found[place] = values[near].sum(axis=0)
+                sums[place] = values[near].sum(axis=0)
 
         over_chunks(fill, len(part), step)
         if progress is not None:
             progress("neighbours", int(part[-1]) + 1, len(rows))
-    return found
+    return sums
 
 
 def check_features(features: object, rows: int) -> Float[np.ndarray, "n d"]:
-    """Finite features in rows and columns, of as many rows as there are labels, which are at least two."""
-    found = np.asarray(features)
-    if found.ndim != 2 or found.dtype.kind not in "fiub" or not found.size:
+    """Validate finite features: a matrix with as many rows as there are labels, at least two."""
+    array = np.asarray(features)
+    if array.ndim != 2 or array.dtype.kind not in "fiub" or not array.size:
         raise InputError(
-            f"expected numbers in rows and columns as features, found {found.dtype} of shape {found.shape}; encode "
+            f"expected a matrix of numbers as features, found {array.dtype} of shape {array.shape}; encode "
             "categories as numbers, and bring columns to a common scale"
         )
-    if len(found) != rows:
-        raise InputError(f"expected features of {rows} rows, as many as there are labels, found {len(found)}")
+    if len(array) != rows:
+        raise InputError(f"expected features of {rows} rows, as many as there are labels, found {len(array)}")
     if rows < 2:
-        raise InputError(f"expected at least two rows, so that one has a neighbour, found {rows}")
-    points = found.astype(np.float64)
+        raise InputError(f"expected at least two rows, for a row to have a neighbour, found {rows}")
+    points = array.astype(np.float64)
     if not (np.abs(points) <= _LARGEST).all():
         raise InputError(f"expected finite features of at most {_LARGEST:g}, found NaN, infinity or larger ones")
     return points
 
 
 class _Search:
-    """Rows to search neighbours among.
+    """Index for exact neighbour search.
 
-    A candidate y of x is ranked by ``|y|^2 - 2 x.y`` in single precision. Its rounding is at most
-    ``c |y| (|y| + |x|)`` with ``c = (d + 8) 2^-23``: of d products and their sum ``d 2^-24`` times ``2 |x| |y|``, of
-    rounding x, y, the square and the difference the rest (Higham 2002, section 3.1).
+    A candidate y of x is ranked by ``|y|^2 - 2 x.y`` in single precision. Its rounding error is at most ``c |y| (|y| +
+    |x|)`` with ``c = (d + 8) 2^-23``: d products and their sum contribute ``d 2^-24`` times ``2 |x| |y|``, rounding x,
+    y, the square and the difference the rest (Higham 2002, section 3.1).
     """
 
     def __init__(self, features: Float[np.ndarray, "n d"], neighbours: int) -> None:
@@ -115,7 +115,7 @@ class _Search:
         return [self._of_row(int(row), line) for row, line in zip(rows, scores, strict=True)]
 
     def _of_row(self, row: int, scores: Float32[np.ndarray, "n"]) -> Int[np.ndarray, "k"]:
-        """The nearest, by double precision where scores do not tell.
+        """The nearest rows, in double precision where single precision does not decide.
 
         Let s be the k-th smallest score. The k rows with scores up to s have distances of at most ``D^2 = |x|^2 + s +
         rounding``, so that the k nearest do, and all these have norms of at most ``|x| + D``. With E the rounding of
@@ -136,7 +136,7 @@ class _Search:
         return np.concatenate([near[sure], chosen])
 
     def _first(self, scores: Float32[np.ndarray, "n"]) -> Int[np.ndarray, "k"]:
-        """The rows of the k smallest scores, found below a limit that some of the scores tell."""
+        """Rows of the k smallest scores, below a limit that is estimated from some of the scores."""
         some = scores[::_STEP]
         share = self.neighbours / _STEP
         rank = math.ceil(share + _DEVIATIONS * math.sqrt(share) + _DEVIATIONS)

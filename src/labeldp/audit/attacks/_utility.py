@@ -1,4 +1,4 @@
-"""What an attack on labels gains: 1 minus the mean loss of its answers, beside what the trivial answer gains."""
+"""Utility of label attacks: 1 minus the mean loss of the answers, beside the trivial answer's."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Float
 
 from labeldp import _checks
-from labeldp._intervals import share_above, share_below
+from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp.audit._audit import check_confidence
-from labeldp.audit.attacks._inference import Attacker, Inference, Loss, attacker_of, lost_by_label, normalised
+from labeldp.audit.attacks._inference import Attacker, Inference, Loss, losses_by_label, make_attacker, normalised
 from labeldp.errors import InputError
 from labeldp.mechanisms.features import FeatureLaw
 from labeldp.privacy.channels import ClassChannel, candidate_sizes, row_arrays
@@ -23,23 +23,23 @@ from labeldp.release import Release, RowRelease, public_columns
 Source = Literal["true labels", "released labels", "the model itself"]
 
 _LARGEST_LAW = 1 << 14
-_MOST_ENTRIES = 1 << 28  # of rows times a law: about a minute
+_MOST_ENTRIES = 1 << 28  # rows times entries of the table: about a minute
 
 
 @dataclass(frozen=True)
 class Utility:
-    """How much an attack gains: 1 minus the mean loss of its answers; of losses 0 and 1, the share of right ones.
+    """Utility of an attack: 1 minus the mean loss of its answers; for losses 0 and 1, the share of right ones.
 
     Attributes:
-        value: The gain.
+        value: The utility.
         low: Lower end of the interval.
         high: Upper end.
-        rows: How many rows were attacked.
-        confidence: Chance that the interval holds the expected gain, for rows drawn independently. Against the model
-            itself it is that of what the model believes of such rows, and says nothing of what is true.
-        source: What it was measured against. ``"true labels"``: labels that were declared public. ``"released
-            labels"``: an unbiased estimate, for a model that was not fitted on the released labels of these rows; for
-            one that was, it is too large. ``"the model itself"``: right only as far as the model's chances are.
+        rows: Number of rows attacked.
+        confidence: Probability that the interval holds the expected utility, for rows drawn independently. If the
+            source is the model itself, it refers to the model's belief about such rows, not to the truth.
+        source: The reference. ``"true labels"``: labels that were declared public. ``"released labels"``: an unbiased
+            estimate, for a model that was not fitted on the released labels of these rows; for one that was, it is too
+            large. ``"the model itself"``: only as right as the model's probabilities.
     """
 
     value: float
@@ -52,7 +52,7 @@ class Utility:
 
 @dataclass(frozen=True)
 class AttackRow:
-    """What an attacker knows, and gains from it."""
+    """One attacker's knowledge and utility."""
 
     knows: str
     utility: Utility
@@ -60,22 +60,23 @@ class AttackRow:
 
 @dataclass(frozen=True)
 class AttackReport:
-    """What attackers gain who know nothing of a row, its released label, its features, or both.
+    """Utilities of attackers who know nothing of a row, its released label, its features, or both.
 
     Attributes:
-        rows: One for each knowledge and each source that it could be measured against.
-        limits: What is proven that no attack gains more than, in words, and the number.
-        epsilon: The epsilon of the labels, with static features; None if they were declared public.
-        with_any_label: What nobody gains more than with these chances from features (or these shares of the classes)
-            and *any* released label of that epsilon, if they are right; None where that is not known.
-        squared: Whether losses are squared distances over the squared range.
-        law: The law by which features left, where they were not public; None where they left as they are.
-        original: The mean chance with which the model's rows were taken to have their own features (``mixing``); None
+        rows: One for each attacker and each available source.
+        limits: Proven upper bounds on the utility of any attack, each in words and as a number.
+        epsilon: Epsilon of the labels with static features; None if they were declared public.
+        with_any_label: Upper bound on the utility with these probabilities from features (or these shares of the
+            classes) and *any* released label of that epsilon, if the probabilities are right; None if unknown.
+        squared: True if losses are squared distances over the squared range.
+        law: The mechanism by which the features were released, if they were not public; None if they were released
+            unchanged.
+        original: The mean probability with which released features were taken to be a row's own (``mixing``); None
             without a model.
 
     Guarantee:
-        None about attacks: others may know more of features. A pure epsilon with static features does *not* bound what
-        an attack gains when features tell of labels (Busa-Fekete et al. 2023, theorem 5.1); a guarantee with
+        None about attacks: other attackers may know more from features. A pure epsilon with static features does *not*
+        bound an attack's utility if features predict the label (Busa-Fekete et al. 2023, theorem 5.1); a guarantee with
         conditional features does (theorem 5.2), and such limits are passed in.
     """
 
@@ -88,14 +89,14 @@ class AttackReport:
     original: float | None = None
 
     def utility(self, knows: str, source: Source | None = None) -> Utility:
-        """What is gained with that knowledge, against the best source that there is, or the one named."""
-        found = [
+        """Utility with that knowledge, against the best available source, or the one named."""
+        utilities = [
             row.utility for row in self.rows if row.knows == knows and (source is None or row.utility.source == source)
         ]
-        if not found:
-            known = ", ".join(sorted({row.knows for row in self.rows}))
-            raise InputError(f"expected one of {known}, found {knows!r} or another source")
-        return found[0]
+        if not utilities:
+            choices = ", ".join(sorted({row.knows for row in self.rows}))
+            raise InputError(f"expected one of {choices}, found {knows!r} or another source")
+        return utilities[0]
 
 
 def attack_release(
@@ -117,53 +118,54 @@ def attack_release(
         probabilities: P(true label | features), or a fitted model; see ``infer_labels``.
         prior: P(true label), estimated from the release by default.
         features: Features of the rows, for a model.
-        mixing: The chance that features are a row's own; see ``infer_labels``.
-        loss: What errors cost; see ``infer_labels``.
-        truth: ``Release.public`` of the true labels, which may be seen: declared public, or on the curator's side,
-            where this report stays too.
-        limits: What is proven, in words and as a number, such as a value of ``labeldp.bounds.attack_limit``.
-        confidence: Chance that one interval holds the expected gain.
+        mixing: Probability that features are a row's own; see ``infer_labels``.
+        loss: Loss of wrong answers; see ``infer_labels``.
+        truth: ``Release.public`` of the true labels: they were declared public, or the attack runs on the curator's
+            side, where its report must stay too.
+        limits: Proven bounds, each in words and as a number, such as a value of ``labeldp.bounds.attack_limit``.
+        confidence: Probability that one interval holds the expected utility.
 
     Guarantee:
-        Without ``truth`` it is computed from the release, whose guarantee covers it. With it, it tells of true labels
-        and is not covered by anything.
+        Without ``truth`` the report is computed from the release, whose guarantee covers it. With ``truth`` it
+        discloses information about true labels, and no guarantee covers it.
 
     References:
-        Busa-Fekete et al. 2023, definition 4.4; Wu et al. 2022. A model that was fitted on the very rows that are
-        attacked is a fair attack, but then rows are not quite independent, as intervals take them to be.
+        Busa-Fekete et al. 2023, definition 4.4; Wu et al. 2022. A model that was fitted on the attacked rows is a fair
+        attack, but then rows are not quite independent, as the intervals assume.
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse, Release
         >>> space, labels = Classes(["no", "yes"]), ["no", "yes"] * 200
         >>> release = Curator(labels, space).randomize(RandomizedResponse(space, epsilon=0.01))
-        >>> told = [[0.95, 0.05], [0.05, 0.95]] * 200  # features give labels away, however small epsilon is
-        >>> report = attack_release(release, told, truth=Release.public(labels, space))
+        >>> beliefs = [[0.95, 0.05], [0.05, 0.95]] * 200  # features reveal labels, however small epsilon is
+        >>> report = attack_release(release, beliefs, truth=Release.public(labels, space))
         >>> report.utility("features").value, report.utility("features").low > 0.98
         (1.0, True)
 
     Raises:
-        InputError: As ``infer_labels``; or the true labels are not declared public, or of other rows or another space.
+        InputError: See ``infer_labels``; or the true labels are not declared public, or belong to other rows or another
+            space.
     """
     level = check_confidence(confidence)
     if isinstance(release, RowRelease):
         features = release.features if features is None else features
         release = release.labels
     _check_truth(release, truth)
-    blind = attacker_of(release, None, prior, None, None, loss)
+    blind = make_attacker(release, None, prior, None, None, loss)
     cases = [(blind, False), (blind, True)]
     if probabilities is not None:
-        seeing = attacker_of(release, probabilities, prior, features, mixing, loss)
+        seeing = make_attacker(release, probabilities, prior, features, mixing, loss)
         cases += [(seeing, False), (seeing, True)]
-    rows = [row for attacker, released in cases for row in _measured(attacker, released, truth, level)]
+    rows = [row for attacker, released in cases for row in _measured_rows(attacker, released, truth, level)]
     pure = release.guarantee.epsilon if not release.is_public and not release.guarantee.delta else None
-    proven = [(what, _checks.number(value, "a limit")) for what, value in limits]
+    bounds = [(what, _checks.number(value, "a limit")) for what, value in limits]
     counts_errors = isinstance(loss, str) and loss == "wrong"
-    most = most_with(cases[-1][0], pure) if pure is not None and counts_errors else None
+    any_label_bound = any_label_utility(cases[-1][0], pure) if pure is not None and counts_errors else None
     epsilon = None if release.is_public else release.guarantee.epsilon
     squared = isinstance(loss, str) and loss == "squared"
     law = None if release.certificate is None else release.certificate.features
     original = None if probabilities is None else float(np.mean(cases[-1][0].original))
-    return AttackReport(tuple(rows), tuple(proven), epsilon, most, squared, law, original)
+    return AttackReport(tuple(rows), tuple(bounds), epsilon, any_label_bound, squared, law, original)
 
 
 def attack_folder(
@@ -182,8 +184,8 @@ def attack_folder(
         model: A fitted model whose ``predict_proba`` takes the folder's columns as an Arrow table, such as
             ``labeldp.learning.tables.open_model``; None attacks with the released labels alone.
         truth: True labels in the order of the rows, which you declare public by passing them; or None.
-        mixing: The chance that features are a row's own, for a model of true features where some were redrawn; see
-            ``infer_labels``. One minus the certificate's ``features.chance`` is right if the generator is.
+        mixing: Probability that features are a row's own, for a model of true features if some were resampled; see
+            ``infer_labels``. One minus the certificate's ``features.chance`` is right for a perfect generator.
         limits: See ``attack_release``.
         confidence: See ``attack_release``.
 
@@ -194,20 +196,21 @@ def attack_folder(
     """
     release = Release.load(directory)
     features = None if model is None else public_columns(directory)
-    shown = None if truth is None else Release.public(truth, release.space)
+    public_truth = None if truth is None else Release.public(truth, release.space)
     return attack_release(
-        release, model, features=features, mixing=mixing, truth=shown, limits=limits, confidence=confidence
+        release, model, features=features, mixing=mixing, truth=public_truth, limits=limits, confidence=confidence
     )
 
 
-def attack_utility(found: Inference, truth: Release, *, confidence: float = 0.95) -> Utility:
-    """What answers gain against true labels that may be seen.
+def attack_utility(inference: Inference, truth: Release, *, confidence: float = 0.95) -> Utility:
+    """Utility of an attack's answers against public true labels.
 
     Args:
-        found: Answers for n rows.
+        inference: Answers for n rows.
         truth: ``Release.public`` of their true labels.
-        confidence: Chance that the interval holds the expected gain, for rows drawn independently. It is exact for
-            losses 0 and 1, after Clopper and Pearson; else from Hoeffding's and the empirical Bernstein inequality.
+        confidence: Probability that the interval holds the expected utility, for rows drawn independently. The interval
+            is Clopper and Pearson's for losses 0 and 1; otherwise it comes from Hoeffding's and the empirical Bernstein
+            inequality.
 
     References:
         Busa-Fekete et al. 2023, definition 4.4; Clopper and Pearson 1934; Hoeffding 1963, theorem 2; Maurer and Pontil
@@ -221,21 +224,21 @@ def attack_utility(found: Inference, truth: Release, *, confidence: float = 0.95
         1.0
     """
     level = check_confidence(confidence)
-    if not truth.is_public or len(truth) != len(found) or truth.space != found.space:
+    if not truth.is_public or len(truth) != len(inference) or truth.space != inference.space:
         raise InputError(
-            f"expected public true labels of the same {len(found)} rows and label space, found others; use "
+            f"expected public true labels of the same {len(inference)} rows and label space, found others; use "
             "Release.public for labels that may be seen"
         )
-    gains = 1.0 - found.losses(truth.codes)
-    if isinstance(found.loss, str) and not found.loss_is_squared:
-        right, n, tail = int(gains.sum()), len(gains), (1 - level) / 2
-        low, high = float(share_above(right, n, tail)), float(share_below(right, n, tail))
+    gains = 1.0 - inference.losses(truth.codes)
+    if isinstance(inference.loss, str) and not inference.loss_is_squared:
+        correct, n, tail = int(gains.sum()), len(gains), (1 - level) / 2
+        low, high = float(clopper_pearson_lower(correct, n, tail)), float(clopper_pearson_upper(correct, n, tail))
         return Utility(float(gains.mean()), low, high, n, level, "true labels")
-    return _utility(gains, 0.0, 1.0, level, "true labels")
+    return _bounded_utility(gains, 0.0, 1.0, level, "true labels")
 
 
 def bounded_mean(values: Float[np.ndarray, "n"], least: float, most: float, confidence: float) -> tuple[float, float]:
-    """An interval for the mean of independent bounded values: what two inequalities leave, each at half the chance.
+    """Confidence interval for the mean of independent bounded values, from two inequalities at half the level each.
 
     References:
         Hoeffding 1963, theorem 2; Maurer and Pontil 2009, theorem 4 (empirical Bernstein).
@@ -243,16 +246,16 @@ def bounded_mean(values: Float[np.ndarray, "n"], least: float, most: float, conf
     n, tail, width = len(values), (1 - confidence) / 4, most - least
     half = width * math.sqrt(math.log(1 / tail) / (2 * n))
     if n > 1:
-        told, variance = math.log(2 / tail), float(np.var(values, ddof=1))
-        half = min(half, math.sqrt(2 * variance * told / n) + width * 7 * told / (3 * (n - 1)))
+        log_term, variance = math.log(2 / tail), float(np.var(values, ddof=1))
+        half = min(half, math.sqrt(2 * variance * log_term / n) + width * 7 * log_term / (3 * (n - 1)))
     mean = float(np.mean(values))
     return max(least, mean - half), min(most, mean + half)
 
 
-def most_with(attacker: Attacker, epsilon: float) -> float:
-    """The mean over rows of what any released label with a pure epsilon lets somebody gain who has this belief.
+def any_label_utility(attacker: Attacker, epsilon: float) -> float:
+    """Mean over rows of the largest utility that this belief and any released label of a pure epsilon allow.
 
-    For a row with belief b it is the largest ``e/(e + m - 1)`` times the sum of its m largest chances, ``e =
+    For a row with belief b it is the largest ``e/(e + m - 1)`` times the sum of its m largest probabilities, ``e =
     exp(epsilon)`` (Ghazi et al. 2021, theorem 3: no label-private release keeps a label more often).
     """
     parts = []
@@ -264,21 +267,21 @@ def most_with(attacker: Attacker, epsilon: float) -> float:
 
 
 def unbiased_gains(attacker: Attacker, released: bool) -> tuple[Float[np.ndarray, "n"], float, float] | None:
-    """For each row, from its released label alone, a number whose mean is the gain of the attack; and their range.
+    """Unbiased estimate of each row's utility from its released label alone, and the range of such estimates.
 
-    Let ``u_y = sum_z P(z | y) (1 - loss(y, said(z)))`` be what the attack on this row gains if y is the true label: all
-    of it is known. Then ``sum_y w_y(z) u_y`` has the mean ``u_y``, given y, for the unbiased vector w. (The naive
-    ``w_said(z)`` has not, where what is said depends on z.)
+    Let ``u_y = sum_z P(z | y) (1 - loss(y, guess(z)))``, a known number, be the expected utility of the attack on this
+    row if y is the true label. Then ``sum_y w_y(z) u_y`` has the mean ``u_y``, given y, for the unbiased vector w. (The
+    naive ``w_guess(z)`` has not, if the guess depends on z.)
 
     Returns:
-        None where the law is large, for so many rows, or differs by row, or does not identify labels.
+        None if the table is too large for so many rows, or differs by row, or does not identify labels.
     """
     channel, space = attacker.release.channel, attacker.release.space
     if not isinstance(channel, ClassChannel) or row_arrays(channel) or candidate_sizes(channel) is not None:
         return None
     try:
         table = channel.table()
-    except ValueError:  # it says that the law is too large
+    except ValueError:  # the table is too large
         return None
     if table.matrix.size > min(_LARGEST_LAW, _MOST_ENTRIES // len(attacker.release)):
         return None
@@ -288,30 +291,30 @@ def unbiased_gains(attacker: Attacker, released: bool) -> tuple[Float[np.ndarray
         belief = attacker.belief(rows)
         gains = np.zeros(belief.shape)
         if released:
-            for chances, told in zip(table.matrix.T, likelihood, strict=True):
-                said, _ = attacker.best(normalised(belief, np.broadcast_to(told, belief.shape)))
-                gains += chances * (1 - lost_by_label(space, attacker.loss, said))
+            for chances, outcome_likelihood in zip(table.matrix.T, likelihood, strict=True):
+                guesses, _ = attacker.best(normalised(belief, np.broadcast_to(outcome_likelihood, belief.shape)))
+                gains += chances * (1 - losses_by_label(space, attacker.loss, guesses))
         else:
-            gains += 1 - lost_by_label(space, attacker.loss, attacker.best(belief)[0])
-        every = gains @ weights.T
-        ends.append((every.min(), every.max()))
+            gains += 1 - losses_by_label(space, attacker.loss, attacker.best(belief)[0])
+        estimates = gains @ weights.T
+        ends.append((estimates.min(), estimates.max()))
         parts.append(np.einsum("mk,mk->m", gains, channel.unbiased(attacker.release.codes[rows])))
     low, high = np.array(ends).T
     return np.concatenate(parts), float(low.min()), float(high.max())
 
 
-def _measured(attacker: Attacker, released: bool, truth: Release | None, level: float) -> list[AttackRow]:
-    """What is gained with one knowledge, against each source."""
+def _measured_rows(attacker: Attacker, released: bool, truth: Release | None, level: float) -> list[AttackRow]:
+    """Utility of one attacker, against each source."""
     answers = attacker.answers(released)
-    found = [] if truth is None else [attack_utility(answers, truth, confidence=level)]
+    utilities = [] if truth is None else [attack_utility(answers, truth, confidence=level)]
     unbiased = None if attacker.release.is_public else unbiased_gains(attacker, released)
     if unbiased is not None:
-        found.append(_utility(*unbiased, level, "released labels"))
-    found.append(_utility(1.0 - answers.expected, 0.0, 1.0, level, "the model itself"))
-    return [AttackRow(answers.knows, each) for each in found]
+        utilities.append(_bounded_utility(*unbiased, level, "released labels"))
+    utilities.append(_bounded_utility(1.0 - answers.expected, 0.0, 1.0, level, "the model itself"))
+    return [AttackRow(answers.knows, each) for each in utilities]
 
 
-def _utility(gains: Float[np.ndarray, "n"], least: float, most: float, level: float, source: Source) -> Utility:
+def _bounded_utility(gains: Float[np.ndarray, "n"], least: float, most: float, level: float, source: Source) -> Utility:
     low, high = bounded_mean(gains, least, most, level)
     return Utility(float(gains.mean()), max(low, 0.0), min(high, 1.0), len(gains), level, source)
 
@@ -321,6 +324,6 @@ def _check_truth(release: Release, truth: Release | None) -> None:
         raise InputError("expected rows to attack, found none")
     if truth is not None and not (isinstance(truth, Release) and truth.is_public):
         raise InputError(
-            "expected true labels that were declared public (Release.public), found something else; what this report "
-            "says of private labels would be no one's business"
+            "expected true labels that were declared public (Release.public), found something else; a report on "
+            "private labels would disclose them"
         )

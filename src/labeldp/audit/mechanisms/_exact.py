@@ -1,4 +1,4 @@
-"""Exact audits: of a law that is written out, of a channel's integers, and of what its draw does with given words."""
+"""Exact audits of a written-out output distribution, of a channel's integers, and of its draws from given words."""
 
 from __future__ import annotations
 
@@ -33,41 +33,41 @@ from labeldp.privacy.channels import (
     row_arrays,
 )
 
-#: Outcomes of a law in words, and their weights under the labels that it tells apart, up to a common factor.
-Columns = Iterator[tuple[str, Sequence[int | Fraction]]]
+#: Names of outcomes, and their weights under the labels that they distinguish, up to a common factor.
+Outcomes = Iterator[tuple[str, Sequence[int | Fraction]]]
 
 _WORDS = 1 << 16
 _TOP = (1 << 64) - 1
 _MOST_ROWS, _MOST_CLASSES = 16, 256
-#: A table of floats is not asked to be nearer than this to the integers.
+#: Tolerance on epsilon from a table of floats.
 _ROUNDING = 1e-9
-#: Words that give one outcome for one label are in at most so many ranges: cluster response has two.
+#: Maximum number of ranges that the words of one outcome form for one label; cluster response has two.
 _RANGES = 2
 _LN = Context(prec=60)
 
 
 def audit_matrix(matrix: Sequence[Sequence[Any]], claim: float, *, delta: float = 0.0, rounding: float = 0.0) -> Audit:
-    """The epsilon of a law that is written out: a line for each input, a probability for each outcome.
+    """Compute the epsilon of a mechanism from its matrix: a row for each input, a probability for each outcome.
 
     Args:
-        matrix: Probabilities, as fractions, whole numbers or floats (which are taken as the binary numbers that they
-            are), shape (inputs, outcomes).
-        claim: The epsilon that is claimed, in nats.
-        delta: The failure probability that is claimed with it.
-        rounding: How far each entry may be from the true one. Then ``lower`` and ``upper`` are on either side of the
-            truth; without it they are equal.
+        matrix: Probabilities, as fractions, whole numbers or floats (taken as the binary numbers that they are), shape
+            (inputs, outcomes).
+        claim: The claimed epsilon, in nats.
+        delta: The claimed failure probability.
+        rounding: Largest error of each entry. With it, ``lower`` and ``upper`` bracket the truth; without it they are
+            equal.
 
     Returns:
-        An exact audit; ``lower`` is infinite where one input alone can give an outcome.
+        An exact audit; ``lower`` is infinite if an outcome is possible for one input and impossible for another.
 
     Raises:
-        EpsilonError: A claim or delta that none can be.
-        InputError: Lines that are no distributions, of different lengths, or fewer than two.
+        EpsilonError: The claim or delta is out of range.
+        InputError: There are fewer than two lines, or they have different lengths or are not distributions.
 
     Guarantee:
         Exact: the least epsilon for which ``P(E | a) <= exp(epsilon) P(E | b) + delta`` for all events and inputs is
-        ``log max (P(E | a) - delta) / P(E | b)``. The maximum over events is that over the outcomes of the largest
-        ratios, up to some place, by the lemma of Neyman and Pearson; all these are tried, with fractions.
+        ``log max (P(E | a) - delta) / P(E | b)``. By the Neyman-Pearson lemma the largest event takes the outcomes in
+        decreasing order of their ratios, up to some place; all places are tried, with fractions.
 
     References:
         Dwork et al. 2006; Neyman and Pearson 1933.
@@ -77,35 +77,37 @@ def audit_matrix(matrix: Sequence[Sequence[Any]], claim: float, *, delta: float 
         False
     """
     claim, delta = check_claim(claim), _checks.delta(delta)
-    off = Fraction(_checks.number(rounding, "rounding"))
-    if off < 0:
+    error = Fraction(_checks.number(rounding, "rounding"))
+    if error < 0:
         raise InputError(f"expected a rounding of at least 0, found {rounding!r}")
-    lines = _distributions(matrix, off)
+    lines = _check_distributions(matrix, error)
     least = min(Fraction(delta), Fraction(repr(delta)))
     pairs = list(itertools.permutations(range(len(lines)), 2))
-    found: list[tuple[Any, int, int]] = [(_odds(lines[a], lines[b], least, off)[0], a, b) for a, b in pairs]
-    low, a, b = max(found)
-    most: list[Any] = [_odds(lines[a], lines[b], least, -off)[0] for a, b in pairs]
-    lower, upper = _log(low, up=not off), _log(max(most), up=True)
-    event = _odds(lines[a], lines[b], least, off)[1]
+    lower_odds: list[tuple[Any, int, int]] = [
+        (_largest_odds(lines[a], lines[b], least, error)[0], a, b) for a, b in pairs
+    ]
+    worst_odds, a, b = max(lower_odds)
+    upper_odds: list[Any] = [_largest_odds(lines[a], lines[b], least, -error)[0] for a, b in pairs]
+    lower, upper = _log_odds(worst_odds, up=not error), _log_odds(max(upper_odds), up=True)
+    event = _largest_odds(lines[a], lines[b], least, error)[1]
     worst = f"{len(event)} outcome(s), number {event[0]} among them, from input {a} against input {b}"
-    return Audit(claim, delta, lower, upper if not off or upper < math.inf else None, 1.0, 0, "exact", worst)
+    return Audit(claim, delta, lower, upper if not error or upper < math.inf else None, 1.0, 0, "exact", worst)
 
 
 def audit_channel(channel: Channel, claim: float | None = None) -> Audit:
-    """The epsilon of a channel, from its integers, written out here a second time.
+    """Compute the epsilon of a channel from its integers, by formulas written independently of it.
 
     Args:
         channel: Any channel of labeldp.
-        claim: The epsilon that is claimed, in nats; by default the channel's own, which a certificate prints.
+        claim: The claimed epsilon, in nats; by default the channel's own, which a certificate prints.
 
     Returns:
-        An exact audit: the largest ratio of two weights of one outcome, over all labels and over all rows' laws that
-        the channel declares, rounded up. Where its table is small, the table's ratios count too.
+        An exact audit: the largest ratio of two weights of one outcome, over all labels and all rows of the channel,
+        rounded up. If the channel's table is small, the table's ratios count too.
 
     Raises:
-        EpsilonError: A claim that none can be.
-        InputError: A channel of a kind that is not known here.
+        EpsilonError: The claim is out of range.
+        InputError: The kind of the channel is unknown here.
 
     Example:
         >>> from labeldp.privacy.channels import ResponseChannel
@@ -113,8 +115,8 @@ def audit_channel(channel: Channel, claim: float | None = None) -> Audit:
         True
     """
     claimed = check_claim((channel.epsilon or math.ulp(0.0)) if claim is None else claim)
-    lower, worst = _of_integers(channel)
-    tabled = _of_tables(channel)
+    lower, worst = _epsilon_of_integers(channel)
+    tabled = _epsilon_of_tables(channel)
     if tabled > lower:
         lower, worst = tabled, "the channel's table, which disagrees with its integers"
     return Audit(claimed, 0.0, lower, lower, 1.0, 0, "exact", worst)
@@ -127,47 +129,49 @@ def audit_drawing(
     confidence: float = 0.999_999,
     progress: Progress | None = None,
 ) -> Audit:
-    """What a channel's ``draw`` does, from given words: whether it keeps the epsilon that its integers have.
+    """Audit a channel's ``draw`` on given words: does it keep the epsilon of its integers?
 
-    Where one word decides a row, 65 536 words that are spread evenly are drawn with, for each label. With words of 16
-    bits these are all, and the law is counted. With words of 64 bits each probability is known to 2 words out of them,
-    if an outcome is drawn on at most two ranges of words for one label, as it is for every channel here. Where more
-    words decide, random words are drawn with, and the audit is a sampled one (``audit_mechanism``).
+    If one word decides a row, the audit draws with 65 536 evenly spaced words for each label. With words of 16 bits
+    these are all words, and outcomes are counted exactly. With words of 64 bits each probability is known up to 2 of
+    these words, provided that the words of an outcome form at most two ranges for one label, as in every channel here.
+    If several words decide a row, the audit draws with random words and is a sampled one (``audit_mechanism``).
 
     Args:
         channel: Any channel of labeldp.
-        claim: The epsilon that is claimed, in nats; by default the channel's own.
-        confidence: Of a sampled audit, one minus the chance to accuse a sound draw.
+        claim: The claimed epsilon, in nats; by default the channel's own.
+        confidence: For a sampled audit, one minus the probability of failing a sound draw.
         progress: Called with ("audit", done, total) from time to time.
 
     Returns:
-        An audit of the drawing; for up to 16 different rows and 256 labels, or 4 and 16 if it is a sampled one.
+        An audit of the draw, for up to 16 different rows and 256 labels; 4 rows and 16 labels if it is sampled.
 
     Raises:
-        EpsilonError: A claim that none can be.
-        InputError: A channel of no rows.
+        EpsilonError: The claim is out of range.
+        InputError: The channel has no rows.
     """
     claimed = check_claim((channel.epsilon or math.ulp(0.0)) if claim is None else claim)
     if channel.words_per_row == 1:
-        rows, codes = _rows(channel, _MOST_ROWS), _codes(channel, _MOST_CLASSES)
-        found = [_drawn_evenly(channel, row, codes, claimed) for row in rows]
+        rows, codes = _distinct_rows(channel, _MOST_ROWS), _spread_codes(channel, _MOST_CLASSES)
+        audits = [_audit_even_words(channel, row, codes, claimed) for row in rows]
     else:
-        rows, codes = _rows(channel, _MOST_ROWS // 4), _codes(channel, _MOST_CLASSES // 16)
-        sure = 1.0 - (1.0 - check_confidence(confidence)) / max(1, len(rows))
-        found = [
-            audit_mechanism(_drawer(channel, row), codes, claimed, draws=_WORDS, confidence=sure, progress=progress)
+        rows, codes = _distinct_rows(channel, _MOST_ROWS // 4), _spread_codes(channel, _MOST_CLASSES // 16)
+        level = 1.0 - (1.0 - check_confidence(confidence)) / max(1, len(rows))
+        audits = [
+            audit_mechanism(
+                _row_mechanism(channel, row), codes, claimed, draws=_WORDS, confidence=level, progress=progress
+            )
             for row in rows
         ]
-    if not found:
-        raise InputError("expected a channel of some rows, found none; give the channel of a release that has rows")
-    worst = max(found, key=lambda audit: audit.lower)
+    if not audits:
+        raise InputError("expected a channel with rows, found none; give the channel of a non-empty release")
+    worst = max(audits, key=lambda audit: audit.lower)
     return dataclasses.replace(worst, confidence=confidence) if worst.method == "sampled" else worst
 
 
-def _distributions(matrix: Sequence[Sequence[Any]], off: Fraction) -> list[list[Fraction]]:
+def _check_distributions(matrix: Sequence[Sequence[Any]], off: Fraction) -> list[list[Fraction]]:
     """Lines of exact probabilities."""
     try:
-        lines: list[list[Fraction]] = [[Fraction(_number(entry)) for entry in line] for line in matrix]
+        lines: list[list[Fraction]] = [[Fraction(_plain_number(entry)) for entry in line] for line in matrix]
     except (TypeError, ValueError, OverflowError):
         raise InputError("expected probabilities as finite numbers, found something else") from None
     if len(lines) < 2 or len({len(line) for line in lines}) != 1:
@@ -184,15 +188,15 @@ def _distributions(matrix: Sequence[Sequence[Any]], off: Fraction) -> list[list[
     return lines
 
 
-def _number(entry: Any) -> Any:
-    """A number as fractions take it."""
+def _plain_number(entry: Any) -> Any:
+    """A number of a type that fractions accept."""
     return entry.item() if isinstance(entry, np.generic) else entry
 
 
-def _odds(
+def _largest_odds(
     one: Sequence[Fraction], other: Sequence[Fraction], delta: Fraction, off: Fraction
 ) -> tuple[Fraction | float, list[int]]:
-    """The largest ``(P(E | one) - delta) / P(E | other)`` and its event, if each entry is off by as much as said."""
+    """The largest ``(P(E | one) - delta) / P(E | other)`` and its event, if each entry may be off by ``off``."""
     pairs = [(max(p - off, Fraction(0)), max(q + off, Fraction(0))) for p, q in zip(one, other, strict=True)]
     order = sorted(range(len(pairs)), key=lambda z: -(pairs[z][0] / pairs[z][1] if pairs[z][1] else math.inf))
     order = [z for z in order if pairs[z][0] or pairs[z][1]]
@@ -206,8 +210,8 @@ def _odds(
     return best
 
 
-def _log(odds: Fraction | float, up: bool) -> float:
-    """The logarithm of odds, rounded up, or down by a little; 0 where they are below 1."""
+def _log_odds(odds: Fraction | float, up: bool) -> float:
+    """Logarithm of odds, rounded up, or slightly down; 0 for odds below 1."""
     if odds == math.inf:
         return math.inf
     exact = Fraction(odds)
@@ -216,16 +220,16 @@ def _log(odds: Fraction | float, up: bool) -> float:
     return log_above(exact) if up else log_above(exact) * (1.0 - 1e-12)
 
 
-def _response(channel: ResponseChannel) -> Columns:
+def _response_outcomes(channel: ResponseChannel) -> Outcomes:
     yield "a class from itself", (channel.keep, channel.other)
 
 
-def _bins(channel: BinChannel) -> Columns:
+def _bin_outcomes(channel: BinChannel) -> Outcomes:
     yield "a bin from itself", (channel.keep, channel.other) if channel.other else (1, 1)
 
 
-def _candidates(channel: CandidateChannel) -> Columns:
-    """A label outside gives each candidate with the weight ceil(W / m), but the last with what is left."""
+def _candidate_outcomes(channel: CandidateChannel) -> Outcomes:
+    """A label outside yields each candidate with the weight ceil(W / m), except the last, which gets the rest."""
     word = 1 << channel.bits
     for m in range(2, channel.classes + 1):
         even = -(-word // m)
@@ -234,8 +238,8 @@ def _candidates(channel: CandidateChannel) -> Columns:
             yield f"{name} of {m}", (channel.keep[m], channel.other[m], *weights)
 
 
-def _candidate_subsets(channel: CandidateSubsetChannel) -> Columns:
-    """A label outside stands in for each candidate equally often."""
+def _candidate_subset_outcomes(channel: CandidateSubsetChannel) -> Outcomes:
+    """A label outside is treated as a uniformly random candidate."""
     word = 1 << channel.bits
     for m in range(2, channel.classes + 1):
         d, member = channel.size[m], channel.member[m]
@@ -244,21 +248,21 @@ def _candidate_subsets(channel: CandidateSubsetChannel) -> Columns:
         yield f"a subset of {m} candidates from one in it", (inside, without, (d * inside + (m - d) * without) / m)
 
 
-def _clusters(channel: ClusterChannel) -> Columns:
+def _cluster_outcomes(channel: ClusterChannel) -> Outcomes:
     for number, (keep, weights) in enumerate(zip(channel.keep, channel.weights, strict=True)):
         for z, weight in enumerate(weights):
             yield f"class number {z} in cluster {number} from itself", (keep + weight, weight)
 
 
-def _subsets(channel: SubsetChannel) -> Columns:
+def _subset_outcomes(channel: SubsetChannel) -> Outcomes:
     k, d = channel.classes, channel.size
     word = 1 << channel.bits
     inside = Fraction(channel.member, math.comb(k - 1, d - 1))
     yield "a subset from a class in it", (inside, Fraction(word - channel.member, math.comb(k - 1, d)))
 
 
-def _bits(channel: BitChannel) -> Columns:
-    """Two bits differ in law: those of the two labels."""
+def _bit_outcomes(channel: BitChannel) -> Outcomes:
+    """Only the bits of the two labels differ in distribution."""
     p, q, word = channel.true, channel.false, 1 << channel.bits
     chances = [((word - p, p), (word - q, q)), ((word - q, q), (word - p, p))]
     for one, other in itertools.product((0, 1), repeat=2):
@@ -266,76 +270,78 @@ def _bits(channel: BitChannel) -> Columns:
         yield f"a set with bits {one} and {other} from the first of them", weights
 
 
-def _grid(channel: GridChannel) -> Columns:
-    """Between knots the law is a mixture of two of them."""
+def _grid_outcomes(channel: GridChannel) -> Outcomes:
+    """Between knots the distribution is a mixture of those of two knots."""
     for z, weights in enumerate(zip(*channel.weights, strict=True)):
         yield f"outcome {z} from the knot that makes it likeliest", weights
 
 
-_COLUMNS: Mapping[type[Channel], Callable[[Any], Columns]] = {
-    ResponseChannel: _response,
-    BinChannel: _bins,
-    CandidateChannel: _candidates,
-    CandidateSubsetChannel: _candidate_subsets,
-    ClusterChannel: _clusters,
-    SubsetChannel: _subsets,
-    BitChannel: _bits,
-    GridChannel: _grid,
+_OUTCOMES: Mapping[type[Channel], Callable[[Any], Outcomes]] = {
+    ResponseChannel: _response_outcomes,
+    BinChannel: _bin_outcomes,
+    CandidateChannel: _candidate_outcomes,
+    CandidateSubsetChannel: _candidate_subset_outcomes,
+    ClusterChannel: _cluster_outcomes,
+    SubsetChannel: _subset_outcomes,
+    BitChannel: _bit_outcomes,
+    GridChannel: _grid_outcomes,
 }
 
 
-def _of_integers(channel: Channel) -> tuple[float, str]:
-    """The epsilon of a unit, rounded up, and the outcome that shows it."""
+def _epsilon_of_integers(channel: Channel) -> tuple[float, str]:
+    """The epsilon of a privacy unit, rounded up, and its worst outcome."""
     if isinstance(channel, GroupedChannel | GroupedNumberChannel):
-        parts = [_of_group(part, repeats) for part, repeats in zip(channel.channels, channel.repeats, strict=True)]
+        parts = [
+            _epsilon_of_group(part, repeats) for part, repeats in zip(channel.channels, channel.repeats, strict=True)
+        ]
         return max(parts)
-    odds, worst = _worst(channel)
-    return _log(odds, up=True), worst
+    odds, worst = _worst_outcome(channel)
+    return _log_odds(odds, up=True), worst
 
 
-def _of_group(channel: Channel, repeats: int) -> tuple[float, str]:
-    """The epsilon of units of so many rows: all their labels may be replaced."""
-    odds, worst = _worst(channel)
+def _epsilon_of_group(channel: Channel, repeats: int) -> tuple[float, str]:
+    """The epsilon of a unit of several rows, all of whose labels may be replaced."""
+    odds, worst = _worst_outcome(channel)
     if repeats == 1 or odds == math.inf:
-        return _log(odds, up=True), worst
+        return _log_odds(odds, up=True), worst
     exact = Fraction(odds)
     log = _LN.ln(_LN.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
     return printed_above(_LN.multiply(log, Decimal(repeats))), f"{worst}, in each of {repeats} rows"
 
 
-def _worst(channel: Channel) -> tuple[Fraction | float, str]:
-    """The largest ratio of two weights of one outcome."""
-    for kind, columns in _COLUMNS.items():
+def _worst_outcome(channel: Channel) -> tuple[Fraction | float, str]:
+    """The largest ratio of two weights of one outcome, and the outcome's name."""
+    for kind, columns in _OUTCOMES.items():
         if isinstance(channel, kind):
-            ratios = [(_ratio(weights), name) for name, weights in columns(channel)]
+            ratios = [(_weight_ratio(weights), name) for name, weights in columns(channel)]
             return max(ratios, default=(Fraction(1), "no outcome"))
     raise InputError(f"expected a channel of a known kind, found {type(channel).__name__}; use audit_matrix")
 
 
-def _ratio(weights: Sequence[int | Fraction]) -> Fraction | float:
+def _weight_ratio(weights: Sequence[int | Fraction]) -> Fraction | float:
     low, high = min(weights), max(weights)
     return Fraction(high) / Fraction(low) if low > 0 else math.inf
 
 
-def _of_tables(channel: Channel) -> float:
-    """What the written-out tables of single rows show, less what floats may be off by; 0 where there are none."""
+def _epsilon_of_tables(channel: Channel) -> float:
+    """Epsilon of the channel's tables for single rows, less the tolerance for floats; 0 without tables."""
     if isinstance(channel, GroupedChannel | GroupedNumberChannel):
         return 0.0  # a unit has several rows
-    found = [0.0]
-    for row in _rows(channel, _MOST_ROWS):
+    epsilons = [0.0]
+    for row in _distinct_rows(channel, _MOST_ROWS):
         try:
             matrix = channel.matrix(row)
-        except (ValueError, MemoryError):  # the law is too large to be written out
+        except (ValueError, MemoryError):  # the table is too large
             continue
         low, high = matrix.min(axis=0), matrix.max(axis=0)
         known = high > 1e-12
         worst = float((high[known] / np.maximum(low[known], 1e-300)).max()) if known.any() else 1.0
-        found.append(max(0.0, math.log(worst) - _ROUNDING))
-    return max(found)
+        epsilons.append(max(0.0, math.log(worst) - _ROUNDING))
+    return max(epsilons)
 
 
-def _rows(channel: Channel, most: int) -> list[int]:
-    """Rows of different laws, a few of them."""
+def _distinct_rows(channel: Channel, most: int) -> list[int]:
+    """A few rows whose output distributions differ."""
     arrays = [np.atleast_2d(values.T).T for values in row_arrays(channel).values()]
     if not arrays:
         return [0]
@@ -345,45 +351,45 @@ def _rows(channel: Channel, most: int) -> list[int]:
     return [int(row) for row in first[:most]]
 
 
-def _codes(channel: Channel, most: int) -> list[int]:
-    """Labels, or some that are spread over all of them."""
+def _spread_codes(channel: Channel, most: int) -> list[int]:
+    """All labels, or some spread evenly over them."""
     count = min(channel.classes, most)
     return sorted({round(code) for code in np.linspace(0, channel.classes - 1, count).tolist()})
 
 
-def _drawn_evenly(channel: Channel, row: int, codes: Sequence[int], claim: float) -> Audit:
-    """Bounds from counts of words that are spread evenly."""
+def _audit_even_words(channel: Channel, row: int, codes: Sequence[int], claim: float) -> Audit:
+    """Bounds from counts of evenly spaced words."""
     exact = channel.bits == 16
     words = np.arange(_WORDS, dtype=np.uint64) << np.uint64(channel.bits - 16)
-    tables = [_counts(channel, row, code, words[:, None]) for code in codes]
+    tables = [_word_counts(channel, row, code, words[:, None]) for code in codes]
     counts = np.array([np.pad(table, (0, max(map(len, tables)) - len(table))) for table in tables])
     most, least = counts.max(axis=0), counts.min(axis=0)
     off = 0 if exact else _RANGES
-    low, high = _largest(most - off, least + off), _largest(most + off, least - off)
-    lower = _log(low, up=exact)
+    low, high = _largest_ratio(most - off, least + off), _largest_ratio(most + off, least - off)
+    lower = _log_odds(low, up=exact)
     z = int(np.argmax((most - off) / np.maximum(least + off, 0.5)))
     worst = f"outcome {z}: at most {most[z]:,} and at least {least[z]:,} of {_WORDS:,} words give it"
-    upper = _log(high, up=True)
+    upper = _log_odds(high, up=True)
     return Audit(claim, 0.0, lower, upper if upper < math.inf else None, 1.0, len(codes) * _WORDS, "exact", worst)
 
 
-def _largest(most: Int[np.ndarray, "m"], least: Int[np.ndarray, "m"]) -> Fraction | float:
-    """The largest ratio of counts; infinite where the smaller may be none."""
+def _largest_ratio(most: Int[np.ndarray, "m"], least: Int[np.ndarray, "m"]) -> Fraction | float:
+    """The largest ratio of counts; infinite if the smaller one may be zero."""
     pairs = {(int(high), int(low)) for high, low in zip(most, least, strict=True) if high > 0}
     return max((Fraction(high, low) if low > 0 else math.inf for high, low in pairs), default=Fraction(1))
 
 
-def _counts(channel: Channel, row: int, code: int, words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "m"]:
-    """How many words give each outcome, for one label."""
+def _word_counts(channel: Channel, row: int, code: int, words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "m"]:
+    """Number of words that yield each outcome, for one label."""
     of_row = channel.take(np.full(len(words), row))
     return np.bincount(of_row.draw(np.full(len(words), code, dtype=np.int32), words))
 
 
-def _drawer(channel: Channel, row: int) -> Callable[[int, int], np.ndarray]:
-    """The draw of one row as a mechanism; words are the audit's own."""
+def _row_mechanism(channel: Channel, row: int) -> Callable[[int, int], np.ndarray]:
+    """The draw of one row as a mechanism, with random words of the audit's own."""
     rng = np.random.default_rng()
     one = channel.channels[0] if isinstance(channel, GroupedChannel) else channel
-    halves = isinstance(one, SubsetChannel | CandidateSubsetChannel)  # whose picks take halves of whole words
+    halves = isinstance(one, SubsetChannel | CandidateSubsetChannel)  # these pick with halves of whole words
 
     def draw(code: int, count: int) -> np.ndarray:
         shape = (count, channel.words_per_row)

@@ -1,4 +1,4 @@
-"""What can be audited of a release on disk, without any true label."""
+"""Audit of a release on disk, without any true label."""
 
 from __future__ import annotations
 
@@ -30,33 +30,31 @@ from labeldp.privacy.channels import (
 from labeldp.release import Release, release_batches
 from labeldp.release.folder import Certificate, Check, verify
 
-#: Rows of a release that are looked at together, as entries of rows and classes.
+#: Rows of a release read at a time, as a number of entries (rows times classes) and of rows.
 _ENTRIES, _MOST_ROWS = 1 << 24, 1 << 16
 
-_OF_WORDS = (
-    "that labels were drawn from the words that the law was counted with: who made the release may have known them"
+_RANDOMNESS = "that labels were drawn with secret random words: whoever made the release may have known the words"
+_KEPT_COLUMNS = (
+    "what the kept columns disclose: features that predict the label reveal it at any epsilon; audit the release with "
+    "a model of the label to see how much"
 )
-_OF_KEPT = (
-    "what is in the kept columns: features that tell the label give it away at any epsilon; audit the release with a "
-    "model of the label to see how much"
-)
-_OF_REDRAWN = (
-    "what is promised of features, some of which were redrawn: the law of the labels alone was audited; audit the "
-    "release with a model of the label to see what released features tell"
+_RESAMPLED_FEATURES = (
+    "the guarantee for features, some of which were resampled: only the labels' channel was audited; audit the "
+    "release with a model of the label to see what released features disclose"
 )
 
 
 @dataclass(frozen=True)
 class FolderAudit:
-    """What an audit of a release folder found.
+    """Result of the audit of a release folder.
 
     Attributes:
-        certificate: The certificate; None where it cannot be read.
-        checks: What was looked at, whether it holds, and what was found, in order.
-        audits: The law of each charge for labels, from its integers, beside the epsilon that it was charged with; and
-            what the draw of this version of labeldp does with that law.
-        confidence: One minus the chance that any of them fails for a sound release.
-        unknown: What cannot be known from a folder.
+        certificate: The certificate; None if it cannot be read.
+        checks: The checks made, in order, with their outcomes.
+        audits: Audits of the channel of each charge for labels, from its integers, against the epsilon charged; and of
+            the draw of this version of labeldp with that channel.
+        confidence: One minus the probability that a sound release fails any of them.
+        unknown: Facts that a folder cannot establish.
     """
 
     certificate: Certificate | None
@@ -67,7 +65,7 @@ class FolderAudit:
 
     @property
     def holds(self) -> bool:
-        """Whether every check holds, and no audit refuted its claim."""
+        """True if every check holds, and no audit refuted its claim."""
         return all(check.holds for check in self.checks) and all(audit.holds for audit in self.audits)
 
 
@@ -78,32 +76,33 @@ def audit_folder(
     confidence: float = 0.999_999,
     progress: Progress | None = None,
 ) -> FolderAudit:
-    """Audit the release in a folder: its certificate, its law, how labels are drawn with it, and what was released.
+    """Audit the release in a folder: its certificate, its channels, its drawing, and the released frequencies.
 
     Args:
         directory: The folder of a release.
-        against: Folders of other releases of the same rows, in the same order. Noise that they share is noticed.
-        confidence: One minus the chance that a sound release fails.
+        against: Folders of other releases of the same rows, in the same order; shared noise is detected.
+        confidence: One minus the probability that a sound release fails.
         progress: Called with ("audit", done, total) from time to time.
 
     Returns:
-        What was checked. An answer to a query has no law of released labels: it is verified and no more. Of a part of a
-        release the shares are not looked at: its rows may be chosen by what was released.
+        Checks and audits. An answer to a query has no channel of released labels: it is verified and no more. For a
+        part of a release, frequencies are not checked: its rows may have been chosen by their released labels.
 
     Raises:
-        EpsilonError: A confidence that none can be.
+        EpsilonError: The confidence is out of range.
         InputError: Another release has other rows, or is this one.
         VerificationError: Another release cannot be verified.
 
     Guarantee:
-        Whatever the true labels are, labels that were drawn row by row with this law pass with a probability of at
-        least ``confidence``. Proof: a class z (of sets: one with z in it; of numbers: an outcome) is released by row i
-        with a probability between ``a_i`` and ``b_i``, the least and the most over true labels. So the count is
-        stochastically between sums of independent coins of these probabilities. For a sum of n coins of mean
-        probability p the chance to reach ``c >= n p + 1`` is at most that of n equal coins, and so is the other tail
-        (Hoeffding). Each exact tail is compared with the doubt over twice the number of events. Two independent
-        releases agree about a class in row i (both hold it, or neither) with a probability between the least and the
-        most over true labels, and the same test applies to how often they do.
+        Whatever the true labels are, labels that were drawn row by row from this channel pass with a probability of at
+        least ``confidence``. Proof: a class z (for sets: one that contains z; for numbers: an outcome) is released by
+        row i with a probability between ``a_i`` and ``b_i``, the least and the largest over true labels. So the count
+        is stochastically between sums of independent coins of these probabilities. For a sum of n coins of mean
+        probability p the probability of ``c >= n p + 1`` or more is at most that for n equal coins, and so is the other
+        tail (Hoeffding). Each exact tail is compared with the error probability over twice the number of events
+        (Bonferroni). Two independent releases agree about a class in row i (both contain it, or neither) with a
+        probability between the least and the largest over true labels, and the same test applies to the number of
+        agreements.
 
     References:
         Hoeffding 1956, theorem 4.
@@ -117,48 +116,48 @@ def audit_folder(
         >>> audit_folder(folder).holds
         True
     """
-    sure, verdict = check_confidence(confidence), verify(directory)
+    level, verdict = check_confidence(confidence), verify(directory)
     certificate, checks = verdict.certificate, list(verdict.checks)
     if certificate is None or not verdict.holds or certificate.of_answer:
-        return FolderAudit(certificate, tuple(checks), (), sure, verdict.unknown)
-    doubt = (1.0 - sure) / (2 + len(against))
+        return FolderAudit(certificate, tuple(checks), (), level, verdict.unknown)
+    error = (1.0 - level) / (2 + len(against))
     if certificate.parent is None:
-        checks += _frequencies(Path(directory), certificate, doubt, progress)
-        checks += [_repeated(Path(directory), Path(other), certificate, doubt) for other in against]
+        checks += _frequency_checks(Path(directory), certificate, error, progress)
+        checks += [_independence_check(Path(directory), Path(other), certificate, error) for other in against]
     else:
-        checks.append(
-            Check("released shares are not looked at: these rows may be chosen from a release", True, "a part")
-        )
+        checks.append(Check("frequencies are not checked: these rows may be chosen from a release", True, "a part"))
     claims = [(channel_of(draw.law), draw.guarantee.epsilon) for draw in certificate.labels]
     audits = [audit_channel(channel, epsilon or math.ulp(0.0)) for channel, epsilon in claims]
-    first = next((labels.channel for labels in _batches(Path(directory), certificate)), None)
-    drawn = [audit_drawing(first, confidence=1.0 - doubt)] if first is not None else []
-    return FolderAudit(certificate, tuple(checks), (*audits, *drawn), sure, (*verdict.unknown, *_unknown(certificate)))
+    first = next((labels.channel for labels in _release_batches(Path(directory), certificate)), None)
+    drawn = [audit_drawing(first, confidence=1.0 - error)] if first is not None else []
+    return FolderAudit(
+        certificate, tuple(checks), (*audits, *drawn), level, (*verdict.unknown, *_unknown_facts(certificate))
+    )
 
 
-def _unknown(certificate: Certificate) -> tuple[str, ...]:
-    """What an audit cannot know, beside what a verification cannot."""
+def _unknown_facts(certificate: Certificate) -> tuple[str, ...]:
+    """Facts that an audit cannot establish, beside those that a verification cannot."""
     law = certificate.features
     if law is None:
-        return (_OF_WORDS, _OF_KEPT)
-    return (_OF_WORDS,) if law.generator is None else (_OF_WORDS, _OF_REDRAWN)
+        return (_RANDOMNESS, _KEPT_COLUMNS)
+    return (_RANDOMNESS,) if law.generator is None else (_RANDOMNESS, _RESAMPLED_FEATURES)
 
 
 @dataclass(frozen=True)
-class _Tally:
-    """How often events happened, and the sums of their least and largest probabilities, over some rows."""
+class _EventCounts:
+    """Counts of events over some rows, with the sums of their least and largest probabilities."""
 
     rows: int
     counts: Float[np.ndarray, "e"]
     least: Float[np.ndarray, "e"]
     most: Float[np.ndarray, "e"]
 
-    def __add__(self, other: _Tally) -> _Tally:
+    def __add__(self, other: _EventCounts) -> _EventCounts:
         parts = ((getattr(each, name) for each in (self, other)) for name in ("counts", "least", "most"))
-        return _Tally(self.rows + other.rows, *(one + two for one, two in parts))
+        return _EventCounts(self.rows + other.rows, *(one + two for one, two in parts))
 
     def tails(self) -> Float[np.ndarray, "2 e"]:
-        """At most the chances of counts as small as these, and as large."""
+        """Upper bounds on the probabilities of counts as small as these, and as large."""
         n, c = float(self.rows), self.counts
         low, high = np.clip(self.least / n, 0.0, 1.0), np.clip(self.most / n, 0.0, 1.0)
         few = np.where(c <= n * low - 1, betainc(np.maximum(n - c, 1.0), c + 1, 1 - low), 1.0)
@@ -166,62 +165,64 @@ class _Tally:
         return np.array([few, many])
 
 
-def _frequencies(folder: Path, certificate: Certificate, doubt: float, progress: Progress | None) -> list[Check]:
-    """Whether released shares are ones that the law can give."""
-    tallies: dict[str, _Tally] = {}
+def _frequency_checks(folder: Path, certificate: Certificate, error: float, progress: Progress | None) -> list[Check]:
+    """Check that released frequencies are possible under the channel."""
+    tallies: dict[str, _EventCounts] = {}
     done = 0
-    for labels in _batches(folder, certificate):
-        for name, tally in _tallied(labels):
+    for labels in _release_batches(folder, certificate):
+        for name, tally in _counted_events(labels):
             tallies[name] = tallies[name] + tally if name in tallies else tally
         done += len(labels)
         if progress is not None:
             progress("audit", done, certificate.rows)
     events = sum(len(tally.counts) for tally in tallies.values())
-    return [_check(name, tally, doubt / (2 * events)) for name, tally in tallies.items()]
+    return [_frequency_check(name, tally, error / (2 * events)) for name, tally in tallies.items()]
 
 
-def _check(name: str, tally: _Tally, level: float) -> Check:
-    """The tails of some events, each against its share of the doubt."""
+def _frequency_check(name: str, tally: _EventCounts, level: float) -> Check:
+    """Compare the tails of some events with the level of each."""
     tails = tally.tails()
     side, event = np.unravel_index(int(np.argmin(tails)), tails.shape)
     n = tally.rows
     share, low, high = (float(values[event]) / n for values in (tally.counts, tally.least, tally.most))
-    told = f"a share of {share:.4g} where the law gives {low:.4g} to {high:.4g}"
-    found = (
-        f"{told}, whatever the labels are"
+    share_text = f"a share of {share:.4g}, outside {low:.4g} to {high:.4g}"
+    result = (
+        f"{share_text}, the range possible for any labels"
         if tails[side, event] < level
-        else f"{len(tails[0])} share(s), all within the law"
+        else f"{len(tails[0])} share(s), all possible"
     )
-    return Check(name, bool(tails[side, event] >= level), found)
+    return Check(name, bool(tails[side, event] >= level), result)
 
 
-def _batches(folder: Path, certificate: Certificate) -> Iterator[Release]:
-    """Released labels, part by part."""
+def _release_batches(folder: Path, certificate: Certificate) -> Iterator[Release]:
+    """Released labels, batch by batch."""
     if certificate.rows:
         rows = max(1, min(_MOST_ROWS, _ENTRIES // certificate.space.size))
         yield from (labels for _, labels in release_batches(folder, rows))
 
 
-def _tallied(labels: Release) -> Iterator[tuple[str, _Tally]]:
-    """What is counted of a release's labels."""
+def _counted_events(labels: Release) -> Iterator[tuple[str, _EventCounts]]:
+    """Events counted for a batch of labels, by the name of their check."""
     channel = labels.channel
     if isinstance(channel, ClassChannel):
-        yield "released shares of classes are ones that the law can give", _of_classes(channel, labels.codes)
+        yield "released frequencies of classes are possible under the channel", _class_counts(channel, labels.codes)
         if isinstance(channel, BitChannel):
-            yield "released sets are as large as the law makes them", _of_sizes(channel, labels.codes)
+            yield "released sets have the sizes that the channel implies", _bit_count(channel, labels.codes)
     elif isinstance(channel, SingleNumberChannel):
-        yield "released shares of numbers are ones that the law can give", _of_numbers(channel, labels.codes)
+        yield "released frequencies of numbers are possible under the channel", _outcome_counts(channel, labels.codes)
 
 
-def _held(channel: ClassChannel, codes: np.ndarray, z: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
-    """Whether each row released, or holds, a class."""
+def _contains(channel: ClassChannel, codes: np.ndarray, z: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+    """Mask of rows that released a class, or a set that contains it."""
     if channel.form == "class":
         return np.asarray(codes == z)
     return np.asarray(codes[np.arange(len(z)), z >> 3] >> (z & 7).astype(np.uint8) & 1 == 1)
 
 
-def _ends(channel: ClassChannel, z: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
-    """The chances that each row releases, or holds, a class: if it is the true one, and if another is."""
+def _containing_probabilities(
+    channel: ClassChannel, z: Int[np.ndarray, "n"]
+) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+    """Probabilities that each row's output contains a class: if it is the true one, and if another is."""
     true, other = (np.broadcast_to(chance, z.shape) for chance in channel.holding(z))
     packed = row_arrays(channel).get("candidates")
     if packed is None:
@@ -230,87 +231,87 @@ def _ends(channel: ClassChannel, z: Int[np.ndarray, "n"]) -> tuple[Float[np.ndar
     return np.where(inside, true, 0.0), np.where(inside, other, 0.0)
 
 
-def _of_classes(channel: ClassChannel, codes: np.ndarray) -> _Tally:
-    """How often each class was released, or is in the set."""
-    rows, found = len(codes), []
+def _class_counts(channel: ClassChannel, codes: np.ndarray) -> _EventCounts:
+    """Counts of each class, or of the sets that contain it."""
+    rows, rows_of_counts = len(codes), []
     for label in range(channel.classes):
         z = np.full(rows, label, dtype=np.int64)
-        ends = _ends(channel, z)
+        ends = _containing_probabilities(channel, z)
         least, most = np.minimum(*ends).sum(), np.maximum(*ends).sum()
-        found.append((float(_held(channel, codes, z).sum()), float(least), float(most)))
-    return _Tally(rows, *np.array(found).T)
+        rows_of_counts.append((float(_contains(channel, codes, z).sum()), float(least), float(most)))
+    return _EventCounts(rows, *np.array(rows_of_counts).T)
 
 
-def _of_sizes(channel: BitChannel, codes: np.ndarray) -> _Tally:
-    """How many bits were set in all: their number does not depend on the label."""
+def _bit_count(channel: BitChannel, codes: np.ndarray) -> _EventCounts:
+    """Total number of set bits, whose distribution does not depend on the labels."""
     mean = float(channel.membership.true) + (channel.classes - 1) * float(channel.membership.other)
     rows, ones = len(codes), float(unpack(codes, channel.classes).sum())
     expected = np.array([rows * mean])
-    return _Tally(rows * channel.classes, np.array([ones]), expected, expected)
+    return _EventCounts(rows * channel.classes, np.array([ones]), expected, expected)
 
 
-def _of_numbers(channel: SingleNumberChannel, codes: np.ndarray) -> _Tally:
-    """How often each outcome was released."""
-    chances = _law_rows(channel)
+def _outcome_counts(channel: SingleNumberChannel, codes: np.ndarray) -> _EventCounts:
+    """Counts of each outcome."""
+    chances = _outcome_probabilities(channel)
     counts = np.bincount(codes, minlength=chances.shape[1]).astype(np.float64)
-    return _Tally(len(codes), counts, chances.min(axis=0) * len(codes), chances.max(axis=0) * len(codes))
+    return _EventCounts(len(codes), counts, chances.min(axis=0) * len(codes), chances.max(axis=0) * len(codes))
 
 
-def _law_rows(channel: SingleNumberChannel) -> Float[np.ndarray, "r m"]:
-    """The laws of which those of all labels are mixtures: of knots, or of bins."""
+def _outcome_probabilities(channel: SingleNumberChannel) -> Float[np.ndarray, "r m"]:
+    """Output distributions whose mixtures are those of all labels: of knots, or of bins."""
     if isinstance(channel, GridChannel):
         return channel.chances
     return channel.rows_of(np.array(channel.starts)) if isinstance(channel, BinChannel) else channel.matrix()
 
 
-def _repeated(folder: Path, other: Path, certificate: Certificate, doubt: float) -> Check:
-    """Whether another release of the same rows has noise of its own."""
-    name = f"its noise is not that of {other.name}"
-    total: _Tally | None = None
+def _independence_check(folder: Path, other: Path, certificate: Certificate, error: float) -> Check:
+    """Check that another release of the same rows has noise of its own."""
+    name = f"its noise is independent of that of {other.name}"
+    total: _EventCounts | None = None
     first = 0
     verdict = verify(other)
-    found = verdict.certificate
-    if not verdict.holds or found is None or found.of_answer:
+    other_certificate = verdict.certificate
+    if not verdict.holds or other_certificate is None or other_certificate.of_answer:
         raise InputError(f"expected another release of labels in {other}, found none that can be verified")
-    if found.rows != certificate.rows or found.space != certificate.space:
+    if other_certificate.rows != certificate.rows or other_certificate.space != certificate.space:
         raise InputError(
-            f"expected a release of the same {certificate.rows} rows and labels in {other}, found {found.rows} rows or "
-            "other labels"
+            f"expected a release of the same {certificate.rows} rows and labels in {other}, found "
+            f"{other_certificate.rows} rows or other labels"
         )
-    if found.release == certificate.release:
-        raise InputError(f"expected another release in {other}, found the same one; give one that was drawn again")
-    for one, two in zip(_batches(folder, certificate), _batches(other, found), strict=True):
-        tally = _agreement(one.channel, two.channel)(one.codes, two.codes, first)
+    if other_certificate.release == certificate.release:
+        raise InputError(f"expected another release in {other}, found the same one; give one drawn anew")
+    for one, two in zip(_release_batches(folder, certificate), _release_batches(other, other_certificate), strict=True):
+        tally = _agreement_counter(one.channel, two.channel)(one.codes, two.codes, first)
         total, first = tally if total is None else total + tally, first + len(one)
-    return _check(name, total, doubt / 2) if total is not None else Check(name, True, "no rows")
+    return _frequency_check(name, total, error / 2) if total is not None else Check(name, True, "no rows")
 
 
-def _agreement(one: Channel, two: Channel) -> Callable[[np.ndarray, np.ndarray, int], _Tally]:
-    """How often two releases agree: about one class in each row, another in the next; or in their outcomes."""
+def _agreement_counter(one: Channel, two: Channel) -> Callable[[np.ndarray, np.ndarray, int], _EventCounts]:
+    """Counter of agreements between two releases: on one class per row, in turn; or on their outcomes."""
     if isinstance(one, ClassChannel) and isinstance(two, ClassChannel):
 
-        def classes(codes: np.ndarray, others: np.ndarray, first: int) -> _Tally:
+        def classes(codes: np.ndarray, others: np.ndarray, first: int) -> _EventCounts:
             z = (first + np.arange(len(codes))) % one.classes
-            same = float((_held(one, codes, z) == _held(two, others, z)).sum())
-            pairs = list(zip(_ends(one, z), _ends(two, z), strict=True))
-            if "candidates" in {**row_arrays(one), **row_arrays(two)}:  # a label outside is between the two cases
-                pairs = list(itertools.product(_ends(one, z), _ends(two, z)))
+            same = float((_contains(one, codes, z) == _contains(two, others, z)).sum())
+            pairs = list(zip(_containing_probabilities(one, z), _containing_probabilities(two, z), strict=True))
+            if "candidates" in {**row_arrays(one), **row_arrays(two)}:  # a label outside is a mixture of the two cases
+                pairs = list(itertools.product(_containing_probabilities(one, z), _containing_probabilities(two, z)))
             agree = np.array([p * q + (1 - p) * (1 - q) for p, q in pairs])
-            return _tally(len(codes), same, agree.min(axis=0).sum(), agree.max(axis=0).sum())
+            return _single_event(len(codes), same, agree.min(axis=0).sum(), agree.max(axis=0).sum())
 
         return classes
     if isinstance(one, SingleNumberChannel) and isinstance(two, SingleNumberChannel):
         if len(one.values) != len(two.values):
-            raise InputError("expected two releases with one law of numbers, found laws with other outcomes")
-        chances = _law_rows(one) @ _law_rows(two).T  # of labels between knots, a mean of these
+            raise InputError("expected two releases of numbers with the same outcomes, found different ones")
+        chances = _outcome_probabilities(one) @ _outcome_probabilities(two).T  # between knots, a mean of these
 
-        def numbers(codes: np.ndarray, others: np.ndarray, _: int) -> _Tally:
+        def numbers(codes: np.ndarray, others: np.ndarray, _: int) -> _EventCounts:
             rows = len(codes)
-            return _tally(rows, float((codes == others).sum()), rows * chances.min(), rows * chances.max())
+            return _single_event(rows, float((codes == others).sum()), rows * chances.min(), rows * chances.max())
 
         return numbers
-    raise InputError("expected two releases of classes, or two of numbers that share one law, found others")
+    raise InputError("expected two releases of classes, or two of numbers with one channel for all rows, found others")
 
 
-def _tally(rows: int, count: float, least: float, most: float) -> _Tally:
-    return _Tally(rows, np.array([count]), np.array([float(least)]), np.array([float(most)]))
+def _single_event(rows: int, count: float, least: float, most: float) -> _EventCounts:
+    return _EventCounts(rows, np.array([count]), np.array([float(least)]), np.array([float(most)]))

@@ -1,11 +1,11 @@
-"""Outputs of any kind, put into finitely many cells that are chosen on some draws and counted on others.
+"""Partitions of outputs of any kind into finitely many cells, chosen on some draws and counted on others.
 
-Whatever the cells are, they are functions of one output alone, and fixed before the outputs that are tested are drawn:
-so counts of them are binomial, and what is shown with them holds however badly they were chosen.
+Each cell is a function of one output alone, and is fixed before the outputs that are tested are drawn. So counts of
+cells are binomial, and bounds from them hold however badly the cells were chosen.
 
-The type of an array is no matter of one output: a single missing value turns all numbers of a batch into floats. So
-numbers are compared by value as floats of 64 bits, whatever the type of their batch, and types count only where each
-output comes from a call of its own.
+The type of an array is not a property of one output: a single missing value turns all numbers of a batch into floats.
+So numbers are compared by value as 64-bit floats, whatever the type of their batch, and types count only if each output
+comes from a call of its own.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from labeldp.audit.mechanisms._output_words import one_of, said, said_number, said_ranges
+from labeldp.audit.mechanisms._event_names import number_name, outcomes_name, output_name, ranges_name
 from labeldp.errors import InputError
 
-#: Outputs that are told apart one by one; others share cells.
+#: Outputs with a cell of their own; others share cells.
 MOST_OUTCOMES = 1024
 _DRAWS_PER_OUTCOME = 8
 _LARGEST_LOOKUP = 1 << 20
@@ -37,24 +37,24 @@ _SIGNIFICANT = 3.0
 _MOST_ELEMENTS = 512
 #: Floats that are whole multiples of two to minus this, or finer.
 _FINEST = 80
-#: Whole numbers below are floats of 64 bits, each its own.
+#: Whole numbers below it are exact as 64-bit floats.
 _EXACT = 1 << 53
-#: Whole numbers up to it may come as an array of 64 bits, and so as floats.
+#: Whole numbers up to it fit an array of 64 bits, and may thus come as floats.
 _LARGEST_WORD = 1 << 64
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """A partition of all outputs.
+class Partition:
+    """A partition of all possible outputs.
 
     Attributes:
-        labels: The inputs, by number, whose outputs it is to tell apart.
-        size: How many cells there are; the last ``rest`` of them hold what none of the others does.
-        count: How often each cell occurs among outputs.
-        name: What outputs some cells hold, in words.
-        exact: Whether all cells but the last ``rest`` hold one output each, among all that were counted so far; outputs
-            that differ by the type of their batch alone are for ``kind`` to tell.
-        rest: Cells at the end that are no single output.
+        labels: The inputs, by number, whose outputs it distinguishes.
+        size: Number of cells; the last ``rest`` of them hold the outputs outside all others.
+        count: Counts of each cell among outputs.
+        name: Name of the event that consists of some cells.
+        exact: True if all cells but the last ``rest`` hold one output each, among all counted so far; outputs that
+            differ only by the type of their batch are left to ``batch_type``.
+        rest: Number of cells at the end that are not single outputs.
     """
 
     labels: tuple[int, ...]
@@ -66,7 +66,7 @@ class Cells:
 
     @property
     def single(self) -> bool:
-        """Whether all cells but the last ``rest`` are single outputs."""
+        """True if all cells but the last ``rest`` are single outputs."""
         return self.exact()
 
 
@@ -74,50 +74,50 @@ def _never() -> bool:
     return False
 
 
-def plain(outputs: object, count: int) -> Any:
-    """Outputs as an array of numbers whose first axis is that of outputs, or else as a list.
+def as_outputs(outputs: object, count: int) -> Any:
+    """Outputs as an array of numbers whose first axis runs over outputs, or else as a list.
 
     Raises:
-        InputError: There are not as many as were asked for.
+        InputError: The number of outputs differs from the one requested.
     """
     if not hasattr(outputs, "__len__") or isinstance(outputs, str | bytes | dict | set | frozenset):
         raise InputError(
             f"expected {count} outputs as a list or an array, found one {type(outputs).__name__}; give a function of "
             "(label, n) that returns n outputs, or one of the label alone that returns one"
         )
-    array = np.asarray(outputs) if hasattr(outputs, "__array__") else _array(outputs)
-    found = len(outputs) if array is None or not array.ndim else len(array)
-    if found != count:
-        raise InputError(f"expected {count} outputs, found {found}; return one output for each that was asked for")
+    array = np.asarray(outputs) if hasattr(outputs, "__array__") else _as_array(outputs)
+    length = len(outputs) if array is None or not array.ndim else len(array)
+    if length != count:
+        raise InputError(f"expected {count} outputs, found {length}; return as many as requested")
     if array is not None and array.ndim and array.dtype.kind in "biuf":
         return array
     return list(outputs if array is None or not hasattr(outputs, "__array__") else array)  # type: ignore[call-overload]
 
 
-def kind(outputs: Any) -> Hashable | None:
-    """What is common to outputs of a call besides their values; None where they are lists, which may hold anything."""
+def batch_type(outputs: Any) -> Hashable | None:
+    """Type shared by the outputs of a call; None if they are lists, which may hold anything."""
     if hasattr(outputs, "__array__") and np.asarray(outputs).dtype != object:
-        return type(outputs), _type_of(np.asarray(outputs))
-    kinds = {(type(output), _type_of(output)) for output in outputs}
+        return type(outputs), _element_type(np.asarray(outputs))
+    kinds = {(type(output), _element_type(output)) for output in outputs}
     if any(issubclass(each, list | tuple) for each, _ in kinds):
         return None
     return type(outputs), next(iter(kinds)) if len(kinds) == 1 else "several types"
 
 
-def _type_of(output: Any) -> Hashable:
-    """The type of the elements of an array; texts have one, however long they are."""
-    found = getattr(output, "dtype", None)
-    return found.kind if isinstance(found, np.dtype) and found.kind in "SU" else found
+def _element_type(output: Any) -> Hashable:
+    """Type of the elements of an array; texts of any length have one."""
+    dtype = getattr(output, "dtype", None)
+    return dtype.kind if isinstance(dtype, np.dtype) and dtype.kind in "SU" else dtype
 
 
-def only(outputs: Any) -> Any:
-    """The one output that a call for one returned, of the type that it has."""
-    plain(outputs, 1)  # an error that names what was expected
+def single_output(outputs: Any) -> Any:
+    """The one output of a call for one, with the type that it has."""
+    as_outputs(outputs, 1)  # for its error message
     return (np.asarray(outputs) if hasattr(outputs, "__array__") else outputs)[0]
 
 
-def _array(outputs: Any) -> np.ndarray | None:
-    """Numbers as an array; None where they are anything else."""
+def _as_array(outputs: Any) -> np.ndarray | None:
+    """Outputs of one type as an array; None if they form none."""
     if len({type(output) for output in outputs}) != 1:
         return None  # np.asarray makes texts of numbers among texts
     try:
@@ -126,59 +126,59 @@ def _array(outputs: Any) -> np.ndarray | None:
         return None
 
 
-def cells_of(outputs: Sequence[Any]) -> list[Cells]:
-    """Cells that tell apart the outputs of several inputs, chosen on some outputs of each.
+def choose_partitions(outputs: Sequence[Any]) -> list[Partition]:
+    """Partitions that distinguish the outputs of several inputs, chosen on some outputs of each.
 
-    Whether outputs are numbers, lines of numbers or anything else is decided here, once; outputs that come later are
-    read in the same way, one by one, whatever the form of their batch.
+    The choice between numbers, rows of numbers and other objects is made here, once; later outputs are read the same
+    way, one by one, whatever the form of their batch.
     """
-    pilot, everyone = [plain(each, len(each)) for each in outputs], tuple(range(len(outputs)))
+    pilot, labels = [as_outputs(each, len(each)) for each in outputs], tuple(range(len(outputs)))
     shapes = {each.shape[1:] if isinstance(each, np.ndarray) else None for each in pilot}
     whole = all(isinstance(each, np.ndarray) and each.dtype.kind in "biu" for each in pilot)
     if shapes == {()}:
-        found = _number_cells(everyone, pilot, _numbers, said_number, whole)
-        return [found] if whole else [found, _fineness_cells(everyone)]
+        partition = _number_partition(labels, pilot, _as_floats, number_name, whole)
+        return [partition] if whole else [partition, _low_bit_partition(labels)]
     if None not in shapes and len(shapes) == 1:
-        return _vector_cells(pilot, lambda outputs: _matrix(outputs, pilot[0].shape[1:]))
+        return _vector_partitions(pilot, lambda outputs: _as_rows(outputs, pilot[0].shape[1:]))
     lists = [list(outputs) for outputs in pilot]
-    keys = Counter(_key(output) for outputs in lists for output in outputs)
+    keys = Counter(_value_key(output) for outputs in lists for output in outputs)
     if len(keys) * _DRAWS_PER_OUTCOME > sum(keys.values()) and all(isinstance(key, frozenset) for key in keys):
-        return _set_cells(lists, keys)
-    return [_object_cells(everyone, lists)]
+        return _set_partitions(lists, keys)
+    return [_object_partition(labels, lists)]
 
 
-def type_cells(pilot: Sequence[Sequence[Any]]) -> Cells:
-    """Cells that tell outputs apart by type and value, or by type alone where values are many.
+def type_partition(pilot: Sequence[Sequence[Any]]) -> Partition:
+    """Partition by type and value, or by type alone if there are many values.
 
-    Each output has to come from a call of its own: what a call returns together may have its type in common.
+    Each output has to come from a call of its own, since the outputs of one call may share a type.
     """
-    keys = Counter(_typed(output) for outputs in pilot for output in outputs)
+    keys = Counter(_typed_key(output) for outputs in pilot for output in outputs)
     few = len(keys) * _DRAWS_PER_OUTCOME <= max(sum(keys.values()), _DRAWS_PER_OUTCOME)
     common: list[Hashable] = [key for key, _ in keys.most_common(MOST_OUTCOMES)] if few else []
     places = {key: place for place, key in enumerate([*common, *dict.fromkeys(name for name, _ in keys)])}
     name = "an output by its type and value"
-    return Cells(
-        tuple(range(len(pilot))), len(places) + 1, partial(_counted_types, places), lambda _: name, _never, rest=1
+    return Partition(
+        tuple(range(len(pilot))), len(places) + 1, partial(_count_types, places), lambda _: name, _never, rest=1
     )
 
 
-def _counted_types(places: dict[Hashable, int], outputs: Sequence[Any]) -> Int[np.ndarray, "m"]:
-    """How often each place occurs; what has none by its value has that of its type."""
+def _count_types(places: dict[Hashable, int], outputs: Sequence[Any]) -> Int[np.ndarray, "m"]:
+    """Counts of each cell; an output whose value has no cell falls into that of its type."""
     others = len(places)
-    keys = (_typed(output) for output in outputs)
+    keys = (_typed_key(output) for output in outputs)
     codes = np.fromiter((places.get(key, places.get(key[0], others)) for key in keys), np.intp, len(outputs))
     return np.bincount(codes, minlength=others + 1)
 
 
-def _numbers(outputs: Any) -> Float[np.ndarray, "n"]:
-    """Outputs as floats of 64 bits; what is no number is NaN."""
+def _as_floats(outputs: Any) -> Float[np.ndarray, "n"]:
+    """Outputs as 64-bit floats; NaN if not a number."""
     if isinstance(outputs, np.ndarray) and outputs.ndim == 1 and outputs.dtype.kind in "biuf":
         return outputs.astype(np.float64)
-    return np.fromiter((_number(output) for output in outputs), np.float64, len(outputs))
+    return np.fromiter((_as_float(output) for output in outputs), np.float64, len(outputs))
 
 
-def _number(output: Any) -> float:
-    """An output as a float; NaN if it is no number."""
+def _as_float(output: Any) -> float:
+    """An output as a float; NaN if not a number."""
     output = output.item() if getattr(output, "ndim", None) == 0 else output
     if not isinstance(output, numbers.Real):
         return math.nan
@@ -188,43 +188,45 @@ def _number(output: Any) -> float:
         return math.copysign(math.inf, output)
 
 
-def _matrix(outputs: Any, shape: tuple[int, ...]) -> Float[np.ndarray, "n d"]:
-    """Outputs as lines of floats of 64 bits; what is no such line has NaN alone."""
+def _as_rows(outputs: Any, shape: tuple[int, ...]) -> Float[np.ndarray, "n d"]:
+    """Outputs as rows of 64-bit floats; anything else becomes a row of NaN."""
     if isinstance(outputs, np.ndarray) and outputs.shape[1:] != shape:
         width = " x ".join(map(str, shape))
-        raise InputError(f"expected outputs of {width} numbers each, found others later on; give them one form")
+        raise InputError(
+            f"expected outputs of {width} numbers each, found others later on; return the same shape at every call"
+        )
     try:
-        found = np.asarray(outputs, dtype=np.float64)
+        rows = np.asarray(outputs, dtype=np.float64)
     except (ValueError, TypeError, OverflowError):
-        found = np.empty(0)
-    if found.shape != (len(outputs), *shape):
-        found = np.array([_line(output, shape) for output in outputs])
-    return found.reshape(len(outputs), -1)
+        rows = np.empty(0)
+    if rows.shape != (len(outputs), *shape):
+        rows = np.array([_as_row(output, shape) for output in outputs])
+    return rows.reshape(len(outputs), -1)
 
 
-def _line(output: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _as_row(output: Any, shape: tuple[int, ...]) -> np.ndarray:
     """One output as an array of floats of this shape; NaN if it is none."""
     try:
-        found = np.asarray(output, dtype=np.float64)
+        row = np.asarray(output, dtype=np.float64)
     except (ValueError, TypeError, OverflowError):
-        found = np.empty(0)
-    return found if found.shape == shape else np.full(shape, np.nan)
+        row = np.empty(0)
+    return row if row.shape == shape else np.full(shape, np.nan)
 
 
-def _number_cells(
+def _number_partition(
     labels: tuple[int, ...],
     pilot: Sequence[Any],
     read: Callable[[Any], np.ndarray],
-    said: Callable[[Any], str],
+    name_of: Callable[[Any], str],
     exact: bool = False,
-) -> Cells:
-    """A cell for each number where there are few, else ranges of numbers; ``read`` gives one type, whatever comes."""
+) -> Partition:
+    """A cell for each number if there are few, else ranges of numbers; ``read`` makes one type of any batch."""
     parts = [read(outputs) for outputs in pilot]
     pooled = np.concatenate(parts)
     known = pooled[pooled == pooled]  # noqa: PLR0124 (NaN is not equal to itself)
     values, times = np.unique(known, return_counts=True)
     if len(values) <= MOST_OUTCOMES and len(values) * _DRAWS_PER_OUTCOME <= max(len(pooled), _DRAWS_PER_OUTCOME):
-        return _value_cells(labels, values, read, said, exact)
+        return _value_partition(labels, values, read, name_of, exact)
     atoms = values[times >= _ATOM_SHARE * len(pooled)].astype(np.float64)
     shares = np.concatenate([np.linspace(0, 1, _QUANTILES + 1)[1:-1], 2.0 ** -np.arange(6, 13)])
     shares = np.unique(np.concatenate([shares, 1 - shares]))
@@ -233,19 +235,18 @@ def _number_cells(
     edges = np.unique(np.concatenate([*ranges, atoms, np.nextafter(atoms, np.inf)]))
 
     def count(outputs: Any) -> Int[np.ndarray, "m"]:
-        found = read(outputs)
-        codes = np.searchsorted(edges, found, side="right")
-        codes[found != found] = len(edges) + 1  # noqa: PLR0124
+        drawn = read(outputs)
+        codes = np.searchsorted(edges, drawn, side="right")
+        codes[drawn != drawn] = len(edges) + 1  # noqa: PLR0124
         return np.bincount(codes, minlength=len(edges) + 2)
 
-    return Cells(labels, len(edges) + 2, count, lambda chosen: said_ranges(edges, chosen), _never, rest=1)
+    return Partition(labels, len(edges) + 2, count, lambda chosen: ranges_name(edges, chosen), _never, rest=1)
 
 
-def _fineness_cells(labels: tuple[int, ...]) -> Cells:
-    """By the last bit of a float that is set, and whether the float is below one half.
+def _low_bit_partition(labels: tuple[int, ...]) -> Partition:
+    """Partition by the lowest set bit of a float, and by its being below one half.
 
-    A sum of a label and noise is rounded to the bits of the larger one: whether a small sum has fine bits tells which
-    label it was.
+    A sum of a label and noise is rounded to the bits of the larger one, so low bits of a small sum reveal the label.
 
     References:
         Mironov 2012.
@@ -253,35 +254,35 @@ def _fineness_cells(labels: tuple[int, ...]) -> Cells:
     size = 2 * (_FINEST + 1) + 1
 
     def count(outputs: Any) -> Int[np.ndarray, "m"]:
-        found = _numbers(outputs)
-        known = np.isfinite(found)
-        part, exponent = np.frexp(np.where(known, found, 0.0))
+        drawn = _as_floats(outputs)
+        known = np.isfinite(drawn)
+        part, exponent = np.frexp(np.where(known, drawn, 0.0))
         whole = np.abs(np.ldexp(part, 53)).astype(np.int64)
         last = exponent - 53 + np.frexp((whole & -whole).astype(np.float64))[1]
         fine = np.where(whole == 0, 0, np.clip(-last, 0, _FINEST))
-        codes = 2 * fine + (np.abs(found) < 0.5)
+        codes = 2 * fine + (np.abs(drawn) < 0.5)
         return np.bincount(np.where(known, codes, size - 1), minlength=size)
 
-    return Cells(labels, size, count, lambda _: "an output by its size and low bits", _never, rest=1)
+    return Partition(labels, size, count, lambda _: "an output by its size and low bits", _never, rest=1)
 
 
-def _value_cells(
+def _value_partition(
     labels: tuple[int, ...],
     values: np.ndarray,
     read: Callable[[Any], np.ndarray],
-    said: Callable[[Any], str],
+    name_of: Callable[[Any], str],
     exact: bool,
-) -> Cells:
-    """A cell for each of a few numbers, one for all others, one for what is no number."""
+) -> Partition:
+    """A cell for each of a few numbers, one for all others, and one for outputs that are not numbers."""
     others = len(values)
     exact = exact and (values.dtype == np.uint64 or bool((np.abs(values) < _EXACT).all()))
 
-    return Cells(
+    return Partition(
         labels,
         others + 2,
-        partial(_counted_values, values, _lookup(values), read),
-        lambda chosen: one_of(
-            [said(values[cell]) for cell in chosen if cell < others],
+        partial(_count_values, values, _cell_lookup(values), read),
+        lambda chosen: outcomes_name(
+            [name_of(values[cell]) for cell in chosen if cell < others],
             [cell - others for cell in chosen if cell >= others],
         ),
         lambda: exact,
@@ -289,29 +290,29 @@ def _value_cells(
     )
 
 
-def _counted_values(
+def _count_values(
     values: np.ndarray, places: Int[np.ndarray, "v"], read: Callable[[Any], np.ndarray], outputs: Any
 ) -> Int[np.ndarray, "m"]:
-    """How often each value occurs, any other one, and what is no number."""
+    """Counts of each value, of any other one, and of outputs that are not numbers."""
     others, size = len(values), len(values) + 2
-    if _within(outputs, len(places)):  # the same cells, found faster
+    if _fits_lookup(outputs, len(places)):  # a shortcut to the same cells
         times = np.bincount(outputs.astype(np.intp, copy=False), minlength=len(places))
         return np.bincount(places, times, size).astype(np.int64)
-    found = read(outputs)
-    codes = np.minimum(np.searchsorted(values, found), max(others - 1, 0))
-    codes = np.where(values[codes] == found, codes, others) if others else np.zeros(len(found), dtype=np.intp)
-    codes[found != found] = others + 1  # noqa: PLR0124
+    drawn = read(outputs)
+    codes = np.minimum(np.searchsorted(values, drawn), max(others - 1, 0))
+    codes = np.where(values[codes] == drawn, codes, others) if others else np.zeros(len(drawn), dtype=np.intp)
+    codes[drawn != drawn] = others + 1  # noqa: PLR0124
     return np.bincount(codes, minlength=size)
 
 
-def _within(outputs: Any, size: int) -> bool:
-    """Whether outputs are an array of whole numbers from 0 to below ``size``."""
+def _fits_lookup(outputs: Any, size: int) -> bool:
+    """True if outputs are a nonempty array of whole numbers from 0 to below ``size``."""
     whole = isinstance(outputs, np.ndarray) and outputs.ndim == 1 and outputs.dtype.kind in "iu" and len(outputs) > 0
     return bool(whole and size and outputs.min() >= 0 and outputs.max() < size)
 
 
-def _lookup(values: np.ndarray) -> Int[np.ndarray, "v"]:
-    """The cell of each whole number up to the largest of some values, if that is small; else nothing."""
+def _cell_lookup(values: np.ndarray) -> Int[np.ndarray, "v"]:
+    """The cell of each whole number up to the largest value, if that is small; else empty."""
     if not len(values) or values[-1] >= _LARGEST_LOOKUP or values[0] < 0 or (values != np.floor(values)).any():
         return np.empty(0, dtype=np.intp)
     places = np.full(int(values[-1]) + 1, len(values))
@@ -319,42 +320,44 @@ def _lookup(values: np.ndarray) -> Int[np.ndarray, "v"]:
     return places
 
 
-def _object_cells(labels: tuple[int, ...], lists: Sequence[Sequence[Any]]) -> Cells:
+def _object_partition(labels: tuple[int, ...], lists: Sequence[Sequence[Any]]) -> Partition:
     """A cell for each of the most common outputs, and one for all others."""
     examples: dict[Hashable, Any] = {}
     keys: Counter[Hashable] = Counter()
     for output in itertools.chain(*lists):
-        key = _key(output)
+        key = _value_key(output)
         examples.setdefault(key, output)
         keys[key] += 1
     common = [key for key, _ in keys.most_common(MOST_OUTCOMES)]
-    texts = [said(examples[key]) for key in common]
+    texts = [output_name(examples[key]) for key in common]
     places = {key: place for place, key in enumerate(common)}
     others = len(common)
-    known: dict[Hashable, int] = {}  # by type and value: a cell that two of them share is no single output
+    known: dict[Hashable, int] = {}  # by type and value: a cell that two of them share is not a single output
     doubtful: set[Hashable] = set()
 
     def place(output: Any) -> int:
-        typed = _typed(output)
-        found = known.get(typed)
-        if found is None:
-            found = places.get(_key(output), others)
-            if found < others and len(known) < 2 * MOST_OUTCOMES:
-                known[typed] = found
-                doubtful.update(() if _certain(output) else (typed,))
-        return found
+        typed = _typed_key(output)
+        cell = known.get(typed)
+        if cell is None:
+            cell = places.get(_value_key(output), others)
+            if cell < others and len(known) < 2 * MOST_OUTCOMES:
+                known[typed] = cell
+                doubtful.update(() if _determined_by_key(output) else (typed,))
+        return cell
 
     def count(outputs: Any) -> Int[np.ndarray, "m"]:
         return np.bincount(np.fromiter(map(place, outputs), np.intp, len(outputs)), minlength=others + 1)
 
     def name(chosen: Sequence[int]) -> str:
-        return one_of([texts[cell] for cell in chosen if cell < others], [0 for cell in chosen if cell == others])
+        return outcomes_name(
+            [texts[cell] for cell in chosen if cell < others], [0 for cell in chosen if cell == others]
+        )
 
-    return Cells(labels, others + 1, count, name, lambda: not doubtful and len(known) <= others, rest=1)
+    return Partition(labels, others + 1, count, name, lambda: not doubtful and len(known) <= others, rest=1)
 
 
-def _set_cells(lists: Sequence[Sequence[Any]], keys: Counter[Hashable]) -> list[Cells]:
-    """Sets of too many kinds, as lines of bits."""
+def _set_partitions(lists: Sequence[Sequence[Any]], keys: Counter[Hashable]) -> list[Partition]:
+    """Partitions of sets that take too many values, as rows of bits."""
     times: Counter[Hashable] = Counter()
     for key, n in keys.items():
         times.update(dict.fromkeys(key, n))  # type: ignore[call-overload]
@@ -363,77 +366,79 @@ def _set_cells(lists: Sequence[Sequence[Any]], keys: Counter[Hashable]) -> list[
     def read(outputs: Any) -> np.ndarray:
         mask = np.zeros((len(outputs), len(elements)))
         for line, output in zip(mask, outputs, strict=True):
-            key = _key(output)
+            key = _value_key(output)
             held = key if isinstance(key, frozenset) else ()
             line[[elements[element] for element in held if element in elements]] = 1
         return mask
 
-    return _vector_cells(lists, read)
+    return _vector_partitions(lists, read)
 
 
-def _vector_cells(pilot: Sequence[Any], read: Callable[[Any], np.ndarray]) -> list[Cells]:
-    """Whole lines of numbers where there are few, and for the pairs of inputs that differ most a score of each line.
+def _vector_partitions(pilot: Sequence[Any], read: Callable[[Any], np.ndarray]) -> list[Partition]:
+    """Whole rows of numbers if there are few, and a score of rows for the pairs of inputs that differ most.
 
-    The score is the log ratio of a line's likelihoods, as if columns were independent: a column counts with how much
-    more often its value, or the range that it is in, was seen under one input than under the other, if by no chance.
+    The score is the log likelihood ratio of a row, as if columns were independent. A column contributes only if its
+    value, or the range of its value, is significantly more frequent under one input than under the other.
     """
     lines = [read(outputs) for outputs in pilot]
     keys = np.random.default_rng().integers(0, (1 << 64) - 1, lines[0].shape[1], dtype=np.uint64, endpoint=True)
 
     def folded(outputs: Any) -> np.ndarray:
         words = np.ascontiguousarray(read(outputs)).view(np.uint64)
-        return np.asarray(_mixed(_mixed(words) + keys).sum(axis=1, dtype=np.uint64))
+        return np.asarray(_mix_words(_mix_words(words) + keys).sum(axis=1, dtype=np.uint64))
 
     examples: dict[int, str] = {}
     for outputs, rows in zip(pilot, lines, strict=True):
         for key, row in zip(folded(outputs)[:MOST_OUTCOMES].tolist(), rows, strict=False):
-            examples.setdefault(key, said(row))
+            examples.setdefault(key, output_name(row))
     exact = all(
         isinstance(outputs, np.ndarray) and (outputs.dtype.kind != "f" or outputs.itemsize <= 8) for outputs in pilot
     ) and all((np.abs(rows[np.isfinite(rows)]) < _EXACT).all() for rows in lines)
-    name = tuple(range(len(pilot)))
-    whole = _number_cells(name, pilot, folded, lambda key: examples.get(int(key), "a line"), exact)
-    found = [whole] if whole.rest == 2 else []
+    labels = tuple(range(len(pilot)))
+    row_partition = _number_partition(labels, pilot, folded, lambda key: examples.get(int(key), "a row"), exact)
+    partitions = [row_partition] if row_partition.rest == 2 else []
     for a, b in _far_pairs(lines):
-        score = _score(lines[a], lines[b])
+        score = _likelihood_score(lines[a], lines[b])
         if score is not None:
-            found.append(_score_cells((a, b), (pilot[a], pilot[b]), read, score))
-    return found or [whole]
+            partitions.append(_score_partition((a, b), (pilot[a], pilot[b]), read, score))
+    return partitions or [row_partition]
 
 
-def _mixed(words: np.ndarray) -> np.ndarray:
-    """Words all of whose bits depend on all bits of the given ones: two lines have one sum by chance alone (2^-64).
+def _mix_words(words: np.ndarray) -> np.ndarray:
+    """Hash words so that all bits depend on all bits: two different rows share a sum with a chance of 2^-64.
 
     References:
         Steele, Lea and Flood 2014, the last steps of SplitMix.
     """
-    found = words
+    mixed = words
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
-    return np.asarray(found ^ (found >> np.uint64(31)))
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
 
 
-def _score_cells(
+def _score_partition(
     labels: tuple[int, int],
     pilot: tuple[Any, Any],
     read: Callable[[Any], np.ndarray],
     score: Callable[[np.ndarray], np.ndarray],
-) -> Cells:
+) -> Partition:
     """Ranges of a score."""
-    found = _number_cells(labels, pilot, lambda outputs: score(read(outputs)), str)
-    return Cells(labels, found.size, found.count, lambda _: "a score of the whole output", _never, rest=found.rest)
+    ranges = _number_partition(labels, pilot, lambda outputs: score(read(outputs)), str)
+    return Partition(
+        labels, ranges.size, ranges.count, lambda _: "a score of the whole output", _never, rest=ranges.rest
+    )
 
 
 def _far_pairs(lines: Sequence[np.ndarray]) -> list[tuple[int, int]]:
-    """The pairs of inputs whose columns differ most on average."""
+    """Pairs of inputs whose columns differ most on average."""
     means = np.array([np.nan_to_num(rows.astype(np.float64)).mean(axis=0) for rows in lines])
     spread = np.array([np.nan_to_num(rows.astype(np.float64)).std(axis=0) for rows in lines]).mean(axis=0) + 1e-12
     pairs = list(itertools.combinations(range(len(lines)), 2))
     return sorted(pairs, key=lambda pair: -float((((means[pair[0]] - means[pair[1]]) / spread) ** 2).sum()))[:_PAIRS]
 
 
-def _score(first: np.ndarray, second: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
-    """A log likelihood ratio of lines from columns that tell two inputs apart; None where none does."""
+def _likelihood_score(first: np.ndarray, second: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Log likelihood ratio of rows, from columns that distinguish two inputs; None if no column does."""
     columns: list[tuple[int, Float[np.ndarray, "e"], Float[np.ndarray, "c"]]] = []
     for column in range(first.shape[1]):
         pooled = np.concatenate([first[:, column], second[:, column]]).astype(np.float64)
@@ -458,36 +463,36 @@ def _score(first: np.ndarray, second: np.ndarray) -> Callable[[np.ndarray], np.n
     )
 
 
-def _key(output: Any) -> Hashable:
-    """The value of an output, as something that can be counted: sets have no order, and 1, True and 1.0 are one."""
+def _value_key(output: Any) -> Hashable:
+    """Hashable value of an output: sets have no order, and 1, True and 1.0 are equal."""
     if hasattr(output, "tolist"):  # arrays, and numbers of their types
-        found = output.tolist()
-        return _key(complex(output) if isinstance(found, np.generic) else found)
+        values = output.tolist()
+        return _value_key(complex(output) if isinstance(values, np.generic) else values)
     if isinstance(output, set | frozenset):
-        return frozenset(_key(element) for element in output)
+        return frozenset(_value_key(element) for element in output)
     if isinstance(output, list | tuple):
-        return tuple(_key(element) for element in output)
+        return tuple(_value_key(element) for element in output)
     real = output.real if isinstance(output, complex) and not output.imag else output
-    return _whole_or_float(real) if isinstance(real, numbers.Real) else _typed(output)
+    return _whole_or_float(real) if isinstance(real, numbers.Real) else _typed_key(output)
 
 
 def _whole_or_float(value: numbers.Real) -> Hashable:
-    """A number as an array of numbers may hold it: as a float, but for whole numbers that fit no array."""
-    found = _number(value)
-    if isinstance(value, int) and abs(found) > _LARGEST_WORD:
+    """A number as an array would hold it: as a float, except for whole numbers too large for any array."""
+    number = _as_float(value)
+    if isinstance(value, int) and abs(number) > _LARGEST_WORD:
         return int(value)
-    return found if found == found else "NaN", "float"  # noqa: PLR0124
+    return number if number == number else "NaN", "float"  # noqa: PLR0124
 
 
-def _typed(output: Any) -> tuple[str, Hashable]:
-    """An output with the names of all types in it."""
+def _typed_key(output: Any) -> tuple[str, Hashable]:
+    """Hashable value of an output together with the names of all types in it."""
     name = type(output).__name__
     if isinstance(output, set | frozenset):
-        return name, frozenset(_typed(element) for element in output)
+        return name, frozenset(_typed_key(element) for element in output)
     if isinstance(output, list | tuple):
-        return name, tuple(_typed(element) for element in output)
+        return name, tuple(_typed_key(element) for element in output)
     if isinstance(output, np.ndarray):
-        return f"array of {output.dtype.name}", _typed(output.tolist())
+        return f"array of {output.dtype.name}", _typed_key(output.tolist())
     if isinstance(output, float | complex | np.generic):
         return name, repr(output)  # -0.0 is not 0.0, and NaN is NaN
     try:
@@ -497,10 +502,10 @@ def _typed(output: Any) -> tuple[str, Hashable]:
     return name, output
 
 
-def _certain(output: Any) -> bool:
-    """Whether nothing but type and value belongs to an output."""
+def _determined_by_key(output: Any) -> bool:
+    """True if an output is determined by its type and value."""
     if type(output) in (list, tuple, set, frozenset):
-        return all(map(_certain, output))
+        return all(map(_determined_by_key, output))
     if type(output) is float:
         return output == output  # noqa: PLR0124 (NaNs may differ in their bits)
     return type(output) in (bool, int, str, bytes, type(None), np.str_, np.bool_) or isinstance(output, np.integer)

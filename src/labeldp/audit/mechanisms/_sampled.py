@@ -1,4 +1,4 @@
-"""A lower bound of epsilon for any mechanism that can be called, from its outputs alone."""
+"""Lower confidence bound on the epsilon of any callable mechanism, from its outputs alone."""
 
 from __future__ import annotations
 
@@ -14,9 +14,16 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from labeldp import _checks
-from labeldp._intervals import share_above, share_below
+from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp.audit._audit import Audit, check_claim, check_confidence
-from labeldp.audit.mechanisms._partition import Cells, cells_of, kind, only, plain, type_cells
+from labeldp.audit.mechanisms._partition import (
+    Partition,
+    as_outputs,
+    batch_type,
+    choose_partitions,
+    single_output,
+    type_partition,
+)
 from labeldp.errors import InputError
 
 Progress = Callable[[str, int, int], None]
@@ -24,7 +31,7 @@ Progress = Callable[[str, int, int], None]
 _FEWEST, _MOST = 100, 1 << 48
 _PILOT = 8_000
 _CHUNK, _OBJECTS_PER_CHUNK, _NUMBERS_PER_CHUNK = 1 << 18, 1 << 15, 1 << 21
-#: Hypotheses that are tested at a look; each costs its share of the doubt.
+#: Events tested at a time, with a Bonferroni correction.
 _TESTED = 8
 _MOST_PAIRS = 512
 _SINGLE_CALLS, _MOST_SINGLE_CALLS, _DRAWS_PER_CALL = 512, 20_000, 16
@@ -40,39 +47,40 @@ def audit_mechanism(
     confidence: float = 0.99,
     progress: Progress | None = None,
 ) -> Audit:
-    """Look for an event that tells two inputs apart by more than was claimed.
+    """Search for an event that distinguishes two inputs by more than the claimed epsilon.
 
-    Outputs may be numbers, texts, sets, lists or arrays of numbers, or anything with a text. Events are chosen on the
-    draws of all looks before, and tested on new ones: each look doubles the draws, and a look that shows more than the
-    claim is the last. A mechanism that gives many outputs at a call is also called for single ones, so that noise that
-    is the same at every call, or a first or last output without noise, is noticed.
+    Outputs may be numbers, texts, sets, lists or arrays of numbers, or anything with a text. Tests are sequential:
+    events are chosen on the draws of all earlier tests, and tested on new ones. Each test doubles the draws, and the
+    first that refutes the claim is the last. A mechanism that returns many outputs per call is also called for single
+    ones, to detect noise that is the same at every call, or a first or last output without noise.
 
     Args:
         mechanism: ``mechanism(label, n)`` returns n independent outputs for one input; or ``mechanism(label)`` returns
-            one. It is taken for the first if it needs two arguments.
-        labels: At least two inputs between which the claim is made: labels of one row, or whole neighbouring data sets.
-        claim: The epsilon that is claimed for every two of them, in nats.
-        delta: The failure probability that is claimed with it.
-        draws: Outputs for each input, at most. 100 000 show a true 1.2 against a claim of 1, a million 1.05.
-        confidence: One minus the chance to accuse a sound mechanism, or to be wrong on the other side.
+            one. The first form is assumed if it requires two arguments.
+        labels: At least two inputs, for every pair of which the claim is made: labels of one row, or whole neighbouring
+            data sets.
+        claim: The claimed epsilon, in nats.
+        delta: The claimed failure probability.
+        draws: Maximum number of outputs for each input. 100 000 refute a claim of 1 for a true epsilon of 1.2, a
+            million for 1.05.
+        confidence: One minus the probability of failing a sound mechanism, or of too small an upper bound.
         progress: Called with ("audit", done, total) from time to time.
 
     Returns:
-        ``lower`` is what was shown. ``upper`` is given where outputs are few: each was seen under every input, and none
-        came up later that the first draws did not show; outputs that never came are assumed not to exist.
+        An audit with a lower confidence bound. ``upper`` is given if outputs are few: each was seen under every input,
+        and no new one appeared after the first draws; outputs that never appeared are assumed not to exist.
 
     Raises:
-        EpsilonError: A claim, delta or confidence that none can be.
-        InputError: Fewer than two inputs, or a mechanism that fails or returns another number of outputs.
+        EpsilonError: The claim, delta or confidence is out of range.
+        InputError: There are fewer than two inputs, or the mechanism fails or returns another number of outputs.
 
     Guarantee:
         * Whatever the mechanism, ``lower`` exceeds the epsilon that it has at this delta between two of these inputs
-          with a chance of at most ``(1 - confidence) / 2``, if its outputs are independent. Proof: at look j, at most
-          eight events are tested, which are functions of draws before it. Each test takes two exact bounds (Clopper and
+          with a probability of at most ``(1 - confidence) / 2``, if its outputs are independent. Proof: at most eight
+          events are tested at test j; they are functions of earlier draws. Each takes two exact bounds (Clopper and
           Pearson) at level ``d / (j (j + 1) 16)``, d = (1 - confidence) / 2: ``P(E | a) >= p`` and ``P(E | b) <= q``.
-          Where both hold, (epsilon, delta)-privacy says ``p <= exp(epsilon) q + delta``, so epsilon is at least
-          ``log((p - delta) / q)``. Over events and looks the levels add up to at most d.
-        * Memory does not grow with ``draws``.
+          If both hold, (epsilon, delta)-privacy implies ``p <= exp(epsilon) q + delta``, so epsilon is at least
+          ``log((p - delta) / q)``. Over events and tests the levels add up to at most d.
 
     References:
         Ding et al. 2018 and Bichsel et al. 2021 (events from likelihood ratios, exact intervals); Clopper and Pearson
@@ -82,64 +90,66 @@ def audit_mechanism(
         >>> import numpy as np
         >>> def response(label, n):  # keeps a bit with probability 3/4, which is an epsilon of log 3
         ...     return np.where(np.random.default_rng().random(n) < 0.75, label, 1 - label)
-        >>> found = audit_mechanism(response, [0, 1], claim=0.9, draws=100_000)
-        >>> found.holds, 0.9 < found.lower < 1.1
+        >>> audit = audit_mechanism(response, [0, 1], claim=0.9, draws=100_000)
+        >>> audit.holds, 0.9 < audit.lower < 1.1
         (False, True)
     """
-    claim, delta, doubt = check_claim(claim), _checks.delta(delta), (1.0 - check_confidence(confidence)) / 2
+    claim, delta, error = check_claim(claim), _checks.delta(delta), (1.0 - check_confidence(confidence)) / 2
     total = _checks.whole(draws, "draws", _FEWEST, _MOST)
-    source = _Source.of(mechanism, _inputs(labels), total, progress)
-    parts = _parts(total)
-    pilot = [source.outputs(label, parts[0]) for label in range(len(source.labels))]
-    source.chunk = _chunk(pilot[0])
-    views = [*cells_of(pilot), *(() if source.many else (type_cells(pilot),))]
-    past, drawn = [np.array([view.count(pilot[label]) for label in view.labels]) for view in views], parts[0]
-    best, look = _Shown(), 0
-    if source.many:
-        look, best = 1, _single_calls(source, views, _Level(doubt / 2, delta), claim, total)
+    sampler = _Sampler.of(mechanism, _check_inputs(labels), total, progress)
+    parts = _draws_of_tests(total)
+    pilot = [sampler.outputs(label, parts[0]) for label in range(len(sampler.labels))]
+    sampler.chunk = _chunk_size(pilot[0])
+    partitions = [*choose_partitions(pilot), *(() if sampler.many else (type_partition(pilot),))]
+    past = [np.array([each.count(pilot[label]) for label in each.labels]) for each in partitions]
+    drawn = parts[0]
+    best, test = _Evidence(), 0
+    if sampler.many:
+        test, best = 1, _test_single_calls(sampler, partitions, _TestLevel(error / 2, delta), claim, total)
     for part in parts[1:]:
         if best.epsilon > claim:
             break
-        look += 1
-        fresh = source.counts(views, part)
-        level = _Level(doubt / (look * (look + 1)), delta)
-        best = max(best, _best(source, views, past, drawn, fresh, part, level), key=lambda shown: shown.epsilon)
+        test += 1
+        fresh = sampler.counts(partitions, part)
+        level = _TestLevel(error / (test * (test + 1)), delta)
+        evidence = _best_evidence(sampler, partitions, past, drawn, fresh, part, level)
+        best = max(best, evidence, key=lambda each: each.epsilon)
         past, drawn = [old + new for old, new in zip(past, fresh, strict=True)], drawn + part
-    upper = _upper(views[0], past[0], drawn, doubt / ((look + 1) * (look + 2))) if source.uniform else None
+    upper = _upper_bound(partitions[0], past[0], drawn, error / ((test + 1) * (test + 2))) if sampler.uniform else None
     upper = None if upper is None or upper < best.epsilon else upper
-    worst = best.words or "no event that tells two inputs apart"
-    return Audit(claim, delta, best.epsilon, upper, confidence, source.drawn, "sampled", worst)
+    worst = best.event or "no event that distinguishes two inputs"
+    return Audit(claim, delta, best.epsilon, upper, confidence, sampler.drawn, "sampled", worst)
 
 
 @dataclass(frozen=True)
-class _Level:
-    """What a look may cost: its share of the doubt; and the delta that is claimed."""
+class _TestLevel:
+    """Error probability of one test, and the claimed delta."""
 
-    doubt: float
+    error: float
     delta: float
 
     @property
     def each(self) -> float:
-        """The level of each of two bounds of each event that is tested."""
-        return self.doubt / (2 * _TESTED)
+        """Level of each of the two bounds of each tested event."""
+        return self.error / (2 * _TESTED)
 
     @property
     def caution(self) -> float:
-        """About how many standard deviations such a bound is away, for the choice of events."""
+        """Approximate number of standard errors of such a bound, for the choice of events."""
         return math.sqrt(-2.0 * math.log(self.each))
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """An epsilon that was shown, and by what."""
+class _Evidence:
+    """A demonstrated epsilon, and the event that demonstrates it."""
 
     epsilon: float = 0.0
-    words: str = ""
+    event: str = ""
 
 
 @dataclass(eq=False)
-class _Source:
-    """A mechanism and its inputs; it counts what was drawn."""
+class _Sampler:
+    """A mechanism, its inputs, and a counter of the outputs drawn."""
 
     mechanism: Callable[..., Any]
     labels: Sequence[Any]
@@ -151,37 +161,39 @@ class _Source:
     kinds: set[Hashable | None] = field(default_factory=set)
 
     @classmethod
-    def of(cls, mechanism: Callable[..., Any], labels: Sequence[Any], total: int, progress: Progress | None) -> _Source:
-        """A mechanism gives many outputs at a call if it needs two arguments."""
+    def of(
+        cls, mechanism: Callable[..., Any], labels: Sequence[Any], total: int, progress: Progress | None
+    ) -> _Sampler:
+        """Create a sampler; a mechanism that requires two arguments returns many outputs per call."""
         if not callable(mechanism):
             raise InputError(f"expected a mechanism that can be called, found {type(mechanism).__name__}")
-        return cls(mechanism, labels, _needed(mechanism) >= 2, total * len(labels), progress)
+        return cls(mechanism, labels, _required_arguments(mechanism) >= 2, total * len(labels), progress)
 
     @property
     def uniform(self) -> bool:
-        """Whether outputs of all calls were alike in all but their values."""
+        """True if outputs of all calls had the same type."""
         return len(self.kinds) == 1 and None not in self.kinds
 
     def outputs(self, label: int, count: int) -> Any:
-        """Outputs for one input: those of one call in their plain form, or of as many calls as they are."""
+        """Draw outputs for one input: as an array or list from one call, or a list of the outputs of many."""
         if not self.many:
-            found = self._called(label, [None] * count)
-            self.kinds.add(kind(found))
-            return found
-        (found,) = self._called(label, [count])
-        outputs = plain(found, count)
-        self.kinds.add(kind(found))
+            batch = self._call(label, [None] * count)
+            self.kinds.add(batch_type(batch))
+            return batch
+        (batch,) = self._call(label, [count])
+        outputs = as_outputs(batch, count)
+        self.kinds.add(batch_type(batch))
         return outputs
 
     def single_outputs(self, label: int, count: int) -> list[Any]:
-        """Outputs for one input, of a call for each."""
-        return [only(found) for found in self._called(label, [1] * count)]
+        """Draw outputs for one input, with a call for each."""
+        return [single_output(batch) for batch in self._call(label, [1] * count)]
 
-    def _called(self, label: int, counts: Sequence[int | None]) -> list[Any]:
-        """What calls return; where a count is None, a call returns one output."""
-        given = self.labels[label]
+    def _call(self, label: int, counts: Sequence[int | None]) -> list[Any]:
+        """Results of calls; a call whose count is None returns one output."""
+        label_value = self.labels[label]
         try:
-            found = [self.mechanism(given) if n is None else self.mechanism(given, n) for n in counts]
+            outputs = [self.mechanism(label_value) if n is None else self.mechanism(label_value, n) for n in counts]
         except Exception as problem:  # noqa: BLE001 (its text may show a label)
             raise InputError(
                 f"expected outputs of the mechanism, found that it raised {type(problem).__name__}; "
@@ -190,43 +202,43 @@ class _Source:
         self.drawn += sum(n or 1 for n in counts)
         if self.progress is not None:
             self.progress("audit", min(self.drawn, self.total), self.total)
-        return found
+        return outputs
 
-    def counts(self, views: Sequence[Cells], count: int) -> list[np.ndarray]:
-        """How often each cell occurs for each input, among so many outputs for each."""
-        found = [np.zeros((len(view.labels), view.size), dtype=np.int64) for view in views]
+    def counts(self, partitions: Sequence[Partition], count: int) -> list[np.ndarray]:
+        """Counts of each cell for each input, among new outputs."""
+        tables = [np.zeros((len(partition.labels), partition.size), dtype=np.int64) for partition in partitions]
         for label in range(len(self.labels)):
             for low in range(0, count, self.chunk):
                 outputs = self.outputs(label, min(self.chunk, count - low))
-                for view, table in zip(views, found, strict=True):
-                    if label in view.labels:
-                        table[view.labels.index(label)] += view.count(outputs)
-        return found
+                for partition, table in zip(partitions, tables, strict=True):
+                    if label in partition.labels:
+                        table[partition.labels.index(label)] += partition.count(outputs)
+        return tables
 
 
-def _needed(mechanism: Callable[..., Any]) -> int:
-    """How many arguments a function needs; one where it does not say."""
+def _required_arguments(mechanism: Callable[..., Any]) -> int:
+    """Number of arguments that a function requires; one if its signature is unknown."""
     try:
-        found = inspect.signature(mechanism).parameters.values()
+        parameters = inspect.signature(mechanism).parameters.values()
     except (TypeError, ValueError):
         return 1
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(parameter.kind in places and parameter.default is inspect.Parameter.empty for parameter in found)
+    return sum(parameter.kind in places and parameter.default is inspect.Parameter.empty for parameter in parameters)
 
 
-def _inputs(labels: Sequence[Any]) -> list[Any]:
-    """At least two inputs that differ."""
-    found = list(labels)
-    if len(found) < 2 or all(each is found[0] for each in found[1:]):
+def _check_inputs(labels: Sequence[Any]) -> list[Any]:
+    """At least two distinct inputs."""
+    inputs = list(labels)
+    if len(inputs) < 2 or all(each is inputs[0] for each in inputs[1:]):
         raise InputError(
-            f"expected at least two different inputs, found {min(len(found), 1)}; give the labels, or the neighbouring "
-            "data sets, that the mechanism must not tell apart"
+            f"expected at least two different inputs, found {min(len(inputs), 1)}; give the labels, or the "
+            "neighbouring data sets, between which the claim is made"
         )
-    return found
+    return inputs
 
 
-def _parts(draws: int) -> list[int]:
-    """Draws of each look, after those of the pilot: as many as all before, so that the last has half of them."""
+def _draws_of_tests(draws: int) -> list[int]:
+    """Draws of each test, after those of the pilot: as many as all before, so that the last has half of them."""
     totals = [draws]
     while len(totals) == 1 or totals[-1] > _PILOT:
         totals.append(totals[-1] // 2)
@@ -234,103 +246,112 @@ def _parts(draws: int) -> list[int]:
     return [totals[0], *(after - before for before, after in itertools.pairwise(totals))]
 
 
-def _chunk(outputs: Any) -> int:
-    """How many outputs are held at a time."""
+def _chunk_size(outputs: Any) -> int:
+    """Number of outputs held in memory at a time."""
     if not isinstance(outputs, np.ndarray):
         return _OBJECTS_PER_CHUNK
     return _CHUNK if outputs.ndim == 1 else max(64, _NUMBERS_PER_CHUNK // max(1, outputs[0].size))
 
 
-def _single_calls(source: _Source, views: Sequence[Cells], level: _Level, claim: float, total: int) -> _Shown:
-    """What calls for single outputs show, by their types too: half of them choose cells and events, half test them."""
+def _test_single_calls(
+    sampler: _Sampler, partitions: Sequence[Partition], level: _TestLevel, claim: float, total: int
+) -> _Evidence:
+    """Evidence from single outputs, types included: half choose partitions and events, half test."""
     calls = max(_SINGLE_CALLS, min(_MOST_SINGLE_CALLS, int(60 * math.exp(min(claim, 10.0)))))
     half = max(1, min(calls, total // _DRAWS_PER_CALL) // 2)
-    outputs = [[source.single_outputs(label, half) for label in range(len(source.labels))] for _ in range(2)]
-    views = [*views, type_cells(outputs[0])]
-    before, after = ([np.array([view.count(half[i]) for i in view.labels]) for view in views] for half in outputs)
-    shown = _best(source, views, before, half, after, half, level)
-    return _Shown(shown.epsilon, f"{shown.words}, at calls for one output each") if shown.epsilon else shown
+    outputs = [[sampler.single_outputs(label, half) for label in range(len(sampler.labels))] for _ in range(2)]
+    partitions = [*partitions, type_partition(outputs[0])]
+    before, after = ([np.array([each.count(half[i]) for i in each.labels]) for each in partitions] for half in outputs)
+    evidence = _best_evidence(sampler, partitions, before, half, after, half, level)
+    event = f"{evidence.event}, at calls for one output each" if evidence.epsilon else ""
+    return _Evidence(evidence.epsilon, event)
 
 
-def _best(
-    source: _Source,
-    views: Sequence[Cells],
+def _best_evidence(
+    sampler: _Sampler,
+    partitions: Sequence[Partition],
     past: Sequence[np.ndarray],
     drawn: int,
     fresh: Sequence[np.ndarray],
     part: int,
-    level: _Level,
-) -> _Shown:
-    """The best of a few events that were chosen on past counts, by fresh ones."""
+    level: _TestLevel,
+) -> _Evidence:
+    """Best evidence from a few events, chosen on past counts and tested on fresh ones."""
     chosen = [
-        (promise, view, table, event)
-        for view, old, table in zip(views, past, fresh, strict=True)
-        for promise, event in _promising(old, drawn, part, level)
+        (promise, partition, table, event)
+        for partition, past_counts, table in zip(partitions, past, fresh, strict=True)
+        for promise, event in _promising_events(past_counts, drawn, part, level)
     ]
-    best = _Shown()
-    for _, view, table, (a, b, cells) in sorted(chosen, key=lambda item: -item[0])[:_TESTED]:
+    best = _Evidence()
+    for _, partition, table, (a, b, cells) in sorted(chosen, key=lambda item: -item[0])[:_TESTED]:
         hits, misses = int(table[a, cells].sum()), int(table[b, cells].sum())
-        p, q = float(share_above(hits, part, level.each)), float(share_below(misses, part, level.each))
-        epsilon = _log_ratio_below(p, q, level.delta)
+        p = float(clopper_pearson_lower(hits, part, level.each))
+        q = float(clopper_pearson_upper(misses, part, level.each))
+        epsilon = _log_ratio_rounded_down(p, q, level.delta)
         if epsilon > best.epsilon:
-            one, other = (_named(source.labels[view.labels[place]], view.labels[place]) for place in (a, b))
-            words = f"{view.name(cells.tolist())} from {one} ({hits:,} of {part:,}) against {other} ({misses:,})"
-            best = _Shown(epsilon, words)
+            one, other = (_input_name(sampler.labels, partition.labels[place]) for place in (a, b))
+            words = f"{partition.name(cells.tolist())} from {one} ({hits:,} of {part:,}) against {other} ({misses:,})"
+            best = _Evidence(epsilon, words)
     return best
 
 
-def _named(given: Any, number: int) -> str:
-    """A single label, which is no one's, as it is; anything larger may be data, and has a number."""
-    single = isinstance(given, str | int | float | np.generic) or given is None
-    return reprlib.repr(given) if single else f"input {number}"
+def _input_name(labels: Sequence[Any], number: int) -> str:
+    """Name of an input: a single label as it is; the number of anything larger, which may be data."""
+    single = isinstance(labels[number], str | int | float | np.generic) or labels[number] is None
+    return reprlib.repr(labels[number]) if single else f"input {number}"
 
 
-def _log_ratio_below(p: float, q: float, delta: float) -> float:
-    """``log((p - delta) / q)``, rounded down; 0 if it is less."""
+def _log_ratio_rounded_down(p: float, q: float, delta: float) -> float:
+    """``log((p - delta) / q)``, rounded down, and at least 0."""
     return 0.0 if p - delta <= q else max(0.0, math.log((p - delta) / q) * (1.0 - 1e-12))
 
 
-def _promising(
-    past: Int[np.ndarray, "l m"], drawn: int, part: int, level: _Level
+def _promising_events(
+    past: Int[np.ndarray, "l m"], drawn: int, part: int, level: _TestLevel
 ) -> list[tuple[float, tuple[int, int, Int[np.ndarray, "c"]]]]:
-    """For pairs of inputs, the event that should show most: the cells of the largest ratios, up to some place."""
-    found = []
-    for a, b in _pairs(past, drawn, level):
+    """For pairs of inputs, the event with the largest expected bound: cells of the largest likelihood ratios."""
+    events = []
+    for a, b in _input_pairs(past, drawn, level):
         order = np.argsort(-(past[a] + 0.5) / (past[b] + 0.5), kind="stable")
         p, q = (np.cumsum(past[place][order]) / drawn for place in (a, b))
-        promise = _expected(p, q + 1.0 / drawn, part, level)
+        promise = _expected_bound(p, q + 1.0 / drawn, part, level)
         place = int(np.argmax(promise))
-        found.append((float(promise[place]), (a, b, order[: place + 1])))
-    return sorted(found, key=lambda item: -item[0])[:_TESTED]
+        events.append((float(promise[place]), (a, b, order[: place + 1])))
+    return sorted(events, key=lambda item: -item[0])[:_TESTED]
 
 
-def _expected(p: Float[np.ndarray, "m"], q: Float[np.ndarray, "m"], part: int, level: _Level) -> Float[np.ndarray, "m"]:
-    """Roughly what events of these probabilities will show."""
+def _expected_bound(
+    p: Float[np.ndarray, "m"], q: Float[np.ndarray, "m"], part: int, level: _TestLevel
+) -> Float[np.ndarray, "m"]:
+    """Approximate bound that events of these probabilities will give."""
     z = level.caution
     low = p - level.delta - z * np.sqrt(p * (1 - np.minimum(p, 1)) / part) - 1.0 / part
     high = q + z * np.sqrt(q / part) + z**2 / part
     return np.asarray(np.log(np.maximum(low, 1e-300) / high))
 
 
-def _pairs(past: Int[np.ndarray, "l m"], drawn: int, level: _Level) -> list[tuple[int, int]]:
-    """All ordered pairs of inputs, or of many inputs those between which single cells differ most."""
+def _input_pairs(past: Int[np.ndarray, "l m"], drawn: int, level: _TestLevel) -> list[tuple[int, int]]:
+    """All ordered pairs of inputs; of many inputs, those between which single cells differ most."""
     inputs = len(past)
     if inputs * (inputs - 1) <= _MOST_PAIRS:
         return list(itertools.permutations(range(inputs), 2))
     most, least = past.argmax(axis=0), past.argmin(axis=0)
     columns = np.arange(past.shape[1])
-    promise = _expected(past[most, columns] / drawn, (past[least, columns] + 1.0) / drawn, drawn, level)
+    promise = _expected_bound(past[most, columns] / drawn, (past[least, columns] + 1.0) / drawn, drawn, level)
     order = np.argsort(-promise, kind="stable")[:_MOST_PAIRS]
     return [(a, b) for a, b in dict.fromkeys(zip(most[order].tolist(), least[order].tolist(), strict=True)) if a != b]
 
 
-def _upper(view: Cells, counts: Int[np.ndarray, "l m"], drawn: int, doubt: float) -> float | None:
-    """What epsilon is at most, if there are no outputs but those that were seen; None where that cannot be said."""
-    if not view.single or counts[:, view.size - view.rest].any():
+def _upper_bound(partition: Partition, counts: Int[np.ndarray, "l m"], drawn: int, error: float) -> float | None:
+    """Upper confidence bound on epsilon, assuming every possible output was observed; None otherwise."""
+    if not partition.single or counts[:, partition.size - partition.rest].any():
         return None
-    seen = counts[:, counts.any(axis=0)]
-    level = doubt / (2 * seen.size)
-    most, least = share_below(seen, drawn, level).max(axis=0), share_above(seen, drawn, level).min(axis=0)
+    seen_counts = counts[:, counts.any(axis=0)]
+    level = error / (2 * seen_counts.size)
+    most, least = (
+        clopper_pearson_upper(seen_counts, drawn, level).max(axis=0),
+        clopper_pearson_lower(seen_counts, drawn, level).min(axis=0),
+    )
     if not (least > 0).all():
         return None
     return float(np.log(most / least).max()) * (1.0 + 1e-12)

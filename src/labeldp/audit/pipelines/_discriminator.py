@@ -1,7 +1,7 @@
-"""The Renyi divergence of two populations of rows, estimated by a classifier that tells them apart.
+"""Renyi divergence between two populations of rows, estimated by a classifier that distinguishes them.
 
-An estimate, never a guarantee: it must not enter a certificate. A classifier that tells less than could be told makes
-it too small, and few rows can make it too large or too small.
+An estimate, never a guarantee: it must not enter a certificate. A suboptimal classifier makes it too small; with few
+rows it errs in either direction.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _LEAST_ROWS = 20
 
 @runtime_checkable
 class Discriminator(Protocol):
-    """A classifier as scikit-learn has them."""
+    """A classifier with scikit-learn's interface."""
 
     def fit(self, X: Any, y: Any) -> Any:  # noqa: N803 (scikit-learn's name)
-        """Learn to tell 1, the first population, from 0, the second."""
+        """Learn to distinguish 1, the first population, from 0, the second."""
 
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
-        """Chances of 0 and of 1 for each row, shape (n, 2)."""
+        """Probabilities of 0 and of 1 for each row, shape (n, 2)."""
 
 
 @dataclass(frozen=True)
 class DivergenceEstimate:
-    """A Renyi divergence that was estimated. It is no number, so that it cannot be passed where one is promised.
+    """An estimated Renyi divergence; not a number, so that it cannot be passed where a proven bound is needed.
 
     Attributes:
         value: The estimate in nats, at least 0.
-        low: Lower end of where it lies when held-out rows are drawn again from those at hand.
-        high: Upper end. The spread does not hold what the classifier missed.
+        low: Lower end of its bootstrap interval over held-out rows.
+        high: Upper end. The interval does not account for what the classifier missed.
         alpha: The order.
         rows: Held-out rows of both populations together.
-        confidence: Share of the redraws between ``low`` and ``high``.
+        confidence: Share of the bootstrap replicates between ``low`` and ``high``.
         estimate: True: it proves nothing.
     """
 
@@ -56,7 +56,7 @@ class DivergenceEstimate:
     estimate: Literal[True] = True
 
     def sentence(self) -> str:
-        """The estimate with what it is worth, in one sentence."""
+        """State the estimate and its limits in one sentence."""
         return (
             f"The divergence of order {self.alpha:g} is estimated as {self.value:.3g} (between {self.low:.3g} and "
             f"{self.high:.3g} on other rows) by a classifier on {self.rows:,} held-out rows; an estimate, no guarantee."
@@ -74,7 +74,7 @@ def estimate_divergence(
     *,
     confidence: float = 0.95,
 ) -> DivergenceEstimate:
-    """``D_alpha(P || Q)`` of the laws that rows were drawn from, estimated by a classifier on rows it has not seen.
+    """Estimate ``D_alpha(P || Q)`` of the distributions of two samples of rows, by a classifier on held-out rows.
 
     For every function phi of a row, ``alpha/(alpha-1) ln E_P[exp((alpha-1) phi)] - ln E_Q[exp(alpha phi)]`` is at most
     the divergence, and is equal to it for ``phi = ln(P/Q)``: the log odds of a classifier that tells P from Q. It is
@@ -85,18 +85,18 @@ def estimate_divergence(
         second: Rows of Q, shape (m, ...).
         estimator: A classifier with ``fit`` and ``predict_proba``, such as one of scikit-learn; it is fitted here.
         alpha: The order, above 1 and finite.
-        confidence: Share of bootstrap redraws of held-out rows that the spread holds.
+        confidence: Share of bootstrap replicates over held-out rows in the interval.
 
     Guarantee:
-        None. This is an estimate: it must not enter a certificate, nor be taken for a bound from either side. What the
-        classifier cannot see it does not count, such as last digits that only true rows have.
+        None. This is an estimate: it must not enter a certificate, nor be taken for a bound in either direction.
+        Differences that the classifier misses do not count, such as final digits that only true rows have.
 
     References:
         Birrell et al. 2021, theorem 3.1, with their divergence times alpha; Busa-Fekete et al. 2023, section 8.
 
     Example:
         >>> import numpy as np
-        >>> class PriorResult:  # the log odds are known here: x - 1/2 for two Gaussians whose means differ by 1
+        >>> class KnownOdds:  # two Gaussians whose means differ by 1 have log odds x - 1/2
         ...     def fit(self, X, y):
         ...         return self
         ...     def predict_proba(self, X):
@@ -104,12 +104,13 @@ def estimate_divergence(
         ...         return np.stack([1 - one, one], axis=1)
         >>> rng = np.random.default_rng(0)
         >>> rows = rng.normal(size=(2, 20_000, 1))
-        >>> found = estimate_divergence(rows[0] + 1, rows[1], PriorResult(), alpha=2.0)
-        >>> abs(found.value - 1.0) < 0.5  # alpha / 2 times the squared distance of the means
+        >>> estimate = estimate_divergence(rows[0] + 1, rows[1], KnownOdds(), alpha=2.0)
+        >>> abs(estimate.value - 1.0) < 0.5  # alpha / 2 times the squared distance of the means
         True
 
     Raises:
-        InputError: There are too few rows, an order that is not above 1 and finite, or other chances than two a row.
+        InputError: There are too few rows, the order is not above 1 and finite, or the classifier does not return two
+            probabilities for each row.
     """
     return divergence_of_log_odds(*held_out_log_odds(first, second, estimator), alpha, confidence=confidence)
 
@@ -117,11 +118,11 @@ def estimate_divergence(
 def held_out_log_odds(
     first: np.ndarray, second: np.ndarray, estimator: Discriminator
 ) -> tuple[Float[np.ndarray, "a"], Float[np.ndarray, "b"]]:
-    """Log odds of the first population against the second, for rows of each that a classifier was not fitted on.
+    """Log odds of the first population against the second, for rows held out from the classifier's fit.
 
-    See ``estimate_divergence``; for several orders, or a classifier that exists already, take this and
-    ``divergence_of_log_odds``. Chances are cut where one more row would have changed them, ``1/(n+2)`` from 0 and 1, so
-    that a classifier which is too sure of itself gives no infinite odds.
+    See ``estimate_divergence``; for several orders, or an existing classifier, use this and ``divergence_of_log_odds``.
+    Probabilities are clipped to ``1/(n+2)`` from 0 and 1, where one more row would have changed them, so that an
+    overconfident classifier gives no infinite odds.
     """
     rng = np.random.default_rng()
     halves = []
@@ -132,39 +133,41 @@ def held_out_log_odds(
             )
         order = rng.permutation(len(rows))
         halves.append((rows[order[: len(rows) // 2]], rows[order[len(rows) // 2 :]]))
-    (seen, held), (seen_other, held_other) = halves
-    if seen.shape[1:] != seen_other.shape[1:]:
+    (fit_first, held_first), (fit_second, held_second) = halves
+    if fit_first.shape[1:] != fit_second.shape[1:]:
         raise InputError(
-            f"expected rows of one shape, found {seen.shape[1:]} and {seen_other.shape[1:]}; give both the same columns"
+            f"expected rows of one shape, found {fit_first.shape[1:]} and {fit_second.shape[1:]}; use the same columns"
         )
-    told = np.repeat([1, 0], [len(seen), len(seen_other)])
-    estimator.fit(np.concatenate([seen, seen_other]), told)
-    margin = 1 / (len(told) + 2)
-    return _log_odds(estimator, held, margin), _log_odds(estimator, held_other, margin)
+    membership = np.repeat([1, 0], [len(fit_first), len(fit_second)])
+    estimator.fit(np.concatenate([fit_first, fit_second]), membership)
+    margin = 1 / (len(membership) + 2)
+    return _log_odds(estimator, held_first, margin), _log_odds(estimator, held_second, margin)
 
 
 def divergence_of_log_odds(
     first: Float[np.ndarray, "a"], second: Float[np.ndarray, "b"], alpha: float, *, confidence: float = 0.95
 ) -> DivergenceEstimate:
-    """The estimate of ``estimate_divergence`` from log odds of held-out rows; a constant added to all changes nothing.
+    """Estimate of ``estimate_divergence`` from log odds of held-out rows; adding a constant to all changes nothing.
 
     Args:
-        first: Log odds of P against Q, of rows of P, shape (a,).
-        second: The same of rows of Q, shape (b,).
+        first: Log odds of P against Q, for rows of P, shape (a,).
+        second: The same for rows of Q, shape (b,).
         alpha: The order, above 1 and finite.
-        confidence: Share of bootstrap redraws that the spread holds.
+        confidence: Share of bootstrap replicates in the interval.
     """
     order, level = _checks.number(alpha, "alpha"), check_confidence(confidence)
     if not 1 < order < math.inf:
-        raise InputError(f"expected a finite order above 1, found {order:g}; no sample tells the largest ratio")
+        raise InputError(f"expected a finite order above 1, found {order:g}; no sample determines the largest ratio")
     scores = [np.asarray(each, dtype=np.float64) for each in (first, second)]
     if not all(each.ndim == 1 and len(each) and np.isfinite(each).all() for each in scores):
-        raise InputError("expected finite log odds, one for each row and at least one, found something else")
+        raise InputError("expected finite log odds, one for each row and at least one, found others")
     rng = np.random.default_rng()
-    redrawn = [_bound(_again(scores[0], rng), _again(scores[1], rng), order) for _ in range(_RESAMPLES)]
-    low, high = np.quantile(redrawn, [(1 - level) / 2, (1 + level) / 2])
+    replicates = [
+        _variational_bound(_bootstrap(scores[0], rng), _bootstrap(scores[1], rng), order) for _ in range(_RESAMPLES)
+    ]
+    low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2])
     return DivergenceEstimate(
-        max(0.0, _bound(scores[0], scores[1], order)),
+        max(0.0, _variational_bound(scores[0], scores[1], order)),
         max(0.0, float(low)),
         max(0.0, float(high)),
         order,
@@ -173,21 +176,21 @@ def divergence_of_log_odds(
     )
 
 
-def _bound(first: Float[np.ndarray, "a"], second: Float[np.ndarray, "b"], alpha: float) -> float:
-    """The variational bound at given log odds; nothing overflows."""
+def _variational_bound(first: Float[np.ndarray, "a"], second: Float[np.ndarray, "b"], alpha: float) -> float:
+    """The variational bound at given log odds, without overflow."""
     upper = alpha / (alpha - 1) * (logsumexp((alpha - 1) * first) - math.log(len(first)))
     return float(upper - (logsumexp(alpha * second) - math.log(len(second))))
 
 
-def _again(scores: Float[np.ndarray, "n"], rng: np.random.Generator) -> Float[np.ndarray, "n"]:
+def _bootstrap(scores: Float[np.ndarray, "n"], rng: np.random.Generator) -> Float[np.ndarray, "n"]:
     return scores[rng.integers(0, len(scores), len(scores))]
 
 
 def _log_odds(estimator: Discriminator, rows: np.ndarray, margin: float) -> Float[np.ndarray, "n"]:
-    chances = np.asarray(estimator.predict_proba(rows), dtype=np.float64)
-    if chances.shape != (len(rows), 2) or not np.isfinite(chances).all():
+    probabilities = np.asarray(estimator.predict_proba(rows), dtype=np.float64)
+    if probabilities.shape != (len(rows), 2) or not np.isfinite(probabilities).all():
         raise InputError(
-            f"expected finite chances of shape ({len(rows)}, 2) from the classifier, found shape {chances.shape}"
+            f"expected finite probabilities of shape ({len(rows)}, 2) from the classifier, found {probabilities.shape}"
         )
-    one = np.clip(chances[:, 1], margin, 1 - margin)
+    one = np.clip(probabilities[:, 1], margin, 1 - margin)
     return np.asarray(np.log(one) - np.log1p(-one))

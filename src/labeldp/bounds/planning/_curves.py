@@ -1,15 +1,15 @@
-"""Learning curves: how large an error is expected with so many rows and so much noise, with conventional constants.
+"""Learning curves: expected error by rows and noise, with conventional constants.
 
-Regression is a mean squared error of averages in cells of m rows, ``C (m/N)^(2b/d) + V/m + W/m^2`` (``_smoothing``),
-at the best m, whoever is trusted; nearest neighbours have the same powers. V is the variance of a label given its
-features, and of the noise on it; W that of noise on a sum. What is usual stands for what nobody knows: labels spread
-evenly over their range R, of whose variance ``R^2 / 12`` features explain a share s, through a function that changes
-evenly: then ``V = (1-s) R^2 / 12`` and ``L^2 = s R^2``.
+The regression error is the mean squared error of averages in cells of m rows, ``C (m/N)^(2b/d) + V/m + W/m^2``
+(``_smoothing``), at the best m, in either trust model; nearest neighbours have the same powers. V is the variance of a
+label given its features, plus that of the noise on it; W that of noise on a sum. Conventions replace unknown
+quantities: labels are uniform over their range R, and features explain a share s of their variance ``R^2 / 12``,
+through a function that changes evenly: then ``V = (1-s) R^2 / 12`` and ``L^2 = s R^2``.
 
-Classification is the same for the difference of two classes' chances, whose clean variance is 1 for each row, and which
-changes by 1 over the unit cube. If it is known up to a normal error of deviation D, and gaps have density ``g t^(g-1)``
-near 0 (margin g), then the chance that a wrong class costs is ``integral of t g t^(g-1) P(Z > t/D)``, which is
-``g/(g+1) D^(g+1) E max(Z, 0)^(g+1)``; for g = 1 that is ``D^2 / 4``.
+Classification is the same for the difference of two classes' probabilities, whose variance without noise is 1 for each
+row, and which changes by 1 over the unit cube. If the difference is known up to a normal error of standard deviation D,
+and gaps have density ``g t^(g-1)`` near 0 (margin g), then the excess risk is ``integral of t g t^(g-1) P(Z > t/D)``,
+which is ``g/(g+1) D^(g+1) E max(Z, 0)^(g+1)``; for g = 1 that is ``D^2 / 4``.
 
 References:
     Zhao et al. 2025, theorems 2, 4, 6 and 8, for the powers.
@@ -25,15 +25,15 @@ from labeldp import _smoothing
 
 
 @dataclass(frozen=True)
-class Curve:
-    """How large an error is expected.
+class LearningCurve:
+    """Expected error as a function of rows and noise.
 
     Attributes:
-        dimension: d; 0 for no features at all: one mean, or one class, of all rows.
-        variance: V of a clean row.
-        lipschitz: L of what is estimated.
+        dimension: d; 0 without features: one mean, or one class, of all rows.
+        variance: V of a row without noise.
+        lipschitz: L of the estimated function.
         smoothness: b.
-        most: The error of who learns nothing: none is larger.
+        most: The error of the trivial predictor, which caps all others.
         margin: g of classes; None for regression, whose error is a root mean square in the units of labels.
     """
 
@@ -45,34 +45,34 @@ class Curve:
     margin: float | None = None
 
     def error(self, rows: float, each: float = 0.0, total: float = 0.0) -> float:
-        """The error with noise of variance ``each`` on every row, and ``total`` on the sum of each cell."""
+        """Expected error with noise of variance ``each`` on every row, and ``total`` on the sum of each cell."""
         squared = self._squared(rows, self.variance + each, total)
         return min(self.most, math.sqrt(squared) if self.margin is None else excess_risk(squared, self.margin))
 
     def effective_rows(self, rows: float, each: float = 0.0, total: float = 0.0) -> float:
-        """How many clean rows have the same error; exact for noise on rows, of which only ``N / V`` counts."""
+        """Number of rows without noise that give the same error; for noise on rows, the same ``N / V``."""
         if total == 0:
             return rows * self.variance / (self.variance + each)
-        reached = self._squared(rows, self.variance + each, total)
-        return bisected(lambda n: self._squared(n, self.variance, 0.0) <= reached, 1.0, rows)
+        squared_error = self._squared(rows, self.variance + each, total)
+        return bisect_threshold(lambda n: self._squared(n, self.variance, 0.0) <= squared_error, 1.0, rows)
 
     def _squared(self, rows: float, variance: float, total: float) -> float:
         if self.dimension == 0:
             return variance / rows + total / rows**2
         bias = _smoothing.cell_bias(self.dimension, self.smoothness, self.lipschitz)
-        held = _smoothing.averaged_rows(rows, rows, self.dimension, bias, variance, total, self.smoothness)
-        return _smoothing.mean_squared_error(held, rows, self.dimension, bias, variance, total, self.smoothness)
+        cell_rows = _smoothing.averaged_rows(rows, rows, self.dimension, bias, variance, total, self.smoothness)
+        return _smoothing.mean_squared_error(cell_rows, rows, self.dimension, bias, variance, total, self.smoothness)
 
 
 def excess_risk(squared: float, margin: float) -> float:
-    """``g/(g+1) D^(g+1) E max(Z, 0)^(g+1)`` for a squared error D^2 of the gap between two classes."""
+    """Excess risk ``g/(g+1) D^(g+1) E max(Z, 0)^(g+1)`` for a squared error D^2 of the gap between two classes."""
     power = margin + 1
     half_moment = math.pow(2, power / 2) * math.gamma((power + 1) / 2) / (2 * math.sqrt(math.pi))
     return margin / power * math.pow(squared, power / 2) * half_moment
 
 
-def bisected(holds: Callable[[float], bool], low: float, high: float, closeness: float = 1e-6) -> float:
-    """The smallest number between two at which something holds from there on, up to a share; ``high`` if it is last."""
+def bisect_threshold(holds: Callable[[float], bool], low: float, high: float, closeness: float = 1e-6) -> float:
+    """Smallest number between two from which on a condition holds, up to a relative closeness; ``high`` if none is."""
     if holds(low):
         return low
     while high > low * (1 + closeness):

@@ -1,4 +1,4 @@
-"""What a release is worth before anything is spent: clean rows, an expected error, the epsilon a target asks for."""
+"""Forecasts before a release: effective rows, an expected error, and the epsilon that a target error needs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from labeldp import _checks
-from labeldp.bounds._checks import chance, not_negative, positive, rows_of
-from labeldp.bounds.planning._curves import Curve, bisected
-from labeldp.bounds.planning._noise_of_mechanisms import Noise, noises
+from labeldp.bounds._checks import check_not_negative, check_positive, check_probability, check_rows
+from labeldp.bounds.planning._curves import LearningCurve, bisect_threshold
+from labeldp.bounds.planning._noise_of_mechanisms import Noise, mechanism_noises
 from labeldp.bounds.planning._plan import EPSILONS
 from labeldp.errors import EpsilonError, InputError
 from labeldp.privacy import Interval, LabelSpace
@@ -28,16 +28,16 @@ class Prospect:
     """One mechanism at one epsilon.
 
     Attributes:
-        mechanism: Its name.
-        epsilon: The epsilon that was asked for.
-        certified: The epsilon that its integers give, never larger.
-        noise: The deviation of the noise, in the units of labels, or of votes for classes: on each row's released
+        mechanism: Name of the mechanism.
+        epsilon: The epsilon requested.
+        certified: The epsilon of its integers, never larger.
+        noise: Standard deviation of the noise, in the units of labels, or of votes for classes: on each row's released
             label in the local model, on the sum of each cell in the central one.
-        effective_rows: How many clean rows are as good, rounded down.
-        clean_share: The same as a share of the rows.
-        error: What is expected: the root mean square in the units of labels, or the chance of a wrong class beyond
-            that of the best classifier.
-        best: Whether no other mechanism has a smaller error; none is where all are as bad as learning nothing.
+        effective_rows: Effective rows (effective sample size), rounded down: rows with true labels that are as
+            informative.
+        clean_share: Effective rows as a share of the rows.
+        error: Expected error: the root mean square in the units of labels, or the excess risk over the best classifier.
+        best: True if the error is the smallest; False for all if none is below that of the trivial predictor.
     """
 
     mechanism: str
@@ -52,14 +52,13 @@ class Prospect:
 
 @dataclass(frozen=True)
 class Goal:
-    """What a target error asks for.
+    """Requirements of a target error.
 
     Attributes:
-        target: The error that is asked for.
+        target: The target error.
         epsilon: The smallest epsilon that reaches it with these rows; None if none does, or none is needed.
-        rows: The fewest rows that reach it at the epsilon that was asked for; without one, the fewest that reach it at
-            all, where labels are not protected. None if that is more than anybody has; 0 if who learns nothing
-            reaches it.
+        rows: The fewest rows that reach it at the requested epsilon, or without privacy if no epsilon was requested.
+            None if more than 2^62 are needed; 0 if the trivial predictor reaches it.
     """
 
     target: float
@@ -68,30 +67,32 @@ class Goal:
 
     @property
     def trivial(self) -> bool:
-        """Whether who learns nothing reaches it already."""
+        """True if the trivial predictor already reaches the target."""
         return self.rows == 0
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What each mechanism is worth, at one epsilon and over a sweep.
+    """Effective rows and expected error of each mechanism, at one epsilon and over a sweep.
 
     Attributes:
         space: The label space, as declared.
-        rows: The number of rows.
-        dimension: Of the features, effectively; 0 for no features: the error of one mean, or of one class, of all rows.
-        trust: ``"local"``, each label is randomized alone; or ``"central"``, a curator answers from all.
-        epsilon: What was asked for, or what the target asks for; None if no epsilon reaches it, or none is needed.
+        rows: Number of rows.
+        dimension: Effective dimension of the features; 0 without features: the error of one mean, or of one class, of
+            all rows.
+        trust: ``"local"``: each label is randomized alone; or ``"central"``: a curator answers from all labels.
+        epsilon: The epsilon requested, or the one that the target needs; None if no epsilon reaches it, or none is
+            needed.
         options: Every mechanism at that epsilon.
-        sweep: Every mechanism at other epsilons: up to a few hundredths, but at the epsilon of the options as there.
+        sweep: Every mechanism at other epsilons, accurate to a few hundredths; exact at the epsilon of the options.
         clean_error: The error without privacy.
-        free_epsilon: From where on privacy is nearly free: what leaves is worth 90 % of the rows without noise. None if
-            that is nowhere. Without constants, and for a curator, it is ``free_epsilon(rows, dimension)``.
-        doubled: The error with twice the rows, at the same epsilon; None where there is none.
-        goal: What the target asks for, if there is one.
-        assumptions: The conventions that stand for what nobody knows.
-        spread: The deviation of labels that are numbers; None for classes.
-        unexplained: Of it the deviation that features do not explain; None for classes.
+        free_epsilon: The epsilon above which privacy costs less than 10 % of the rows, as effective rows; None if there
+            is none. Without constants, and for a curator, it is ``free_epsilon(rows, dimension)``.
+        doubled: The error with twice the rows, at the same epsilon; None if there is no epsilon.
+        goal: Requirements of the target, if there is one.
+        assumptions: Conventions that replace unknown quantities.
+        spread: Standard deviation of numeric labels; None for classes.
+        unexplained: Standard deviation of numeric labels that features do not explain; None for classes.
     """
 
     space: dict[str, Any]
@@ -111,20 +112,20 @@ class Forecast:
 
     @property
     def of_numbers(self) -> bool:
-        """Whether labels are numbers, and errors in their units."""
+        """True if labels are numeric, and errors in their units."""
         return bool(self.space["kind"] == "interval")
 
     @property
     def best(self) -> Prospect | None:
-        """The mechanism with the smallest error; None if no epsilon reaches a target, or no mechanism teaches much."""
+        """The mechanism with the smallest error; None if no epsilon reaches a target, or none beats the trivial one."""
         return next((option for option in self.options if option.best), None)
 
     def against_labels(self, error: float) -> float:
-        """The root mean square of what is left of single labels, where their estimated means have an error."""
+        """Root mean squared error against single labels, for estimated means with an error."""
         return math.hypot(error, self.unexplained or 0.0)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it in what JSON knows."""
+        """The forecast as JSON values."""
         return dataclasses.asdict(self)
 
 
@@ -142,24 +143,23 @@ def forecast(
     spread: float | None = None,
     epsilons: Sequence[float] = EPSILONS,
 ) -> Forecast:
-    """What mechanisms for a label space are worth, from public numbers alone, with conventional constants.
+    """Forecast effective rows and errors of mechanisms from public numbers, with conventional constants.
 
-    Its ``best`` is None where there is none: no epsilon reaches the target, or saying the mean reaches it already, or
-    no mechanism does better than that at this epsilon.
+    ``best`` of the result is None if no epsilon reaches the target, or the trivial predictor reaches it already, or no
+    mechanism beats the trivial predictor at this epsilon.
 
     Args:
         space: Classes, or an interval.
-        rows: The number of rows.
-        epsilon: What each label may cost; the smallest that reaches the target if it is left out.
-        dimension: The effective dimension of the features; 0 for no features at all.
+        rows: Number of rows.
+        epsilon: The epsilon of each label; by default the smallest that reaches the target.
+        dimension: The effective dimension of the features; 0 without features.
         trust: ``"local"`` or ``"central"``.
-        target: An error to reach: a root mean square in the units of labels, or a chance of a wrong class beyond that
-            of the best classifier.
+        target: A target error: a root mean square in the units of labels, or an excess risk over the best classifier.
         smoothness: beta, above 0 and at most 1.
         margin: gamma of classes, above 0.
-        explained: The share of the variance of numbers that features explain, if there are any.
-        spread: The deviation of numbers, in their units; by default that of numbers spread evenly over the range.
-        epsilons: Where to look as well.
+        explained: Share of the variance of numeric labels that features explain, if there are any.
+        spread: Standard deviation of numeric labels, in their units; by default that of numbers uniform over the range.
+        epsilons: Epsilons of the sweep.
 
     Raises:
         InputError: Neither an epsilon nor a target is given, or a number is outside its range.
@@ -168,14 +168,14 @@ def forecast(
     Example:
         >>> from labeldp import Interval
         >>> from labeldp.bounds import forecast
-        >>> found = forecast(Interval(0, 100, 1), rows=10_000, epsilon=1.0, dimension=2, trust="central")
-        >>> found.best.mechanism, round(found.best.error, 2), round(found.clean_error, 2)
+        >>> result = forecast(Interval(0, 100, 1), rows=10_000, epsilon=1.0, dimension=2, trust="central")
+        >>> result.best.mechanism, round(result.best.error, 2), round(result.clean_error, 2)
         ('noisy-mean', 3.13, 2.89)
 
     References:
-        Zhao et al. 2025, theorems 2, 4, 6 and 8, for how errors fall; the constants are in ``bounds._curves``.
+        Zhao et al. 2025, theorems 2, 4, 6 and 8, for how errors fall; the constants are in ``bounds.planning._curves``.
     """
-    _rows, _dimension = rows_of(rows), not_negative(dimension, "dimension")
+    _rows, _dimension = check_rows(rows), check_not_negative(dimension, "dimension")
     if trust not in _TRUSTED:
         raise InputError(f"expected trust among {', '.join(_TRUSTED)}, found {trust!r}")
     if epsilon is None and target is None:
@@ -186,14 +186,14 @@ def forecast(
             f"{_dimension:g}: cutting each axis in two gives more cells than rows; take clusters, or a grid of a few "
             "principal components, and give their dimension"
         )
-    labels = _Labels.of(space, explained, spread)
+    labels = _LabelSpread.of(space, explained, spread)
     curve = _curve(space, labels, _dimension, smoothness, margin)
-    asked = _Question(space, _rows, trust, curve)
-    goal = None if target is None else _goal(asked, positive(target, "target"), epsilon)
+    inputs = _ForecastInputs(space, _rows, trust, curve)
+    goal = None if target is None else _goal(inputs, check_positive(target, "target"), epsilon)
     chosen = _checks.epsilon(epsilon) if epsilon is not None else goal.epsilon if goal else None
-    options = () if chosen is None else asked.prospects(chosen)
+    options = () if chosen is None else inputs.prospects(chosen)
     if chosen is not None and not options:
-        raise EpsilonError(f"expected an epsilon that some mechanism can express, found {chosen!r}; ask for another")
+        raise EpsilonError(f"expected an epsilon that some mechanism can express, found {chosen!r}; choose another")
     return Forecast(
         space=space.describe(),
         rows=_rows,
@@ -201,9 +201,9 @@ def forecast(
         trust=trust,
         epsilon=chosen,
         options=options,
-        sweep=tuple(options if each == chosen else asked.prospects(each, roughly=True) for each in epsilons),
+        sweep=tuple(options if each == chosen else inputs.prospects(each, roughly=True) for each in epsilons),
         clean_error=curve.error(_rows),
-        free_epsilon=asked.free_epsilon(),
+        free_epsilon=inputs.free_epsilon(),
         doubled=min((curve.error(2 * _rows, **_noise_of(each, trust)) for each in options), default=None),
         goal=goal,
         assumptions=_conventions(labels, _dimension, smoothness, margin, even=spread is None),
@@ -217,86 +217,86 @@ def _noise_of(option: Prospect, trust: str) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class _Question:
-    """What a forecast is about."""
+class _ForecastInputs:
+    """Label space, rows, trust model and learning curve of a forecast."""
 
     space: LabelSpace
     rows: int
     trust: str
-    curve: Curve
+    curve: LearningCurve
 
     def prospects(self, epsilon: float, *, roughly: bool = False) -> tuple[Prospect, ...]:
-        """Every mechanism at an epsilon."""
-        each_noise = noises(self.space, self.trust, epsilon, roughly=roughly)
-        found = [self._prospect(noise, epsilon) for noise in each_noise]
-        least = min((each.error for each in found), default=0.0)
-        first = next((i for i, each in enumerate(found) if each.error == least < self.curve.most), None)
-        return tuple(dataclasses.replace(each, best=i == first) for i, each in enumerate(found))
+        """All mechanisms at an epsilon."""
+        each_noise = mechanism_noises(self.space, self.trust, epsilon, roughly=roughly)
+        prospects = [self._prospect(noise, epsilon) for noise in each_noise]
+        least = min((each.error for each in prospects), default=0.0)
+        first = next((i for i, each in enumerate(prospects) if each.error == least < self.curve.most), None)
+        return tuple(dataclasses.replace(each, best=i == first) for i, each in enumerate(prospects))
 
     def reaches(self, target: float, epsilon: float, *, roughly: bool = True) -> bool:
-        """Whether some mechanism has an error of at most the target."""
-        each_noise = noises(self.space, self.trust, epsilon, roughly=roughly)
+        """True if some mechanism has an error of at most the target."""
+        each_noise = mechanism_noises(self.space, self.trust, epsilon, roughly=roughly)
         return any(self.curve.error(self.rows, each.each, each.total) <= target for each in each_noise)
 
     def free_epsilon(self) -> float | None:
-        """From where on privacy is nearly free: its error is that of nine tenths of the rows without noise."""
+        """The epsilon from which on the error is at most that of nine tenths of the rows without noise."""
         most = self.curve.error(_NEARLY_CLEAN * self.rows)
 
         def holds(epsilon: float) -> bool:
             return self.reaches(most, epsilon)
 
-        return bisected(holds, _LEAST, _MOST, _CLOSE) if most < self.curve.most and holds(_MOST) else None
+        return bisect_threshold(holds, _LEAST, _MOST, _CLOSE) if most < self.curve.most and holds(_MOST) else None
 
     def _prospect(self, noise: Noise, epsilon: float) -> Prospect:
-        clean = min(float(self.rows), self.curve.effective_rows(self.rows, noise.each, noise.total))
+        effective = min(float(self.rows), self.curve.effective_rows(self.rows, noise.each, noise.total))
         return Prospect(
             mechanism=noise.mechanism,
             epsilon=epsilon,
             certified=noise.certified,
             noise=math.sqrt(noise.each + noise.total),
-            effective_rows=math.floor(clean),
-            clean_share=clean / self.rows,
+            effective_rows=math.floor(effective),
+            clean_share=effective / self.rows,
             error=self.curve.error(self.rows, noise.each, noise.total),
         )
 
 
-def _goal(asked: _Question, target: float, epsilon: float | None) -> Goal:
-    """The epsilon and the rows that a target asks for."""
-    if target >= asked.curve.most:
+def _goal(inputs: _ForecastInputs, target: float, epsilon: float | None) -> Goal:
+    """The epsilon and the rows that a target needs."""
+    if target >= inputs.curve.most:
         return Goal(target, None, 0)
-    least = _least_epsilon(asked, target)
+    least = _least_epsilon(inputs, target)
     if epsilon is None:
-        return Goal(target, least, _fewest(lambda n: asked.curve.error(n) <= target))
-    found = tuple(noises(asked.space, asked.trust, _checks.epsilon(epsilon)))
+        return Goal(target, least, _fewest_rows(lambda n: inputs.curve.error(n) <= target))
+    mechanisms = tuple(mechanism_noises(inputs.space, inputs.trust, _checks.epsilon(epsilon)))
 
     def enough(rows: float) -> bool:
-        return any(asked.curve.error(rows, each.each, each.total) <= target for each in found)
+        return any(inputs.curve.error(rows, each.each, each.total) <= target for each in mechanisms)
 
-    return Goal(target, least, _fewest(enough))
+    return Goal(target, least, _fewest_rows(enough))
 
 
-def _least_epsilon(asked: _Question, target: float) -> float | None:
-    """The smallest epsilon that reaches a target, looked for roughly and then raised until it truly does."""
-    if asked.curve.error(asked.rows) > target or not asked.reaches(target, _MOST, roughly=False):
+def _least_epsilon(inputs: _ForecastInputs, target: float) -> float | None:
+    """The smallest epsilon that reaches a target, found approximately and then raised until it does exactly."""
+    if inputs.curve.error(inputs.rows) > target or not inputs.reaches(target, _MOST, roughly=False):
         return None
-    found = bisected(lambda epsilon: asked.reaches(target, epsilon), _LEAST, _MOST, _CLOSE)
-    while not asked.reaches(target, found, roughly=False):
-        found = min(_MOST, found * (1 + _CLOSE))
-    return found
+    epsilon_found = bisect_threshold(lambda epsilon: inputs.reaches(target, epsilon), _LEAST, _MOST, _CLOSE)
+    while not inputs.reaches(target, epsilon_found, roughly=False):
+        epsilon_found = min(_MOST, epsilon_found * (1 + _CLOSE))
+    return epsilon_found
 
 
-def _fewest(enough: Callable[[float], bool]) -> int | None:
-    return math.ceil(bisected(enough, 1.0, _MOST_ROWS)) if enough(_MOST_ROWS) else None
+def _fewest_rows(enough: Callable[[float], bool]) -> int | None:
+    return math.ceil(bisect_threshold(enough, 1.0, _MOST_ROWS)) if enough(_MOST_ROWS) else None
 
 
 @dataclass(frozen=True)
-class _Labels:
-    """What labels that are numbers are like.
+class _LabelSpread:
+    """Spread of numeric labels.
 
     Attributes:
-        most: The largest deviation, of labels at both ends of the range.
-        spread: Their deviation.
-        explained: The share of its square that features explain.
+        most: The largest possible standard deviation, of labels at both ends of the range.
+        spread: Their standard deviation.
+        explained: Share of their variance that features explain.
     """
 
     most: float
@@ -304,46 +304,59 @@ class _Labels:
     explained: float
 
     @classmethod
-    def of(cls, space: LabelSpace, explained: float, spread: float | None) -> _Labels | None:
-        """Of an interval; None for classes, which have no deviation."""
+    def of(cls, space: LabelSpace, explained: float, spread: float | None) -> _LabelSpread | None:
+        """Create it for an interval; None for classes, which have no standard deviation."""
         if not isinstance(space, Interval):
             if spread is not None:
                 raise InputError(f"expected no spread with classes, found {spread!r}; leave it out")
             return None
-        most = float(space.high - space.low) / 2
-        found = most / math.sqrt(3) if spread is None else positive(spread, "spread")
-        if found > most:
+        half_range = float(space.high - space.low) / 2
+        deviation = half_range / math.sqrt(3) if spread is None else check_positive(spread, "spread")
+        if deviation > half_range:
             raise InputError(
-                f"expected a spread of at most half of the range, which is {most:g}, found {found:g}: no labels have a "
-                "larger deviation; give it in the units of labels"
+                f"expected a spread of at most half of the range, which is {half_range:g}, found {deviation:g}: "
+                "no labels have a larger standard deviation; give it in the units of labels"
             )
-        return cls(most, found, chance(explained, "the share explained", zero=False, one=False))
+        return cls(half_range, deviation, check_probability(explained, "the share explained", zero=False, one=False))
 
 
-def _curve(space: LabelSpace, labels: _Labels | None, dimension: float, smoothness: float, margin: float) -> Curve:
-    """The curve of a label space, with the conventional constants.
+def _curve(
+    space: LabelSpace, labels: _LabelSpread | None, dimension: float, smoothness: float, margin: float
+) -> LearningCurve:
+    """Learning curve of a label space, with the conventional constants.
 
-    Who learns nothing of numbers says their mean, whose error is the deviation that features explain. Without features
-    the mean itself is asked for: who says the middle m of the range R is off by at most ``sqrt(R^2 / 4 - V)`` for
-    labels of variance V, since ``E (Y - m)^2 <= R^2 / 4``.
+    For numeric labels the trivial predictor is their mean, whose error is the standard deviation that features explain.
+    Without features the mean itself is estimated: the middle m of the range R is off by at most ``sqrt(R^2 / 4 - V)``
+    for labels of variance V, since ``E (Y - m)^2 <= R^2 / 4``.
     """
-    smooth = chance(smoothness, "smoothness", zero=False)
+    smooth = check_probability(smoothness, "smoothness", zero=False)
     if labels is None:
-        return Curve(dimension, 1.0, 1.0, smooth, 1 - 1 / space.size, positive(margin, "margin"))
+        return LearningCurve(dimension, 1.0, 1.0, smooth, 1 - 1 / space.size, check_positive(margin, "margin"))
     if not dimension:
-        return Curve(dimension, labels.spread**2, 0.0, smooth, math.sqrt(labels.most**2 - labels.spread**2))
+        return LearningCurve(dimension, labels.spread**2, 0.0, smooth, math.sqrt(labels.most**2 - labels.spread**2))
     explained = labels.explained * labels.spread**2
-    return Curve(dimension, labels.spread**2 - explained, math.sqrt(12 * explained), smooth, math.sqrt(explained))
+    return LearningCurve(
+        dimension, labels.spread**2 - explained, math.sqrt(12 * explained), smooth, math.sqrt(explained)
+    )
 
 
 def _conventions(
-    labels: _Labels | None, dimension: float, smoothness: float, margin: float, *, even: bool
+    labels: _LabelSpread | None, dimension: float, smoothness: float, margin: float, *, even: bool
 ) -> tuple[str, ...]:
     features = f"features fill a cube of dimension {dimension:.3g} evenly" if dimension else "no features: one cell"
     smooth = f"the function is smooth of order {smoothness:g}, and changes evenly"
     if labels is None:
-        about = f"two classes compete, and small gaps between them are as rare as margin {margin:g} says"
+        about = f"two classes compete, and small gaps between them are as rare as margin {margin:g} implies"
     else:
-        like = "labels spread evenly over their range" if even else f"labels have a deviation of {labels.spread:.4g}"
+        like = (
+            "labels are uniform over their range"
+            if even
+            else f"labels have a standard deviation of {labels.spread:.4g}"
+        )
         about = like + (f", and features explain {labels.explained:.0%} of their variance" if dimension else "")
-    return (about, features, *((smooth,) if dimension else ()), "constants are conventional: compare, do not promise")
+    return (
+        about,
+        features,
+        *((smooth,) if dimension else ()),
+        "constants are conventional: use errors to compare mechanisms, not as guarantees",
+    )

@@ -1,4 +1,4 @@
-"""Mechanisms that a forecast compares: how much noise each has, from its integers."""
+"""Noise of the mechanisms that a forecast compares, from their integers."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from labeldp.mechanisms.randomizers import (
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import pair_share
 
-#: What ``release`` takes if no mechanism is named.
+#: The default mechanism of ``release``.
 AUTO = "auto"
 
 
 @dataclass(frozen=True)
 class Noise:
-    """What a mechanism adds at one epsilon.
+    """Noise of a mechanism at one epsilon.
 
     Attributes:
-        mechanism: Its name.
-        certified: The epsilon of its integers, never larger than what was asked for.
-        each: The variance of the noise on one row's number, or on the difference of two classes.
-        total: The same of noise that is drawn once for each cell, on its sum.
+        mechanism: Name of the mechanism.
+        certified: The epsilon of its integers, never larger than the one requested.
+        each: Variance of the noise on one row's number, or on the difference of two classes.
+        total: Variance of the noise drawn once for each cell, on its sum.
     """
 
     mechanism: str
@@ -49,31 +49,31 @@ class Noise:
     total: float = 0.0
 
 
-#: What says the noise of a mechanism for a label space at an epsilon.
-Maker = Callable[[LabelSpace, float], Noise]
+#: Computes the noise of a mechanism for a label space at an epsilon.
+NoiseFunction = Callable[[LabelSpace, float], Noise]
 
 
-def noises(space: LabelSpace, trust: str, epsilon: float, *, roughly: bool = False) -> Iterator[Noise]:
-    """The noise of every mechanism that fits, but of those that cannot express the epsilon.
+def mechanism_noises(space: LabelSpace, trust: str, epsilon: float, *, roughly: bool = False) -> Iterator[Noise]:
+    """Yield the noise of every applicable mechanism, except those that cannot express the epsilon.
 
     Args:
         space: Classes, or an interval.
         trust: ``"local"`` or ``"central"``.
-        epsilon: What each label may cost.
-        roughly: Whether what takes a search may be searched for on a few points of the range and at a few epsilons,
-            once for all questions: its variance is within a few hundredths of that on the whole grid up to epsilon 4,
-            and beyond there is hardly any.
+        epsilon: The epsilon of each label.
+        roughly: If True, a mechanism found by a search is searched for on a few grid points and at a few epsilons, once
+            for all calls: its variance is within a few hundredths of that on the whole grid up to epsilon 4, and beyond
+            there is hardly any.
     """
-    makers = _MAKERS[trust, isinstance(space, Interval)]
-    for maker in (_ROUGH.get(each, each) for each in makers) if roughly else makers:
+    functions = _NOISE_FUNCTIONS[trust, isinstance(space, Interval)]
+    for maker in (_ROUGH.get(each, each) for each in functions) if roughly else functions:
         try:
             yield maker(space, epsilon)
         except EpsilonError:
             continue
 
 
-def _of_numbers(make: Callable[[Any, float], Randomizer]) -> Maker:
-    """Of a randomizer whose numbers are averaged: the mean square over the grid, a bias included."""
+def _number_noise(make: Callable[[Any, float], Randomizer]) -> NoiseFunction:
+    """Noise of a randomizer whose numbers are averaged: the mean square over the grid, bias included."""
 
     def noise(space: LabelSpace, epsilon: float) -> Noise:
         randomizer = make(space, epsilon)
@@ -85,12 +85,12 @@ def _of_numbers(make: Callable[[Any, float], Randomizer]) -> Maker:
     return noise
 
 
-def _searched(name: str, make: Callable[[Any, float], Randomizer]) -> tuple[Maker, Maker]:
-    """Of a randomizer that a search finds: at its own epsilon and grid, and between few of both."""
-    found = _of_numbers(make)
+def _search_noise(name: str, make: Callable[[Any, float], Randomizer]) -> tuple[NoiseFunction, NoiseFunction]:
+    """Noise of a randomizer found by a search: exact, and interpolated between a few epsilons on a small grid."""
+    noise_of = _number_noise(make)
 
     def exact(space: LabelSpace, epsilon: float) -> Noise:
-        return dataclasses.replace(found(space, epsilon), mechanism=name)
+        return dataclasses.replace(noise_of(space, epsilon), mechanism=name)
 
     def rough(space: LabelSpace, epsilon: float) -> Noise:
         if not _SOLVED[0] <= epsilon <= _SOLVED[-1]:
@@ -98,13 +98,15 @@ def _searched(name: str, make: Callable[[Any, float], Randomizer]) -> tuple[Make
         few = Interval(0, min(space.size, _FEW) - 1, 1)
         scale = _step(space) * (space.size - 1) / (few.size - 1)
         closed = _least_closed(few, epsilon)
-        return dataclasses.replace(closed, mechanism=name, each=closed.each * _share(make, few, epsilon) * scale**2)
+        return dataclasses.replace(
+            closed, mechanism=name, each=closed.each * _interpolated_share(make, few, epsilon) * scale**2
+        )
 
     return exact, rough
 
 
-def _share(make: Callable[[Any, float], Randomizer], space: Interval, epsilon: float) -> float:
-    """Its variance as a share of the least in closed form, which changes little between two of a few epsilons."""
+def _interpolated_share(make: Callable[[Any, float], Randomizer], space: Interval, epsilon: float) -> float:
+    """Its variance as a share of the least in closed form, interpolated between a few epsilons."""
     below, above = _SOLVED[bisect_right(_SOLVED, epsilon) - 1], _SOLVED[bisect_left(_SOLVED, epsilon)]
     shares = [_solved_share(make, space, each) for each in (below, above)]
     return float(np.interp(np.log(epsilon), np.log([below, above]), shares))
@@ -112,15 +114,15 @@ def _share(make: Callable[[Any, float], Randomizer], space: Interval, epsilon: f
 
 @lru_cache(maxsize=256)
 def _solved_share(make: Callable[[Any, float], Randomizer], space: Interval, epsilon: float) -> float:
-    return _of_numbers(make)(space, epsilon).each / _least_closed(space, epsilon).each
+    return _number_noise(make)(space, epsilon).each / _least_closed(space, epsilon).each
 
 
 def _least_closed(space: Interval, epsilon: float) -> Noise:
-    return min((_of_numbers(make)(space, epsilon) for make in _STARTS), key=lambda noise: noise.each)
+    return min((_number_noise(make)(space, epsilon) for make in _STARTS), key=lambda noise: noise.each)
 
 
-def _of_classes(make: Callable[[LabelSpace, float], ClassRandomizer]) -> Maker:
-    """Of released classes or sets: a row is worth a share of a clean one, whose variance is 1."""
+def _class_noise(make: Callable[[LabelSpace, float], ClassRandomizer]) -> NoiseFunction:
+    """Noise of released classes or sets: a row counts as a share of one without noise, whose variance is 1."""
 
     def noise(space: LabelSpace, epsilon: float) -> Noise:
         randomizer = make(space, epsilon)
@@ -130,31 +132,31 @@ def _of_classes(make: Callable[[LabelSpace, float], ClassRandomizer]) -> Maker:
     return noise
 
 
-def _argmax(space: LabelSpace, epsilon: float) -> Noise:
-    """Permute-and-flip is the largest of counts with exponential noise, whose differences are Laplace (Ding 2021)."""
+def _argmax_noise(space: LabelSpace, epsilon: float) -> Noise:
+    """Noise of permute-and-flip: maximum of counts with exponential noise; differences are Laplace (Ding 2021)."""
     law = (query := NoisyArgmax(space, epsilon)).law(1)
-    return Noise(query.name, _promised(query), total=2 * (int(law["parts"]) / int(law["rate"])) ** 2)
+    return Noise(query.name, _certified_epsilon(query), total=2 * (int(law["parts"]) / int(law["rate"])) ** 2)
 
 
-def _counts(space: LabelSpace, epsilon: float) -> Noise:
-    """The difference of two counts."""
+def _count_noise(space: LabelSpace, epsilon: float) -> Noise:
+    """Noise on the difference of two counts."""
     query = NoisyHistogram(space, epsilon)
-    return Noise(query.name, _promised(query), total=2 * noise_deviation(query.law(1)) ** 2)
+    return Noise(query.name, _certified_epsilon(query), total=2 * noise_deviation(query.law(1)) ** 2)
 
 
-def _mean(space: LabelSpace, epsilon: float) -> Noise:
+def _mean_noise(space: LabelSpace, epsilon: float) -> Noise:
     query = NoisyMean(space, epsilon)
-    return Noise(query.name, _promised(query), total=sum_deviation(query.law(1), space) ** 2)
+    return Noise(query.name, _certified_epsilon(query), total=sum_deviation(query.law(1), space) ** 2)
 
 
-def _counted_mean(space: LabelSpace, epsilon: float) -> Noise:
-    """The mean of a histogram: noise on each count, weighted by how far the grid point is from the middle."""
+def _histogram_mean_noise(space: LabelSpace, epsilon: float) -> Noise:
+    """Noise of the mean of a histogram: noise on each count, weighted by the grid point's distance from the middle."""
     query, points = NoisyHistogram(space, epsilon), np.asarray(space.points, dtype=np.float64)
     weight = float(np.sum((points - points.mean()) ** 2))
-    return Noise(query.name, _promised(query), total=weight * noise_deviation(query.law(1)) ** 2)
+    return Noise(query.name, _certified_epsilon(query), total=weight * noise_deviation(query.law(1)) ** 2)
 
 
-def _promised(query: Query) -> float:
+def _certified_epsilon(query: Query) -> float:
     return query.promise(1).epsilon
 
 
@@ -162,19 +164,19 @@ def _step(space: LabelSpace) -> float:
     return float(space.points[-1] - space.points[0]) / (space.size - 1)
 
 
-#: How many points are few, and the epsilons that are solved: beyond them closed forms are taken without a search.
+#: Size of the small grid, and the epsilons solved on it: outside their range the search runs at the epsilon itself.
 _FEW = 11
 _SOLVED = (0.1, 0.25, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 2.0, 2.8, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
-#: Laws in closed form: those that a search starts from, and all that are compared.
+#: Channels in closed form: those that a search starts from, and all that are compared.
 _STARTS = (LaplaceResponse, OneBitResponse, PiecewiseResponse)
 _CLOSED = (*_STARTS, RandomizedResponse)
-#: Those that take a search: the least mean variance, and what ``release`` takes, the least largest variance.
-_SEARCHED = (_searched(OptimalResponse.name, OptimalResponse), _searched(AUTO, best_number_response))
-_ROUGH: dict[Maker, Maker] = dict(_SEARCHED)
-#: By who is trusted, and whether labels are numbers.
-_MAKERS: dict[tuple[str, bool], tuple[Maker, ...]] = {
-    ("local", True): (*(_of_numbers(make) for make in _CLOSED), *_ROUGH),
-    ("local", False): tuple(_of_classes(make) for make in (RandomizedResponse, SubsetResponse, BitResponse)),
-    ("central", True): (_mean, _counted_mean),
-    ("central", False): (_argmax, _counts),
+#: Those found by a search: the least mean variance, and the default of ``release``, the least worst-case variance.
+_SEARCHED = (_search_noise(OptimalResponse.name, OptimalResponse), _search_noise(AUTO, best_number_response))
+_ROUGH: dict[NoiseFunction, NoiseFunction] = dict(_SEARCHED)
+#: By trust model, and True for numeric labels.
+_NOISE_FUNCTIONS: dict[tuple[str, bool], tuple[NoiseFunction, ...]] = {
+    ("local", True): (*(_number_noise(make) for make in _CLOSED), *_ROUGH),
+    ("local", False): tuple(_class_noise(make) for make in (RandomizedResponse, SubsetResponse, BitResponse)),
+    ("central", True): (_mean_noise, _histogram_mean_noise),
+    ("central", False): (_argmax_noise, _count_noise),
 }

@@ -1,4 +1,4 @@
-"""What each local mechanism keeps, before anything is spent: formulas only."""
+"""Plans for class labels: the utility of each local mechanism, from formulas alone."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ class Option:
     """One mechanism at one epsilon.
 
     Attributes:
-        mechanism: Its name.
-        detail: What it releases for a row.
-        epsilon: The epsilon that was asked for.
-        certified: The epsilon that its integers give, never larger.
+        mechanism: Name of the mechanism.
+        detail: Form of the output for a row.
+        epsilon: The epsilon requested.
+        certified: The epsilon of its integers, never larger.
         truth_probability: Probability that the released label or set contains the true class.
-        clean_share: How many clean rows one released row is worth for telling two classes apart.
-        effective_rows: The same for all rows, rounded down.
-        total_variance: Trace of the covariance of the unbiased vector of one row.
-        best: Whether ``auto`` takes it.
+        clean_share: Effective rows per released row, for distinguishing two classes.
+        effective_rows: Effective rows (effective sample size) of the whole release, rounded down: rows with true labels
+            that are as informative.
+        total_variance: Trace of the covariance of one row's unbiased vector.
+        best: True for the choice of ``auto``.
     """
 
     mechanism: str
@@ -54,7 +55,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Plan:
-    """What each mechanism keeps at one epsilon, and over a sweep of them."""
+    """Utility of each local mechanism at one epsilon, and over a sweep of epsilons."""
 
     classes: int
     rows: int
@@ -63,18 +64,18 @@ class Plan:
     sweep: tuple[tuple[Option, ...], ...]
 
     def to_json(self) -> dict[str, Any]:
-        """All of it in what JSON knows."""
+        """The plan as JSON values."""
         return dataclasses.asdict(self)
 
 
 def plan(classes: int, rows: int, epsilon: float, epsilons: Sequence[float] = EPSILONS) -> Plan:
-    """What each local mechanism keeps of ``rows`` labels of ``classes`` classes.
+    """Compare the local mechanisms for ``rows`` labels of ``classes`` classes.
 
     Args:
         classes: Number of classes, at least 2.
         rows: Number of rows, at least 1.
         epsilon: The epsilon to spend on each label.
-        epsilons: Where to look as well.
+        epsilons: Epsilons of the sweep.
 
     Example:
         >>> from labeldp.bounds import plan
@@ -83,20 +84,20 @@ def plan(classes: int, rows: int, epsilon: float, epsilons: Sequence[float] = EP
         ('subset', '4 of 10 classes', 125)
 
     References:
-        Zhao et al. 2025 and Chua et al. 2025 for the mechanisms; the share is derived in ``privacy._efficiency``.
+        Zhao et al. 2025 and Chua et al. 2025 for the mechanisms; the share is derived in ``privacy.channels._utility``.
     """
     _checks.whole(classes, "classes", 2, _LARGEST)
     _checks.whole(rows, "rows", 1, 1 << 62)
-    asked = _checks.epsilon(epsilon)
+    requested = _checks.epsilon(epsilon)
     space = Classes(range(classes))
-    options = _options(space, rows, asked)
+    options = _options(space, rows, requested)
     if not options:
-        raise EpsilonError(f"expected an epsilon that some mechanism can express, found {asked!r}; ask for another")
-    return Plan(classes, rows, asked, options, tuple(_options(space, rows, each) for each in epsilons))
+        raise EpsilonError(f"expected an epsilon that some mechanism can express, found {requested!r}; choose another")
+    return Plan(classes, rows, requested, options, tuple(_options(space, rows, each) for each in epsilons))
 
 
 def _options(space: LabelSpace, rows: int, epsilon: float) -> tuple[Option, ...]:
-    """The mechanisms that can express the epsilon."""
+    """The mechanisms that can express the epsilon, as options."""
     k = space.size
     try:
         chosen = best_response(space, epsilon)
@@ -121,7 +122,7 @@ def _options(space: LabelSpace, rows: int, epsilon: float) -> tuple[Option, ...]
 
 
 def _option(randomizer: ClassRandomizer, detail: str, rows: int, best: bool) -> Option:
-    channel, kept = randomizer.channel(), randomizer.expectation
+    channel, expectation = randomizer.channel(), randomizer.expectation
     if isinstance(randomizer, SubsetResponse):
         detail = f"{randomizer.channel().size} of {channel.classes} classes" + detail.removeprefix("a set of classes")
     return Option(
@@ -129,9 +130,9 @@ def _option(randomizer: ClassRandomizer, detail: str, rows: int, best: bool) -> 
         detail=detail,
         epsilon=randomizer.epsilon,
         certified=channel.epsilon,
-        truth_probability=kept.truth_probability,
-        clean_share=kept.clean_share,
-        effective_rows=math.floor(rows * kept.clean_share),
+        truth_probability=expectation.truth_probability,
+        clean_share=expectation.clean_share,
+        effective_rows=math.floor(rows * expectation.clean_share),
         total_variance=total_variance(channel.membership, channel.classes),
         best=best,
     )

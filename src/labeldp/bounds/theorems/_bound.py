@@ -1,4 +1,4 @@
-"""A bound: a number, the theorem that it comes from, and what it rests on."""
+"""A bound: a number, its theorem, and its assumptions."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Bound:
-    """What a theorem says at given numbers.
+    """Value of a theorem's bound at given parameters.
 
     Attributes:
         value: The bound, in the units that the statement names.
-        kind: Whether what is bounded is at most (``"upper"``) or at least (``"lower"``) the value.
-        theorem: Whose theorem, and which.
+        kind: ``"upper"`` or ``"lower"``.
+        theorem: Paper and number of the theorem.
         statement: The theorem in words.
         constants: ``"proven"`` if the value holds as it stands under the assumptions; ``"conventional"`` if the theorem
-            leaves constants open, and those that are usual in practice stand for them. Such values are for comparing.
-        assumptions: What has to hold, in sentences.
-        sizes: What the value was computed at, by name: the width of cells, the number of neighbours, a clipping level.
+            leaves constants open, and customary ones replace them. Such values serve comparisons.
+        assumptions: Assumptions, in sentences.
+        sizes: Quantities behind the value, by name: the width of cells, the number of neighbours, a clipping level.
 
     Example:
         >>> from labeldp.bounds.theorems import cluster_precision
-        >>> found = cluster_precision(cluster_size=10, classes=100, epsilon=1.0)
-        >>> round(found.value, 3), found.kind, found.constants
+        >>> bound = cluster_precision(cluster_size=10, classes=100, epsilon=1.0)
+        >>> round(bound.value, 3), bound.kind, bound.constants
         (0.232, 'upper', 'proven')
     """
 
@@ -37,9 +37,9 @@ class Bound:
     sizes: tuple[tuple[str, float], ...] = ()
 
     def size(self, name: str) -> float:
-        """One of the sizes."""
+        """One of the sizes, by name."""
         return dict(self.sizes)[name]
 
     def to_json(self) -> dict[str, Any]:
-        """All of it in what JSON knows."""
+        """The bound as JSON values."""
         return dataclasses.asdict(self) | {"assumptions": list(self.assumptions), "sizes": dict(self.sizes)}

@@ -1,11 +1,11 @@
-"""Esfandiari et al. 2022: what learning from randomized clusters can reach, and what no mechanism can."""
+"""Esfandiari et al. 2022: upper bounds for learning from randomized clusters, and limits of all mechanisms."""
 
 from __future__ import annotations
 
 import math
 
 from labeldp import _checks
-from labeldp.bounds._checks import chance, classes_of, not_negative, positive, rows_of
+from labeldp.bounds._checks import check_classes, check_not_negative, check_positive, check_probability, check_rows
 from labeldp.bounds.theorems._bound import Bound
 from labeldp.errors import InputError
 
@@ -32,11 +32,12 @@ def cluster_risk(
         rows: n.
         classes: K.
         complexity: dim, of the functions and the loss.
-        heterogeneity: phi, how far labels of a row are from those of its cluster: the expected sum of differences of
-            chances. It is a function of private labels: compute it from released ones, or assume it.
+        heterogeneity: phi, the expected L1 distance between a row's label distribution and that of its cluster. It is a
+            function of private labels: compute it from released ones, or assume it.
         cluster_size: s, the fewest rows of a cluster.
-        resampled: lambda, the chance that a label is drawn anew from its cluster.
-        corrected: b, what the modified loss corrects for; below 1. Equal to ``resampled`` it leaves no second term.
+        resampled: lambda, the probability that a label is redrawn from its cluster.
+        corrected: b, the resampling probability for which the modified loss corrects; below 1. If it equals
+            ``resampled``, the second term vanishes.
         scale: sigma; the noise on a cluster's shares is Laplace of scale sigma / n_c.
         threshold: tau, the least share, at most 1 / K.
         failure: g.
@@ -45,26 +46,28 @@ def cluster_risk(
         Esfandiari et al. 2022, theorem 2. Its first factor K is not needed: ``Q = (1-b) I + b q 1'`` has the inverse
         ``(I - b q 1') / (1-b)``, so that the modified loss is at most ``1 / (1-b)``, not ``K / (1-b)``.
     """
-    n, classes, s = rows_of(rows), classes_of(classes), rows_of(cluster_size, "cluster_size")
-    b, lam = chance(corrected, "corrected", one=False), chance(resampled, "resampled")
-    phi, sigma = not_negative(heterogeneity, "heterogeneity"), not_negative(scale, "scale")
-    tau = chance(threshold, "threshold")
+    n, classes, s = check_rows(rows), check_classes(classes), check_rows(cluster_size, "cluster_size")
+    b, lam = check_probability(corrected, "corrected", one=False), check_probability(resampled, "resampled")
+    phi, sigma = check_not_negative(heterogeneity, "heterogeneity"), check_not_negative(scale, "scale")
+    tau = check_probability(threshold, "threshold")
     if tau > 1 / classes:
         raise InputError(f"expected a threshold of at most one over the classes, found {tau:g}")
-    first = classes / (1 - b) * _spread(n, complexity, failure)
-    return _risk("theorem 2", first + classes * abs(b - lam) / (1 - b) * (phi + classes * sigma / s + classes * tau))
+    first = classes / (1 - b) * _sampling_term(n, complexity, failure)
+    return _risk_bound(
+        "theorem 2", first + classes * abs(b - lam) / (1 - b) * (phi + classes * sigma / s + classes * tau)
+    )
 
 
 def cluster_response_risk(
     rows: int, epsilon: float, classes: int, complexity: float, heterogeneity: float, failure: float = 0.05
 ) -> Bound:
-    """Corollary 2 for what its parameters really cost: ``K sqrt(dim ln(1/g) / n) + K^2 phi / (1 + (e - 1) phi)``.
+    """Corollary 2 at its true cost of privacy: ``K sqrt(dim ln(1/g) / n) + K^2 phi / (1 + (e - 1) phi)``.
 
     e is ``exp(epsilon / 3)``. Clusters hold at least ``3 / (epsilon phi)`` rows.
 
     Args:
         rows: n.
-        epsilon: Of each label, all in all.
+        epsilon: Of each label, in total.
         classes: K.
         complexity: dim, of the functions and the loss.
         heterogeneity: phi, see ``cluster_risk``; above 0.
@@ -75,12 +78,12 @@ def cluster_response_risk(
         label moves two shares of its cluster, so noise of scale 1 / epsilon costs 2 epsilon, and ``lambda =
         1 / (1 + (e - 1) phi)`` with ``tau = phi`` costs ``ln(1 + (1 - lambda) / (lambda tau)) = epsilon``.
     """
-    n, classes, phi = rows_of(rows), classes_of(classes), positive(heterogeneity, "heterogeneity")
+    n, classes, phi = check_rows(rows), check_classes(classes), check_positive(heterogeneity, "heterogeneity")
     third = _checks.epsilon(epsilon) / 3
     residual = classes**2 * phi / (1 + math.expm1(third) * phi)
-    return _risk(
+    return _risk_bound(
         "corollary 2",
-        classes * _spread(n, complexity, failure) + residual,
+        classes * _sampling_term(n, complexity, failure) + residual,
         (
             ("rows of a cluster", 1 / (third * phi)),
             ("resampled", 1 / (1 + math.expm1(third) * phi)),
@@ -103,41 +106,41 @@ def peer_risk(
         rows: n.
         complexity: dim, of the functions and the loss.
         heterogeneity: phi, see ``cluster_risk``.
-        flipped: alpha, the chance that a peer tells the other class.
-        sampled: theta, the share of rows that are released.
+        flipped: alpha, the probability that a peer reports the other class.
+        sampled: theta, the share of rows released.
         failure: g.
 
     References:
-        Esfandiari et al. 2022, theorem 4. What such an exchange costs is counted exactly by ``PeerExchange``.
+        Esfandiari et al. 2022, theorem 4. ``PeerExchange`` computes the exact cost of such an exchange.
     """
-    n, theta = rows_of(rows), chance(sampled, "sampled", zero=False)
-    phi, alpha = not_negative(heterogeneity, "heterogeneity"), chance(flipped, "flipped")
-    return _risk("theorem 4", _spread(theta * n, complexity, failure) + phi + alpha)
+    n, theta = check_rows(rows), check_probability(sampled, "sampled", zero=False)
+    phi, alpha = check_not_negative(heterogeneity, "heterogeneity"), check_probability(flipped, "flipped")
+    return _risk_bound("theorem 4", _sampling_term(theta * n, complexity, failure) + phi + alpha)
 
 
 def cluster_precision(cluster_size: int, classes: int, epsilon: float) -> Bound:
-    """Theorem 5, sharpened: which classes occur in a cluster cannot be told well where clusters are small.
+    """Theorem 5, sharpened: upper bound on the precision of listing the classes that occur in a small cluster.
 
-    A mechanism lists, for each cluster of s rows with s different classes, classes that occur in it. If it lists the
-    true ones with any positive recall, its precision is at most ``s e / (s e + K - s)``, e for exp(epsilon).
+    A mechanism lists, for each cluster of s rows with s different classes, classes that occur in it. If its recall is
+    positive, its precision is at most ``s e / (s e + K - s)``, e for exp(epsilon).
 
-    Proof. Draw classes evenly, and replace one label by a class that its cluster lacks: the two data sets have the same
-    law. So a class that is absent is listed at least ``exp(-epsilon)`` times as often as one that occurs, and there are
-    ``K - s`` of them for s that occur. For s = 1 randomized response is exactly as precise.
+    Proof. Draw classes uniformly, and replace one label by a class that its cluster lacks: the two data sets have the
+    same distribution. So an absent class is listed at least ``exp(-epsilon)`` times as often as one that occurs, and
+    there are ``K - s`` of them for s that occur. For s = 1 randomized response has exactly this precision.
 
     Args:
         cluster_size: s.
         classes: K, more than s.
-        epsilon: Of all that is published.
+        epsilon: Of everything published.
 
     References:
         Esfandiari et al. 2022, theorem 5; its proof ends with ``precision * recall <= s e / (K - s)``, which this
         implies.
     """
-    s, classes = rows_of(cluster_size, "cluster_size"), classes_of(classes)
+    s, classes = check_rows(cluster_size, "cluster_size"), check_classes(classes)
     if s >= classes:
         raise InputError(
-            f"expected more classes than rows of a cluster, found {classes} for {s}; then nothing is hidden"
+            f"expected more classes than rows of a cluster, found {classes} for {s}, for which precision is not bounded"
         )
     value = 1 / (1 + (classes - s) / s * math.exp(-_checks.epsilon(epsilon)))
     return Bound(
@@ -146,11 +149,11 @@ def cluster_precision(cluster_size: int, classes: int, epsilon: float) -> Bound:
         theorem=f"{_PAPER}, theorem 5",
         statement="the precision of every list of the classes that occur in clusters is at most this",
         constants="proven",
-        assumptions=("each row of a cluster has another class", "some true class is listed now and then"),
+        assumptions=("each row of a cluster has another class", "some true class is listed with positive probability"),
     )
 
 
-def _risk(theorem: str, value: float, sizes: tuple[tuple[str, float], ...] = ()) -> Bound:
+def _risk_bound(theorem: str, value: float, sizes: tuple[tuple[str, float], ...] = ()) -> Bound:
     return Bound(
         value=min(1.0, value),
         kind="upper",
@@ -162,7 +165,7 @@ def _risk(theorem: str, value: float, sizes: tuple[tuple[str, float], ...] = ())
     )
 
 
-def _spread(rows: float, complexity: float, failure: float) -> float:
+def _sampling_term(rows: float, complexity: float, failure: float) -> float:
     """``sqrt(dim ln(1/g) / n)``."""
-    failing = chance(failure, "failure", zero=False, one=False)
-    return math.sqrt(positive(complexity, "complexity") * math.log(1 / failing) / rows)
+    failing = check_probability(failure, "failure", zero=False, one=False)
+    return math.sqrt(check_positive(complexity, "complexity") * math.log(1 / failing) / rows)

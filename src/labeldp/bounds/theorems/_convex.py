@@ -1,9 +1,9 @@
-"""Convex optimization from labels that are private: Chua et al. 2025, theorems 1 and 2; Ghazi et al. 2021, 9 to 17.
+"""Convex optimization from private labels: Chua et al. 2025, theorems 1 and 2; Ghazi et al. 2021, 9 to 17.
 
-A loss that is convex and L-Lipschitz in parameters from a convex set of diameter R. Each label is used once, at its
-own step, through an unbiased gradient, so that all follows from a bound ``G^2`` of its second moment: averaged iterates
-of constant steps are off by ``R^2 / (2 eta n) + eta G^2 / 2`` (Bubeck 2015, section 6.1), the last iterate of steps
-``R / (G sqrt(t))`` by ``2 R G (2 + ln n) / sqrt(n)`` (Shamir and Zhang 2013, theorem 2). No error is above ``R L``.
+The loss is convex and L-Lipschitz in parameters from a convex set of diameter R. Each label is used once, at its own
+step, through an unbiased gradient, so that all follows from a bound ``G^2`` of its second moment: averaged iterates of
+constant steps are off by ``R^2 / (2 eta n) + eta G^2 / 2`` (Bubeck 2015, section 6.1), the last iterate of steps ``R /
+(G sqrt(t))`` by ``2 R G (2 + ln n) / sqrt(n)`` (Shamir and Zhang 2013, theorem 2). No error is above ``R L``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from labeldp import _checks
-from labeldp.bounds._checks import chance, classes_of, not_negative, positive, rows_of
+from labeldp.bounds._checks import check_classes, check_not_negative, check_positive, check_probability, check_rows
 from labeldp.bounds.theorems._bound import Bound
 from labeldp.bounds.theorems._convex_problem import EXCESS, ConvexProblem
 from labeldp.errors import EpsilonError
@@ -45,7 +45,7 @@ def convex_local_upper(rows: int, epsilon: float, classes: int, diameter: float 
         >>> [round(convex_local_upper(100_000, epsilon, 10).value, 4) for epsilon in (0.5, 1.0, 4.0)]
         [0.0414, 0.0203, 0.0053]
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(classes)
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes)
     moment, step = _bit_moment(k, problem.epsilon), _bit_step(problem.rows, k, problem.epsilon)
     return problem.bound(
         "upper",
@@ -70,12 +70,12 @@ def convex_local_lower(rows: int, epsilon: float, classes: int, diameter: float 
         Chua et al. 2025, theorem 2, for interactive protocols as well; its constant comes from Acharya et al. 2023.
         ``convex_sequential_lower`` has a proven one, where each label is randomized once.
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(classes)
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes)
     return problem.bound(
         "lower",
-        math.sqrt(max(k * _over_gap(problem.epsilon), 1.0) / problem.rows),
+        math.sqrt(max(k * _gap_factor(problem.epsilon), 1.0) / problem.rows),
         f"{_CHUA}, theorem 2",
-        f"{EXCESS} is at least this for some law, for every protocol that randomizes labels",
+        f"{EXCESS} is at least this for some distribution, for every protocol that randomizes labels",
         constants="conventional",
         assumptions=("there are many more rows than K^2 e / (e-1)^2",),
     )
@@ -100,8 +100,8 @@ def convex_response_upper(
         ``36 K^2 L^2 / epsilon^2`` and uses that for the gradient itself, which is right too: the length of the gradient
         is at most ``L (e + 2K - 3) / (e - 1)``, and so at most ``2 K L / epsilon`` for epsilon up to 1.
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(classes)
-    value, moment = _response_error(problem.rows, k, _at_most_one(problem.epsilon))
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes)
+    value, moment = _response_error(problem.rows, k, _check_at_most_one(problem.epsilon))
     return problem.bound(
         "upper",
         value,
@@ -116,13 +116,13 @@ def convex_candidates_upper(
 ) -> Bound:
     """Ghazi 2021, corollary 10, with its constants: randomized response on each row's k likeliest classes.
 
-    Theorem 9 for k classes, and ``2 D L`` times the chance that the true class is not among them.
+    Theorem 9 for k classes, plus ``2 D L`` times the probability that the true class is not among them.
 
     Args:
         rows: n.
         epsilon: Of each label, at most 1.
         candidates: k.
-        outside: Probability that the true class is none of the candidates.
+        outside: Probability that the true class is not a candidate.
         diameter: D.
         lipschitz: L.
 
@@ -130,9 +130,9 @@ def convex_candidates_upper(
         Ghazi et al. 2021, corollary 10, equation (8). The proof ends with ``L(w*_P', P) <= L(w*_P, P')``, where both
         are meant at P'.
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(candidates, 1)
-    missed = chance(outside, "the probability outside")
-    value, _ = _response_error(problem.rows, k, _at_most_one(problem.epsilon))
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(candidates, 1)
+    missed = check_probability(outside, "the probability outside")
+    value, _ = _response_error(problem.rows, k, _check_at_most_one(problem.epsilon))
     return problem.bound(
         "upper",
         value + 2 * missed,
@@ -147,8 +147,8 @@ def convex_gaussian_upper(
 ) -> Bound:
     """Ghazi 2021, proposition 11, with its constants: Gaussian noise in the span of the classes' gradients.
 
-    ``2 D G (2 + ln n) / sqrt(n)`` with ``G^2 = L^2 + K sigma^2``, sigma the least deviation that is (epsilon, delta)
-    for vectors that a replaced label moves by at most 2L.
+    ``2 D G (2 + ln n) / sqrt(n)`` with ``G^2 = L^2 + K sigma^2``, sigma the least standard deviation that is (epsilon,
+    delta) for vectors that a replaced label moves by at most 2L.
 
     Args:
         rows: n.
@@ -159,15 +159,15 @@ def convex_gaussian_upper(
         lipschitz: L.
 
     References:
-        Ghazi et al. 2021, proposition 11, with ``sigma = C L sqrt(log(1/delta)) / epsilon`` for a C that is not given;
-        here sigma is that of Balle and Wang 2018. The proposition prints ``log(1/delta)`` and the risk of a sample S;
-        its proof gives ``sqrt(log(1/delta))`` and the risk of the law.
+        Ghazi et al. 2021, proposition 11, with ``sigma = C L sqrt(log(1/delta)) / epsilon`` for an unspecified C; here
+        sigma is that of Balle and Wang 2018. The proposition prints ``log(1/delta)`` and the risk of a sample S; its
+        proof gives ``sqrt(log(1/delta))`` and the risk of the distribution.
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(classes)
-    e, failing = problem.epsilon, chance(_checks.delta(delta), "delta", zero=False)
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes)
+    e, failing = problem.epsilon, check_probability(_checks.delta(delta), "delta", zero=False)
     steps = least_deviation((2 * _STEPS_OF_NOISE) ** 2, e, failing, _MOST_NOISE)
     if steps is None:
-        raise EpsilonError(f"expected an epsilon that Gaussian noise can keep, found {e:g}; ask for a larger one")
+        raise EpsilonError(f"expected an epsilon that Gaussian noise can keep, found {e:g}; choose a larger one")
     deviation = steps / _STEPS_OF_NOISE
     return problem.bound(
         "upper",
@@ -179,21 +179,20 @@ def convex_gaussian_upper(
 
 
 def convex_empirical_lower(rows: int, epsilon: float, diameter: float = 1.0, lipschitz: float = 1.0) -> Bound:
-    """Ghazi 2021, proposition 13 and lemma 15, with their constants: a limit on fitting given rows.
+    """Ghazi 2021, proposition 13 and lemma 15, with their constants: a lower bound for fitting given rows.
 
     For every k, with ``m = floor(n / k)`` different rows of k copies each: the loss on the rows is, for some labels, at
     least ``D L k sqrt(m) / (2 n) (1 - sqrt(e^(k epsilon) / (e^(k epsilon) + 1)))`` beyond the least. The value is the
     largest over k, about ``D L / sqrt(epsilon n)`` for small epsilon.
 
-    Proof. A learner meets the sign of each of m coordinates, of labels that k copies share, with probability at most
-    ``e^(k epsilon) / (e^(k epsilon) + 1)``: the two signs are k labels apart. Of the coordinates I it met, the loss is
-    at least ``-(L k / n) (D / 2) sqrt(|I|)`` by Cauchy and Schwarz; that of the best parameters is
-    ``-(L k / n) (D / 2) sqrt(m)``; and ``E sqrt(|I|) <= sqrt(E |I|)``. Rows that are left over have features 0, and no
-    loss.
+    Proof. A learner recovers the sign of each of m coordinates, of labels that k copies share, with probability at most
+    ``e^(k epsilon) / (e^(k epsilon) + 1)``: the two signs are k labels apart. If it recovers the coordinates I, the
+    loss is at least ``-(L k / n) (D / 2) sqrt(|I|)`` by Cauchy and Schwarz; that of the best parameters is ``-(L k / n)
+    (D / 2) sqrt(m)``; and ``E sqrt(|I|) <= sqrt(E |I|)``. Left-over rows have features 0, and no loss.
 
     Args:
         rows: n.
-        epsilon: Of all that is published; a trusted curator is allowed.
+        epsilon: Of everything published; a trusted curator is allowed.
         diameter: D.
         lipschitz: L.
 
@@ -219,7 +218,7 @@ def convex_population_lower(rows: int, epsilon: float, diameter: float = 1.0, li
 
     Args:
         rows: n, large.
-        epsilon: Of all that is published, at most 1; a trusted curator is allowed.
+        epsilon: Of everything published, at most 1; a trusted curator is allowed.
         diameter: D.
         lipschitz: L.
 
@@ -229,9 +228,9 @@ def convex_population_lower(rows: int, epsilon: float, diameter: float = 1.0, li
     problem = ConvexProblem(rows, epsilon, diameter, lipschitz)
     return problem.bound(
         "lower",
-        1 / math.sqrt(_at_most_one(problem.epsilon) * problem.rows),
+        1 / math.sqrt(_check_at_most_one(problem.epsilon) * problem.rows),
         f"{_GHAZI}, proposition 12",
-        f"{EXCESS} is at least this for some law, whatever a trusted curator publishes",
+        f"{EXCESS} is at least this for some distribution, whatever a trusted curator publishes",
         constants="conventional",
         assumptions=("there are very many rows",),
     )
@@ -246,7 +245,7 @@ def prior_generalization(
     failure: float = 0.05,
     lipschitz: float = 1.0,
 ) -> Bound:
-    """Ghazi 2021, theorem 17, mended: how far the unbiased loss on released labels is from the true risk.
+    """Ghazi 2021, theorem 17, corrected: distance of the unbiased loss on released labels from the true risk.
 
     With probability at least ``1 - failure``, for all functions of a class at once, by at most
     ``W (2 L R + sqrt(ln(2 / failure) / (2 n))) + P(y outside)``, with ``W = (e + 2k - 3) / (e - 1)`` and e for
@@ -260,40 +259,43 @@ def prior_generalization(
         epsilon: Of each label.
         candidates: k, of each row.
         complexity: R, the Rademacher complexity of the class of functions for n rows.
-        outside: Probability that the true class is none of the candidates.
-        failure: Probability that the bound does not hold.
+        outside: Probability that the true class is not a candidate.
+        failure: Probability that the bound fails.
         lipschitz: L, of the loss in the function's value; losses lie in [0, 1].
 
     References:
         Ghazi et al. 2021, theorem 17, equation (18). It is false as printed: its square root lacks W, since the lemma
-        that it uses is for losses in [0, 1], and the unbiased loss has the range W. (For k = 2, epsilon = 0.1 and one
-        function, W is 20, and the printed bound fails for most data.) Its Lipschitz constant, ``L (e + 2k - 1) /
-        (e - 1)``, is right, and somewhat too large.
+        it uses is for losses in [0, 1], and the unbiased loss has the range W. (For k = 2, epsilon = 0.1 and one
+        function, W is 20, and the printed bound fails for most data.) Its Lipschitz constant, ``L (e + 2k - 1) / (e -
+        1)``, is right, and somewhat too large.
     """
-    n, k, lipschitz = rows_of(rows), classes_of(candidates, 1), positive(lipschitz, "lipschitz")
-    delta, missed = chance(failure, "failure", zero=False, one=False), chance(outside, "the probability outside")
-    found = not_negative(complexity, "complexity")
+    n, k, lipschitz = check_rows(rows), check_classes(candidates, 1), check_positive(lipschitz, "lipschitz")
+    delta, missed = (
+        check_probability(failure, "failure", zero=False, one=False),
+        check_probability(outside, "the probability outside"),
+    )
+    rademacher = check_not_negative(complexity, "complexity")
     width = 1 + 2 * (k - 1) / math.expm1(_checks.epsilon(epsilon))
-    value = width * (2 * lipschitz * found + math.sqrt(math.log(2 / delta) / (2 * n))) + missed
+    value = width * (2 * lipschitz * rademacher + math.sqrt(math.log(2 / delta) / (2 * n))) + missed
     return Bound(
         value=value,
         kind="upper",
         theorem=f"{_GHAZI}, theorem 17",
         statement="the unbiased loss on released labels is this close to the true risk, for all functions at once",
         constants="proven",
-        assumptions=("losses lie between 0 and 1", f"the Rademacher complexity is at most {found:g}"),
+        assumptions=("losses lie between 0 and 1", f"the Rademacher complexity is at most {rademacher:g}"),
         sizes=(("range", width),),
     )
 
 
-def _over_gap(epsilon: float) -> float:
+def _gap_factor(epsilon: float) -> float:
     """``e / (e-1)^2`` for e = exp(epsilon), without overflow."""
     return 1 / (4 * math.sinh(epsilon / 2) ** 2)
 
 
 def _bit_moment(classes: int, epsilon: float) -> float:
     """G^2 for L = 1: 1, the variance of the true class's bit, ``((e+1)/(e-1))^2``, and ``4e/(e-1)^2`` of each other."""
-    return 1 + 1 / math.tanh(epsilon / 2) ** 2 + 4 * (classes - 1) * _over_gap(epsilon)
+    return 1 + 1 / math.tanh(epsilon / 2) ** 2 + 4 * (classes - 1) * _gap_factor(epsilon)
 
 
 def _bit_step(rows: int, classes: int, epsilon: float) -> float:
@@ -312,7 +314,7 @@ def _last_iterate(rows: int, moment: float) -> float:
     return 2 * math.sqrt(moment / rows) * (2 + math.log(rows))
 
 
-def _at_most_one(epsilon: float) -> float:
+def _check_at_most_one(epsilon: float) -> float:
     if epsilon > 1:
         raise EpsilonError(f"expected an epsilon of at most 1, where the theorem holds, found {epsilon:g}")
     return epsilon

@@ -1,8 +1,8 @@
-"""What descent reaches with any channel: each label used once, at its own step, through an unbiased gradient.
+"""Upper bounds for descent with any channel: each label used once, at its own step, through an unbiased gradient.
 
-With gradients of mean squared length at most ``G^2`` and the step ``R / (G sqrt(n))``, the mean of the points where
+With gradients of mean squared length at most ``G^2`` and the step ``R / (G sqrt(n))``, the mean of the points at which
 they were taken is off by at most ``R G / sqrt(n)`` (Bubeck 2015, section 6.1), R the largest distance between the first
-point and the best one. So all that a mechanism decides is G.
+point and the best one. So a mechanism enters only through G.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from labeldp import _checks
-from labeldp.bounds._checks import classes_of, positive
+from labeldp.bounds._checks import check_classes, check_positive
 from labeldp.bounds.theorems._bound import Bound
 from labeldp.bounds.theorems._convex_problem import EXCESS, ConvexProblem
 from labeldp.privacy.channels import ClassChannel, SubsetChannel, candidate_sizes, gradient_noise
@@ -29,15 +29,15 @@ def convex_channel_upper(
 ) -> Bound:
     """Descent from labels that any channel released, at its own step: at most ``R G / sqrt(n)``.
 
-    ``G^2`` is ``privacy.gradient_noise(channel).second_moment(...)``, the mean over rows where laws differ by row.
+    ``G^2`` is ``privacy.gradient_noise(channel).second_moment(...)``, averaged over rows if the channel differs by row.
 
     Args:
         rows: n.
-        channel: The law of released labels.
-        diameter: R, or the largest distance from where descent starts.
+        channel: The channel of the released labels.
+        diameter: R, or the largest distance from the starting point of descent.
         lipschitz: L.
-        right_angled: s, where the gradients of the classes are ``c + u_j`` with all ``u_j`` at right angles and at most
-            s long, as those of softmax are.
+        right_angled: s, if the gradients of the classes are ``c + u_j`` with orthogonal ``u_j`` of length at most s,
+            like those of softmax.
 
     References:
         Chua et al. 2025, theorem 1, for another unbiased vector than that of independent bits; Bubeck 2015.
@@ -51,7 +51,7 @@ def convex_channel_upper(
         (0.0183, 0.0203)
     """
     problem = ConvexProblem(rows, channel.epsilon, diameter, lipschitz)
-    length = None if right_angled is None else positive(right_angled, "right_angled")
+    length = None if right_angled is None else check_positive(right_angled, "right_angled")
     return _descent(
         problem,
         gradient_noise(channel).second_moment(problem.lipschitz, length),
@@ -71,9 +71,9 @@ def convex_subset_upper(
 ) -> Bound:
     """Chua 2025, Appendix A, with its constants: subsets of a fixed size, and one step of descent for each label.
 
-    The Appendix finds ``G^2 <= 2 (1 + d) L^2 / (gamma - zeta)^2`` on the way to its order, gamma and zeta the chances
-    that a subset holds the true class and another one. The value is at the exact G, ``privacy.gradient_noise``, which
-    is smaller.
+    The Appendix derives ``G^2 <= 2 (1 + d) L^2 / (gamma - zeta)^2`` on the way to its order, gamma and zeta the
+    probabilities that a subset contains the true class and another one. The value is at the exact G,
+    ``privacy.gradient_noise``, which is smaller.
 
     Args:
         rows: n.
@@ -89,16 +89,16 @@ def convex_subset_upper(
 
     Example:
         >>> from labeldp.bounds.theorems import convex_subset_upper
-        >>> found = convex_subset_upper(100_000, 1.0, 1000)
-        >>> found.size("subset size"), round(found.size("second moment")), round(found.size("printed second moment"))
+        >>> bound = convex_subset_upper(100_000, 1.0, 1000)
+        >>> bound.size("subset size"), round(bound.size("second moment")), round(bound.size("printed second moment"))
         (184.0, 3904, 9611)
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(classes)
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes)
     usual = max(1, math.ceil(k * math.exp(-problem.epsilon) / 2))
     d = min(usual, k - 1) if size is None else _checks.whole(size, "size", 1, k - 1)
     channel = SubsetChannel.at(k, d, problem.epsilon)
-    chance = channel.membership
-    printed = problem.lipschitz**2 * 2 * (1 + d) / float(chance.true - chance.other) ** 2
+    membership = channel.membership
+    printed = problem.lipschitz**2 * 2 * (1 + d) / float(membership.true - membership.other) ** 2
     return _descent(
         problem,
         gradient_noise(channel).second_moment(problem.lipschitz),
@@ -119,14 +119,14 @@ def convex_vector_upper(
 ) -> Bound:
     """Chua 2025, corollary 1, with its constants: a random direction in the span of the K gradients, and one bit.
 
-    A vector v of at most M in r dimensions is told as ``B b U``: U is uniform on the unit sphere, and the bit b is 1 or
-    -1 with mean ``(e-1)/(e+1) |v|/M sign<v, U>``, e for exp(epsilon). Since ``E[sign<v, U> U]`` is ``E|U_1| v/|v|``,
-    the mean is v for ``B = M (e+1)/(e-1) / E|U_1|``, where ``1 / E|U_1| = sqrt(pi) Gamma((r+1)/2) / Gamma(r/2)``. What
-    is told always has the length B. So ``G^2 = B^2`` at ``M = L``, ``r = K``: about ``pi/2 K L^2 ((e+1)/(e-1))^2``,
-    which stays in the order of K however large epsilon is.
+    A vector v of length at most M in r dimensions is released as ``B b U``: U is uniform on the unit sphere, and the
+    bit b is 1 or -1 with mean ``(e-1)/(e+1) |v|/M sign<v, U>``, e for exp(epsilon). Since ``E[sign<v, U> U]`` is
+    ``E|U_1| v/|v|``, the mean is v for ``B = M (e+1)/(e-1) / E|U_1|``, where ``1 / E|U_1| = sqrt(pi) Gamma((r+1)/2) /
+    Gamma(r/2)``. The released vector always has the length B. So ``G^2 = B^2`` at ``M = L``, ``r = K``: about ``pi/2 K
+    L^2 ((e+1)/(e-1))^2``, which stays in the order of K however large epsilon is.
 
-    Where gradients are ``c + u_j`` with ``u_j`` at right angles and of length s, their mean is told as it is, and of
-    the rest ``|v_j|^2 = s^2 (1 - 1/K)`` in ``K - 1`` dimensions: ``G^2 <= L^2 - |v_j|^2 + B^2``.
+    If gradients are ``c + u_j`` with orthogonal ``u_j`` of length s, their mean is used as it is, and only the rest is
+    randomized, ``|v_j|^2 = s^2 (1 - 1/K)`` in ``K - 1`` dimensions: ``G^2 <= L^2 - |v_j|^2 + B^2``.
 
     Args:
         rows: n.
@@ -134,22 +134,22 @@ def convex_vector_upper(
         classes: K.
         diameter: R.
         lipschitz: L.
-        right_angled: s, where gradients are so; as those of softmax are for 1, and of Chua's hard loss for 1/2.
+        right_angled: s, if gradients have that form; 1 for those of softmax, 1/2 for those of Chua's hard loss.
 
     References:
-        Chua et al. 2025, corollary 1 and theorem 4, which is Duchi et al. 2013 (the uniform law on a half sphere is U
-        with the bit). It is interactive: a label is asked for at its step (``mechanisms.NoisyGradients``).
+        Chua et al. 2025, corollary 1 and theorem 4, which is Duchi et al. 2013 (the uniform distribution on a half
+        sphere is U with the bit). It is interactive: a label is queried at its step (``mechanisms.NoisyGradients``).
 
     Example:
         >>> from labeldp.bounds.theorems import convex_channel_upper, convex_vector_upper
         >>> [round(convex_vector_upper(100_000, epsilon, 10).value, 4) for epsilon in (0.5, 1.0, 4.0)]
         [0.0499, 0.0265, 0.0127]
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), classes_of(classes)
+    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes)
     if right_angled is None:
         moment = problem.lipschitz**2 * _direction_moment(k, problem.epsilon)
     else:
-        rest = positive(right_angled, "right_angled") ** 2 * (1 - 1 / k)
+        rest = check_positive(right_angled, "right_angled") ** 2 * (1 - 1 / k)
         moment = problem.lipschitz**2 + rest * (_direction_moment(k - 1, problem.epsilon) - 1)
     return _descent(
         problem,

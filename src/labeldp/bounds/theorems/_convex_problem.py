@@ -1,4 +1,4 @@
-"""What limits of convex optimization share: numbers that are checked, and a scale that no error is above."""
+"""Validated parameters of a convex problem, and the scale that caps all errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from labeldp import _checks
-from labeldp.bounds._checks import positive, rows_of
+from labeldp.bounds._checks import check_positive, check_rows
 from labeldp.bounds.theorems._bound import Bound
 
 EXCESS = "the expected loss of the parameters, beyond the least possible,"
@@ -15,16 +15,16 @@ CONVEX = "the loss is convex and Lipschitz in the parameters, which lie in a con
 
 @dataclass(frozen=True)
 class ConvexProblem:
-    """n rows whose labels keep epsilon, and a loss that is L-Lipschitz over parameters from a set of diameter R.
+    """n rows whose labels are private with epsilon, and a loss that is L-Lipschitz on a set of diameter R.
 
     Attributes:
         rows: n.
-        epsilon: Of each label, or of all that is published.
+        epsilon: Of each label, or of everything published.
         diameter: R.
         lipschitz: L.
 
     Raises:
-        InputError: A number is none of these.
+        InputError: A number is out of range.
     """
 
     rows: int
@@ -33,10 +33,10 @@ class ConvexProblem:
     lipschitz: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", rows_of(self.rows))
+        object.__setattr__(self, "rows", check_rows(self.rows))
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
         for name in ("diameter", "lipschitz"):
-            object.__setattr__(self, name, positive(getattr(self, name), name))
+            object.__setattr__(self, name, check_positive(getattr(self, name), name))
 
     def bound(
         self,
@@ -49,7 +49,7 @@ class ConvexProblem:
         assumptions: tuple[str, ...] = (),
         sizes: tuple[tuple[str, float], ...] = (),
     ) -> Bound:
-        """A bound for ``R = L = 1``, at the scale ``R L``, which no error is above."""
+        """Create a bound from its value for ``R = L = 1``, at the scale ``R L``, which caps it."""
         return Bound(
             value=self.diameter * self.lipschitz * min(1.0, value),
             kind=kind,

@@ -1,4 +1,4 @@
-"""Orders of convex optimization in all regimes of privacy: Chua et al. 2025, section 1; and what is proven of them."""
+"""Orders of convex optimization in all privacy regimes (Chua et al. 2025, section 1), and proven factors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from labeldp import _checks
-from labeldp.bounds._checks import classes_of
+from labeldp.bounds._checks import check_classes
 from labeldp.bounds.theorems._convex_lower import convex_sequential_lower
 from labeldp.privacy.channels import SubsetChannel, estimation_size, gradient_noise
 
@@ -16,7 +16,7 @@ _MANY_ROWS = 1 << 60
 
 @dataclass(frozen=True)
 class ConvexRate:
-    """How much labels that keep epsilon cost in convex optimization: the excess over ``R L / sqrt(n)``, for many rows.
+    """Cost of private labels in convex optimization: the excess over ``R L / sqrt(n)``, for many rows.
 
     Attributes:
         regime: ``"high"`` privacy for epsilon up to 1, ``"medium"`` up to ln K, and ``"low"``.
@@ -25,8 +25,9 @@ class ConvexRate:
         vector: The order of Chua 2025, corollary 1: ``sqrt(K) / min(epsilon, 1)``.
         subset: The order of Chua 2025, theorems 1 and 2: ``sqrt(max(K e / (e-1)^2, 1))``: in the three regimes
             sqrt(K)/epsilon, sqrt(K/e) and 1.
-        reached: Proven: ``mechanisms.gradient_response`` reaches it with any gradients (``convex_channel_upper``).
-        needed: Proven: no protocol that randomizes each label once goes below it (``convex_sequential_lower``).
+        reached: Proven upper bound: ``mechanisms.gradient_response`` reaches it with any gradients
+            (``convex_channel_upper``).
+        needed: Proven lower bound for protocols that randomize each label once (``convex_sequential_lower``).
     """
 
     regime: Literal["high", "medium", "low"]
@@ -38,26 +39,26 @@ class ConvexRate:
 
 
 def convex_rate(epsilon: float, classes: int) -> ConvexRate:
-    """The regime of privacy that an epsilon is in, the orders of the papers there, and what is proven.
+    """Privacy regime of an epsilon, the papers' orders in it, and proven factors.
 
     Args:
         epsilon: Of each label.
         classes: K.
 
     References:
-        Chua et al. 2025, section 1: the three regimes; theorem 1, theorem 2 and corollary 1. Ghazi et al. 2021,
-        theorem 9, carried over to all regimes by Chua et al.
+        Chua et al. 2025, section 1: the three regimes; theorem 1, theorem 2 and corollary 1. Ghazi et al. 2021, theorem
+        9, extended to all regimes by Chua et al.
 
     Example:
         >>> from labeldp.bounds import convex_rate
         >>> for epsilon in (0.5, 3.0, 8.0):
-        ...     found = convex_rate(epsilon, 1000)
-        ...     print(found.regime, round(found.response), round(found.subset, 1), round(found.reached, 1))
+        ...     costs = convex_rate(epsilon, 1000)
+        ...     print(costs.regime, round(costs.response), round(costs.subset, 1), round(costs.reached, 1))
         high 1541 62.6 125.1
         medium 52 7.4 14.8
         low 1 1.0 1.5
     """
-    e, k = _checks.epsilon(epsilon), classes_of(classes)
+    e, k = _checks.epsilon(epsilon), check_classes(classes)
     channel = SubsetChannel.at(k, estimation_size(k, e), e)
     return ConvexRate(
         regime="high" if e <= 1 else "medium" if e <= math.log(k) else "low",

@@ -1,14 +1,14 @@
-"""Busa-Fekete et al. 2023: what is promised where features are drawn anew with the label.
+"""Busa-Fekete et al. 2023: divergences if features are drawn anew with the label.
 
-Here a neighbour is another label with features drawn anew from ``P(X | y')``, and what is bounded is a Renyi
-divergence of order alpha. These numbers are floats, for planning: no certificate rests on them.
+A neighbour has another label, with features drawn anew from ``P(X | y')``; bounds are on a Renyi divergence of order
+alpha. These numbers are floats, for planning: no certificate rests on them.
 """
 
 from __future__ import annotations
 
 import math
 
-from labeldp.bounds._checks import chance, classes_of, not_negative, order_of
+from labeldp.bounds._checks import check_classes, check_not_negative, check_order, check_probability
 from labeldp.bounds.theorems._bound import Bound
 
 _PAPER = "Busa-Fekete et al. 2023"
@@ -16,16 +16,17 @@ _DRAWN = "a neighbour has another label, and features drawn anew from the law of
 
 
 def features_divergence(alpha: float, classes: int, noise: float, divergence: float) -> Bound:
-    """Theorem 7.1, mended: labels and features are each kept with chance ``1 - lambda``, and else drawn from a model.
+    """Theorem 7.1, corrected: label and features are each kept with probability ``1 - lambda``, else resampled.
 
-    The sum of two Renyi divergences of order a. That of the label is exact, ``ln(p^a q^(1-a) + q^a p^(1-a) + (k-2) q) /
-    (a-1)``, with ``p = 1 - lambda + lambda / k`` and ``q = lambda / k``. That of the features is at most
-    ``a/(a-1) ln(lambda^(1/a) + (1-lambda) lambda^(-(a-1)/a) exp((a-1)/a D))``, D the largest divergence of order a of
-    the true features of a class from the model's features of all classes mixed.
+    The model draws what is not kept. The bound is the sum of two Renyi divergences of order a. That of the label is
+    exact, ``ln(p^a q^(1-a) + q^a p^(1-a) + (k-2) q) / (a-1)``, with ``p = 1 - lambda + lambda / k`` and ``q = lambda /
+    k``. That of the features is at most ``a/(a-1) ln(lambda^(1/a) + (1-lambda) lambda^(-(a-1)/a) exp((a-1)/a D))``, D
+    the largest divergence of order a of the true features of a class from the model's features, all classes mixed.
 
-    Proof. Let ``Q`` be that mixture. Features leave with density ``(1-lambda) P_y + lambda Q``, at least ``lambda Q``
-    for every label, so that the divergence is at most that from the measure ``lambda Q``: the logarithm of a norm in
-    ``L^a(lambda Q)``, which Minkowski's inequality splits into that of 1 and that of ``(1-lambda) P_y / (lambda Q)``.
+    Proof. Let ``Q`` be that mixture. Features are released with density ``(1-lambda) P_y + lambda Q``, at least
+    ``lambda Q`` for every label, so that the divergence is at most that from the measure ``lambda Q``: the logarithm of
+    a norm in ``L^a(lambda Q)``, which Minkowski's inequality splits into that of 1 and that of ``(1-lambda) P_y /
+    (lambda Q)``.
 
     Args:
         alpha: The order a, above 1; infinity for pure privacy.
@@ -35,17 +36,17 @@ def features_divergence(alpha: float, classes: int, noise: float, divergence: fl
             Delta, of each class from its own model.
 
     References:
-        Busa-Fekete et al. 2023, theorem 7.1. It is true, and up to three times too large; its proof takes the logarithm
-        of a sum apart (equation 17). ``printed`` among the sizes is what it prints, for ``Delta = D``.
+        Busa-Fekete et al. 2023, theorem 7.1. It is true, and up to three times too large; its proof splits the
+        logarithm of a sum (equation 17). The size ``printed`` is the printed bound, for ``Delta = D``.
 
     Example:
         >>> from labeldp.bounds import features_divergence
-        >>> found = features_divergence(alpha=2, classes=2, noise=0.5, divergence=0.1)
-        >>> round(found.value, 3), round(found.size("printed"), 3)
+        >>> bound = features_divergence(alpha=2, classes=2, noise=0.5, divergence=0.1)
+        >>> round(bound.value, 3), round(bound.size("printed"), 3)
         (1.591, 2.297)
     """
-    a, k, lam = order_of(alpha), classes_of(classes), chance(noise, "noise", zero=False)
-    apart = not_negative(divergence, "divergence")
+    a, k, lam = check_order(alpha), check_classes(classes), check_probability(noise, "noise", zero=False)
+    apart = check_not_negative(divergence, "divergence")
     label, features = _label_divergence(a, k, lam), _feature_divergence(a, lam, apart)
     printed = 2 * math.log1p((1 - lam) * k / lam) + apart
     return Bound(
@@ -64,7 +65,7 @@ def features_divergence(alpha: float, classes: int, noise: float, divergence: fl
 
 
 def label_divergence_lower(alpha: float, classes: int, noise: float) -> Bound:
-    """Theorem 7.2: the label alone, drawn evenly with chance lambda, diverges by at least this.
+    """Theorem 7.2: lower bound on the divergence of the label alone, drawn uniformly with probability lambda.
 
     ``a/(a-1) ln(1 + (1-lambda) k / lambda) - ln(k / lambda) / (a-1)``. The exact value is the ``label`` of
     ``features_divergence``; this is one of the terms of its sum.
@@ -77,7 +78,7 @@ def label_divergence_lower(alpha: float, classes: int, noise: float) -> Bound:
     References:
         Busa-Fekete et al. 2023, theorem 7.2.
     """
-    a, k, lam = order_of(alpha), classes_of(classes), chance(noise, "noise", zero=False)
+    a, k, lam = check_order(alpha), check_classes(classes), check_probability(noise, "noise", zero=False)
     whole = math.log1p((1 - lam) * k / lam)
     value = whole if math.isinf(a) else (a * whole - math.log(k / lam)) / (a - 1)
     return Bound(
@@ -90,7 +91,7 @@ def label_divergence_lower(alpha: float, classes: int, noise: float) -> Bound:
 
 
 def _label_divergence(a: float, k: int, lam: float) -> float:
-    """Of randomized response, exactly: ``q ((p/q)^a + (q/p)^(a-1) + k - 2)`` has a sum of one where a is 1."""
+    """Divergence of randomized response: ``q ((p/q)^a + (q/p)^(a-1) + k - 2)`` has a sum of one at a = 1."""
     ratio, q = math.log1p((1 - lam) * k / lam), lam / k
     if math.isinf(a):
         return ratio

@@ -1,9 +1,9 @@
-"""Table 1 of Zhao et al. 2025: how fast the best possible error falls, for four settings and three problems.
+"""Table 1 of Zhao et al. 2025: decay of the best possible error, for four settings and three problems.
 
 All twelve entries follow from three numbers for a setting. An error falls as ``n^(-r / (s b q + t d))``: the effective
 number n of rows is ``N min(epsilon, 1)^2``, ``N epsilon^2`` or ``N epsilon``; r is ``b (gamma + 1)`` for classification
-and ``2 b`` for regression; ``q = p / (p - 1)`` is 1 for bounded labels, and above 1 where labels have p moments only,
-since the clipping level has to grow. Beside that term stands the rate without privacy.
+and ``2 b`` for regression; ``q = p / (p - 1)`` is 1 for bounded labels, and above 1 for labels with only p moments,
+since the clipping level has to grow. The rate without privacy is a second term.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from labeldp.bounds._checks import moments_of, rows_of
+from labeldp.bounds._checks import check_moments, check_rows
 from labeldp.bounds.theorems._regularity import Regularity
 from labeldp.errors import InputError
 
@@ -20,27 +20,27 @@ _PROBLEMS = ("classification", "regression", "heavy-tailed")
 
 @dataclass(frozen=True)
 class Term:
-    """``N^-rows * epsilon^-epsilon``, epsilon counted as at most 1 where ``capped``."""
+    """``N^-rows * epsilon^-epsilon``, with epsilon at most 1 if ``capped``."""
 
     rows: float
     epsilon: float
     capped: bool
 
     def at(self, rows: float, epsilon: float) -> float:
-        """Its value."""
+        """Value of the term."""
         counted = min(epsilon, 1.0) if self.capped else epsilon
         return math.pow(rows, -self.rows) * math.pow(counted, -self.epsilon)
 
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast an error falls, up to a constant: the largest of a few terms.
+    """Decay of an error, up to a constant: the largest of a few terms.
 
     The table prints sums of terms in the central model; they differ from the largest by a factor of two at most.
 
     Attributes:
-        setting: Who is trusted: ``"local"`` and ``"central"`` protect labels alone, ``"local-full"`` features as well.
-        problem: What is learned.
+        setting: The trust model: ``"local"`` and ``"central"`` protect labels alone, ``"local-full"`` features as well.
+        problem: The learning problem.
         terms: The terms; the first is the rate without privacy.
     """
 
@@ -60,7 +60,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class _Setting:
-    """``s`` and ``t`` of the exponent's denominator, the power of epsilon in n, and whether epsilon counts up to 1."""
+    """``s`` and ``t`` of the exponent's denominator, the power of epsilon in n, and the cap of epsilon at 1."""
 
     smooth: int
     dimensions: int
@@ -84,7 +84,7 @@ def rate(
     dimension: float = 1.0,
     moments: float = math.inf,
 ) -> Rate:
-    """One entry of Table 1.
+    """Look up one entry of Table 1.
 
     Args:
         setting: ``"non-private"``, ``"local"``, ``"central"`` or ``"local-full"`` (features are protected too).
@@ -92,10 +92,10 @@ def rate(
         beta: Smoothness, above 0 and at most 1.
         gamma: Margin of the classes, at least 0.
         dimension: d.
-        moments: p, at least 2; for ``"heavy-tailed"`` alone. Infinitely many are those of bounded labels.
+        moments: p, at least 2; for ``"heavy-tailed"`` alone. Infinitely many for bounded labels.
 
     Raises:
-        InputError: A number or a name is not one of these.
+        InputError: A number is out of range, or a name is unknown.
 
     Example:
         >>> from labeldp.bounds import rate
@@ -103,24 +103,24 @@ def rate(
         (0.5, 0.4)
 
     References:
-        Zhao et al. 2025, Table 1. The copy at hand lost its exponents: they were derived afresh, and agree with every
-        fragment that can be read. Upper bounds of classification have N / log K for N. The entries for features that
-        are protected too are known for bounded labels and classes (Berrett and Butucea 2019; Berrett, Gyorfi and Walk
-        2021); the one for heavy tails is derived in the same way and not published.
+        Zhao et al. 2025, Table 1. Our copy of the paper lacks its exponents: they were derived afresh, and agree with
+        every legible fragment. Upper bounds of classification have N / log K for N. The entries that protect features
+        too are known for bounded labels and classes (Berrett and Butucea 2019; Berrett, Gyorfi and Walk 2021); the one
+        for heavy tails is derived in the same way and not published.
     """
-    assumed = Regularity(dimension, beta, margin=gamma)
-    for name, found, known in (("setting", setting, _SETTINGS), ("problem", problem, _PROBLEMS)):
-        if found not in known:
-            raise InputError(f"expected a {name} among {', '.join(known)}, found {found!r}")
-    rise = beta * (assumed.margin + 1) if problem == "classification" else 2 * beta
+    regularity = Regularity(dimension, beta, margin=gamma)
+    for name, choice, choices in (("setting", setting, _SETTINGS), ("problem", problem, _PROBLEMS)):
+        if choice not in choices:
+            raise InputError(f"expected a {name} among {', '.join(choices)}, found {choice!r}")
+    rise = beta * (regularity.margin + 1) if problem == "classification" else 2 * beta
     plain = Term(rise / (2 * beta + dimension), 0.0, True)
-    how, heavy = _SETTINGS[setting], problem == "heavy-tailed"
-    if how is None:
+    exponents, heavy = _SETTINGS[setting], problem == "heavy-tailed"
+    if exponents is None:
         return Rate(setting, problem, (plain,))
     growth = _growth(moments) if heavy else 1.0
-    exponent = rise / (how.smooth * beta * growth + how.dimensions * dimension)
-    capped = how.capped and not (heavy and setting == "local")
-    return Rate(setting, problem, (plain, Term(exponent, how.power * exponent, capped)))
+    exponent = rise / (exponents.smooth * beta * growth + exponents.dimensions * dimension)
+    capped = exponents.capped and not (heavy and setting == "local")
+    return Rate(setting, problem, (plain, Term(exponent, exponents.power * exponent, capped)))
 
 
 def rate_table(
@@ -135,9 +135,9 @@ def rate_table(
 
 
 def free_epsilon(rows: int, dimension: float, beta: float = 1.0) -> float:
-    """From which epsilon on privacy costs a trusted curator no more than a constant: ``N^(-beta / (2 beta + d))``.
+    """Epsilon above which privacy costs a trusted curator only a constant: ``N^(-beta / (2 beta + d))``.
 
-    It is where the term of epsilon in Table 1 meets the rate without privacy, for classes and for bounded labels.
+    There the term of epsilon in Table 1 equals the rate without privacy, for classes and for bounded labels.
 
     Example:
         >>> from labeldp.bounds import free_epsilon
@@ -147,10 +147,10 @@ def free_epsilon(rows: int, dimension: float, beta: float = 1.0) -> float:
     References:
         Zhao et al. 2025, theorems 3, 4, 7 and 8: ``(epsilon N)^(-1/(b+d)) <= N^(-1/(2b+d))``.
     """
-    assumed = Regularity(dimension, beta)
-    return math.pow(rows_of(rows), -beta / (2 * beta + assumed.dimension))
+    regularity = Regularity(dimension, beta)
+    return math.pow(check_rows(rows), -beta / (2 * beta + regularity.dimension))
 
 
 def _growth(moments: float) -> float:
     """``p / (p - 1)``."""
-    return 1.0 if moments == math.inf else moments_of(moments) / (moments - 1)
+    return 1.0 if moments == math.inf else check_moments(moments) / (moments - 1)

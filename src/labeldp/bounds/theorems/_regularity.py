@@ -1,31 +1,31 @@
-"""What is assumed of the function that is learned, with the constants of the theorems as numbers."""
+"""Regularity assumptions on the learned function, with the constants of the theorems."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labeldp.bounds._checks import chance, not_negative, positive
+from labeldp.bounds._checks import check_not_negative, check_positive, check_probability
 
 
 @dataclass(frozen=True)
 class Regularity:
-    """How smooth the label's law is, over features in the unit cube.
+    """Smoothness of the label's distribution, over features in the unit cube.
 
     Args:
-        dimension: d, of the features; of data that lie near a surface, the dimension of that surface.
+        dimension: d, of the features; for data near a surface, the dimension of that surface.
         smoothness: beta, above 0 and at most 1: ``|eta_j(x) - eta_j(x')| <= L |x - x'|^beta``.
         lipschitz: L.
-        margin: gamma, at least 0: ``P(0 < eta* - eta_s < t) <= C t^gamma`` for the largest chance of a class and the
-            largest one below it. 0 assumes nothing.
+        margin: gamma, at least 0: ``P(0 < eta* - eta_s < t) <= C t^gamma`` for the largest probability of a class and
+            the largest one below it. 0 assumes nothing.
         margin_constant: C.
-        density: The least density of the features where they can lie, at most 1.
+        density: The least density of the features on their support, at most 1.
 
     Raises:
-        InputError: A number is outside its range.
+        InputError: A number is out of range.
 
     References:
-        Zhao et al. 2025, assumption 1. It prints eta_s as the second largest chance; where two classes are equally
-        likely, a third one just below them is then not held off by the margin, and theorems 2 and 4 need that.
+        Zhao et al. 2025, assumption 1. It prints eta_s as the second largest probability; if two classes are equally
+        likely, the margin then does not exclude a third one just below them, as theorems 2 and 4 require.
     """
 
     dimension: float
@@ -37,20 +37,20 @@ class Regularity:
 
     def __post_init__(self) -> None:
         for name in ("dimension", "lipschitz", "margin_constant"):
-            positive(getattr(self, name), name)
+            check_positive(getattr(self, name), name)
         for name in ("smoothness", "density"):
-            chance(getattr(self, name), name, zero=False)
-        not_negative(self.margin, "margin")
+            check_probability(getattr(self, name), name, zero=False)
+        check_not_negative(self.margin, "margin")
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """The assumptions in sentences."""
+        """The assumptions as sentences."""
         return (
-            f"the label's law is Hoelder smooth in the features: beta {self.smoothness:g}, L {self.lipschitz:g}",
+            f"the label's distribution is Hoelder smooth: beta {self.smoothness:g}, L {self.lipschitz:g}",
             f"features fill the unit cube of dimension {self.dimension:g} with density at least {self.density:g}",
         )
 
     @property
     def assumed_margin(self) -> str:
-        """The margin in a sentence."""
-        return f"gaps between the likeliest class and the next are small only rarely: gamma {self.margin:g}"
+        """The margin as a sentence."""
+        return f"small gaps between the likeliest class and the next are rare: gamma {self.margin:g}"

@@ -5,11 +5,6 @@ import lazy_loader
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
-    "ClusterTree",
-    "Clusters",
-    "Embedding",
-    "GridCells",
-    "TreeCells",
     "class_cells",
     "clip_for",
     "cluster",

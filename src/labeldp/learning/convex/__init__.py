@@ -8,18 +8,13 @@ require_extra("sklearn", "sklearn", "threadpoolctl")
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
-    "AbsoluteLoss",
     "Ball",
     "Box",
     "ConvexClassifier",
     "ConvexRegressor",
     "CustomLoss",
-    "HingeLoss",
     "HuberLoss",
-    "LinearLoss",
     "Simplex",
-    "SoftmaxLoss",
-    "SquaredLoss",
     "Unconstrained",
     "fit_interactively",
 ]

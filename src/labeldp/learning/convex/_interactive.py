@@ -95,7 +95,7 @@ def fit_interactively(
     if fitted.shuffle:
         order = np.random.default_rng(fitted.random_state).permutation(order)
     client, scores = _GradientClient(descent, rows, order), score_count(loss, bound)
-    query = NoisyGradients(curator.space, epsilon, delta, asker=client, rows=len(curator), dimension=scores)
+    query = NoisyGradients(curator.space, epsilon, delta, client=client, rows=len(curator), dimension=scores)
     answer = curator.answer(query, rows=order)
     model.__dict__.update(
         vars(fitted._set_parameters(descent))

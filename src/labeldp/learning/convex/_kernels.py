@@ -11,7 +11,8 @@ core by D leaves the sum as it was if ``weight * D`` is taken off the rest.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from labeldp._compile import compiled
 
 #: Scales below this are multiplied out: the sum of points is then made of numbers that are not much larger than it.
 _SMALL = 1e-3
@@ -20,7 +21,7 @@ _SMALL = 1e-3
 SCALE, WEIGHT, SQUARED, GRADIENTS = range(4)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def mean_gradient(loss, width, scores, weights, points, gradient):
     """Write ``sum_j w_j g_j(z)`` of a row; see ``_losses`` for each loss."""
     if loss == 0:
@@ -33,7 +34,7 @@ def mean_gradient(loss, width, scores, weights, points, gradient):
         gradient[0] = _slope(loss, width, scores[0], weights, points)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _softmax(scores, weights, gradient):
     top, total, mass = scores[0], 0.0, 0.0
     for j in range(scores.size):
@@ -46,7 +47,7 @@ def _softmax(scores, weights, gradient):
         gradient[j] = total * gradient[j] / mass - weights[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _hinge(scores, weights, gradient):
     """The rival of each class is the top class; that of the top class is the second, if within the margin."""
     first, second, total = 0, 1, 0.0
@@ -66,7 +67,7 @@ def _hinge(scores, weights, gradient):
         gradient[first] -= weights[first]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _linear(weights, gradient):
     total = 0.0
     for j in range(weights.size):
@@ -75,7 +76,7 @@ def _linear(weights, gradient):
         gradient[j] = -0.5 * (weights[j] - total / weights.size)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _slope(loss, width, score, weights, points):
     """Weighted sum of the slopes of the squared loss (3), the absolute loss (4) or the Huber loss (5)."""
     slope = 0.0
@@ -89,7 +90,7 @@ def _slope(loss, width, score, weights, points):
     return slope
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def descend(rows, part, loss, width, weights, points, rates, shares, pace, radius, box, l2, core, rest, state):
     """One step for each row of a part of the rows.
 
@@ -153,7 +154,7 @@ def descend(rows, part, loss, width, weights, points, rates, shares, pace, radiu
             state[SQUARED] = radius * radius
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _shrink(factor, core, rest, state):
     """Multiply all parameters by a factor, and leave the sum of points."""
     state[SCALE] *= factor
@@ -165,7 +166,7 @@ def _shrink(factor, core, rest, state):
         state[WEIGHT], state[SCALE] = 0.0, 1.0
 
 
-@njit(cache=True, nogil=True, inline="always")  # as a call it would take most of the time
+@compiled(inline="always")  # as a call it would take most of the time
 def _move(core, rest, column, step, box, gradient, weight):
     """Move a column of the core against the gradient, clipped to the box, and leave the sum of points."""
     for j in range(gradient.size):

@@ -11,7 +11,6 @@ __all__ = [
     "fit_cells",
     "fit_copula",
     "fit_mixture",
-    "load",
     "open_generator",
     "two_sample_accuracy",
 ]

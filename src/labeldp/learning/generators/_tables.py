@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
+from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import FormEncoder
 from labeldp.learning.generators._fit import FittedGenerator, fit_cells, fit_copula, fit_mixture
@@ -54,9 +55,12 @@ class Trial:
     table: pa.Table
     labels: Release
 
-    def two_sample_accuracy(self) -> float:
-        """Accuracy of a classifier that tells the held-out rows from as many draws."""
-        return two_sample_accuracy(self.fitted, self.table, self.labels)
+    def two_sample_accuracy(self) -> tuple[float, float, float]:
+        """Accuracy of a classifier that tells the held-out rows from as many draws, and its 95 % interval."""
+        share, trials = two_sample_accuracy(self.fitted, self.table, self.labels), 2 * self.table.num_rows
+        correct = round(share * trials)
+        low, high = (bound(correct, trials, 0.025) for bound in (clopper_pearson_lower, clopper_pearson_upper))
+        return share, float(low), float(high)
 
     def drawn(self) -> Float[np.ndarray, "m p"]:
         """Draws, evenly over the classes: as many as there are held-out rows, but no fewer than a minimum."""

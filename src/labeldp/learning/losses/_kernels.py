@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from labeldp._compile import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _fill_values(values, i, mask, inside, other, support, outside):
     """Write the values of all classes in row ``i``, by selection: random bits would defeat branch prediction."""
     high, middle, low = inside[i], other[i], outside[i]
@@ -22,7 +23,7 @@ def _fill_values(values, i, mask, inside, other, support, outside):
         values[j] = high if mask[i, byte] >> bit & 1 else value
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def forward(logits, mask, inside, other, support, outside, weights):
     """Weighted sum of ``-log sum_j v_j p_j`` over rows; logits become its gradient, ``p - posterior``.
 
@@ -49,7 +50,7 @@ def forward(logits, mask, inside, other, support, outside, weights):
     return loss
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def linear(logits, mask, inside, other, support, outside, weights):
     """Weighted sum of ``sum_j t_j (-log p_j)``, targets summing to one; logits become its gradient, ``p - t``."""
     n, k = logits.shape

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
-from labeldp._intervals import share_above, share_below
+from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp.learning.losses import blocks_of, unbiased_rows
 from labeldp.learning.metrics._estimates import Estimates, check_level, normal_estimates
 from labeldp.privacy.channels import candidate_sizes, row_arrays
@@ -82,6 +82,6 @@ def shares_of_groups(
         return normal_estimates(value, error, level, 0.0, 1.0)
     # Whether a released label holds the class is Bernoulli with probability other + (true - other) * share.
     count, tail = np.bincount(place, weights=holds, minlength=groups), (1 - check_level(level)) / 2
-    ends = share_above(count, rows, tail), share_below(count, rows, tail)
+    ends = clopper_pearson_lower(count, rows, tail), clopper_pearson_upper(count, rows, tail)
     low, high = (np.clip((end - other) / (true - other), 0.0, 1.0) for end in ends)
     return Estimates(value, error, low, high)

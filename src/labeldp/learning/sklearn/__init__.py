@@ -21,8 +21,6 @@ __all__ = [
     "SoftLabelClassifier",
     "SoftmaxRegression",
     "TreeClassifier",
-    "class_shares",
     "mean_in_cells",
     "original_share",
-    "synthetic_rows",
 ]

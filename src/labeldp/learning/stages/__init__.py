@@ -16,6 +16,5 @@ __all__ = [
     "MultiStage",
     "Prior",
     "ReleasePrior",
-    "Stage",
     "UniformPrior",
 ]

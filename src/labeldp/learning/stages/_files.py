@@ -13,7 +13,7 @@ import joblib
 import numpy as np
 
 from labeldp.errors import OutputError
-from labeldp.privacy.accounting import Rows
+from labeldp.privacy.accounting import RowRanges
 from labeldp.release import Answer, Release
 
 _SCHEMA = "labeldp/stages/1"
@@ -78,7 +78,7 @@ class StageFiles:
             if self.directory is None or not self._stage(number).exists():
                 break
             release = Release.load(self._stage(number))
-            if release.certificate is None or release.certificate.draws[-1].rows != Rows.of(rows):
+            if release.certificate is None or release.certificate.draws[-1].rows != RowRanges.of(rows):
                 raise OutputError(f"expected the rows of the split in {self._stage(number)}, found others")
             releases.append(release)
         if later := [n + 1 for n in range(len(releases), len(parts)) if self.directory and self._stage(n).exists()]:

@@ -16,7 +16,7 @@ from labeldp.learning.stages._files import StageFiles
 from labeldp.learning.stages._priors import Prior, PriorResult, declared_probabilities
 from labeldp.mechanisms.randomizers import Randomizer
 from labeldp.privacy import LabelSpace, rest_of
-from labeldp.privacy.accounting import Rows
+from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import law_of, row_arrays
 from labeldp.release import Answer, Curator, Release, concatenate
 
@@ -104,7 +104,7 @@ class StagedLabels:
                 "expected the answer behind the first stage's prior beside the release of that stage, and no other, "
                 "found it missing from the folder of the run; restore a copy"
             )
-        rows = Rows.all(len(self.curator))
+        rows = RowRanges.all(len(self.curator))
         cost = self.prior_cost
         if any(
             not 0.0 <= cost - answer.guarantee.epsilon <= _ROUNDING * cost or answer.certificate.draws[-1].rows != rows

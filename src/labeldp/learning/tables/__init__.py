@@ -8,15 +8,10 @@ require_extra("learn", "sklearn", "pandas", "skops")
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
-    "Images",
-    "Learned",
-    "Scores",
-    "TableModel",
     "cluster_table",
     "evaluate",
     "learn",
     "learn_in_stages",
     "open_model",
-    "points_of",
     "read_images",
 ]

@@ -1,4 +1,4 @@
-"""Features that are released with a label: forms of tables, generators, and double response."""
+"""Features released with labels: forms of tables, generators, and double randomized response."""
 
 import lazy_loader
 

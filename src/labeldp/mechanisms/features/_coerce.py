@@ -1,4 +1,4 @@
-"""Rows as Arrow tables, read and made to fit a form, column by column; and the form of public rows."""
+"""Conversion of rows to Arrow tables that fit a form, column by column; and the form of public rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Float, UInt64
 
 from labeldp.errors import InputError
-from labeldp.mechanisms.features._form import (
+from labeldp.mechanisms.features._column_form import (
     DATE,
     FLAG,
     MOST_DIGITS,
@@ -22,15 +22,16 @@ from labeldp.mechanisms.features._form import (
     TIME,
     WHOLE,
     ColumnForm,
-    Form,
 )
+
+ColumnForms = tuple[ColumnForm, ...]
 
 FEATURES = "features"
 _FEW, _OFTEN = 20, 20
 _MICROSECONDS = 6
 _NUMBERS_AT_ONCE = 1 << 22
 _MISSING = np.uint64(0x9E3779B97F4A7C15)
-#: Where so many significant digits do not do, floats are taken for full precision.
+#: Floats that need more significant digits than this count as full precision.
 _MOST_DIGITS = {"float": 7, "double": MOST_DIGITS}
 _TYPES = {
     **{name: pa.type_for_alias(name) for name in (*WHOLE, *REAL) if "[" not in name},
@@ -47,84 +48,81 @@ def type_of(column: ColumnForm) -> pa.DataType:
     return pa.list_(element, column.width) if column.width else element
 
 
-def schema_of(form: Form) -> pa.Schema:
+def schema_of(columns: ColumnForms) -> pa.Schema:
     """The schema of shaped rows."""
-    return pa.schema([pa.field(column.name, type_of(column)) for column in form.columns])
+    return pa.schema([pa.field(column.name, type_of(column)) for column in columns])
 
 
-def table_of(form: Form, rows: object) -> pa.Table:
+def table_of(columns: ColumnForms, array_name: str | None, rows: object) -> pa.Table:
     """See ``Form.table``."""
-    table = _table(rows, form.names[0] if form.of_array else None)
-    if sorted(table.column_names) != sorted(form.names):
+    table, names = _as_table(rows, array_name), [column.name for column in columns]
+    if sorted(table.column_names) != sorted(names):
         raise InputError(
-            f"expected exactly the columns {', '.join(map(repr, form.names))}, found "
+            f"expected exactly the columns {', '.join(map(repr, names))}, found "
             f"{', '.join(map(repr, table.column_names)) or 'none'}; select them"
         )
-    for column in form.columns:
-        found = _values_type(table.schema.field(column.name).type)
-        if not _fits(found, column):
+    for column in columns:
+        kind = _values_type(table.schema.field(column.name).type)
+        if not _fits(kind, column):
             raise InputError(
-                f"expected values of type {column.type} in the column {column.name!r}, found {_family(found)}; "
+                f"expected values of type {column.type} in the column {column.name!r}, found {_type_name(kind)}; "
                 "give them in the type of the public rows"
             )
-    return table.select(form.names)
+    return table.select(names)
 
 
-def shaped(form: Form, rows: pa.Table) -> tuple[pa.Table, Bool[np.ndarray, "n"]]:
+def shaped(columns: ColumnForms, rows: pa.Table) -> tuple[pa.Table, Bool[np.ndarray, "n"]]:
     """See ``Form.shaped``."""
-    schema = schema_of(form)
+    schema = schema_of(columns)
     tables, changed = [schema.empty_table()], [np.zeros(0, dtype=np.bool_)]
-    for piece in _pieces(form, rows):
-        parts = [_shaped(column, piece[column.name]) for column in form.columns]
-        tables.append(pa.Table.from_arrays([made for made, _ in parts], schema=schema))
-        changed.append(np.logical_or.reduce([other for _, other in parts]))
+    for piece in _pieces(columns, rows):
+        parts = [_shaped(column, piece[column.name]) for column in columns]
+        tables.append(pa.Table.from_arrays([values for values, _ in parts], schema=schema))
+        changed.append(np.logical_or.reduce([change for _, change in parts]))
     return pa.concat_tables(tables).combine_chunks(), np.concatenate(changed)
 
 
-def _pieces(form: Form, rows: pa.Table) -> Iterator[pa.Table]:
-    """The same rows, so many at a time that copies of their numbers stay small."""
-    step = max(1, _NUMBERS_AT_ONCE // max(column.width or 1 for column in form.columns))
+def _pieces(columns: ColumnForms, rows: pa.Table) -> Iterator[pa.Table]:
+    """The rows in slices that are small enough to copy."""
+    step = max(1, _NUMBERS_AT_ONCE // max(column.width or 1 for column in columns))
     return (rows.slice(low, step) for low in range(0, rows.num_rows, step))
 
 
-def array_of(form: Form, rows: pa.Table) -> np.ndarray:
+def array_of(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
     """See ``Form.array``."""
-    (column, *_) = form.columns
-    if not form.of_array or column.shape is None:
-        raise InputError("expected the form of an array, found that of a table; use the table")
-    numbers, missing = _numbers(column, rows[column.name])
+    numbers, missing = _column_numbers(column, values)
     dtype = _TYPES[column.element].to_pandas_dtype()
-    found = np.where(missing, np.nan, numbers) if missing.any() else numbers
-    return np.asarray(found.astype(dtype).reshape(rows.num_rows, *column.shape))
+    filled = np.where(missing, np.nan, numbers) if missing.any() else numbers
+    return np.asarray(filled.astype(dtype).reshape(len(values), *(column.shape or ())))
 
 
-def missing_or_endless(form: Form, rows: pa.Table) -> tuple[list[str], list[str]]:
-    """The columns of rows, as ``Form.table`` gives them, that lack a value; and those with an infinite number."""
+def missing_or_endless(columns: ColumnForms, rows: pa.Table) -> tuple[list[str], list[str]]:
+    """The names of columns with a missing value, and of those with an infinite one; for rows from ``Form.table``."""
     lacking, endless = [], []
-    for piece in _pieces(form, rows):
-        for column in form.columns:
+    for piece in _pieces(columns, rows):
+        for column in columns:
             if column.of_numbers:
-                numbers, missing = _numbers(column, piece[column.name])
+                numbers, missing = _column_numbers(column, piece[column.name])
                 endless += [column.name] if np.isinf(numbers).any() else []
             else:
-                missing = _codes(column, piece[column.name]) == -1
+                missing = _category_codes(column, piece[column.name]) == -1
             lacking += [column.name] if missing.any() else []
     return lacking, endless
 
 
-def digests(form: Form, rows: pa.Table) -> UInt64[np.ndarray, "n"]:
-    """A number of 64 bits for each shaped row, equal for equal rows: to notice rows again, not to hide them."""
-    found = [np.zeros(0, dtype=np.uint64)]
-    for piece in _pieces(form, rows):
+def digests(columns: ColumnForms, rows: pa.Table) -> UInt64[np.ndarray, "n"]:
+    """A 64-bit hash of each shaped row, equal for equal rows: to recognise rows, not to hide them."""
+    hashes = [np.zeros(0, dtype=np.uint64)]
+    for piece in _pieces(columns, rows):
         words = np.zeros(piece.num_rows, dtype=np.uint64)
-        for column in form.columns:
-            for part in _words(column, piece[column.name]).T:
-                words = _mixed(words ^ part)
-        found.append(words)
-    return np.concatenate(found)
+        for column in columns:
+            for part in _value_words(column, piece[column.name]).T:
+                words = _hashed(words ^ part)
+        hashes.append(words)
+    return np.concatenate(hashes)
 
 
-def _mixed(words: UInt64[np.ndarray, "n"]) -> UInt64[np.ndarray, "n"]:
+def _hashed(words: UInt64[np.ndarray, "n"]) -> UInt64[np.ndarray, "n"]:
     """The finalizer of splitmix64 (Steele, Lea and Flood 2014): a permutation of the 64-bit words."""
     words = words + _MISSING
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -132,12 +130,12 @@ def _mixed(words: UInt64[np.ndarray, "n"]) -> UInt64[np.ndarray, "n"]:
     return np.asarray(words ^ (words >> np.uint64(31)))
 
 
-def _words(column: ColumnForm, values: pa.ChunkedArray) -> UInt64[np.ndarray, "n m"]:
+def _value_words(column: ColumnForm, values: pa.ChunkedArray) -> UInt64[np.ndarray, "n m"]:
     """The values of a shaped column as words, one or more for each row."""
     if not column.of_numbers:
-        codes = _codes(column, values)
+        codes = _category_codes(column, values)
         return np.where(codes < 0, _MISSING, codes.astype(np.uint64))[:, None]
-    numbers, missing = _numbers(column, values)
+    numbers, missing = _column_numbers(column, values)
     if column.width is None:
         return np.where(missing, _MISSING, numbers.view(np.uint64))[:, None]
     stored = np.where(missing, np.nan, numbers) if missing.any() else numbers
@@ -146,32 +144,32 @@ def _words(column: ColumnForm, values: pa.ChunkedArray) -> UInt64[np.ndarray, "n
     return np.ascontiguousarray(np.pad(bytes_of, ((0, 0), (0, -bytes_of.shape[1] % 8)))).view(np.uint64)
 
 
-def _table(rows: object, array_name: str | None) -> pa.Table:
-    """Rows in any container as a table, with nothing but columns."""
+def _as_table(rows: object, array_name: str | None) -> pa.Table:
+    """Rows in any container as a table without metadata."""
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if array_name is not None and not isinstance(rows, pa.Table | Mapping) and hasattr(rows, "__array__"):
-        return pa.table({array_name: _lists(np.asarray(rows))})
-    found = _quietly(rows)
-    if found is None:
+        return pa.table({array_name: _as_lists(np.asarray(rows))})
+    table = _table_or_none(rows)
+    if table is None:
         raise InputError(
             "expected rows as a pandas or polars frame, an Arrow table or a mapping of columns, each of one type, "
             f"found {type(rows).__name__}, or values of several types in one column"
         )
-    return found.replace_schema_metadata(None)
+    return table.replace_schema_metadata(None)
 
 
-def container(form: Form, rows: object) -> pa.Table:
-    """Rows in any container as a table; a column of Python objects of several types as their texts."""
-    found: Any = rows
-    named = hasattr(found, "columns") if _is_pandas(found) else isinstance(found, Mapping)
-    if not named or _quietly(found) is not None:
-        return _table(rows, form.names[0] if form.of_array else None)
-    return pa.table({str(name): _texts_of(found[name]) for name in found})
+def container(array_name: str | None, rows: object) -> pa.Table:
+    """Rows in any container as a table; columns of mixed Python objects become text."""
+    columns: Any = rows
+    named = hasattr(columns, "columns") if _is_pandas(columns) else isinstance(columns, Mapping)
+    if not named or _table_or_none(columns) is not None:
+        return _as_table(rows, array_name)
+    return pa.table({str(name): _as_texts(columns[name]) for name in columns})
 
 
-def _texts_of(values: Any) -> pa.Array:
-    """The texts of Python objects; None and NaN are missing."""
+def _as_texts(values: Any) -> pa.Array:
+    """Python objects as text; None and NaN are missing."""
     absent = [value is None or (isinstance(value, float) and np.isnan(value)) for value in values]
     return pa.array([None if none else str(value) for value, none in zip(values, absent, strict=True)], pa.string())
 
@@ -180,8 +178,8 @@ def _is_pandas(rows: Any) -> bool:
     return type(rows).__module__.partition(".")[0] == "pandas"
 
 
-def _quietly(rows: Any) -> pa.Table | None:
-    """Rows as a table, or None where Arrow refuses: its message may quote a value."""
+def _table_or_none(rows: Any) -> pa.Table | None:
+    """Rows as a table, or None where Arrow raises: its message is dropped, since it may quote a value."""
     try:
         if _is_pandas(rows):
             return pa.Table.from_pandas(rows, preserve_index=False)
@@ -190,7 +188,7 @@ def _quietly(rows: Any) -> pa.Table | None:
         return None
 
 
-def _lists(numbers: np.ndarray) -> pa.Array:
+def _as_lists(numbers: np.ndarray) -> pa.Array:
     """The rows of an array of numbers as lists of one length."""
     if numbers.ndim < 2 or numbers.dtype.kind not in "iuf" or not numbers[:1].size * len(numbers) == numbers.size:
         raise InputError(
@@ -208,8 +206,8 @@ def _values_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _family(kind: pa.DataType) -> str:
-    """A type as a message may show it: the digits of a decimal, or the lengths of lists, may come from values."""
+def _type_name(kind: pa.DataType) -> str:
+    """The name of a type for a message, without digits of decimals or lengths of lists, which may come from values."""
     if pa.types.is_nested(kind):
         return "nested values"
     return "decimal" if pa.types.is_decimal(kind) else str(kind)
@@ -224,7 +222,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _fits(kind: pa.DataType, column: ColumnForm) -> bool:
-    """Whether values of a type can be read as those of a column."""
+    """True if values of a type can be converted to those of a column."""
     if column.width is not None:
         return bool(
             pa.types.is_fixed_size_list(kind) and kind.list_size == column.width and _is_number(kind.value_type)
@@ -232,7 +230,7 @@ def _fits(kind: pa.DataType, column: ColumnForm) -> bool:
     return bool(pa.types.is_null(kind) or _READ_AS.get(column.type, _is_number)(kind))
 
 
-#: What values a column of a type is read from; of other types, numbers.
+#: The Arrow types that a column of a type accepts; numbers for all other types.
 _READ_AS: Mapping[str, Callable[[pa.DataType], bool]] = {
     TEXT: _is_text,
     FLAG: pa.types.is_boolean,
@@ -241,21 +239,21 @@ _READ_AS: Mapping[str, Callable[[pa.DataType], bool]] = {
 }
 
 
-def _codes(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
-    """The place of each text or flag among the column's values; -1 for what is missing, -2 for another."""
+def _category_codes(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
+    """Index of each text or flag among the column's values; -1 if missing, -2 if unknown."""
     if pa.types.is_null(values.type):
         return np.full(len(values), -1)
     plain = values.cast(_values_type(values.type))
     if plain.type == pa.string_view():
         plain = plain.cast(pa.large_string())
-    found = pc.index_in(plain, value_set=pa.array(column.values, plain.type)).fill_null(-2).to_numpy()
-    return np.where(values.is_null().to_numpy() | plain.is_null().to_numpy(), -1, found)
+    codes = pc.index_in(plain, value_set=pa.array(column.values, plain.type)).fill_null(-2).to_numpy()
+    return np.where(values.is_null().to_numpy() | plain.is_null().to_numpy(), -1, codes)
 
 
-def _numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.ndarray, Bool[np.ndarray, "m"]]:
-    """The numbers of a column, of lists one after the other: 64-bit whole ones or doubles; and which are missing.
+def _column_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.ndarray, Bool[np.ndarray, "m"]]:
+    """The numbers of a column as 64-bit integers or doubles, with lists flattened, and the mask of missing ones.
 
-    A number that is missing has the fallback in its place. A whole column may hold doubles still.
+    Missing numbers are replaced by the fallback. A column of whole numbers may still be doubles.
     """
     if column.width is not None:
         return _listed_numbers(column, values)
@@ -265,16 +263,16 @@ def _numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.ndarray, B
         return np.full(len(values), column.fallback, dtype=np.int64 if column.element in WHOLE else float), missing
     plain = values.cast(kind)
     missing = missing | plain.is_null().to_numpy()
-    found = _plain_numbers(plain)
-    if found.dtype.kind == "f":
-        missing |= np.isnan(found)
+    numbers = _plain_numbers(plain)
+    if numbers.dtype.kind == "f":
+        missing |= np.isnan(numbers)
     real = column.element in REAL
-    found = found.astype(np.float64) if real or found.dtype.kind == "f" else _signed(found)
-    return np.where(missing, np.array(column.fallback, dtype=found.dtype), found), missing
+    numbers = numbers.astype(np.float64) if real or numbers.dtype.kind == "f" else _clipped_integers(numbers)
+    return np.where(missing, np.array(column.fallback, dtype=numbers.dtype), numbers), missing
 
 
 def _plain_numbers(values: pa.ChunkedArray) -> np.ndarray:
-    """Numbers, dates and times as NumPy has them; whole ones with 0 where they are missing."""
+    """Numbers, dates and times as a NumPy array; missing integers are 0."""
     kind = values.type
     if pa.types.is_decimal(kind):
         values = values.cast(pa.string()).cast(pa.float64())  # to the nearest double, as a text is read
@@ -287,8 +285,8 @@ def _plain_numbers(values: pa.ChunkedArray) -> np.ndarray:
     return np.asarray(values.to_numpy())
 
 
-def _signed(numbers: np.ndarray) -> np.ndarray:
-    """Whole numbers of 64 bits, those beyond the range of a form at its ends."""
+def _clipped_integers(numbers: np.ndarray) -> np.ndarray:
+    """64-bit integers, clipped to the range of a form."""
     low, high = WHOLE["int64"]
     if numbers.dtype == np.uint64:
         numbers = np.minimum(numbers, np.uint64(high))
@@ -296,42 +294,42 @@ def _signed(numbers: np.ndarray) -> np.ndarray:
 
 
 def _listed_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.ndarray, Bool[np.ndarray, "m"]]:
-    """As ``_numbers``, for lists: a row without a list lacks all its numbers."""
-    whole = values.combine_chunks()
-    rows = whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
-    there = rows.is_valid().to_numpy(zero_copy_only=False)
-    one = dataclasses.replace(column, type=column.element, shape=None)
-    numbers, missing = _numbers(one, pa.chunked_array([rows.flatten()]))
-    if there.all():
+    """``_column_numbers`` for lists: all numbers of a missing list are missing."""
+    combined = values.combine_chunks()
+    rows = combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+    present = rows.is_valid().to_numpy(zero_copy_only=False)
+    element = dataclasses.replace(column, type=column.element, shape=None)
+    numbers, missing = _column_numbers(element, pa.chunked_array([rows.flatten()]))
+    if present.all():
         return numbers, missing
     shape = (len(rows), column.width or 1)
     all_numbers, all_missing = np.full(shape, column.fallback, dtype=numbers.dtype), np.ones(shape, dtype=np.bool_)
-    all_numbers[there], all_missing[there] = numbers.reshape(-1, shape[1]), missing.reshape(-1, shape[1])
+    all_numbers[present], all_missing[present] = numbers.reshape(-1, shape[1]), missing.reshape(-1, shape[1])
     return all_numbers.reshape(-1), all_missing.reshape(-1)
 
 
 def _shaped(column: ColumnForm, values: pa.ChunkedArray) -> tuple[pa.Array, Bool[np.ndarray, "n"]]:
-    """One column made to fit, and the rows in which it holds another value than before."""
+    """One column shaped to fit, and the mask of rows whose value changed."""
     if not column.of_numbers:
         return _shaped_codes(column, values)
-    numbers, missing = _numbers(column, values)
-    made = column.nearest(_rounded(numbers) if column.element in WHOLE else numbers)
-    changed = (made != numbers) | (missing & (not column.missing))
-    kept_out = missing if column.missing and missing.any() else None
-    stored = made.astype(_STORED.get(column.element) or _TYPES[column.element].to_pandas_dtype())
-    element = pa.array(stored, mask=kept_out).cast(_TYPES[column.element])
+    numbers, missing = _column_numbers(column, values)
+    nearest = column.nearest(_rounded(numbers) if column.element in WHOLE else numbers)
+    changed = (nearest != numbers) | (missing & (not column.missing))
+    mask = missing if column.missing and missing.any() else None
+    stored = nearest.astype(_STORED.get(column.element) or _TYPES[column.element].to_pandas_dtype())
+    element = pa.array(stored, mask=mask).cast(_TYPES[column.element])
     if column.width is None:
         return element, changed
     lists = pa.FixedSizeListArray.from_arrays(element, type=type_of(column))
     return lists, changed.reshape(len(values), -1).any(axis=1)
 
 
-#: What dates and times are before Arrow calls them so.
+#: Integer types of dates and times in storage.
 _STORED: dict[str, type[np.generic]] = {DATE: np.int32, TIME: np.int64}
 
 
 def _rounded(numbers: np.ndarray) -> np.ndarray:
-    """Numbers as whole ones."""
+    """Numbers rounded to integers."""
     if numbers.dtype.kind != "f":
         return numbers
     low, high = WHOLE["int64"]
@@ -339,7 +337,7 @@ def _rounded(numbers: np.ndarray) -> np.ndarray:
 
 
 def _shaped_codes(column: ColumnForm, values: pa.ChunkedArray) -> tuple[pa.Array, Bool[np.ndarray, "n"]]:
-    codes = _codes(column, values)
+    codes = _category_codes(column, values)
     assert column.values is not None  # noqa: S101 (its form says so)
     fallback = column.values.index(column.fallback)
     keeps = (codes == -1) & column.missing
@@ -348,17 +346,17 @@ def _shaped_codes(column: ColumnForm, values: pa.ChunkedArray) -> tuple[pa.Array
     return pa.array(column.values, _TYPES[column.type]).take(places), changed
 
 
-def form_of(public: object) -> Form:
-    """See ``Form.of``."""
-    given: Any = public
-    array = not isinstance(given, pa.Table | pa.RecordBatch | Mapping) and not hasattr(given, "__dataframe__")
-    if array and hasattr(given, "__array__"):
-        numbers = np.asarray(given)
-        return Form((_list_form(FEATURES, _lists(numbers), numbers.shape[1:]),), of_array=True)
-    table = _table(public, None)
+def columns_of(public: object) -> tuple[ColumnForms, bool]:
+    """The columns of the form of public rows, and a flag for arrays; see ``Form.of``."""
+    rows: Any = public
+    array = not isinstance(rows, pa.Table | pa.RecordBatch | Mapping) and not hasattr(rows, "__dataframe__")
+    if array and hasattr(rows, "__array__"):
+        numbers = np.asarray(rows)
+        return (_list_form(FEATURES, _as_lists(numbers), numbers.shape[1:]),), True
+    table = _as_table(public, None)
     if table.num_rows == 0:
         raise InputError("expected public rows to read the form off, found none")
-    return Form(tuple(_form_of_column(name, table[name]) for name in table.column_names))
+    return tuple(_form_of_column(name, table[name]) for name in table.column_names), False
 
 
 def _form_of_column(name: str, values: pa.ChunkedArray) -> ColumnForm:
@@ -376,18 +374,18 @@ def _form_of_column(name: str, values: pa.ChunkedArray) -> ColumnForm:
 
 
 def _element_of(name: str, kind: pa.DataType) -> str:
-    """The type that numbers of a type have in a form."""
+    """The type in a form of numbers of an Arrow type."""
     if pa.types.is_date(kind):
         return DATE
     if pa.types.is_timestamp(kind) and kind.tz is None:
         return TIME
-    found = "double" if pa.types.is_decimal(kind) else str(kind)
-    if found not in WHOLE and found not in REAL:
+    element = "double" if pa.types.is_decimal(kind) else str(kind)
+    if element not in WHOLE and element not in REAL:
         raise InputError(
             f"expected texts, flags, numbers of at most 63 bits, dates or times without a zone in the public column "
-            f"{name!r}, found {_family(kind)}; leave it out, or give it in another type"
+            f"{name!r}, found {_type_name(kind)}; leave it out, or give it in another type"
         )
-    return found
+    return element
 
 
 def _category_form(name: str, values: pa.ChunkedArray, missing: bool) -> ColumnForm:
@@ -413,51 +411,51 @@ def _list_form(name: str, lists: Any, shape: tuple[int, ...] | None) -> ColumnFo
 def _number_form(
     name: str, element: str, values: pa.ChunkedArray, row: tuple[int, tuple[int, ...]] | None
 ) -> ColumnForm:
-    """The form of numbers: their range and digits, or their few values."""
-    found = _plain_numbers(values)
+    """The form of numbers: their range and digits, or a list of values."""
+    numbers = _plain_numbers(values)
     absent = values.is_null().to_numpy()
-    if found.dtype.kind == "f":
-        absent = absent | np.isnan(found)
-    found = found[~absent]
-    if not found.size or not np.isfinite(found.astype(np.float64)).all():
+    if numbers.dtype.kind == "f":
+        absent = absent | np.isnan(numbers)
+    numbers = numbers[~absent]
+    if not numbers.size or not np.isfinite(numbers.astype(np.float64)).all():
         raise InputError(f"expected finite numbers in the public column {name!r}, found none, or infinity")
-    different, counts = np.unique(found + 0 if element in WHOLE else found + 0.0, return_counts=True)
+    different, counts = np.unique(numbers + 0 if element in WHOLE else numbers + 0.0, return_counts=True)
     most = different[counts == counts.max()]
-    texts = list(map(str, different)) if element in REAL else []  # the shortest that stand for them
-    about = {
+    texts = list(map(str, different)) if element in REAL else []  # shortest texts that round-trip
+    fields = {
         "name": name,
         "type": element if row is None else f"list<{element}>[{row[0]}]",
         "missing": bool(absent.any()),
         "fallback": most[(len(most) - 1) // 2].item(),
         "shape": None if row is None else tuple(int(size) for size in row[1]),
     }
-    listed = _some_of(different)
-    nearest = min(listed, key=lambda value: abs(value - about["fallback"]))
-    listed_form = ColumnForm(**{**about, "values": listed, "fallback": nearest})
-    if len(different) <= _FEW and len(different) * _OFTEN <= found.size:
+    listed = _evenly_spaced(different)
+    nearest = min(listed, key=lambda value: abs(value - fields["fallback"]))
+    listed_form = ColumnForm(**{**fields, "values": listed, "fallback": nearest})
+    if len(different) <= _FEW and len(different) * _OFTEN <= numbers.size:
         return listed_form
     ranged = {"low": different[0].item(), "high": different[-1].item()}
     if element == TIME:
-        return ColumnForm(**about, **ranged, decimals=_second_digits(different))
-    repeated = len(different) <= MOST_TEXTS and 2 * len(different) <= found.size
+        return ColumnForm(**fields, **ranged, decimals=_second_digits(different))
+    repeated = len(different) <= MOST_TEXTS and 2 * len(different) <= numbers.size
     if element in WHOLE:
         wide = int(different[-1]) - int(different[0]) > 2 * len(different)
-        return listed_form if repeated and wide else ColumnForm(**about, **ranged)
+        return listed_form if repeated and wide else ColumnForm(**fields, **ranged)
     for digits in _digits_of(texts, different.astype(np.float64), _MOST_DIGITS.get(element, 0)):
-        form = _tried({**about, **ranged, **digits})
+        form = _form_or_none({**fields, **ranged, **digits})
         if form is not None and np.array_equal(form.nearest(different.astype(np.float64)), different):
             steps = np.inf if form.decimals is None else float(different[-1] - different[0]) * 10.0**form.decimals
             return listed_form if repeated and steps > 2 * len(different) else form
     return listed_form
 
 
-def _some_of(different: np.ndarray) -> tuple[Any, ...]:
-    """Sorted numbers, or so many of them as a form may list, evenly by their ranks, with both ends."""
+def _evenly_spaced(different: np.ndarray) -> tuple[Any, ...]:
+    """The sorted numbers, or a subset of the allowed size, evenly spaced by rank, with both ends."""
     places = np.linspace(0, len(different) - 1, min(len(different), MOST_TEXTS)).round().astype(np.int64)
     return tuple(different[places].tolist())
 
 
-def _tried(fields: Mapping[str, Any]) -> ColumnForm | None:
+def _form_or_none(fields: Mapping[str, Any]) -> ColumnForm | None:
     try:
         return ColumnForm(**fields)
     except InputError:
@@ -465,12 +463,12 @@ def _tried(fields: Mapping[str, Any]) -> ColumnForm | None:
 
 
 def _second_digits(times: np.ndarray) -> int:
-    """The digits behind the point of a second that times need."""
+    """Number of decimals of seconds that times need."""
     return next(digits for digits in range(_MICROSECONDS + 1) if not (times % 10 ** (_MICROSECONDS - digits)).any())
 
 
 def _digits_of(texts: list[str], numbers: Float[np.ndarray, "m"], most: int) -> list[dict[str, int]]:
-    """Decimals and significant digits that shortest texts of numbers need, if these are few; the best try first."""
+    """Options for decimals and significant digits that the shortest texts of numbers need, best first."""
     decimals = significant = 0
     for text in texts:
         mantissa, _, exponent = text.lower().lstrip("-").partition("e")

@@ -1,4 +1,4 @@
-"""Double randomized response, on the label and on the features, which are redrawn with some chance; dummy features."""
+"""Double randomized response, on the label and on the features, and responses without features."""
 
 from __future__ import annotations
 
@@ -22,32 +22,31 @@ from labeldp.privacy import LabelSpace
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: One word decides whether features are redrawn, the other for which class.
+#: One word decides if features are resampled, the other for which class.
 _WORDS_PER_ROW = 2
 _ROWS_PER_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class DoubleResponse:
-    """Randomized response on the label, and on the features: they stay, or are drawn anew for a class at random.
+    """Randomized response on the label, and on the features, which stay or are resampled for a random class.
 
-    The two draws are independent. What is released tells of the label by its own noise, and by features that may be
-    another's.
+    The two draws are independent. The output depends on the label through the randomized label, and through the
+    features where they are the row's own.
 
     Args:
         space: The declared label space.
-        epsilon: Of the released label with static features; it sets the chance lambda to redraw the label,
-            ``k / (exp(epsilon) - 1 + k)``.
-        generator: Draws features for a class; it must not have seen the rows that are released.
-        replaced: The chance that a row's features are redrawn, above 0 and at most 1; by default lambda, as in the
-            paper.
+        epsilon: Epsilon of the released label with static features; it sets the probability lambda to resample the
+            label, ``k / (exp(epsilon) - 1 + k)``.
+        generator: Draws features for a class; it must not be fitted on the released rows.
+        replaced: Probability to resample a row's features, above 0 and at most 1; by default lambda, as in the paper.
 
     Guarantee:
         * epsilon-label-DP with static features.
-        * With conditional features: what ``law(...).conditional`` says, for the orders whose divergence is known.
+        * With conditional features: the guarantees ``law(...).conditional``, for the orders whose divergence is known.
 
     References:
-        Busa-Fekete et al. 2023, mechanism 2 and theorem 7.1 (mended, see ``labeldp.RenyiGuarantee``).
+        Busa-Fekete et al. 2023, mechanism 2 and theorem 7.1 (corrected, see ``labeldp.RenyiGuarantee``).
 
     Example:
         >>> import numpy as np
@@ -68,7 +67,7 @@ class DoubleResponse:
 
     Raises:
         EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
-        InputError: The generator is for another label space, or ``replaced`` is no such chance.
+        InputError: The generator is for another label space, or ``replaced`` is no such probability.
     """
 
     space: LabelSpace
@@ -89,33 +88,35 @@ class DoubleResponse:
         _ = self.labels  # refuses what no word expresses
         if self.replaced is not None and not 0 < _checks.number(self.replaced, "replaced") <= 1:
             raise InputError(
-                f"expected a chance above 0 and at most 1 that features are redrawn, found {self.replaced!r}"
+                f"expected replaced=, the resampling probability of features, above 0 and at most 1, found "
+                f"{self.replaced!r}"
             )
 
     @cached_property
     def labels(self) -> RandomizedResponse:
-        """The mechanism of the label."""
+        """The randomizer of the label."""
         return RandomizedResponse(self.space, self.epsilon)
 
     @property
     def noise(self) -> float:
-        """Lambda: the chance that the label is drawn anew, evenly."""
+        """Lambda, the probability that the label is resampled uniformly."""
         return float(self.labels.channel().membership.other) * self.space.size
 
     @cached_property
     def threshold(self) -> int:
-        """Words below it redraw the features: the chance asked for, rounded up."""
+        """Words below this resample the features: the requested probability, rounded up."""
         if self.replaced is not None:
             return min(WORDS, max(1, math.ceil(self.replaced * WORDS)))
         return min(WORDS, self.labels.channel().other * self.space.size)
 
     def law(self, population: str, divergences: Mapping[float, float] | None = None) -> FeatureLaw:
-        """The law of the features, for a certificate.
+        """The distribution of released features, for a certificate.
 
         Args:
-            population: Whose features these are, in words.
-            divergences: For each order, the most by which the true features of any label diverge from the generator's
-                of all labels mixed, which you declare; by default what the generator's density proves, if it does.
+            population: The population whose features these are, in words.
+            divergences: For each order, a declared bound on the Rényi divergence of the true features of any label from
+                the generator's mixture over all labels; by default the bound that the generator's density proves, if
+                there is one.
         """
         return FeatureLaw.of(
             self.threshold,
@@ -127,10 +128,10 @@ class DoubleResponse:
         )
 
     def original_features(self, features: object, count: int) -> pa.Table:
-        """The features of so many rows in the generator's form; for the curator.
+        """The features of ``count`` rows in the generator's form; for the curator.
 
         Raises:
-            InputError: There are not as many rows, they lack a column, or the generator was fitted on these rows.
+            InputError: The number of rows differs, a column is missing, or the generator was fitted on these rows.
         """
         if features is None:
             raise InputError("expected the features of the rows, found none; DummyResponse releases labels alone")
@@ -141,7 +142,7 @@ class DoubleResponse:
         return self.generator.form.shaped(table)[0]
 
     def misfits(self, features: object) -> Bool[np.ndarray, "n"]:
-        """Which rows have features that are not of the generator's form, and are moved into it; for the curator."""
+        """Mask of rows whose features do not fit the generator's form and are changed to fit; for the curator."""
         form = self.generator.form
         return form.shaped(form.table(form.read(features)))[1]
 
@@ -154,7 +155,7 @@ class DoubleResponse:
             first: The place of the first row in the stream.
 
         Raises:
-            InputError: The generator failed, or gave what it should not.
+            InputError: The generator failed, or returned invalid rows.
         """
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
@@ -163,29 +164,29 @@ class DoubleResponse:
         return pa.concat_tables(parts)
 
     def _chunk(self, rows: pa.Table, words: Words, first: int) -> pa.Table:
-        """``draw`` for so few rows that they may be copied."""
+        """``draw`` for a chunk of rows that is small enough to copy."""
         import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
 
         count = rows.num_rows
         block = words.block(first * _WORDS_PER_ROW, count * _WORDS_PER_ROW).reshape(count, _WORDS_PER_ROW)
-        redrawn = _below(block[:, 0], self.threshold)
-        codes: Int[np.ndarray, "m"] = (block[redrawn, 1] % np.uint64(self.space.size)).astype(np.int32)
-        drawn = self.generator.sample(codes)
+        resampled = _below_threshold(block[:, 0], self.threshold)
+        codes: Int[np.ndarray, "m"] = (block[resampled, 1] % np.uint64(self.space.size)).astype(np.int32)
+        sample = self.generator.sample(codes)
         places = np.arange(count)
-        places[redrawn] = count + np.arange(codes.size)
-        return pa.concat_tables([rows, drawn]).combine_chunks().take(pa.array(places))
+        places[resampled] = count + np.arange(codes.size)
+        return pa.concat_tables([rows, sample]).combine_chunks().take(pa.array(places))
 
 
 @dataclass(frozen=True, eq=False)
 class DummyResponse:
-    """Randomized response on the label, and no features at all: what features tell is then nothing.
+    """Randomized response on the label, released without features, which then disclose nothing.
 
     Args:
         space: The declared label space.
-        epsilon: Of the released label.
+        epsilon: Epsilon of the released label.
 
     Guarantee:
-        epsilon-label-DP, with static and with conditional features of any law.
+        epsilon-label-DP, with static and with conditional features of any distribution.
 
     References:
         Busa-Fekete et al. 2023, mechanism 3.
@@ -209,10 +210,10 @@ class DummyResponse:
 
     @cached_property
     def labels(self) -> RandomizedResponse:
-        """The mechanism of the label."""
+        """The randomizer of the label."""
         return RandomizedResponse(self.space, self.epsilon)
 
 
-def _below(words: np.ndarray, threshold: int) -> Bool[np.ndarray, "n"]:
-    """Words below a threshold of at most ``2**64``."""
+def _below_threshold(words: np.ndarray, threshold: int) -> Bool[np.ndarray, "n"]:
+    """Mask of words below a threshold of at most ``2**64``."""
     return np.ones(len(words), dtype=np.bool_) if threshold >= WORDS else words < np.uint64(threshold)

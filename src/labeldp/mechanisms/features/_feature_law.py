@@ -1,4 +1,4 @@
-"""The law by which features leave beside a released label, and what follows for conditional features."""
+"""The distribution of features that are released with labels, and the conditional guarantees that follow."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from labeldp.privacy.channels import ClassChannel
 
 Basis = Literal["declared", "floor", "no features"]
 
-#: Words that decide whether a row's features are redrawn.
+#: Number of words that decide if a row's features are resampled.
 WORDS = 1 << 64
-#: Orders that are told of where one bound holds for all of them.
+#: Orders that are reported if one bound holds for all orders.
 ORDERS = (2.0, 8.0, 64.0, math.inf)
 ANY_POPULATION = "any law of features given labels"
 
-#: Of the logarithm of a number of rows.
+#: Relative tolerance of the logarithm of a number of rows.
 _SLACK = 1e-9
 _UP = Context(prec=80, rounding=ROUND_CEILING)
 _ROWS_APART = "the features of a row depend on the label of that row alone"
@@ -46,23 +46,23 @@ _BASES = {
 
 @dataclass(frozen=True)
 class FeatureLaw:
-    """How features leave: as they are, or redrawn from a generator's mixture of all labels; or not at all.
+    """The distribution of released features: unchanged, resampled from a generator's mixture over labels, or none.
 
     Attributes:
-        replaced: Of ``2**64`` words, those at which the features of a row are redrawn, whatever its label.
-        classes: Number of classes, k; the class that features are drawn for is a word modulo k.
-        generator: What is public of the generator: where its knowledge comes from, and the form of its rows. None where
-            no features are released.
-        population: The law that the features of a label are drawn from, in words.
-        divergences: Pairs of an order and a bound of the Rényi divergence of that order, in nats, of the true features
-            of any label from the generator's of all labels mixed.
-        basis: Where the bounds come from: ``"declared"``; ``"floor"``, the least density of the generator; or
+        replaced: Number of words, of ``2**64``, that resample the features of a row, whatever its label.
+        classes: Number of classes, k; features are resampled for the class that a word modulo k gives.
+        generator: The public description of the generator: its source, and the form of its rows. None if no features
+            are released.
+        population: The population that the features of a label are drawn from, in words.
+        divergences: Pairs of an order and a bound on the Rényi divergence of that order, in nats, of the true features
+            of any label from the generator's mixture over all labels.
+        basis: The origin of the bounds: ``"declared"``; ``"floor"``, the least density of the generator; or
             ``"no features"``.
 
     Guarantee:
-        * Static features: features leave by a law that does not depend on the label, so that the released label's
-          guarantee is that of the row.
-        * Conditional features: ``conditional``, of each order for which a divergence is known.
+        * Static features: the release of features does not depend on the label, so the released label's guarantee is
+          that of the row.
+        * Conditional features: ``conditional``, for each order with a known divergence.
 
     References:
         Busa-Fekete et al. 2023, mechanisms 2 and 3.
@@ -77,45 +77,44 @@ class FeatureLaw:
 
     def __post_init__(self) -> None:
         if not 1 <= self.replaced <= WORDS:
-            raise InputError("expected features that are redrawn with a chance above 0, found another")
+            raise InputError("expected a resampling probability of features above 0, found another")
         if (self.generator is None) != (self.basis == "no features") or (
             self.generator is None and (self.replaced != WORDS or self.divergences != _of_all_orders(0.0))
         ):
-            raise InputError("expected a generator wherever features are released, found none, or one where none are")
+            raise InputError("expected a generator if and only if features are released, found otherwise")
         if not isinstance(self.population, str) or not self.population.strip():
-            raise InputError("expected the population that features are drawn from, in words, found nothing")
+            raise InputError("expected the population whose features these are, in words, found nothing; name it")
         if self.basis not in (*_BASES, "no features"):
             raise InputError(f"expected a basis among {', '.join(_BASES)}, found another")
         for alpha, divergence in self.divergences:
-            RenyiGuarantee(alpha, 0.0)  # refuses what is no order
+            RenyiGuarantee(alpha, 0.0)  # refuses invalid orders
             checked_divergence(divergence)
         orders, bounds = [alpha for alpha, _ in self.divergences], [bound for _, bound in self.divergences]
         if orders != sorted(set(orders)) or bounds != sorted(bounds):
             raise InputError(
-                "expected increasing orders, each once, with divergences that do not fall, since true ones do not, "
-                "found others"
+                "expected increasing orders, each once, with divergences that do not decrease, as true divergences do "
+                "not, found others"
             )
         if self.generator is not None:
             self._check_generator(bounds)
 
     def _check_generator(self, bounds: list[float]) -> None:
-        """A source and a form, and no more; and a floor that rows of that form can have."""
+        """Refuse a description that is not exactly a source and a form, and a floor that this form cannot have."""
         described = dict(self.generator or {})
         form = form_from(described.get("form"))
-        known = {"source": Source(**described.get("source", {})).describe(), "form": form.describe()}
-        if described != known:
-            raise InputError("expected the source and the form of a generator, and nothing else, found other parts")
+        expected = {"source": Source(**described.get("source", {})).describe(), "form": form.describe()}
+        if described != expected:
+            raise InputError("expected the source and the form of a generator, and nothing else, found other fields")
         if self.basis == "floor":
             cells = form.cells
             if cells is None or bounds != [bounds[0]] * len(ORDERS) or bounds[0] < math.log(cells) * (1 - _SLACK):
                 raise InputError(
-                    "expected a floor of a form of finitely many rows, of which the least likely has at most an even "
-                    "chance, found another"
+                    "expected a floor for a form of finitely many rows, at most one over their number, found another"
                 )
 
     @classmethod
     def without_features(cls, classes: int) -> Self:
-        """Labels alone, with no features at all (mechanism 3)."""
+        """Released labels without features (mechanism 3)."""
         return cls(WORDS, classes, None, ANY_POPULATION, _of_all_orders(0.0), "no features")
 
     @classmethod
@@ -128,11 +127,11 @@ class FeatureLaw:
         divergences: Mapping[float, float] | None,
         log_floor: float | None,
     ) -> Self:
-        """The law with declared divergences, or with those that follow from the least density of the generator.
+        """The distribution with declared divergences, or with those that the generator's least density implies.
 
-        Where every row of the generator's form has at least the chance c under the mixture, ``P_y / Q <= 1 / c``
-        whatever the law ``P_y`` of rows of that form, so that every order diverges by at most ``-log c``. Declared
-        bounds count only where one of them is below that.
+        If every row of the generator's form has at least the probability c under the mixture, ``P_y / Q <= 1 / c`` for
+        any distribution ``P_y`` on rows of that form, so the divergence of every order is at most ``-log c``. Declared
+        bounds are used only if one of them is below that.
         """
         floor = None if log_floor is None else max(0.0, printed_above(Decimal(-log_floor)))
         if divergences is not None and not isinstance(divergences, Mapping):
@@ -144,7 +143,7 @@ class FeatureLaw:
                 ((_checks.number(alpha, "alpha"), divergence) for alpha, divergence in divergences.items()),
                 reverse=True,
             )
-            least = accumulate((divergence for _, divergence in declared), min)  # what holds at an order holds below it
+            least = accumulate((divergence for _, divergence in declared), min)  # a bound holds for all lower orders
             pairs = [(alpha, bound) for (alpha, _), bound in zip(declared, least, strict=True)]
             return cls(replaced, classes, generator, population, tuple(reversed(pairs)), "declared")
         if floor is None:
@@ -153,40 +152,40 @@ class FeatureLaw:
 
     @property
     def chance(self) -> Fraction:
-        """The chance that the features of a row are redrawn, exactly."""
+        """The exact probability that the features of a row are resampled."""
         return Fraction(self.replaced, WORDS)
 
     @property
     def paid_split(self) -> str:
-        """The name of the release that the generator was fitted on, if it was: features of its rows were given up."""
+        """The name of the release that the generator was fitted on, or an empty text."""
         text = None if self.generator is None else self.generator["source"].get("certificate")
         return "" if text is None else str(json.loads(text).get("release", ""))
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What conditional guarantees rest on beside a divergence."""
+        """Assumptions of conditional guarantees, beside the divergence."""
         if self.generator is None:
             return (_ROWS_APART,)
         source = Source(**self.generator["source"])
-        seen = f"the generator saw none of these rows; it knows {source.sentence()}"
-        return (seen, _FRESH, _ROWS_APART, _NOWHERE_ELSE)
+        unseen = f"the generator saw none of these rows; it knows {source.sentence()}"
+        return (unseen, _FRESH, _ROWS_APART, _NOWHERE_ELSE)
 
     def conditional(self, channel: ClassChannel) -> tuple[RenyiGuarantee, ...]:
-        """What is promised with conditional features, for each order: the sum of the label's part and the features'.
+        """The guarantees with conditional features, for each order: the sum of the label's and the features' parts.
 
         Given the label, the released label and the released features are independent, so their divergences add up. That
         of the label is exact for randomized response (``label_divergence``), that of the features is bounded by
-        Minkowski's inequality (``replaced_divergence``). A word modulo k gives each class a chance of at least
-        ``(1 - k / 2**64) / k``, so the mixture has at least ``1 - k / 2**64`` of the even one's density, which adds
-        ``-log(1 - k / 2**64)`` to the divergence.
+        Minkowski's inequality (``replaced_divergence``). A word modulo k gives each class a probability of at least
+        ``(1 - k / 2**64) / k``, so the mixture has at least ``1 - k / 2**64`` of the uniform mixture's density, which
+        adds ``-log(1 - k / 2**64)`` to the divergence.
 
         Args:
-            channel: The law of the released label.
+            channel: The channel of the released label.
         """
         return tuple(
             RenyiGuarantee(
                 alpha,
-                divergence_sum(label_divergence(channel, alpha), self._features(alpha, divergence)),
+                divergence_sum(label_divergence(channel, alpha), self._features_divergence(alpha, divergence)),
                 "conditional",
                 self.population,
                 (*(_BASES[self.basis].format(divergence) for _ in (1,) if self.generator), *self.assumptions),
@@ -194,15 +193,15 @@ class FeatureLaw:
             for alpha, divergence in self.divergences
         )
 
-    def _features(self, alpha: float, divergence: float) -> float:
-        """The features' part."""
+    def _features_divergence(self, alpha: float, divergence: float) -> float:
+        """The features' part of the divergence."""
         if self.generator is None:
             return 0.0
         uneven = _UP.divide(Decimal(self.classes), Decimal(WORDS - self.classes))  # at least -log(1 - k / 2**64)
         return _replaced(alpha, self.chance, printed_above(_UP.add(Decimal(repr(divergence)), uneven)))
 
     def plain(self) -> dict[str, Any]:
-        """The law as JSON holds it; numbers as texts, since JSON knows no infinity."""
+        """The description for JSON; numbers are texts, since JSON has no infinity."""
         return {
             "replaced": str(self.replaced),
             "classes": str(self.classes),
@@ -214,7 +213,7 @@ class FeatureLaw:
 
     @classmethod
     def from_plain(cls, body: Mapping[str, Any]) -> Self:
-        """The law that JSON holds."""
+        """The distribution that a JSON description stands for."""
         return cls(
             int(body["replaced"]),
             int(body["classes"]),

@@ -1,251 +1,36 @@
-"""The form of rows: types, precision, ranges, categories, and what may be missing. It is public.
+"""The public form of rows: types, precision, ranges, categories, and columns with missing values.
 
-Where some rows of a release are real and others are synthetic, nobody may tell them apart by anything but what they
-say. So both go through one function that depends on nothing but the form, and what it gives has one type, one range,
-one precision, one spelling and one way to be missing.
+Real and synthetic rows of one release must be indistinguishable but for their values. So both pass through one function
+that depends on the form alone, and its results have one type, one range, one precision, one spelling and one way to be
+missing.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool
 
-from labeldp._checks import whole
 from labeldp.errors import InputError
+from labeldp.mechanisms.features._column_form import ColumnForm
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Texts of a column that may differ at the most: beyond it they are names of rows and not categories.
-MOST_TEXTS = 1000
-#: Where this many decimals or significant digits do not do, numbers are taken for full precision.
-MOST_DIGITS = 15
-_MICROSECONDS = 6
-_EXACT = 1 << 52
-_WIDEST = 1 << 62
-_FLOAT_MAX = float(np.finfo(np.float32).max)
-
-#: The least and the largest whole number of a type. 64 bits lack two, so that distances do not overflow.
-WHOLE = MappingProxyType(
-    {f"int{bits}": (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) for bits in (8, 16, 32)}
-    | {f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32)}
-    | {"date32[day]": (-(1 << 31), (1 << 31) - 1)}
-    | dict.fromkeys(("int64", "timestamp[us]"), (-_WIDEST, _WIDEST))
-)
-REAL = MappingProxyType({"float": _FLOAT_MAX, "double": float(np.finfo(np.float64).max)})
-TEXT, FLAG, DATE, TIME = "string", "bool", "date32[day]", "timestamp[us]"
-_LIST = re.compile(r"list<(\w+)>\[([1-9][0-9]{0,8})\]")
-
-
-@dataclass(frozen=True)
-class ColumnForm:
-    """What a value of one column may look like.
-
-    Attributes:
-        name: The column.
-        type: Its Arrow type: ``"bool"``, ``"string"``, ``"int8"`` to ``"int64"``, ``"uint8"`` to ``"uint32"``,
-            ``"float"``, ``"double"``, ``"date32[day]"`` (whole days from 1970), ``"timestamp[us]"`` (whole microseconds
-            from 1970), or ``"list<TYPE>[LENGTH]"`` of numbers.
-        low: The least number. Without ``values`` a float needs one; of whole numbers by default that of the type.
-        high: The largest number.
-        decimals: Digits behind the point, or behind the point of a time's seconds; None for as many as the type has.
-        digits: Significant digits of floats; None for as many as the type has.
-        single: Whether doubles hold numbers of single precision.
-        values: All that may occur: texts, or a few numbers, sorted.
-        missing: Whether values may be missing.
-        fallback: What a value becomes that cannot be made to fit: a text that is not among the values, or what is
-            missing where nothing may be. By default the first value, or the number nearest to 0.
-        shape: Of an image: the shape of the numbers in the list.
-
-    Example:
-        >>> age = ColumnForm("age", "double", low=17.0, high=90.0, decimals=1)
-        >>> age.nearest(np.array([3.0, 44.4444, np.inf])).tolist()
-        [17.0, 44.4, 90.0]
-
-    Raises:
-        InputError: The parts do not fit together.
-    """
-
-    name: str
-    type: str
-    low: float | None = None
-    high: float | None = None
-    decimals: int | None = None
-    digits: int | None = None
-    single: bool = False
-    values: tuple[Any, ...] | None = None
-    missing: bool = False
-    fallback: Any = None
-    shape: tuple[int, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not isinstance(self.type, str):
-            raise InputError("expected the name and the type of a column as texts, found something else")
-        if self.element not in (*WHOLE, *REAL, TEXT, FLAG) or (self.width and not self.of_numbers):
-            raise self._wrong("a type such as int64, double, bool, string or list<uint8>[784]", repr(self.type))
-        if self.shape is not None and math.prod(self.shape) != self.width:
-            raise self._wrong(f"a shape of {self.width} numbers", f"{self.shape}")
-        if self.of_numbers:
-            self._check_numbers()
-        else:
-            self._check_categories()
-
-    def _wrong(self, expected: str, found: str) -> InputError:
-        return InputError(f"expected in the form of the column {self.name!r} {expected}, found {found}")
-
-    def _set(self, **fields: Any) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-
-    def _check_categories(self) -> None:
-        values = (False, True) if self.element == FLAG else tuple(sorted(set(self.values or ()), key=str))
-        kind = bool if self.element == FLAG else str
-        if any(given is not None for given in (self.low, self.high, self.decimals, self.digits)) or self.single:
-            raise self._wrong("no range and no digits", "some")
-        if not values or not all(isinstance(value, kind) for value in values):
-            raise self._wrong("the texts that may occur as values", "none, or other types")
-        if len(values) > MOST_TEXTS:
-            raise self._wrong(
-                f"at most {MOST_TEXTS} different texts", f"{len(values)}; leave the column out, or group its texts"
-            )
-        fallback = values[0] if self.fallback is None else self.fallback
-        if type(fallback) is not kind or fallback not in values:
-            raise self._wrong("a fallback among the values", "another one")
-        self._set(values=values, fallback=fallback)
-
-    def _check_numbers(self) -> None:
-        if self.values is not None:
-            self._check_values()
-        self._check_range()
-        self._check_digits()
-        zero = self.nearest(np.zeros(1, dtype=self._dtype)).item()
-        fallback = zero if self.fallback is None else self._plain(self.fallback)
-        self._set(fallback=fallback)
-        given = np.array([self.low, self.high, fallback], dtype=self._dtype)
-        if not np.array_equal(self.nearest(given), given):
-            raise self._wrong("a range and a fallback inside it, with these digits", "others")
-
-    def _check_values(self) -> None:
-        values = tuple(sorted({self._plain(value) for value in self.values or ()}))
-        if not 0 < len(values) <= MOST_TEXTS:
-            raise self._wrong(f"1 to {MOST_TEXTS} different numbers as values", f"{len(values)}")
-        if any(given is not None for given in (self.decimals, self.digits)) or self.single:
-            raise self._wrong("no digits where the values are listed", "some")
-        if not {self.low, self.high} <= {None, values[0], values[-1]}:
-            raise self._wrong("no range where the values are listed", "one")
-        self._set(values=values, low=values[0], high=values[-1])
-
-    def _check_range(self) -> None:
-        least, most = WHOLE.get(self.element) or (None, None)
-        low = least if self.low is None else self._plain(self.low)
-        high = most if self.high is None else self._plain(self.high)
-        if low is None or high is None:
-            raise self._wrong("a range, low and high, which synthetic values are kept in", "none")
-        limits = WHOLE.get(self.element) or (-REAL[self.element], REAL[self.element])
-        if not limits[0] <= low <= high <= limits[1]:
-            raise self._wrong(f"low <= high within the range of {self.element}", f"{low} and {high}")
-        self._set(low=low, high=high)
-
-    def _check_digits(self) -> None:
-        timed, real = self.element == TIME, self.element in REAL
-        if (self.decimals is not None and not (real or timed)) or (
-            (self.digits is not None or self.single) and not real
-        ):
-            raise self._wrong("digits of floats alone", f"digits of {self.element}")
-        if self.decimals is not None:
-            whole(self.decimals, f"decimals of {self.name!r}", 0, _MICROSECONDS if timed else MOST_DIGITS)
-        if self.digits is not None:
-            whole(self.digits, f"digits of {self.name!r}", 1, MOST_DIGITS)
-        if real and self.decimals is not None and self._size * 10.0**self.decimals >= _EXACT:
-            raise self._wrong(f"at most {MOST_DIGITS} digits before and behind the point together", "more")
-
-    def _plain(self, value: Any) -> float | int:
-        """A number of the column's kind."""
-        if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
-            raise self._wrong("numbers", type(value).__name__)
-        number = float(value)
-        if not math.isfinite(number) or (self.element in WHOLE and number != value):
-            raise self._wrong("finite numbers of its type", "others")
-        return int(value) if self.element in WHOLE else number + 0.0
-
-    @property
-    def _size(self) -> float:
-        return max(abs(float(self.low or 0)), abs(float(self.high or 0)))
-
-    @property
-    def _dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.int64 if self.element in WHOLE else np.float64)
-
-    @property
-    def width(self) -> int | None:
-        """How many numbers a row has, where it has a list of them."""
-        found = _LIST.fullmatch(self.type)
-        return int(found[2]) if found else None
-
-    @property
-    def element(self) -> str:
-        """The type of one number of a list, or else the type."""
-        found = _LIST.fullmatch(self.type)
-        return found[1] if found else self.type
-
-    @property
-    def of_numbers(self) -> bool:
-        """Whether it holds numbers, or dates and times, which are whole numbers inside."""
-        return self.element not in (TEXT, FLAG)
-
-    @property
-    def cells(self) -> int | None:
-        """How many different values it may hold, where they are listed."""
-        return None if self.values is None or self.width is not None else len(self.values) + self.missing
-
-    def nearest(self, numbers: Float[np.ndarray, "n"] | Int[np.ndarray, "n"]) -> np.ndarray:
-        """The nearest numbers that the column may hold, for any numbers but NaN; a time is cut, not rounded."""
-        if self.values is not None:
-            return _closest(np.array(self.values, dtype=self._dtype), numbers)
-        inside = np.clip(numbers, self.low, self.high)
-        if self.element in WHOLE:
-            step = 10 ** (_MICROSECONDS - self.decimals) if self.decimals is not None else 1
-            return np.asarray(inside - inside % step)
-        if self.digits is not None:
-            inside = np.array([float(f"{number:.{self.digits - 1}e}") for number in inside])
-        if self.decimals is not None:
-            inside = np.round(inside, self.decimals)
-        if self.single or self.element == "float":
-            inside = np.clip(inside, -_FLOAT_MAX, _FLOAT_MAX).astype(np.float32).astype(np.float64)
-        return np.asarray(inside + 0.0)  # there is one zero
-
-    def describe(self) -> dict[str, Any]:
-        """What was declared, as plain data."""
-        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
-
-
-def _closest(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """For each number the closest of some sorted values, the lower one of two."""
-    inside = np.clip(numbers, values[0], values[-1])
-    above = np.searchsorted(values, inside)
-    below = np.maximum(above - 1, 0)
-    return np.asarray(np.where(inside - values[below] <= values[above] - inside, values[below], values[above]))
-
 
 @dataclass(frozen=True)
 class Form:
-    """What rows look like, real and synthetic ones alike: their columns, in order.
+    """The form of rows, real and synthetic ones alike: their columns, in order.
 
-    It is public: declared, or read off public rows, and never off private ones.
+    It is public: declared, or inferred from public rows, never from private ones.
 
     Attributes:
         columns: The columns.
-        of_array: Whether rows are given and handed out as a NumPy array of numbers; then there is one column, with a
-            shape.
+        of_array: True if rows are a NumPy array of numbers; then there is one column, with a shape.
 
     Example:
         >>> form = Form.of({"age": [44.5, 51.0], "town": ["Ulm", "Bonn"]})
@@ -269,14 +54,14 @@ class Form:
 
     @classmethod
     def of(cls, public: object) -> Form:
-        """The form of public rows: types, ranges, digits and categories as they are there.
+        """The form inferred from public rows: their types, ranges, digits and categories.
 
-        Numbers may take the public values alone where these are few, at most 20 that occur 20 times on average, or
-        leave gaps: at most 1 000 that occur twice on average, between which at least as many others would have the
-        same digits. Else true rows would be known by values that only they have. Floats that no decimals and no
-        significant digits explain are put on public ones too, the nearest of at most 1 000, evenly by rank: with all
-        the digits of a float, a true row could be known by them, such as those of a whole number that was scaled. Who
-        declares a ``ColumnForm`` of full precision answers for that.
+        Numbers are restricted to the public values if these are few (at most 20 that occur 20 times on average) or have
+        gaps (at most 1 000 that occur twice on average, with at least as many other numbers of the same digits between
+        them). Otherwise values that only real rows have would identify real rows. Floats that no number of decimals or
+        significant digits explains are rounded to public values too, the nearest of at most 1 000, evenly by rank: all
+        the digits of a float could identify a real row, such as those of a scaled whole number. To use full precision
+        anyway, declare a ``ColumnForm``.
 
         Args:
             public: A pandas or polars frame, an Arrow table, a mapping of columns; or an array of numbers of shape
@@ -285,9 +70,10 @@ class Form:
         Raises:
             InputError: A column has no type that a form knows, too many different texts, or no value at all.
         """
-        from labeldp.mechanisms.features._coerce import form_of  # noqa: PLC0415 (keeps `import labeldp` light)
+        from labeldp.mechanisms.features._coerce import columns_of  # noqa: PLC0415 (keeps `import labeldp` light)
 
-        return form_of(public)
+        columns, of_array = columns_of(public)
+        return cls(columns, of_array)
 
     @property
     def names(self) -> list[str]:
@@ -295,20 +81,25 @@ class Form:
         return [column.name for column in self.columns]
 
     @property
+    def array_name(self) -> str | None:
+        """The name of the only column if rows are an array, else None."""
+        return self.names[0] if self.of_array else None
+
+    @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of shaped rows."""
         from labeldp.mechanisms.features._coerce import schema_of  # noqa: PLC0415 (keeps `import labeldp` light)
 
-        return schema_of(self)
+        return schema_of(self.columns)
 
     @property
     def cells(self) -> int | None:
-        """How many different rows there may be, where every column lists its values; else None."""
+        """Number of possible rows if every column lists its values, else None."""
         sizes = [column.cells for column in self.columns]
         return None if None in sizes else math.prod(size for size in sizes if size is not None)
 
     def table(self, rows: object) -> pa.Table:
-        """Rows as an Arrow table with the form's columns, in its order; the values are as they were given.
+        """Rows as an Arrow table with the form's columns, in its order and with unchanged values.
 
         Args:
             rows: As in ``of``. It must have exactly these columns, each of a type that fits: numbers may be of another
@@ -319,50 +110,53 @@ class Form:
         """
         from labeldp.mechanisms.features._coerce import table_of  # noqa: PLC0415 (keeps `import labeldp` light)
 
-        return table_of(self, rows)
+        return table_of(self.columns, self.array_name, rows)
 
     def read(self, rows: object) -> pa.Table:
-        """Rows whose columns may hold texts, as CSV has them, or Python objects of several types, as the form's kinds.
+        """Rows with texts, as from CSV, or mixed Python objects converted to the types of the form.
 
         Args:
             rows: A frame, an Arrow table, a mapping of columns, or an array where the form is one.
 
         Guarantee:
-            Each value is a function of the same text alone, and any text has one: one that stands for no value of the
-            column's type is missing, so that reading private rows does not fail, and tells nothing of them.
+            Each value is a function of the same text alone, and every text has one: text that is no value of the
+            column's type becomes missing. So reading private rows never fails, and failure discloses nothing.
         """
-        from labeldp.mechanisms.features._parse import read  # noqa: PLC0415 (keeps `import labeldp` light)
+        from labeldp.mechanisms.features._coerce import container  # noqa: PLC0415 (keeps `import labeldp` light)
+        from labeldp.mechanisms.features._parse import read_columns  # noqa: PLC0415
 
-        return read(self, rows)
+        return read_columns(self.columns, container(self.array_name, rows))
 
     def shaped(self, rows: pa.Table) -> tuple[pa.Table, Bool[np.ndarray, "n"]]:
-        """Rows made to fit: numbers moved into the range and rounded, other texts replaced by the fallback.
+        """Rows shaped to fit: numbers clipped to the range and rounded, unknown texts replaced by the fallback.
 
         Args:
-            rows: What ``table`` gave.
+            rows: The result of ``table``.
 
         Returns:
-            The rows, whose schema is ``schema``, and which of them hold another value than before.
+            The rows, whose schema is ``schema``, and the mask of rows with a changed value.
 
         Guarantee:
-            * Each row of the result is a function of the same row of ``rows`` alone, and of the form: applied to
-              private rows before anything is drawn, it is part of what the features are.
-            * It is total: whatever the values are, it does not fail, so failing tells nothing of them.
-            * What it gives it leaves as it is, so whether a row was shaped before cannot be seen.
+            * Each row of the result is a function of the same row of ``rows`` and of the form alone: applied to
+              private rows before anything is drawn, it is preprocessing of the features.
+            * It is total: it never fails, whatever the values are, so failure discloses nothing.
+            * It is idempotent, so nobody can see whether a row was shaped before.
         """
         from labeldp.mechanisms.features._coerce import shaped  # noqa: PLC0415 (keeps `import labeldp` light)
 
-        return shaped(self, rows)
+        return shaped(self.columns, rows)
 
     def array(self, rows: pa.Table) -> np.ndarray:
-        """Shaped rows as an array of shape (n, ...), where the form is that of an array.
+        """Shaped rows as an array of shape (n, ...), for the form of an array.
 
         Raises:
-            InputError: It is that of a table.
+            InputError: The form is that of a table.
         """
         from labeldp.mechanisms.features._coerce import array_of  # noqa: PLC0415 (keeps `import labeldp` light)
 
-        return array_of(self, rows)
+        if not self.of_array:
+            raise InputError("expected the form of an array, found that of a table; use the table")
+        return array_of(self.columns[0], rows[self.columns[0].name])
 
     def describe(self) -> dict[str, Any]:
         """The form as plain data, which ``form_from`` reads back."""
@@ -373,7 +167,7 @@ def form_from(plain: object) -> Form:
     """The form that plain data describe.
 
     Raises:
-        InputError: They describe none.
+        InputError: The data describe no form.
     """
     try:
         return _form_from(plain)

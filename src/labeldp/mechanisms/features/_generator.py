@@ -1,4 +1,4 @@
-"""Generators: synthetic features for a class, in the form of real ones, and where their knowledge comes from."""
+"""Generators of synthetic features for a class, in the form of real ones, and the sources of their knowledge."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from labeldp.privacy import LabelSpace
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: So many digests of the rows that a generator was fitted on are kept at the most: the least ones.
+#: The largest number of stored digests of the rows that a generator was fitted on: the least ones are stored.
 MOST_SEEN = 1 << 16
-#: Rows that a generator was fitted on are known again where so large a share of them occur once.
+#: Rows that a generator was fitted on are recognised only if at least this share of them is unique.
 _DIFFERENT = 0.99
-#: How many private rows may be known by chance: a few, and a share of them.
+#: Private rows that may be recognised by chance: a number, and a share of them.
 _FEW_KNOWN, _SHARE_KNOWN = 5, 0.05
 
 _WHENCE = MappingProxyType(
@@ -37,17 +37,17 @@ _WHENCE = MappingProxyType(
 
 @dataclass(frozen=True)
 class Source:
-    """Where a generator's knowledge comes from: the certificate prints it.
+    """The source of a generator's knowledge, printed in the certificate.
 
-    A generator that was fitted on the private rows gives their labels away through the features that it draws. That
-    it was not is declared here.
+    A generator that was fitted on the private rows discloses their labels through the features that it draws. The
+    source declares that it was not.
 
     Attributes:
         kind: ``"public"``: data that anybody may see. ``"auxiliary"``: rows of the curator's own that are not
             released, with labels that need no protection. ``"paid split"``: other rows, whose labels were released
             under a guarantee.
-        text: Which data, in the user's words.
-        certificate: The certificate of a paid split's release, as JSON; of no other source.
+        text: The data, in the user's words.
+        certificate: The certificate of a paid split's release, as JSON; None for other sources.
 
     Example:
         >>> Source("public", "UCI Adult, 1994").sentence()
@@ -65,9 +65,9 @@ class Source:
         if self.kind not in _WHENCE:
             raise InputError(f"expected a source that is {', '.join(map(repr, _WHENCE))}, found {self.kind!r}")
         if not isinstance(self.text, str) or not self.text.strip():
-            raise InputError("expected words that say which data a generator knows, found none; name them")
+            raise InputError("expected a text that says which data the generator was fitted on, found none; name them")
         if (self.certificate is not None) != (self.kind == "paid split"):
-            raise InputError("expected a certificate of a paid split, and of no other source, found otherwise")
+            raise InputError("expected a certificate for a paid split and for no other source, found otherwise")
         if self.certificate is not None and not _is_object(self.certificate):
             raise InputError("expected the certificate of a paid split in JSON, found something else")
 
@@ -93,19 +93,19 @@ class Generator:
     """Synthetic features for classes, P^(X | j), in a public form.
 
     Attributes:
-        space: The declared label space; the generator knows all its classes.
-        form: What rows look like.
-        source: Where its knowledge comes from.
-        sampler: A function of class codes, an array of shape (m,), that gives m rows in the same order: a frame, a
-            table, or an array where the form is one. It must draw afresh at every call, from entropy of its own that
-            nobody else knows: a fixed seed would show which rows are synthetic. And it must draw each row by itself,
-            by the law of its class alone, whatever other rows are drawn: sampling a table without replacement, or
-            layers that normalise a batch, would tell which rows are not its own.
+        space: The declared label space; the generator covers all its classes.
+        form: The form of the rows.
+        source: The source of the generator's knowledge.
+        sampler: A function of class codes, an array of shape (m,), that returns m rows in the same order: a frame, a
+            table, or an array if the form is one. It must draw afresh at every call, from entropy of its own that
+            nobody else knows: a fixed seed would reveal which rows are synthetic. And it must draw each row
+            independently, from the distribution of its class alone: sampling a table without replacement, or layers
+            that normalise a batch, would reveal which rows are synthetic.
         log_floor: The logarithm of the least probability that the mean over classes, Qbar, gives any row that the form
-            allows, if it is known; the form then has finitely many rows. No law is further from Qbar than -log_floor,
-            at any Rényi order.
+            allows, if it is known; the form then has finitely many rows. The Rényi divergence of any distribution from
+            Qbar is at most -log_floor, at any order.
         seen: Digests of the rows that it was fitted on; if there are ``MOST_SEEN``, the least of all digests. Rows can
-            be read back from them by trying, so they stay in memory, and are written to a file only if the rows are
+            be recovered from digests by trial, so they stay in memory, and are written to a file only if the rows are
             public.
 
     Example:
@@ -118,7 +118,7 @@ class Generator:
         3
 
     Raises:
-        InputError: ``log_floor`` is none, or is of a form that allows endlessly many rows.
+        InputError: ``log_floor`` is impossible, or the form allows infinitely many rows.
     """
 
     space: LabelSpace
@@ -131,13 +131,13 @@ class Generator:
     def __post_init__(self) -> None:
         if not isinstance(self.source, Source) or not callable(self.sampler):
             raise InputError(
-                "expected a Source that says where the generator's knowledge comes from, and a function of codes, "
+                "expected a Source for the generator's knowledge, and a function of codes, "
                 f"found {type(self.source).__name__} and {type(self.sampler).__name__}"
             )
         if self.log_floor is not None:
             cells = self.form.cells
             if cells is None:
-                raise InputError("expected a floor of a form whose columns all list their values, found another form")
+                raise InputError("expected a floor for a form whose columns all list their values, found another form")
             if not math.isfinite(self.log_floor) or self.log_floor > -math.log(cells) + 1e-9:
                 raise InputError(
                     f"expected log_floor of at most -log({cells}), the mean over all rows of the form, found another; "
@@ -152,24 +152,24 @@ class Generator:
             codes: Class codes from 0 to k - 1, shape (m,).
 
         Raises:
-            InputError: A code is none; or the sampler failed, or what it gave has other columns, types or numbers of
-                rows, values that are no number or infinite, or lacks values. The message shows nothing of it.
+            InputError: A code is invalid; or the sampler failed, or returned other columns, types or numbers of rows,
+                or NaN, infinite or missing values. The message shows nothing of the rows.
         """
-        wanted = _codes(codes, self.space.size)
-        if not wanted.size:
+        checked = _checked_codes(codes, self.space.size)
+        if not checked.size:
             return self.form.schema.empty_table()
-        return self.form.shaped(self._checked(self._sampled(wanted), len(wanted)))[0]
+        return self.form.shaped(self._checked(self._sampled(checked), len(checked)))[0]
 
     def _sampled(self, codes: Int[np.ndarray, "m"]) -> object:
-        """What the sampler gives; of what it raises only the type is told, since a text may quote rows."""
+        """The rows of the sampler; of its exceptions only the type is reported, since a text may quote rows."""
         try:
             return self.sampler(codes)
-        except Exception as problem:  # noqa: BLE001 (it is anyone's function)
+        except Exception as problem:  # noqa: BLE001 (the sampler is the user's function)
             why = type(problem).__name__
-        raise InputError(f"expected a sampler that gives rows for class codes, found that it raised {why}; repair it")
+        raise InputError(f"expected rows from the sampler, found that it raised {why}; fix the sampler")
 
     def _checked(self, rows: object, count: int) -> pa.Table:
-        """What a sampler gave as a table, if it is as the form says."""
+        """The sampler's rows as a table, checked against the form."""
         from labeldp.mechanisms.features._coerce import missing_or_endless  # noqa: PLC0415 (keeps `import labeldp` light)
 
         try:
@@ -182,7 +182,7 @@ class Generator:
                 f"expected {count} rows from the sampler, one for each code, with exactly the columns {columns}, found "
                 "something else"
             )
-        missing, endless = missing_or_endless(self.form, table)
+        missing, endless = missing_or_endless(self.form.columns, table)
         may_lack = {column.name for column in self.form.columns if column.missing}
         lacking = [name for name in missing if name not in may_lack]
         if lacking or endless:
@@ -191,29 +191,30 @@ class Generator:
         return table
 
     def check_private(self, rows: pa.Table) -> None:
-        """Refuse to be used on the rows that it was fitted on.
+        """Refuse the rows that the generator was fitted on.
 
-        It notices an accident, not an intention. Rows that were changed a little are not known again; nor are rows of
-        which more than one in a hundred occurs twice, since rows of others would be taken for them; nor are those of a
-        generator from a file, unless they are public: then no digests are kept.
+        This detects accidents, not intent. Slightly changed rows are not recognised; nor are rows of which more than
+        one in a hundred occurs twice, since other people's rows would be mistaken for them; nor are private rows of a
+        generator from a file, which stores digests of public rows alone.
 
         Args:
-            rows: Private rows, as ``Form.table`` gives them.
+            rows: Private rows, as ``Form.table`` returns them.
 
         Raises:
-            InputError: More than 5 of the different rows, and more than one in twenty besides, are known to it.
+            InputError: More than 5 of the different rows plus one in twenty of them are recognised.
         """
         if not self.seen:
             return
         private = np.unique(row_digests(self.form, rows))
         if len(self.seen) >= MOST_SEEN:
             private = private[private <= np.uint64(max(self.seen))]
-        seen = np.fromiter(self.seen, dtype=np.uint64, count=len(self.seen))
-        known = int(np.isin(private, seen).sum())
-        if known > _FEW_KNOWN + _SHARE_KNOWN * len(private):
+        digests = np.fromiter(self.seen, dtype=np.uint64, count=len(self.seen))
+        recognised = int(np.isin(private, digests).sum())
+        if recognised > _FEW_KNOWN + _SHARE_KNOWN * len(private):
             raise InputError(
-                "expected private rows that the generator was not fitted on, found those: its draws would give their "
-                "labels away. Fit it on public or auxiliary rows, or on other rows whose labels were released"
+                "expected private rows that the generator was not fitted on, found rows that it was fitted on: its "
+                "draws would disclose their labels; fit it on public or auxiliary rows, or on other rows whose labels "
+                "were released"
             )
 
     def describe(self) -> dict[str, Any]:
@@ -222,26 +223,27 @@ class Generator:
 
 
 def row_digests(form: Form, rows: pa.Table) -> np.ndarray:
-    """Digests of 64 bits of rows, after they were shaped: equal for equal rows."""
+    """64-bit digests of rows, after shaping: equal for equal rows."""
     from labeldp.mechanisms.features._coerce import digests  # noqa: PLC0415 (keeps `import labeldp` light)
 
-    return digests(form, form.shaped(rows)[0])
+    return digests(form.columns, form.shaped(rows)[0])
 
 
 def seen_in(form: Form, rows: pa.Table) -> frozenset[int]:
-    """What a generator keeps to know rows again that it was fitted on; nothing where many of them are equal."""
-    found = row_digests(form, rows)
-    different, counts = np.unique(found, return_counts=True)
-    if (counts == 1).sum() < _DIFFERENT * len(found):  # about the chance that another row is none of these (Good 1953)
+    """The digests by which a generator recognises the rows that it was fitted on; none if many rows are equal."""
+    digests = row_digests(form, rows)
+    different, counts = np.unique(digests, return_counts=True)
+    # the share of unique rows estimates the probability that another row is none of these (Good 1953)
+    if (counts == 1).sum() < _DIFFERENT * len(digests):
         return frozenset()
     return frozenset(different[:MOST_SEEN].tolist())
 
 
-def _codes(codes: object, size: int) -> Int[np.ndarray, "m"]:
-    """Class codes in an array of their own."""
-    found = np.array(codes)
-    if not found.size:
+def _checked_codes(codes: object, size: int) -> Int[np.ndarray, "m"]:
+    """A copy of class codes, checked."""
+    array = np.array(codes)
+    if not array.size:
         return np.empty(0, dtype=np.int64)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= size:
+    if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= size:
         raise InputError(f"expected class codes from 0 to {size - 1}, shape (m,), found something else")
-    return found.astype(np.int64)
+    return array.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Queries: noisy answers about many labels."""
+"""Queries: noisy answers about many labels at once."""
 
 import lazy_loader
 

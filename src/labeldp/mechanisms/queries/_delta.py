@@ -1,4 +1,4 @@
-"""Deltas that are too large to promise anything."""
+"""The warning about deltas that are too large for a meaningful guarantee."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import warnings
 
 
 class DeltaWarning(UserWarning):
-    """A delta that is so large that a mechanism within it could publish somebody's label."""
+    """A delta so large that a mechanism within it could publish somebody's label."""
 
 
 def warn_of_large(delta: float, rows: int, what: str, *, stacklevel: int) -> None:
-    """Say so where a delta allows one of so many rows to be published.
+    """Warn if a delta allows to publish one random row.
 
     Args:
         delta: The failure probability.
         rows: The number of rows.
-        what: What that number is.
-        stacklevel: How many calls away the one is that gave the delta, counted from here.
+        what: A noun phrase for that number, for the message.
+        stacklevel: Number of calls from here to the caller that chose the delta.
     """
     if delta * rows >= 1.0:
         warnings.warn(

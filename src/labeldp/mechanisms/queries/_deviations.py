@@ -1,4 +1,4 @@
-"""How large noise is, from the laws that certificates hold."""
+"""Standard deviations of noise, from the parameters in certificates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def noise_deviation(law: Mapping[str, Any]) -> float:
     """The standard deviation of the noise on each entry of an answer, in the units of the entries.
 
     Raises:
-        InputError: The law is of a query whose answer is no sum of numbers and noise.
+        InputError: The answer to this query is not a sum of numbers and noise.
     """
     if law["kind"] not in _DEVIATIONS:
         raise InputError(f"expected the answer to a query among {', '.join(_DEVIATIONS)}, found that to {law['kind']}")
@@ -27,26 +27,29 @@ def noise_deviation(law: Mapping[str, Any]) -> float:
 def sum_deviation(law: Mapping[str, Any], space: LabelSpace) -> float:
     """The standard deviation of the noise on the sum of the labels of each cell, in the units of the labels.
 
-    A mean of n labels has the n-th part of it.
+    For a mean of n labels, divide it by n.
 
     Raises:
-        InputError: The law is of no means.
+        InputError: The query is not one of means.
     """
     if law["kind"] != NoisyMean.name:
         raise InputError(f"expected the answer to {NoisyMean.name}, found that to {law['kind']}")
-    return _laplace(law) * float(space.points[-1] - space.points[0]) / (space.size - 1)
+    return _laplace_deviation(law) * float(space.points[-1] - space.points[0]) / (space.size - 1)
 
 
-def _laplace(law: Mapping[str, Any]) -> float:
-    """Of discrete Laplace noise with ``q = exp(-rate)``, whose variance is ``2q / (1 - q)^2``."""
+def _laplace_deviation(law: Mapping[str, Any]) -> float:
+    """Standard deviation of discrete Laplace noise with ``q = exp(-rate)``, of variance ``2q / (1 - q)^2``."""
     return 1.0 / (math.sqrt(2.0) * math.sinh(int(law["rate"]) / int(law["parts"]) / 2.0))
 
 
-def _rounded_normal(law: Mapping[str, Any]) -> float:
-    """Of normal noise in whole steps, to which rounding adds that of a uniform variable."""
+def _rounded_normal_deviation(law: Mapping[str, Any]) -> float:
+    """Standard deviation of rounded normal noise: rounding adds the variance of a uniform variable."""
     return math.ldexp(math.sqrt(int(law["deviation"]) ** 2 + 1.0 / 12.0), -int(law["bits"])) / int(law.get("parts", 1))
 
 
 _DEVIATIONS: Mapping[str, Callable[[Mapping[str, Any]], float]] = MappingProxyType(
-    {NoisyHistogram.name: _laplace, **dict.fromkeys((LabelMoments.name, NumberMoments.name), _rounded_normal)}
+    {
+        NoisyHistogram.name: _laplace_deviation,
+        **dict.fromkeys((LabelMoments.name, NumberMoments.name), _rounded_normal_deviation),
+    }
 )

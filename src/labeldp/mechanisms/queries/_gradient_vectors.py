@@ -1,4 +1,4 @@
-"""The vectors that an asker names for the classes of one row: any, or at right angles. They are public."""
+"""The public vectors that an interactive client proposes for the classes of one row: arbitrary or orthogonal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_ONCE = 1 << 10
 
 
 class ClassVectors(ABC):
-    """The vectors of the classes, as they were asked for a row."""
+    """The proposed vectors of the classes for one row."""
 
     @property
     @abstractmethod
@@ -28,44 +28,44 @@ class ClassVectors(ABC):
     @property
     @abstractmethod
     def origin(self) -> Float[np.ndarray, "r"]:
-        """What ``off`` is taken from: the common vector, where all are the same."""
+        """The reference point of ``off``: the common vector if all are equal."""
 
     @property
     @abstractmethod
     def off(self) -> np.ndarray:
-        """Numbers that say how each differs from the origin."""
+        """The differences of the vectors from the origin, in compressed form."""
 
     @property
     @abstractmethod
     def centre(self) -> Float[np.ndarray, "r"]:
-        """A point between them, about which directions are: the common vector, where all are the same."""
+        """The centre of directions, between the vectors: the common vector if all are equal."""
 
     @property
     @abstractmethod
     def lengths(self) -> Float[np.ndarray, "k"]:
-        """How far each is from the centre."""
+        """The distance of each vector from the centre."""
 
     @staticmethod
     @abstractmethod
     def spread_squared(off: np.ndarray) -> float:
-        """The largest squared distance of two of them; exact where that is a whole number below 2^50."""
+        """The largest squared distance of two vectors; exact for whole numbers below 2^50."""
 
     @abstractmethod
     def of_class(self, steps: Int[np.ndarray, "..."], code: int) -> Int[np.ndarray, "r"]:
-        """The vector of a class, from whole steps of ``off``."""
+        """The vector of a class, from ``off`` in whole steps."""
 
     @abstractmethod
     def direction(self, normals: Float[np.ndarray, "r"]) -> tuple[Float[np.ndarray, "r"], int]:
-        """A uniform direction in what they span about the centre, from normal numbers; and its dimensions."""
+        """A uniform direction in the span of the vectors about the centre, from normal numbers; and its dimension."""
 
     @abstractmethod
     def along(self, direction: Float[np.ndarray, "r"]) -> Float[np.ndarray, "k"]:
-        """How far each goes along a direction from the centre."""
+        """The component of each vector along a direction from the centre."""
 
 
 @dataclass(frozen=True, eq=False)
 class AnyVectors(ClassVectors):
-    """A vector in each line."""
+    """Arbitrary vectors, one in each row."""
 
     vectors: Float[np.ndarray, "k r"]
 
@@ -75,7 +75,7 @@ class AnyVectors(ClassVectors):
 
     @cached_property
     def origin(self) -> Float[np.ndarray, "r"]:
-        """Their mean, which is exactly what they are where all are the same."""
+        """The mean; exactly the common vector if all are equal."""
         return np.asarray(self.vectors[0] + (self.vectors - self.vectors[0]).mean(axis=0))
 
     @cached_property
@@ -101,18 +101,17 @@ class AnyVectors(ClassVectors):
 
     @cached_property
     def _about(self) -> tuple[Float[np.ndarray, "r"], Float[np.ndarray, "k"]]:
-        """The centre and the distances from it: of numbers, the middle of their range.
+        """The centre and the distances from it: for numbers, the middle of their range.
 
-        Else of two centres the one whose largest distance is the smaller. One is the mean. The other is the point
-        nearest to zero among those that differ from the vectors in their span alone: from there no vector is longer
-        than from zero.
+        Otherwise the better of two centres by largest distance. One is the mean. The other is the point nearest to zero
+        in the affine span of the vectors: no vector is farther from it than from zero.
         """
         if self.dimension == 1:
             middle = np.array([0.5 * (self.vectors.min() + self.vectors.max())])
             return middle, np.abs(self.vectors[:, 0] - middle)
         foot = self.origin - (self._span @ self.origin) @ self._span
-        found = [(point, _lengths(self.vectors - point)) for point in (self.origin, foot)]
-        return min(found, key=lambda pair: float(pair[1].max()))
+        centres = [(point, _lengths(self.vectors - point)) for point in (self.origin, foot)]
+        return min(centres, key=lambda pair: float(pair[1].max()))
 
     @staticmethod
     def spread_squared(off: np.ndarray) -> float:
@@ -135,7 +134,7 @@ class AnyVectors(ClassVectors):
 
 @dataclass(frozen=True, eq=False)
 class RightAngledVectors(ClassVectors):
-    """Vectors at right angles: that of class j has the j-th number in the j-th entry, and zeros elsewhere."""
+    """Orthogonal vectors: that of class j has the j-th number in the j-th entry, and zeros elsewhere."""
 
     numbers: Float[np.ndarray, "k"]
 
@@ -157,7 +156,7 @@ class RightAngledVectors(ClassVectors):
 
     @cached_property
     def lengths(self) -> Float[np.ndarray, "k"]:
-        """Of ``l_j e_j - l / k``."""
+        """The lengths of ``l_j e_j - l / k``."""
         squares, centre = self.numbers * self.numbers, self.centre
         return np.asarray(np.sqrt((1.0 - 2.0 / self.dimension) * squares + centre @ centre))
 
@@ -168,12 +167,12 @@ class RightAngledVectors(ClassVectors):
         return float(squares[-2] + squares[-1])
 
     def of_class(self, steps: Int[np.ndarray, "k"], code: int) -> Int[np.ndarray, "r"]:
-        found = np.zeros_like(steps)
-        found[code] = steps[code]
-        return found
+        vector = np.zeros_like(steps)
+        vector[code] = steps[code]
+        return vector
 
     def direction(self, normals: Float[np.ndarray, "r"]) -> tuple[Float[np.ndarray, "r"], int]:
-        """In all entries that are not zero; if none is, at right angles to ``1 / l``, as every ``l_j e_j - l / k``."""
+        """In all non-zero entries if a number is zero; else orthogonal to ``1 / l``, like every ``l_j e_j - l / k``."""
         least = np.abs(self.numbers).min()
         if not least:
             used = self.numbers != 0.0
@@ -185,14 +184,14 @@ class RightAngledVectors(ClassVectors):
         return np.asarray(self.numbers * direction - self.centre @ direction)
 
 
-def class_vectors(found: object, row: int, classes: int, dimension: int) -> ClassVectors:
-    """A copy of what was asked of a row, checked.
+def class_vectors(proposed: object, row: int, classes: int, dimension: int) -> ClassVectors:
+    """A checked copy of the vectors that a client proposes for a row.
 
     Raises:
-        InputError: It is no finite vector for each class.
+        InputError: They are not one finite vector for each class.
     """
     try:
-        vectors = np.array(np.asarray(found, dtype=np.float64))  # what has __array__ may give its own memory
+        vectors = np.array(np.asarray(proposed, dtype=np.float64))  # __array__ may return the client's own memory
     except (TypeError, ValueError):
         raise InputError(f"expected numbers from ask, found something else for row {row}") from None
     if vectors.shape != (classes, dimension) and not vectors.shape == (classes,) == (dimension,):
@@ -210,5 +209,5 @@ def _lengths(vectors: Float[np.ndarray, "k r"]) -> Float[np.ndarray, "k"]:
 
 
 def _unit(vector: Float[np.ndarray, "r"]) -> Float[np.ndarray, "r"]:
-    """A vector of length 1 in its direction, or zeros as they are."""
+    """The vector scaled to length 1; zeros stay."""
     return np.asarray(vector / (math.sqrt(vector @ vector) or 1.0))

@@ -1,4 +1,4 @@
-"""Label moments: sums of public features by class, with Gaussian noise, for heads that are linear in the labels."""
+"""Label moments: noisy sums of public features by class, for models whose loss is linear in the labels."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _PUBLIC = "the features are public and were not computed from these labels"
 
 @dataclass(frozen=True, eq=False)
 class LabelMoments(Query):
-    """The sum of the features of the rows of each class, with Gaussian noise: ``S = sum_i f(x_i) one_hot(y_i)^T``.
+    """The sum of the features of each class, with Gaussian noise: ``S = sum_i f(x_i) one_hot(y_i)^T``, shape (p, k).
 
-    Its shape is (p, k). It is all that a ridge or softmax head needs of the labels, since their losses are linear in
-    them: such a head can be fitted to optimality, with any regularizer, at no further cost.
+    It is a sufficient statistic of the labels for a ridge or softmax head, whose loss is linear in them: such a head
+    can be fitted to optimality, with any regularizer, at no further privacy cost.
 
     Args:
         space: The declared label space.
         epsilon: Natural logarithm of the allowed ratio, above 0.
         delta: Failure probability, above 0; well below one over the number of rows.
-        features: Public numbers, finite, of shape (n, p), or a SciPy sparse matrix of them. Each entry is cut off to
+        features: Public numbers, finite, of shape (n, p), or a SciPy sparse matrix of them. Each entry is truncated to
             about nine digits of ``norm``.
-        norm: Longer rows are cut to this length; by default that of the longest row. Noise is proportional to it, so
-            where a few rows are much longer than others it pays to cut them: to the length that nine rows in ten have.
+        norm: Longer rows are clipped to this length; by default that of the longest row. Noise is proportional to it,
+            so if a few rows are much longer than others, clip them, for instance to the 90 % quantile of lengths.
 
     Attributes:
-        grid: The features in whole steps of a grid, which is what is summed.
+        grid: The features in whole grid steps, which are summed.
 
     Guarantee:
         * (epsilon, delta)-label-DP, and rho-zCDP with the ``rho`` of the guarantee: those of continuous Gaussian noise
-          (``GaussianNoise``). A replaced label y' for y of row i moves S by ``f_i (e_y' - e_y)^T``, which is
-          ``sqrt(2) |f_i|`` long; m labels of one unit move it by at most m times the longest such move, by the
-          triangle inequality. So the square of the sensitivity is ``2 m^2 max |f_i|^2``, exactly, in whole steps.
-        * Noise is rounded to whole steps, and S is in whole steps too. So the sum is what rounding gives of S plus
-          continuous noise: a function of what has that guarantee, drawn exactly (``rounded_normal``).
+          (``GaussianNoise``). Replacing the label y of row i by y' moves S by ``f_i (e_y' - e_y)^T``, of length
+          ``sqrt(2) |f_i|``; m labels of one unit move it by at most m times the longest such move, by the triangle
+          inequality. So the squared sensitivity is exactly ``2 m^2 max |f_i|^2``, in whole steps.
+        * Noise is rounded to whole steps, and S is in whole steps too. So the answer is the rounding of S plus
+          continuous noise, a post-processing of the Gaussian mechanism, drawn exactly (``rounded_normal``).
         * Features, their number and ``norm`` are public and do not depend on labels; that is assumed.
 
     References:
@@ -55,7 +55,7 @@ class LabelMoments(Query):
 
     Raises:
         EpsilonError: A delta that is not above 0 and below 1.
-        InputError: Features that are no finite numbers of shape (n, p), or all zero.
+        InputError: Features that are not finite numbers of shape (n, p), or all zero.
 
     Example:
         >>> import numpy as np
@@ -78,16 +78,16 @@ class LabelMoments(Query):
 
     def __post_init__(self, features: object) -> None:
         if not isinstance(self.space, LabelSpace):
-            found = type(self.space).__name__
-            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {found}")
+            kind = type(self.space).__name__
+            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {kind}")
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
-        object.__setattr__(self, "delta", _delta(self.delta))
+        object.__setattr__(self, "delta", _positive_delta(self.delta))
         object.__setattr__(self, "grid", self._gridded(features))
         warn_of_large(self.delta, self.grid.shape[0], "the number of rows", stacklevel=4)
 
     @property
     def parts(self) -> int:
-        """How many parts the weight of a label has, each of which moves a sum by a row of the grid."""
+        """Number of parts of a label's weight, each of which moves a sum by a row of the grid."""
         return 1
 
     def _gridded(self, features: object) -> FeatureGrid:
@@ -98,26 +98,26 @@ class LabelMoments(Query):
         return self.grid.sums(codes, self.space.size)
 
     def noise(self, labels_of_a_unit: int) -> GaussianNoise:
-        """The least noise that keeps epsilon and delta, where a unit has at most so many labels.
+        """The least noise for epsilon and delta, if a unit has at most ``labels_of_a_unit`` labels.
 
         Raises:
             EpsilonError: There is none that fits into 64 bits.
         """
-        moved = _moved(2 * self.grid.longest_squared * self.parts**2, labels_of_a_unit)
-        deviation = least_deviation(moved, self.epsilon, self.delta, LARGEST_DEVIATION)
+        sensitivity_squared = _unit_sensitivity(2 * self.grid.longest_squared * self.parts**2, labels_of_a_unit)
+        deviation = least_deviation(sensitivity_squared, self.epsilon, self.delta, LARGEST_DEVIATION)
         if deviation is None:
             raise EpsilonError(
-                f"expected an epsilon that Gaussian noise can keep for units of {labels_of_a_unit} labels, found "
-                f"{self.epsilon!r} at delta {self.delta!r}; ask for more, or declare smaller units"
+                f"expected an epsilon that Gaussian noise can meet for units of {labels_of_a_unit} labels, found "
+                f"{self.epsilon!r} at delta {self.delta!r}; choose a larger one, or declare smaller units"
             )
-        return GaussianNoise(deviation, moved)
+        return GaussianNoise(deviation, sensitivity_squared)
 
     def promise(self, labels_of_a_unit: int) -> Guarantee:
-        """A trusted curator's guarantee."""
-        return _promise(self.noise(labels_of_a_unit), self.delta)
+        """The guarantee of a trusted curator."""
+        return _gaussian_guarantee(self.noise(labels_of_a_unit), self.delta)
 
     def law(self, labels_of_a_unit: int) -> dict[str, Any]:
-        """The integers of the noise and of the sensitivity to one label, in steps; and what a step is."""
+        """The integers of the noise and of the sensitivity to one label, in steps; and the size of a step."""
         return {
             "kind": self.name,
             "deviation": str(self.noise(labels_of_a_unit).deviation),
@@ -128,13 +128,13 @@ class LabelMoments(Query):
             "delta": repr(self.delta),
         }
 
-    def asked(self, labels_of_a_unit: int) -> float:
-        """The epsilon that was asked for."""
+    def requested_epsilon(self, labels_of_a_unit: int) -> float:
+        """The requested epsilon."""
         del labels_of_a_unit
         return self.epsilon
 
     def check_rows(self, rows: int) -> None:
-        """Refuse another number of rows than there are features for."""
+        """Refuse a number of rows that differs from that of the features."""
         if self.grid.shape[0] != rows:
             raise InputError(f"expected features for each of the {rows} rows, found {self.grid.shape[0]} rows of them")
 
@@ -148,10 +148,11 @@ class LabelMoments(Query):
 
 @dataclass(frozen=True, eq=False)
 class NumberMoments(LabelMoments):
-    """The sums of features times labels on an interval, with Gaussian noise: all that least squares needs of labels.
+    """The sums of features times labels on an interval, with Gaussian noise: sufficient for least squares.
 
-    With c_i the place of a label between the ends of the interval, from 0 to 1, it is ``sum_i f(x_i) (1 - c_i, c_i)``,
-    shape (p, 2): label moments of the two ends, in shares. A ridge regression can be fitted to optimality with it.
+    With c_i the position of a label between the ends of the interval, from 0 to 1, it is
+    ``sum_i f(x_i) (1 - c_i, c_i)``, shape (p, 2): label moments of the two ends, with fractional labels. A ridge
+    regression can be fitted to optimality with it.
 
     Args:
         space: A declared ``Interval``; labels beyond it are clipped to it.
@@ -204,28 +205,30 @@ class NumberMoments(LabelMoments):
         return self.grid.sums_between(codes, self.parts)
 
     def law(self, labels_of_a_unit: int) -> dict[str, Any]:
-        """As of ``LabelMoments``, and how many steps there are from end to end."""
+        """The parameters of ``LabelMoments``, and the number of steps from end to end."""
         return super().law(labels_of_a_unit) | {"parts": str(self.parts)}
 
 
 def promise_of_moments(law: Mapping[str, Any]) -> Guarantee:
-    """What label moments promise, from the integers of their law.
+    """The guarantee of label moments, recomputed from the parameters in a certificate.
 
     Raises:
-        ValueError: They are not those of label moments.
+        ValueError: They are not valid parameters of label moments.
     """
     names = ("deviation", "sensitivity_squared", "labels_of_a_unit", "columns", "bits")
-    deviation, moved, labels, columns, _ = (int(law[name]) for name in names)
-    if moved % 2 or labels < 1 or columns < 1:
+    deviation, squared, labels, columns, _ = (int(law[name]) for name in names)
+    if squared % 2 or labels < 1 or columns < 1:
         raise ValueError("expected an even sensitivity, units with labels, and features, found other integers")
-    return _promise(GaussianNoise(deviation, _moved(moved, labels)), _delta(float(law["delta"])))
+    return _gaussian_guarantee(
+        GaussianNoise(deviation, _unit_sensitivity(squared, labels)), _positive_delta(float(law["delta"]))
+    )
 
 
 def promise_of_number_moments(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
-    """What number moments promise, from the integers of their law.
+    """The guarantee of number moments, recomputed from the parameters in a certificate.
 
     Raises:
-        ValueError: They are not those of number moments of labels on such an interval.
+        ValueError: They are not valid parameters of number moments on this interval.
     """
     parts = int(law["parts"])
     if not isinstance(space, Interval) or parts != space.size - 1 or int(law["sensitivity_squared"]) % (2 * parts**2):
@@ -233,21 +236,21 @@ def promise_of_number_moments(law: Mapping[str, Any], space: LabelSpace) -> Guar
     return promise_of_moments(law)
 
 
-def _moved(squared: int, labels_of_a_unit: int) -> int:
-    """The square of how far the labels of a unit move what one label moves by so much."""
+def _unit_sensitivity(squared: int, labels_of_a_unit: int) -> int:
+    """The squared sensitivity to all labels of a unit, from that to one label."""
     return squared * labels_of_a_unit**2
 
 
-def _promise(noise: GaussianNoise, delta: float) -> Guarantee:
+def _gaussian_guarantee(noise: GaussianNoise, delta: float) -> Guarantee:
     return Guarantee(noise.epsilon(delta), delta, "central", assumptions=(_PUBLIC,), rho=noise.rho)
 
 
-def _delta(value: object) -> float:
+def _positive_delta(value: object) -> float:
     """A failure probability above zero."""
-    found = _checks.delta(value)
-    if found == 0.0:
+    delta = _checks.delta(value)
+    if delta == 0.0:
         raise EpsilonError(
-            "expected delta above 0, found 0.0: Gaussian noise keeps no epsilon without one; take one well below one "
-            "over the number of rows, or ask for a NoisyHistogram"
+            "expected delta above 0, found 0.0: Gaussian noise has no pure guarantee; choose one well below one over "
+            "the number of rows, or use a NoisyHistogram"
         )
-    return found
+    return delta

@@ -1,8 +1,8 @@
-"""Integer noise and choices, exact: rational rates, uniform integers, and no comparison of floats.
+"""Exact integer noise and choices: rational rates, uniform integers, and no comparison of floats.
 
 Every Bernoulli variable with probability ``exp(-a/b)`` is made of uniform integers alone (Canonne, Kamath and Steinke
-2020, algorithm 1), so the law is the stated one and not close to it. How many words are used differs from draw to
-draw; each draw goes on where the last one stopped.
+2020, algorithm 1), so the distribution is exact. The number of words differs from draw to draw; each draw continues in
+the stream where the last one stopped.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from labeldp._words import Words
 from labeldp.errors import EpsilonError
 from labeldp.privacy import printed_above
 
-#: Rates are whole multiples of one over this.
+#: Rates are integer multiples of one over this.
 PARTS = 1 << 40
 
-#: Rounded normal noise has at most this deviation: a hundred times it is a 64-bit integer.
+#: The largest standard deviation of rounded normal noise: a hundred times it fits in a 64-bit integer.
 LARGEST_DEVIATION = 1 << 56
 
 _WORDS_FOR_ONE = 24  # a normal draw takes 20 to 23 on average
@@ -31,23 +31,23 @@ _EXACT = Context(prec=800)  # a quotient by a power of two has few digits, whate
 
 
 def rate_below(epsilon: float, sensitivity: int) -> int:
-    """The largest rate, in ``PARTS``, at which noise on something of this sensitivity costs at most epsilon.
+    """The largest rate, in ``PARTS``, at which noise for a sensitivity costs at most epsilon.
 
     Raises:
-        EpsilonError: There is none.
+        EpsilonError: There is no such rate.
     """
     smaller = min(Fraction(epsilon), Fraction(Decimal(repr(epsilon))))
     rate = int(smaller * PARTS / sensitivity)
     if rate == 0:
         raise EpsilonError(
-            f"expected an epsilon that noise for a sensitivity of {sensitivity:,} can express, found {epsilon!r}; ask "
-            "for more, or declare smaller units"
+            f"expected an epsilon that noise for a sensitivity of {sensitivity:,} can express, found {epsilon!r}; "
+            "choose a larger one, or declare smaller units"
         )
     return rate
 
 
 def epsilon_of(rate: int, sensitivity: int) -> float:
-    """What noise of a rate in ``PARTS`` costs for something of this sensitivity, rounded up."""
+    """The epsilon of noise with a rate in ``PARTS`` for a sensitivity, rounded up."""
     return printed_above(_EXACT.divide(Decimal(rate * sensitivity), Decimal(PARTS)))
 
 
@@ -60,14 +60,14 @@ def discrete_laplace(count: int, rate: int, words: Words) -> Int[np.ndarray, "co
     """
     from labeldp.mechanisms.queries._noise_kernels import laplace  # noqa: PLC0415 (the compiler loads at the first draw)
 
-    return _drawn(laplace, count, words, rate, PARTS)
+    return _draw_all(laplace, count, words, rate, PARTS)
 
 
 def noisy_best(scores: Int[np.ndarray, "cells k"], rate: int, words: Words, *, again: bool) -> Int[np.ndarray, "cells"]:
-    """For each row of scores one of its entries, better ones likelier.
+    """A noisy argmax for each row of scores.
 
-    Entries are visited in random order, and one is taken with probability ``exp(-(best - score) rate / PARTS)``. If an
-    entry may be visited again, that is the exponential mechanism: each is taken with probability proportional to
+    Entries are visited in random order, and one is chosen with probability ``exp(-(best - score) rate / PARTS)``. If
+    entries may be visited again, that is the exponential mechanism: each is chosen with probability proportional to
     ``exp(score rate / PARTS)``. If not, it is permute-and-flip, which is never worse.
 
     References:
@@ -75,45 +75,47 @@ def noisy_best(scores: Int[np.ndarray, "cells k"], rate: int, words: Words, *, a
     """
     from labeldp.mechanisms.queries._noise_kernels import best  # noqa: PLC0415 (the compiler loads at the first draw)
 
-    return _drawn(best, len(scores), words, rate, PARTS, np.ascontiguousarray(scores, dtype=np.int64), again)
+    return _draw_all(best, len(scores), words, rate, PARTS, np.ascontiguousarray(scores, dtype=np.int64), again)
 
 
 def rounded_normal(count: int, deviation: int, words: Words, first: int = 0) -> Int[np.ndarray, "count"]:
-    """Independent integers, each exactly the nearest one to a normal variable of mean 0 and a whole deviation.
+    """Independent integers, each exactly the rounding of a normal variable of mean 0 and integer standard deviation.
 
-    The absolute value of a normal variable of deviation 1 is k + x, of a whole k and x in [0, 1), with a density that
-    is proportional to
+    The absolute value of a standard normal variable is k + x, with an integer k and x in [0, 1), and its density is
+    proportional to
 
         exp(-(k + x)^2 / 2) = exp(-k/2)  exp(-k(k-1)/2)  exp(-x)^k  exp(-x^2/2).
 
-    So k is geometric with ratio exp(-1/2), x is uniform, and they are kept if k (k-1) trials of exp(-1/2), k trials of
-    exp(-x) and one of exp(-x^2/2) all succeed; else all begins anew. A trial of exp(-y) counts successes of trials of
-    y, y/2, y/3, ... up to the first failure: that at least n succeed has probability y^n / n!, so that their number is
-    even has probability 1 - y + y^2/2 - ... Here y is x, or x^2/2, and a trial of x/i is one of 1/i and one of x.
+    So k is geometric with ratio exp(-1/2), x is uniform, and they are accepted if k (k-1) trials of exp(-1/2), k trials
+    of exp(-x) and one of exp(-x^2/2) all succeed; else the draw starts again. A trial of exp(-y) counts successes of
+    trials of y, y/2, y/3, ... up to the first failure: at least n succeed with probability y^n / n!, so their number is
+    even with probability 1 - y + y^2/2 - ... Here y is x, or x^2/2, and a trial of x/i is one of 1/i and one of x.
 
-    With d the deviation, ``d x = j + z`` for j uniform below d and z uniform in [0, 1), independent. A trial of x draws
-    another such number and asks whether it is smaller; the digits of z are words, drawn as far as two numbers agree.
-    So nothing is ever cut off, and ``d (k + x)`` is nearest to ``d k + j``, or to one more if the first bit of z is 1.
-    Beyond 64 bits integers wrap around, which is a function of the sum that they are noise on: no loss of privacy.
-    Words are read from the place ``first`` on.
+    With d the standard deviation, ``d x = j + z`` for j uniform below d and z uniform in [0, 1), independent. A trial
+    of x draws another such number and compares them; the digits of z are words, drawn as far as two numbers agree. So
+    nothing is truncated, and ``d (k + x)`` rounds to ``d k + j``, or to one more if the first bit of z is 1. Beyond 64
+    bits integers wrap around, which is a function of the noisy sum: no loss of privacy. Words are read from the place
+    ``first`` on.
 
     References:
         Karney 2016, algorithm N, for the parts; Canonne, Kamath and Steinke 2020, algorithm 1, for the trials.
     """
     from labeldp.mechanisms.queries._noise_kernels import normal  # noqa: PLC0415 (the compiler loads at the first draw)
 
-    return _drawn(normal, count, words, deviation, first=first)
+    return _draw_all(normal, count, words, deviation, first=first)
 
 
-def _drawn(kernel: Callable[..., Any], count: int, words: Words, *law: Any, first: int = 0) -> Int[np.ndarray, "count"]:
-    """As many draws of a kernel as asked for, from one stream: a draw that ran out of words is begun anew with more."""
-    found = np.empty(count, dtype=np.int64)
+def _draw_all(
+    kernel: Callable[..., Any], count: int, words: Words, *law: Any, first: int = 0
+) -> Int[np.ndarray, "count"]:
+    """``count`` draws of a kernel from one stream; a draw that runs out of words is repeated with more."""
+    values = np.empty(count, dtype=np.int64)
     done, place = 0, first
-    room = _WORDS_FOR_ONE
+    words_each = _WORDS_FOR_ONE
     while done < count:
         before = done
-        size = room * (min(count - done, _AT_ONCE) + 1)
-        done, used = kernel(words.block(place, size), found, done, *law)
+        size = words_each * (min(count - done, _AT_ONCE) + 1)
+        done, used = kernel(words.block(place, size), values, done, *law)
         place += used
-        room *= 1 + (done == before)
-    return found
+        words_each *= 1 + (done == before)
+    return values

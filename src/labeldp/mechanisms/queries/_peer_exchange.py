@@ -1,4 +1,4 @@
-"""Peers exchange flipped labels inside public clusters before anything is released."""
+"""The peer exchange: flipped labels are exchanged inside public clusters before anything is released."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from labeldp.privacy import Guarantee, LabelSpace, shown_above
 from labeldp.privacy.accounting import LARGEST_CLUSTER, PeerLaw
 
 _WORD = 1 << 64
-#: Words of a row: one flips its label, one picks its peer, one samples it.
+#: Words of a row: one for the flip, one for the peer, one for sampling.
 _WORDS_PER_ROW = 3
 #: The value of a row that is not released.
 _NOTHING = np.int8(-1)
-#: Flips that ``calibrate`` finds are within this share of the least one.
+#: Relative accuracy of the flip that ``calibrate`` returns.
 _TIGHT = 1e-4
 
 
 @dataclass(frozen=True)
 class PeerExchange:
-    """Each user flips its label by chance, and releases the flipped label of a random member of its cluster.
+    """Each user flips its label at random, and releases the flipped label of a random member of its cluster.
 
     Two classes only: the paper and the proof are binary.
 
     Args:
         flip: Probability of flipping a label, above 0 and at most 1/2. Rounded up to a multiple of ``2**-64``.
         subsample: Probability of releasing a row, above 0 and at most 1. Rounded down to a multiple of ``2**-64``.
-        sampling: ``"random"``: each row is released by a chance of its own. ``"fixed"``: each cluster of n rows
-            releases ``subsample * n`` of them, rounded to the nearest number and at least one, which are uniformly
-            chosen. The number of released rows is then public, and the account is faster.
+        sampling: ``"random"``: each row is released independently. ``"fixed"``: each cluster of n rows releases
+            ``subsample * n`` uniformly chosen ones, rounded to the nearest number and at least one. The number of
+            released rows is then public, and accounting is faster.
 
     Guarantee:
-        * (epsilon, delta)-label-DP of what the learner gets, with the pair that ``guarantee`` gives. It is computed
-          from the integers that ``exchange`` draws with, out of ``2**64``; every float error, and every mass cut off,
-          is added to what is claimed.
+        * (epsilon, delta)-label-DP of the learner's view, with the pair that ``guarantee`` returns. It is computed
+          from the integers that ``exchange`` draws with, out of ``2**64``; every float error, and all truncated mass,
+          is added to the claim.
         * Neighbours differ in the label of one row; features, clusters and the set of released rows are public.
         * Assumed: no peer colludes with the learner, and nobody sees who asked whom. ``collusion`` is the epsilon
-          against the learner together with one peer. Whoever sees all routing is held off by flipping alone, which is
-          also the view of one peer.
-        * Assumed too: each user draws with words of its own, and asks once. What is exchanged again costs again.
+          against the learner colluding with one peer. Against observers of all routing, and against one peer, only
+          the flip protects.
+        * Assumed too: each user draws with words of its own, and asks once. A repeated exchange costs again.
 
     References:
         Esfandiari et al. 2022, algorithm 2; its theorem 3 is replaced by an exact account (``PeerLaw``).
 
     Raises:
         EpsilonError: A flip or subsample out of range.
-        InputError: A kind of sampling that does not exist.
+        InputError: An unknown kind of sampling.
 
     Example:
         >>> from labeldp import PeerExchange
@@ -92,7 +92,7 @@ class PeerExchange:
 
     @cached_property
     def law(self) -> PeerLaw:
-        """The integers that are drawn with and accounted for, out of ``2**64``."""
+        """The integers of the draw and of the accounting, out of ``2**64``."""
         return PeerLaw(math.ceil(self.flip * _WORD), math.floor(self.subsample * _WORD), self.sampling == "fixed")
 
     @property
@@ -101,20 +101,20 @@ class PeerExchange:
         return self.law.alone
 
     def guarantee(self, cluster_sizes: Iterable[Any], delta: float) -> Guarantee:
-        """What the learner's view promises: the epsilon at a delta, the largest over clusters, rounded up.
+        """The guarantee of the learner's view: the epsilon at a delta, the largest over clusters, rounded up.
 
         The epsilon against the learner together with one peer is in the assumptions.
 
         Args:
-            cluster_sizes: The number of rows of each cluster; they may repeat, and each is computed once.
-            delta: Failure probability, above 0. At ``1 / n`` and above it allows too much, and a ``DeltaWarning``
-                says so; take one well below, such as ``1 / n**2``.
+            cluster_sizes: The number of rows of each cluster; repeated sizes are computed once.
+            delta: Failure probability, above 0. From ``1 / n`` on it is too weak, and a ``DeltaWarning`` is issued;
+                choose one well below, such as ``1 / n**2``.
 
         Raises:
             EpsilonError: A delta that is not above 0 and below 1.
-            InputError: No cluster, or one of no rows or of more than ``2**24``.
+            InputError: No cluster, or one without rows or with more than ``2**24``.
         """
-        sizes, delta = _sizes(cluster_sizes), _delta(delta)
+        sizes, delta = _checked_sizes(cluster_sizes), _positive_delta(delta)
         smallest = min(sizes)
         warn_of_large(delta, smallest, "the size of the smallest cluster", stacklevel=3)
         return _guarantee(self.law, sizes, delta)
@@ -128,19 +128,19 @@ class PeerExchange:
 
         Raises:
             EpsilonError: An epsilon that is not a finite number of at least 0.
-            InputError: No cluster, or one of no rows or of more than ``2**24``.
+            InputError: No cluster, or one without rows or with more than ``2**24``.
         """
-        found = _checks.number(epsilon, "epsilon")
-        if found != 0.0:
-            found = _checks.epsilon(found)
-        return self.law.delta(found, _sizes(cluster_sizes))
+        checked = _checks.number(epsilon, "epsilon")
+        if checked != 0.0:
+            checked = _checks.epsilon(checked)
+        return self.law.delta(checked, _checked_sizes(cluster_sizes))
 
     def collusion(self, cluster_sizes: Iterable[Any], delta: float) -> float:
-        """The epsilon at a delta against the learner together with one peer, rounded up.
+        """The epsilon at a delta against the learner colluding with one peer, rounded up.
 
         That peer asked the changed row with probability 1/n and then holds its flipped label, so delta at epsilon is
         at least ``((1 - flip) - exp(epsilon) flip) / n``: the clusters help little. In clusters of one or two rows it
-        is that of flipping alone.
+        is the epsilon of flipping alone.
 
         Args:
             cluster_sizes: The number of rows of each cluster.
@@ -148,9 +148,9 @@ class PeerExchange:
 
         Raises:
             EpsilonError: A delta that is not above 0 and below 1.
-            InputError: No cluster, or one of no rows or of more than ``2**24``.
+            InputError: No cluster, or one without rows or with more than ``2**24``.
         """
-        return self.law.collusion(_below(_delta(delta)), _sizes(cluster_sizes))
+        return self.law.collusion(_delta_below(_positive_delta(delta)), _checked_sizes(cluster_sizes))
 
     @classmethod
     def calibrate(
@@ -161,35 +161,39 @@ class PeerExchange:
         subsample: float = 1.0,
         sampling: Literal["random", "fixed"] = "random",
     ) -> Self:
-        """The exchange with the least flip, to a part in ten thousand, that keeps an epsilon and a delta.
+        """The exchange with the least flip, to a part in ten thousand, that satisfies an epsilon and a delta.
 
-        Delta at each epsilon does not grow with the flip up to 1/2: to flip more is to flip each true label first,
-        and an exchange of labels that are random in the same way for both neighbours is a mixture of exchanges, whose
-        divergence is at most the largest of theirs. So the search halves intervals. What it returns was accounted for
-        itself, and does not rest on that.
+        Delta at each epsilon does not increase with the flip up to 1/2: flipping more is flipping each true label
+        beforehand, and an exchange of labels that are randomized equally for both neighbours is a mixture of exchanges,
+        whose divergence is at most the largest of theirs. So the search bisects. The accounting of the result does not
+        rest on that.
 
         Args:
-            epsilon: The epsilon to keep; that of ``guarantee`` is at most this.
+            epsilon: The target epsilon; that of ``guarantee`` is at most this.
             delta: Failure probability, above 0.
             cluster_sizes: The number of rows of each cluster.
             subsample: As for the class.
             sampling: As for the class.
 
         Raises:
-            EpsilonError: An epsilon or delta that cannot be kept.
-            InputError: No cluster, or one of no rows or of more than ``2**24``.
+            EpsilonError: An epsilon or delta that cannot be met.
+            InputError: No cluster, or one without rows or with more than ``2**24``.
 
         Example:
             >>> peers = PeerExchange.calibrate(epsilon=0.6, delta=1e-6, cluster_sizes=[500, 700])
             >>> 0.0 < peers.flip < 0.06
             True
         """
-        target, sizes, allowed = _checks.epsilon(epsilon), _sizes(cluster_sizes), _below(_delta(delta))
+        target, sizes, allowed = (
+            _checks.epsilon(epsilon),
+            _checked_sizes(cluster_sizes),
+            _delta_below(_positive_delta(delta)),
+        )
 
         def keeps(flip: float) -> bool:
             return cls(flip, subsample, sampling).law.keeps(target * (1.0 - 1e-9), allowed, sizes)
 
-        # flipping alone keeps the epsilon here, whatever the clusters
+        # at this flip, flipping alone satisfies the epsilon, whatever the clusters
         high = min(0.5, math.exp(-target) / (1.0 + math.exp(-target)) * (1.0 + 1e-9))
         low = high / 2.0
         while low > 2.0**-60 and keeps(low):
@@ -215,7 +219,7 @@ class PeerExchange:
 
 @dataclass(frozen=True, eq=False)
 class ExchangedLabels(Query):
-    """What peers release of their labels, each row that of a random member of its cluster; a simulation of them all.
+    """The labels that peers release, each row that of a random member of its cluster, simulated in one place.
 
     The answer has a class code for each row, shape (n,), and -1 where a row is not released.
 
@@ -227,7 +231,7 @@ class ExchangedLabels(Query):
 
     Guarantee:
         That of ``peers`` for the sizes of these clusters, at this delta. Units of several rows are refused, since
-        there is no account for them.
+        there is no accounting for them.
 
     References:
         Esfandiari et al. 2022, algorithm 2.
@@ -238,14 +242,14 @@ class ExchangedLabels(Query):
         >>> from labeldp.mechanisms.queries import ExchangedLabels
         >>> space = Classes(["no", "yes"])
         >>> curator = Curator(["no"] * 300 + ["yes"] * 300, space)
-        >>> asked = ExchangedLabels(space, PeerExchange(flip=0.1), np.repeat([0, 1], 300), delta=1e-6)
-        >>> answer = curator.answer(asked)
+        >>> query = ExchangedLabels(space, PeerExchange(flip=0.1), np.repeat([0, 1], 300), delta=1e-6)
+        >>> answer = curator.answer(query)
         >>> answer.value.shape, answer.guarantee.trust, answer.guarantee.epsilon < 1
         ((600,), 'peer', True)
 
     Raises:
         LabelError: There are more than two classes.
-        InputError: Clusters that are no whole numbers, one for each row.
+        InputError: Clusters that are not whole numbers, one for each row.
     """
 
     peers: PeerExchange
@@ -256,10 +260,10 @@ class ExchangedLabels(Query):
 
     def __post_init__(self) -> None:
         PeerExchange.check(self.space)
-        clusters = _rows(self.clusters, "clusters").copy()
+        clusters = _checked_rows(self.clusters, "clusters").copy()
         clusters.flags.writeable = False
         object.__setattr__(self, "clusters", clusters)
-        object.__setattr__(self, "delta", _delta(self.delta))
+        object.__setattr__(self, "delta", _positive_delta(self.delta))
 
     @cached_property
     def _promise(self) -> Guarantee:
@@ -267,11 +271,11 @@ class ExchangedLabels(Query):
 
     @cached_property
     def _sizes(self) -> list[int]:
-        """The sizes that clusters have, each once."""
+        """The different sizes of clusters."""
         return sorted({*np.unique(self.clusters, return_counts=True)[1].tolist()})
 
     def promise(self, labels_of_a_unit: int) -> Guarantee:
-        """The learner's view."""
+        """The guarantee of the learner's view."""
         if labels_of_a_unit > 1:
             raise InputError(
                 f"expected units of one row for an exchange between peers, found one of {labels_of_a_unit} rows; "
@@ -280,7 +284,7 @@ class ExchangedLabels(Query):
         return self._promise
 
     def law(self, labels_of_a_unit: int) -> dict[str, Any]:
-        """The integers that users draw with, out of ``2**64``."""
+        """The integers of the users' draws, out of ``2**64``, and the cluster sizes."""
         del labels_of_a_unit
         law = self.peers.law
         return {
@@ -293,31 +297,33 @@ class ExchangedLabels(Query):
         }
 
     def check_rows(self, rows: int) -> None:
-        """Refuse another number of rows than there are clusters for."""
+        """Refuse a number of rows that differs from that of the clusters."""
         if len(self.clusters) != rows:
             raise InputError(f"expected a cluster for each of the {rows} rows, found {len(self.clusters)}")
 
     def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> np.ndarray:
-        """What is released of each row, -1 where nothing is."""
+        """The released label of each row, -1 for rows that are not released."""
         del labels_of_a_unit
         return exchange(codes, self.clusters, self.peers, words)[0]
 
 
 def promise_of_exchange(law: Mapping[str, Any]) -> Guarantee:
-    """What an exchange promises, from the integers of its law and the sizes of its clusters.
+    """The guarantee of an exchange, recomputed from the parameters in a certificate.
 
     Raises:
-        ValueError: They are not those of an exchange.
+        ValueError: They are not valid parameters of an exchange.
     """
     integers = PeerLaw(int(law["flip"]), int(law["sample"]), law["fixed"] is True)
-    return _guarantee(integers, _sizes(int(size) for size in law["cluster_sizes"]), _delta(float(law["delta"])))
+    return _guarantee(
+        integers, _checked_sizes(int(size) for size in law["cluster_sizes"]), _positive_delta(float(law["delta"]))
+    )
 
 
 def _guarantee(law: PeerLaw, sizes: list[int], delta: float) -> Guarantee:
-    """What the learner's view promises, and beside it what holds without its assumptions."""
-    together = shown_above(law.collusion(_below(delta), sizes), 7)
+    """The guarantee of the learner's view, with the epsilons without its assumptions."""
+    together = shown_above(law.collusion(_delta_below(delta), sizes), 7)
     return Guarantee(
-        law.epsilon(_below(delta), sizes),
+        law.epsilon(_delta_below(delta), sizes),
         delta,
         "peer",
         assumptions=(
@@ -332,13 +338,13 @@ def _guarantee(law: PeerLaw, sizes: list[int], delta: float) -> Guarantee:
 def exchange(
     codes: Integer[np.ndarray, "n"], clusters: Integer[np.ndarray, "m"], peers: PeerExchange, words: Words
 ) -> tuple[Int8[np.ndarray, "n"], Bool[np.ndarray, "n"]]:
-    """Draw what all peers release: a simulation of the whole exchange in one place.
+    """Simulate the whole exchange in one place.
 
     Row i uses the words 3 i, 3 i + 1 and 3 i + 2: the first flips its label if it is below ``peers.law.flip``, the
-    second picks its peer, the third releases it if it is below ``peers.law.sample`` (or ranks it in its cluster, where
-    sampling is fixed). A peer is the remainder of a word by the size of the cluster; words of the last, incomplete,
-    round are replaced by spare words behind those of all rows, so peers are exactly uniform. All this depends on
-    words and clusters alone, never on a label.
+    second picks its peer, the third releases it if it is below ``peers.law.sample`` (or ranks it in its cluster, under
+    fixed sampling). A peer is the remainder of a word by the size of the cluster; words of the last, incomplete, round
+    are replaced by spare words after those of all rows, so peers are exactly uniform. All this depends on words and
+    clusters alone, never on a label.
 
     Args:
         codes: Codes of the true labels, 0 or 1, shape (n,).
@@ -350,13 +356,14 @@ def exchange(
         The released labels, -1 in rows that are not released, and the mask of released rows.
 
     Guarantee:
-        That of ``peers`` with the sizes of these clusters, for what is returned, if the words are secure.
+        That of ``peers`` with the sizes of these clusters, for the returned values, if the words come from a
+        cryptographic random source.
 
     References:
         Esfandiari et al. 2022, algorithm 2.
 
     Raises:
-        InputError: Arrays that do not belong together, or codes other than 0 and 1.
+        InputError: Arrays of different lengths, or codes other than 0 and 1.
 
     Example:
         >>> import numpy as np
@@ -368,7 +375,7 @@ def exchange(
         >>> released.shape, bool(sampled.all())
         ((4,), True)
     """
-    codes, clusters = _rows(codes, "codes"), _rows(clusters, "clusters")
+    codes, clusters = _checked_rows(codes, "codes"), _checked_rows(clusters, "clusters")
     if codes.shape != clusters.shape:
         raise InputError(
             f"expected a cluster for each of {codes.size} codes, found {clusters.size}; give one public number for "
@@ -379,73 +386,73 @@ def exchange(
             "expected codes 0 and 1, found another: the exchange between peers and its proof are for two classes; "
             "use a randomizer, such as SubsetResponse"
         )
-    drawn = words.block(0, _WORDS_PER_ROW * codes.size).reshape(codes.size, _WORDS_PER_ROW)
+    row_words = words.block(0, _WORDS_PER_ROW * codes.size).reshape(codes.size, _WORDS_PER_ROW)
     groups, sizes = np.unique(clusters, return_inverse=True, return_counts=True)[1:]
     order, starts = np.argsort(groups, kind="stable"), np.cumsum(sizes) - sizes
-    flipped = codes.astype(np.int8) ^ (drawn[:, 0] < np.uint64(peers.law.flip))
-    peer = order[starts[groups] + _uniform(drawn[:, 1], sizes[groups], words)]
-    sampled = _sampled(drawn[:, 2], groups, sizes, peers.law)
+    flipped = codes.astype(np.int8) ^ (row_words[:, 0] < np.uint64(peers.law.flip))
+    peer = order[starts[groups] + _uniform(row_words[:, 1], sizes[groups], words)]
+    sampled = _sampled(row_words[:, 2], groups, sizes, peers.law)
     return np.where(sampled, flipped[peer], _NOTHING), sampled
 
 
-def _uniform(drawn: UInt64[np.ndarray, "n"], sizes: Int[np.ndarray, "n"], words: Words) -> Int[np.ndarray, "n"]:
-    """A uniform number below each size: the remainder of the first word below the largest multiple of the size."""
-    count, found = drawn.size, drawn.copy()
+def _uniform(first: UInt64[np.ndarray, "n"], sizes: Int[np.ndarray, "n"], words: Words) -> Int[np.ndarray, "n"]:
+    """A uniform integer below each size: the remainder of the first word below the largest multiple of the size."""
+    count, numbers = first.size, first.copy()
     modulus = sizes.astype(np.uint64)
     last = np.uint64(_WORD - 1) - ((np.uint64(_WORD - 1) % modulus) + np.uint64(1)) % modulus
-    again, spare = np.flatnonzero(found > last), _WORDS_PER_ROW * count
-    while again.size:
-        found[again] = [words.block(spare + int(row), 1)[0] for row in again]
-        again, spare = again[found[again] > last[again]], spare + count
-    return (found % modulus).astype(np.int64)
+    rejected, spare = np.flatnonzero(numbers > last), _WORDS_PER_ROW * count
+    while rejected.size:
+        numbers[rejected] = [words.block(spare + int(row), 1)[0] for row in rejected]
+        rejected, spare = rejected[numbers[rejected] > last[rejected]], spare + count
+    return (numbers % modulus).astype(np.int64)
 
 
 def _sampled(
-    drawn: UInt64[np.ndarray, "n"], groups: Int[np.ndarray, "n"], sizes: Int[np.ndarray, "c"], law: PeerLaw
+    row_words: UInt64[np.ndarray, "n"], groups: Int[np.ndarray, "n"], sizes: Int[np.ndarray, "c"], law: PeerLaw
 ) -> Bool[np.ndarray, "n"]:
-    """The rows that are released; ties of words, where the number is fixed, go to the earlier row."""
+    """Mask of the released rows; under fixed sampling, ties of words go to the earlier row."""
     if law.sample == _WORD:
-        return np.ones(drawn.size, dtype=np.bool_)
+        return np.ones(row_words.size, dtype=np.bool_)
     if not law.fixed:
-        return drawn < np.uint64(law.sample)
-    order = np.lexsort((drawn, groups))
+        return row_words < np.uint64(law.sample)
+    order = np.lexsort((row_words, groups))
     released = np.array([law.released(int(size)) for size in sizes], dtype=np.int64)
-    rank = np.arange(drawn.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    sampled = np.empty(drawn.size, dtype=np.bool_)
+    rank = np.arange(row_words.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    sampled = np.empty(row_words.size, dtype=np.bool_)
     sampled[order] = rank < np.repeat(released, sizes)
     return sampled
 
 
-def _rows(values: object, name: str) -> Integer[np.ndarray, "n"]:
-    """One whole number for each row."""
-    found = np.asarray(values)
-    if found.ndim != 1 or (found.dtype.kind not in "iu" and found.size):
+def _checked_rows(values: object, name: str) -> Integer[np.ndarray, "n"]:
+    """An array of one whole number for each row, checked."""
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
         raise InputError(
-            f"expected {name} to be whole numbers, one for each row, found {found.dtype} in {found.ndim} "
+            f"expected {name} to be whole numbers, one for each row, found {array.dtype} in {array.ndim} "
             "dimensions; give an array of one dimension"
         )
-    return found if found.size else found.astype(np.int64)
+    return array if array.size else array.astype(np.int64)
 
 
-def _sizes(cluster_sizes: Iterable[Any]) -> list[int]:
-    """The sizes of clusters, at least one."""
-    found = list(cluster_sizes)
-    if not found:
+def _checked_sizes(cluster_sizes: Iterable[Any]) -> list[int]:
+    """The different sizes of clusters, at least one."""
+    sizes = list(cluster_sizes)
+    if not sizes:
         raise InputError("expected the number of rows of at least one cluster, found none; give cluster_sizes")
-    return sorted({_checks.whole(size, "a cluster's size", 1, LARGEST_CLUSTER) for size in found})
+    return sorted({_checks.whole(size, "a cluster's size", 1, LARGEST_CLUSTER) for size in sizes})
 
 
-def _delta(value: object) -> float:
+def _positive_delta(value: object) -> float:
     """A failure probability above zero."""
-    found = _checks.delta(value)
-    if found == 0.0:
+    delta = _checks.delta(value)
+    if delta == 0.0:
         raise EpsilonError(
-            "expected delta above 0, found 0.0; the exchange amplifies at a delta above 0 only, such as one over the "
-            "square of the cluster's size; without one there is flipping alone (view_of_one_peer)"
+            "expected delta above 0, found 0.0; the exchange amplifies privacy at a delta above 0 only: choose one "
+            "over the square of the cluster's size, or use the epsilon of flipping alone (view_of_one_peer)"
         )
-    return found
+    return delta
 
 
-def _below(delta: float) -> float:
-    """At most a delta, both its binary value and the decimal that it prints."""
+def _delta_below(delta: float) -> float:
+    """A lower bound on a delta, both its binary value and the decimal that it prints as."""
     return delta * (1.0 - 2.0**-50)

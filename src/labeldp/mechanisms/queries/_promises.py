@@ -1,4 +1,4 @@
-"""What answers promise, recomputed from the laws that certificates hold."""
+"""Guarantees of answers, recomputed from the parameters in certificates."""
 
 from __future__ import annotations
 
@@ -18,58 +18,62 @@ from labeldp.mechanisms.queries._quantile import NoisyQuantile
 from labeldp.mechanisms.queries._query import Method, NoisyArgmax, NoisyHistogram, NoisyMean, promise_of_cells
 from labeldp.privacy import Guarantee, LabelSpace
 
-_Form = Callable[[Any], bool]
+_Format = Callable[[Any], bool]
 
 
-def _whole(value: object) -> bool:
-    """A whole number, written the one way that every reader takes for the same."""
+def _is_integer(value: object) -> bool:
+    """True for an integer in canonical notation."""
     return isinstance(value, str) and value == str(int(value))
 
 
-def _wholes(value: object) -> bool:
-    """Whole numbers, increasing."""
-    return isinstance(value, list) and all(map(_whole, value)) and value == [str(n) for n in sorted({*map(int, value)})]
+def _are_integers(value: object) -> bool:
+    """True for a list of increasing integers in canonical notation."""
+    return (
+        isinstance(value, list)
+        and all(map(_is_integer, value))
+        and value == [str(n) for n in sorted({*map(int, value)})]
+    )
 
 
-def _number(value: object) -> bool:
+def _is_float(value: object) -> bool:
     return isinstance(value, str) and value == repr(float(value))
 
 
-_CELLS: Mapping[str, _Form] = dict.fromkeys(("rate", "parts", "sensitivity", "labels_of_a_unit"), _whole)
+_CELLS: Mapping[str, _Format] = dict.fromkeys(("rate", "parts", "sensitivity", "labels_of_a_unit"), _is_integer)
 
-_MOMENTS: Mapping[str, _Form] = {
-    **dict.fromkeys(("deviation", "sensitivity_squared", "labels_of_a_unit", "bits", "columns"), _whole),
-    "delta": _number,
+_MOMENTS: Mapping[str, _Format] = {
+    **dict.fromkeys(("deviation", "sensitivity_squared", "labels_of_a_unit", "bits", "columns"), _is_integer),
+    "delta": _is_float,
 }
 
-#: The parts of a law beside its kind, and how each is written.
-_WRITTEN: Mapping[str, Mapping[str, _Form]] = MappingProxyType(
+#: The required fields of each kind of query, and their formats.
+_REQUIRED: Mapping[str, Mapping[str, _Format]] = MappingProxyType(
     {
         NoisyHistogram.name: _CELLS,
         NoisyArgmax.name: {**_CELLS, "method": lambda value: value in get_args(Method)},
         NoisyMean.name: _CELLS,
-        NoisyQuantile.name: {**_CELLS, "level": lambda value: _number(value) and 0.0 <= float(value) <= 1.0},
+        NoisyQuantile.name: {**_CELLS, "level": lambda value: _is_float(value) and 0.0 <= float(value) <= 1.0},
         ExchangedLabels.name: {
-            **dict.fromkeys(("flip", "sample"), _whole),
+            **dict.fromkeys(("flip", "sample"), _is_integer),
             "fixed": lambda value: isinstance(value, bool),
-            "delta": _number,
-            "cluster_sizes": _wholes,
+            "delta": _is_float,
+            "cluster_sizes": _are_integers,
         },
         LabelMoments.name: _MOMENTS,
-        NumberMoments.name: {**_MOMENTS, "parts": _whole},
-        NoisyGradients.name: dict.fromkeys(("dimension", "labels_of_a_unit"), _whole),
+        NumberMoments.name: {**_MOMENTS, "parts": _is_integer},
+        NoisyGradients.name: dict.fromkeys(("dimension", "labels_of_a_unit"), _is_integer),
     }
 )
 
-#: Parts that a law has where it says something else than without them: the ends that labels are clipped to, and the
-#: point that distances are from. Of gradients, they are those of Gaussian noise or those of a bit.
-_MAY_BE_WRITTEN: Mapping[str, Mapping[str, _Form]] = MappingProxyType(
+#: The optional fields, present if they are not at their defaults: the ends that labels are clipped to, and the point
+#: that distances are measured from. For gradients, the fields of Gaussian noise or those of a bit.
+_OPTIONAL: Mapping[str, Mapping[str, _Format]] = MappingProxyType(
     {
-        NoisyMean.name: dict.fromkeys(("lowest", "highest"), _whole),
-        NoisyQuantile.name: {"around": _whole},
+        NoisyMean.name: dict.fromkeys(("lowest", "highest"), _is_integer),
+        NoisyQuantile.name: {"around": _is_integer},
         NoisyGradients.name: {
-            **dict.fromkeys(("deviation", "sensitivity_squared", "least", "parts"), _whole),
-            "delta": _number,
+            **dict.fromkeys(("deviation", "sensitivity_squared", "least", "parts"), _is_integer),
+            "delta": _is_float,
         },
     }
 )
@@ -86,17 +90,17 @@ _PROMISES: Mapping[str, Callable[[Mapping[str, Any], LabelSpace], Guarantee]] = 
 
 
 def promise_of(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
-    """What the answer to a query promises of each row, or of each unit, from the integers of its law.
+    """The guarantee of the answer to a query for each row, or each unit, from the parameters in a certificate.
 
     Raises:
-        ValueError: The law is of no known query, its integers are not those of one, or it has other parts, or parts
-            that are not written as they are here.
+        ValueError: The kind of query is unknown, or its fields are invalid, missing, superfluous or not in canonical
+            notation.
     """
     kind = str(law.get("kind"))
     if kind not in _PROMISES:
         raise ValueError(f"expected the law of a query among {', '.join(_PROMISES)}, found another")
-    more = {name: form for name, form in _MAY_BE_WRITTEN.get(kind, {}).items() if name in law}
-    written = {**_WRITTEN[kind], **more}
-    if law.keys() != {"kind", *written} or not all(form(law[name]) for name, form in written.items()):
-        raise ValueError(f"expected {', '.join(written)} in the law of {kind}, each in its one form, found others")
+    optional = {name: valid for name, valid in _OPTIONAL.get(kind, {}).items() if name in law}
+    formats = {**_REQUIRED[kind], **optional}
+    if law.keys() != {"kind", *formats} or not all(valid(law[name]) for name, valid in formats.items()):
+        raise ValueError(f"expected {', '.join(formats)} in the law of {kind}, each in its one form, found others")
     return _PROMISES[kind](law, space)

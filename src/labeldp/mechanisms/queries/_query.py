@@ -1,4 +1,4 @@
-"""Queries: what a trusted curator may be asked of many labels at once."""
+"""Queries to a trusted curator about many labels at once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from labeldp.mechanisms.queries._noise import PARTS, discrete_laplace, epsilon_o
 from labeldp.privacy import Guarantee, Interval, LabelSpace
 from labeldp.privacy.accounting import rho_above
 
-#: Cells are numbered with at most so many gaps.
+#: The largest number of cells without rows.
 _MOST_EMPTY = 1 << 20
-#: Rows that are counted at a time, or as many as there are counts if that is more.
+#: Rows that are counted at a time, or the number of counts if that is more.
 _BLOCK = 1 << 18
 
 Method = Literal["permute-and-flip", "exponential"]
@@ -27,7 +27,7 @@ Method = Literal["permute-and-flip", "exponential"]
 
 @dataclass(frozen=True, eq=False)
 class Query(ABC):
-    """A question about many labels at once. It is asked through ``Curator.answer``, which charges for it.
+    """A query about many labels at once; ``Curator.answer`` answers it and charges for it.
 
     Attributes:
         space: The declared label space.
@@ -39,37 +39,37 @@ class Query(ABC):
 
     @abstractmethod
     def promise(self, labels_of_a_unit: int) -> Guarantee:
-        """What its answer promises of each row's label, where a unit of protection has at most so many labels."""
+        """The guarantee of the answer, if a privacy unit has at most ``labels_of_a_unit`` labels."""
 
     @abstractmethod
     def law(self, labels_of_a_unit: int) -> dict[str, Any]:
-        """The integers that it draws with: a certificate's words for it."""
+        """The parameters of the draw, for the certificate."""
 
     @abstractmethod
     def check_rows(self, rows: int) -> None:
-        """Refuse another number of rows than it was made for.
+        """Refuse a number of rows that the query is not for.
 
         Raises:
-            InputError: It was.
+            InputError: The number differs.
         """
 
     @abstractmethod
     def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> np.ndarray:
         """The answer for the class codes of the true labels."""
 
-    def asked(self, labels_of_a_unit: int) -> float:
-        """The epsilon that was asked for; without any other budget it is the budget."""
+    def requested_epsilon(self, labels_of_a_unit: int) -> float:
+        """The requested epsilon; it is the default budget."""
         return self.promise(labels_of_a_unit).epsilon
 
 
 @dataclass(frozen=True, eq=False)
 class CellQuery(Query):
-    """A question about the labels of each cell, answered with exact noise.
+    """A query about the labels of each cell, answered with exact noise.
 
-    Cells hold different rows, so that the answer for all of them costs what it costs for one.
+    Cells are disjoint sets of rows, so the answer for all of them costs as much as for one.
 
     Attributes:
-        epsilon: The epsilon that was asked for; the certified one is never larger.
+        epsilon: The requested epsilon; the certified one is never larger.
         cells: The number of each row's cell, from 0, computed without these labels; by default all rows are in one.
         cell_count: The number of cells, those without rows included; by default one more than the largest.
     """
@@ -80,8 +80,8 @@ class CellQuery(Query):
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, LabelSpace):
-            found = type(self.space).__name__
-            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {found}")
+            kind = type(self.space).__name__
+            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {kind}")
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
         if self.cells is not None:
             object.__setattr__(self, "cells", cell_numbers(self.cells))
@@ -92,18 +92,18 @@ class CellQuery(Query):
     @property
     @abstractmethod
     def sensitivity(self) -> int:
-        """How much one replaced label moves what noise is added to, in the steps that the noise counts."""
+        """The sensitivity to one replaced label, in steps of the noise."""
 
     def rate(self, labels_of_a_unit: int) -> int:
-        """The rate of the noise, in ``PARTS``, where a unit of protection has at most so many labels."""
+        """The rate of the noise, in ``PARTS``, if a privacy unit has at most ``labels_of_a_unit`` labels."""
         return rate_below(self.epsilon, self.sensitivity * labels_of_a_unit)
 
     def certified(self, labels_of_a_unit: int) -> float:
-        """What it costs, from the integers of the noise, rounded up."""
+        """The certified epsilon, from the integers of the noise, rounded up."""
         return epsilon_of(self.rate(labels_of_a_unit), self.sensitivity * labels_of_a_unit)
 
     def law(self, labels_of_a_unit: int) -> dict[str, Any]:
-        """The integers of the noise: a certificate's words for it."""
+        """The parameters of the noise, for the certificate."""
         return {
             "kind": self.name,
             "rate": str(self.rate(labels_of_a_unit)),
@@ -113,24 +113,24 @@ class CellQuery(Query):
         }
 
     def promise(self, labels_of_a_unit: int) -> Guarantee:
-        """A trusted curator's guarantee."""
+        """The guarantee of a trusted curator."""
         declared = "which row is in which cell is public and was not computed from these labels"
         assumed = () if self.cells is None else (declared,)
         epsilon = self.certified(labels_of_a_unit)
         return Guarantee(epsilon, trust="central", assumptions=assumed, rho=_rho(self.name, epsilon))
 
-    def asked(self, labels_of_a_unit: int) -> float:
-        """The epsilon that was asked for."""
+    def requested_epsilon(self, labels_of_a_unit: int) -> float:
+        """The requested epsilon."""
         del labels_of_a_unit
         return self.epsilon
 
     def check_rows(self, rows: int) -> None:
-        """Refuse another number of rows than there are cells for."""
+        """Refuse a number of rows that differs from that of the cells."""
         if self.cells is not None and len(self.cells) != rows:
             raise InputError(f"expected a cell for each of the {rows} rows, found {len(self.cells)}")
 
     def rows_of_cells(self, rows: int) -> Int[np.ndarray, "cells"]:
-        """How many of so many rows each cell has, which is public."""
+        """The public number of rows in each cell, of ``rows`` in total."""
         if self.cells is None:
             return np.array([rows, *[0] * (self.cell_count - 1)], dtype=np.int64)
         return np.bincount(self.cells, minlength=self.cell_count)
@@ -138,11 +138,11 @@ class CellQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class CountQuery(CellQuery):
-    """A question about the labels of each cell that the counts of classes answer."""
+    """A query about the labels of each cell that is a function of class counts."""
 
     @abstractmethod
     def values(self, counts: Int[np.ndarray, "cells k"], rate: int, words: Words) -> np.ndarray:
-        """The noisy answer for the true counts of each class in each cell; only what noise hides may leave."""
+        """The noisy answer from the true counts of each class in each cell."""
 
     def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> np.ndarray:
         """The answer, from the counts of each class in each cell."""
@@ -150,7 +150,7 @@ class CountQuery(CellQuery):
         return self.values(self._counts(codes), self.rate(labels_of_a_unit), words)
 
     def _counts(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "cells k"]:
-        """The true counts of each class in each cell, block by block: the numbers of pairs would take much memory."""
+        """The true counts of each class in each cell, block by block to save memory."""
         k = self.space.size
         counts = np.zeros(self.cell_count * k, dtype=np.int64)
         step = max(_BLOCK, counts.size)
@@ -163,45 +163,45 @@ class CountQuery(CellQuery):
 
 
 def promise_of_cells(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
-    """What the answer to a query by cell promises, from the integers of its law.
+    """The guarantee of the answer to a query by cell, recomputed from the parameters in a certificate.
 
     Raises:
-        ValueError: They are not those of such a query.
+        ValueError: They are not valid parameters of such a query.
     """
     rate, parts, sensitivity, labels = (int(law[name]) for name in ("rate", "parts", "sensitivity", "labels_of_a_unit"))
-    moved = _range_of(law, space) if law["kind"] == NoisyMean.name else 2
+    expected = _clipped_range(law, space) if law["kind"] == NoisyMean.name else 2
     if not 0 <= int(law.get("around", 0)) < space.size:
         raise ValueError("expected distances from a point of the grid, found another")
-    if (parts, sensitivity) != (PARTS, moved) or rate < 1 or labels < 1:
-        raise ValueError(f"expected noise for a sensitivity of {moved}, found other integers")
+    if (parts, sensitivity) != (PARTS, expected) or rate < 1 or labels < 1:
+        raise ValueError(f"expected noise for a sensitivity of {expected}, found other integers")
     epsilon = epsilon_of(rate, sensitivity * labels)
     return Guarantee(epsilon, trust="central", rho=_rho(law["kind"], epsilon))
 
 
 def clip_of(law: Mapping[str, Any], space: LabelSpace) -> tuple[int, int]:
-    """The codes that the labels of a mean are clipped to: the ends of the interval where its law says no others."""
+    """The codes that the labels of a mean are clipped to, by default the ends of the interval."""
     return int(law.get("lowest", 0)), int(law.get("highest", space.size - 1))
 
 
-def _range_of(law: Mapping[str, Any], space: LabelSpace) -> int:
-    """How far one replaced label moves the sum of clipped labels: from one of their ends to the other.
+def _clipped_range(law: Mapping[str, Any], space: LabelSpace) -> int:
+    """The sensitivity of a sum of clipped labels: the range that they are clipped to.
 
     Raises:
-        ValueError: The ends are not two points of the grid in their order, or not written in the one form: both are
-            written where labels are clipped, and neither where they are not.
+        ValueError: The ends are not two grid points in increasing order, or not in canonical form: both ends are
+            present if labels are clipped, and neither if not.
     """
     low, high = clip_of(law, space)
-    written = [name in law for name in ("lowest", "highest")]
+    present = [name in law for name in ("lowest", "highest")]
     clipped = (low, high) != (0, space.size - 1)
-    if not 0 <= low < high < space.size or written != [clipped, clipped]:
+    if not 0 <= low < high < space.size or present != [clipped, clipped]:
         raise ValueError("expected labels clipped to a part of the interval, found other ends")
     return high - low
 
 
 def _rho(kind: str, epsilon: float) -> float | None:
-    """The rho of a histogram, which is half of what its epsilon alone says; of others nothing better is known.
+    """The rho of a histogram, half of the one that its epsilon implies; None for other queries.
 
-    A unit of m labels moves counts by numbers d of which those above 0 add up to at most m, and those below 0 too, so
+    A unit of m labels moves counts by numbers d whose positive parts sum to at most m, and so do the negative parts, so
     the sum of d^2 is at most 2 m^2. A count with noise of rate r that moves by d is pure at r |d|. The noise is
     independent, so rho is at most r^2 m^2, where 2 m r is epsilon: that of two counts that are pure at epsilon / 2.
     """
@@ -210,7 +210,7 @@ def _rho(kind: str, epsilon: float) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class NoisyHistogram(CountQuery):
-    """How many labels of each class are in each cell, with discrete Laplace noise; shape (cells, k).
+    """The counts of each class in each cell, with discrete Laplace noise; shape (cells, k).
 
     Args:
         space: The declared label space.
@@ -242,7 +242,7 @@ class NoisyHistogram(CountQuery):
         return 2
 
     def values(self, counts: Int[np.ndarray, "cells k"], rate: int, words: Words) -> Int[np.ndarray, "cells k"]:
-        """Counts with noise on each."""
+        """The counts with independent noise on each."""
         return np.asarray(counts + discrete_laplace(counts.size, rate, words).reshape(counts.shape))
 
 
@@ -290,7 +290,7 @@ class NoisyArgmax(CountQuery):
         return super().law(labels_of_a_unit) | {"method": self.method}
 
     def values(self, counts: Int[np.ndarray, "cells k"], rate: int, words: Words) -> Int[np.ndarray, "cells"]:
-        """One class of each cell."""
+        """One class for each cell."""
         return noisy_best(counts, rate, words, again=self.method == "exponential")
 
 
@@ -303,20 +303,20 @@ class NoisyMean(CellQuery):
         epsilon: Natural logarithm of the allowed ratio, above 0.
         cells: The number of each row's cell, from 0, public; by default all rows are in one.
         cell_count: The number of cells, those without rows included; by default one more than the largest.
-        clip: Two points of the grid that labels are clipped to, from below and from above, before they are summed; by
-            default the ends of the interval. It must not have been computed from these labels, except by answers that
-            were charged, such as those to ``NoisyQuantile``: a narrower range needs less noise.
+        clip: Two grid points that labels are clipped to before they are summed; by default the ends of the interval. It
+            must not have been computed from these labels, except by answers that were charged, such as those to
+            ``NoisyQuantile``: a narrower range needs less noise.
 
     Guarantee:
         epsilon-label-DP: with lo and hi the ends of ``clip``, a cell's sum of ``min(max(y, lo), hi) - lo`` is counted
         in steps of the grid. Every term is between 0 and hi - lo, whatever the label, so a replaced label moves the sum
-        of its cell by at most the number of steps from lo to hi, and the noise has that number over epsilon for its
-        scale. How many rows a cell has is public, so the mean has noise of scale (hi - lo) / (rows epsilon). Means are
-        cut to the clipped range. Labels of a unit are in steps too, and move sums by at most so much each.
+        of its cell by at most the number of steps from lo to hi, and the scale of the noise is that number over
+        epsilon. The number of rows of a cell is public, so the mean has noise of scale (hi - lo) / (rows epsilon).
+        Means are clipped to the same range. Each label of a unit moves sums by at most that many steps.
 
     References:
-        Dwork et al. 2006; Zhao et al. 2025, equation (23) with the scale that its sensitivity asks for, and equation
-        (28) clipped on both sides: from above alone, one label far below moves a mean as far as it likes.
+        Dwork et al. 2006; Zhao et al. 2025, equation (23) with the scale that its sensitivity requires, and equation
+        (28) clipped on both sides: clipped from above alone, one label far below moves a mean arbitrarily far.
 
     Example:
         >>> from labeldp import Curator, Interval, NoisyMean
@@ -346,18 +346,18 @@ class NoisyMean(CellQuery):
 
     @property
     def sensitivity(self) -> int:
-        """From one end of what labels are clipped to, to the other."""
+        """The range that labels are clipped to, in steps."""
         low, high = self.ends
         return high - low
 
     def law(self, labels_of_a_unit: int) -> dict[str, Any]:
-        """The integers of the noise, and the codes that labels are clipped to if they are not the ends of the grid."""
+        """The parameters of the noise, and the codes that labels are clipped to unless these are the grid's ends."""
         low, high = self.ends
         clipped = {} if self.sensitivity == self.space.size - 1 else {"lowest": str(low), "highest": str(high)}
         return super().law(labels_of_a_unit) | clipped
 
     def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> Float[np.ndarray, "cells"]:
-        """Means of the cells that have rows; NaN for those that have none."""
+        """The means of cells with rows; NaN for cells without."""
         self.check_rows(len(codes))
         low, high = self.ends
         sums = self._sums(codes, low, high) + discrete_laplace(self.cell_count, self.rate(labels_of_a_unit), words)
@@ -366,7 +366,7 @@ class NoisyMean(CellQuery):
         return np.asarray(np.interp(low + np.clip(means, 0, high - low), np.arange(len(points)), points))
 
     def _sums(self, codes: Int[np.ndarray, "n"], low: int, high: int) -> Int[np.ndarray, "cells"]:
-        """In each cell the sum of what clipped codes are above the lower end, in whole numbers.
+        """The sum, in each cell, of clipped codes above the lower end, as integers.
 
         A block's sums are below 2^18 times 2^24, which floats add exactly.
         """
@@ -379,9 +379,9 @@ class NoisyMean(CellQuery):
 
 
 def _grid_range(clip: object, space: Interval) -> tuple[float, float]:
-    """Two points of the grid, the lower first."""
-    found = clip if isinstance(clip, tuple | list | np.ndarray) and np.shape(clip) == (2,) else ()
-    ends = [_checks.number(end, "clip") for end in found]
+    """Two grid points in increasing order, checked."""
+    values = clip if isinstance(clip, tuple | list | np.ndarray) and np.shape(clip) == (2,) else ()
+    ends = [_checks.number(end, "clip") for end in values]
     if len(ends) != 2 or not all(end in space.points for end in ends) or not ends[0] < ends[1]:
         raise InputError(
             f"expected clip to be two points of the grid from {space.low} to {space.high} in steps of {space.step}, "
@@ -391,11 +391,11 @@ def _grid_range(clip: object, space: Interval) -> tuple[float, float]:
 
 
 def cell_numbers(cells: object) -> Int[np.ndarray, "n"]:
-    """Cells as numbers from 0, in four bytes each where that is enough; of clusters, their ``numbers``."""
+    """Cell numbers from 0, in four bytes each if that is enough; for clusters, their ``numbers``."""
     cells = getattr(cells, "numbers", cells)
     array = np.asarray(cells)
     if np.ma.is_masked(cells):
-        raise InputError("expected the number of each row's cell, found rows without one; give them a cell")
+        raise InputError("expected the number of each row's cell, found masked rows; assign them a cell")
     if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0:
         raise InputError(
             f"expected the number of each row's cell as integers of shape (rows,), found {array.dtype} of shape "

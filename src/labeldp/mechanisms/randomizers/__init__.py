@@ -1,4 +1,4 @@
-"""Randomizers: each label is randomized alone, through a channel."""
+"""Randomizers: mechanisms that randomize each label alone, through a channel."""
 
 import lazy_loader
 

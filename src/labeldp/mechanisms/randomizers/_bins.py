@@ -1,4 +1,4 @@
-"""Randomized response over bins of a range: the least squared error of a released number, under a prior."""
+"""Randomized response over bins of a range: the least mean squared error of a released number, under a prior."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from labeldp.mechanisms.randomizers._randomizer import NumberRandomizer
 from labeldp.privacy import Interval
 from labeldp.privacy.channels import PARTS, BinChannel, bin_channel
 
-#: Blocks of grid points that bins are made of, where there are more points than that.
+#: The largest number of blocks of grid points that bins are made of.
 _BLOCKS = 1024
-#: Rounds of Dinkelbach's method; it ends by itself, in practice after fewer than ten.
+#: The largest number of rounds of Dinkelbach's method; it converges in fewer than ten in practice.
 _ROUNDS = 100
-#: A smaller improvement than this share is one of rounding.
+#: A smaller relative improvement than this is rounding error.
 _GAIN = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
 class BinResponse(NumberRandomizer):
-    """Randomized response over bins of neighbouring grid points: the least squared error, at the price of a bias.
+    """Randomized response over bins of neighbouring grid points: the least mean squared error, at the price of a bias.
 
-    Of all epsilon-DP randomizers it has the least expected squared distance of the released number and the label, for
-    labels that follow the prior. What is released is drawn towards the prior's mean: where means matter, as in training
+    Of all epsilon-DP randomizers it has the least expected squared difference of the released number and the label, for
+    labels that follow the prior. Released numbers are shrunk towards the prior's mean: if means matter, as in training
     by squared error, use ``OptimalResponse``, or the likelihood of released labels.
 
     Args:
@@ -68,7 +68,7 @@ class BinResponse(NumberRandomizer):
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """The prior."""
+        """The declaration about the prior."""
         return (PRIOR_DECLARED,)
 
     @cached_property
@@ -80,58 +80,58 @@ class BinResponse(NumberRandomizer):
         return bin_channel(self.space.size, starts.tolist(), values, self.epsilon)
 
     def channel(self) -> BinChannel:
-        """The law of the released number given the true label."""
+        """The channel from the true label to the released number."""
         return self._channel
 
 
 def best_bins(
     prior: Float[np.ndarray, "k"], epsilon: float
 ) -> tuple[Int[np.ndarray, "bins"], Float[np.ndarray, "bins"]]:
-    """The first grid point and the number, in grid steps, of each bin of the least expected squared error.
+    """The first grid point and the number, in grid steps, of each bin, for the least expected squared error.
 
     With ``r = exp(-epsilon)``, a bin B with the number o has the expected error ``sum_j w_j (j - o)**2`` up to a
     factor, where ``w_j = p_j`` in B and ``r p_j`` elsewhere; the best o is the mean under w, and the error L(B) is then
-    the variance. Over m bins the error is ``sum L(B) / (1 + (m - 1) r)``. The least ratio is found by Dinkelbach's
-    method: at a ratio x that some bins have, take the bins of the least ``sum (L(B) - x r)``; their ratio is at most x,
-    and where it is x, no other bins have less. The best bins at x are found by dynamic programming over their ends.
+    the variance. Over m bins the error is ``sum L(B) / (1 + (m - 1) r)``. Dinkelbach's method minimises this ratio: at
+    a ratio x that some bins attain, take the bins of the least ``sum (L(B) - x r)``; their ratio is at most x, and if
+    it is x, it is minimal. Dynamic programming over bin ends gives the best bins at x.
     """
-    moments, edges = _moments(prior)
+    moments, edges = _block_moments(prior)
     rest = math.exp(-epsilon)
     first, ratio = np.zeros(1, dtype=np.int64), math.inf
     for _ in range(_ROUNDS):
-        errors = _errors(moments, first, np.append(first[1:], len(edges) - 1), rest)[0]
-        found = float(errors.sum()) / (1 + (len(first) - 1) * rest)
-        if not found < ratio * (1 - _GAIN):
+        errors = _bin_errors(moments, first, np.append(first[1:], len(edges) - 1), rest)[0]
+        value = float(errors.sum()) / (1 + (len(first) - 1) * rest)
+        if not value < ratio * (1 - _GAIN):
             break
-        best, ratio = first, found
+        best, ratio = first, value
         first = _least_sum(moments, ratio * rest, rest)
-    numbers = _errors(moments, best, np.append(best[1:], len(edges) - 1), rest)[1]
+    numbers = _bin_errors(moments, best, np.append(best[1:], len(edges) - 1), rest)[1]
     return edges[best], numbers * max(1, len(prior) - 1)
 
 
-def _moments(prior: Float[np.ndarray, "k"]) -> tuple[Float[np.ndarray, "3 edges"], Int[np.ndarray, "edges"]]:
-    """Sums of p, of p x and of p x**2 below each edge of blocks of grid points, x from 0 to 1; and the edges."""
+def _block_moments(prior: Float[np.ndarray, "k"]) -> tuple[Float[np.ndarray, "3 edges"], Int[np.ndarray, "edges"]]:
+    """Cumulative sums of p, p x and p x**2 at each edge of blocks of grid points, x from 0 to 1; and the edges."""
     points = np.linspace(0.0, 1.0, len(prior))
     edges = np.unique(np.linspace(0, len(prior), min(len(prior), _BLOCKS) + 1).round().astype(np.int64))
     sums = np.cumsum([prior, prior * points, prior * points**2], axis=1)
     return np.concatenate([np.zeros((3, 1)), sums], axis=1)[:, edges], edges
 
 
-def _errors(
+def _bin_errors(
     moments: Float[np.ndarray, "3 edges"], first: Int[np.ndarray, "b"], last: Int[np.ndarray, "b"], rest: float
 ) -> tuple[Float[np.ndarray, "b"], Float[np.ndarray, "b"]]:
-    """The error of bins between two edges each, and their numbers."""
+    """The errors and the numbers of bins between two edges each."""
     mass, line, square = rest * moments[:, -1:] + (1 - rest) * (moments[:, last] - moments[:, first])
     numbers = line / mass
     return np.maximum(square - line * numbers, 0.0), numbers
 
 
 def _least_sum(moments: Float[np.ndarray, "3 edges"], credit: float, rest: float) -> Int[np.ndarray, "bins"]:
-    """The first edges of the bins of the least sum of errors, where every bin takes a credit off it."""
+    """The first edges of the bins that minimise the sum of errors less a credit per bin."""
     ends = moments.shape[1]
     least, come_from = np.zeros(ends), np.zeros(ends, dtype=np.int64)
     for end in range(1, ends):
-        sums = least[:end] + _errors(moments, np.arange(end), np.full(end, end), rest)[0]
+        sums = least[:end] + _bin_errors(moments, np.arange(end), np.full(end, end), rest)[0]
         come_from[end] = np.argmin(sums)
         least[end] = sums[come_from[end]] - credit
     starts = [ends - 1]

@@ -1,4 +1,4 @@
-"""Independent bits, one for each class."""
+"""Unary encoding: independent bits, one for each class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FORMS = {"independent": BitChannel.independent, "symmetric": BitChannel.symmetr
 
 @dataclass(frozen=True, eq=False)
 class BitResponse(ClassRandomizer):
-    """A set of classes in which each class is in or out by its own coin.
+    """Unary encoding: a released set of classes, each in or out by its own coin.
 
     Args:
         space: The declared label space.
@@ -27,7 +27,7 @@ class BitResponse(ClassRandomizer):
 
     Guarantee:
         * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``: another true class changes
-          the law of two bits.
+          the distribution of two bits.
         * Neighbours differ in the label of one row; features are public.
 
     References:
@@ -57,7 +57,7 @@ class BitResponse(ClassRandomizer):
         return _FORMS[self.form](self.space.size, self.epsilon)
 
     def channel(self) -> BitChannel:
-        """The law of the released set given the true class."""
+        """The channel from the true class to the released set."""
         return self._channel
 
     @property

@@ -1,4 +1,4 @@
-"""Cluster response: each label kept, or replaced by one from its cluster's distribution."""
+"""Cluster response: each label is kept, or resampled from its cluster's distribution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
 from labeldp.mechanisms.randomizers._prior import checked_prior
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
 from labeldp.privacy import Guarantee, LabelSpace, exp_below, rest_of
-from labeldp.privacy.accounting import Charge, Rows, compose
+from labeldp.privacy.accounting import Charge, RowRanges, compose
 from labeldp.privacy.channels import ClusterChannel
 
 #: The least probability of a class in a cluster's distribution, times the number of classes, by default.
@@ -30,26 +30,26 @@ _NO_ROWS = np.empty(0, dtype=np.int32)
 class ClusterResponse(ClassRandomizer):
     """The response of Esfandiari et al.: the true class, or one drawn from the distribution of the row's cluster.
 
-    The distributions are public: a noisy histogram that was paid for (``cluster_response`` does both), or released
-    labels of other rows. The probability to draw is set for each cluster so that all of epsilon is used.
+    The distributions are public: a noisy histogram that was charged for (``cluster_response`` does both), or released
+    labels of other rows. The resampling probability of each cluster is set so that all of epsilon is used.
 
     Args:
         space: The declared label space.
-        epsilon: Natural logarithm of the allowed ratio, above 0: of the response alone.
+        epsilon: Natural logarithm of the allowed ratio, above 0, for the response alone.
         distributions: Public probabilities of the classes in each cluster, shape (clusters, k).
         clusters: The number of each row's cluster, from 0, public.
-        floor: The least probability that a class has in a cluster; the distributions are raised to it. By default half
-            of ``1 / k``. With ``1 / k`` it is randomized response. With less, more released labels are right where
-            clusters are good, and each says less about its row than its cluster does.
-        redrawn: One probability to draw for all clusters, the paper's lambda; it must cost no more than epsilon at the
-            floor. By default each cluster draws as seldom as epsilon allows it, which is never more often.
+        floor: The least probability of a class in a cluster; the distributions are raised to it. By default half of
+            ``1 / k``. With ``1 / k`` the mechanism is randomized response. With less, more released labels are right if
+            clusters are good, and each depends more on its cluster and less on its row.
+        redrawn: One resampling probability for all clusters, the paper's lambda; it must cost at most epsilon at the
+            floor. By default each cluster resamples as seldom as epsilon allows, which is never more often.
 
     Guarantee:
         * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``: in a cluster whose least
-          probability is q, a label is redrawn with probability ``1 / (1 + (exp(epsilon) - 1) q)``. With ``redrawn``
+          probability is q, a label is resampled with probability ``1 / (1 + (exp(epsilon) - 1) q)``. With ``redrawn``
           epsilon is that of the floor, whatever the distributions are.
-        * Neighbours differ in the label of one row; features, clusters and distributions are public, and were not
-          computed from these labels but through answers and releases that were charged for.
+        * Neighbours differ in the label of one row; features, clusters and distributions are public, and were computed
+          from these labels only through answers and releases that were charged for.
 
     References:
         Esfandiari et al. 2022, Algorithm 1, lines 16-28, Corollary 1 (``floor=1/k``) and Corollary 2.
@@ -78,7 +78,7 @@ class ClusterResponse(ClassRandomizer):
         if isinstance(self.space, LabelSpace):
             k = self.space.size
             floor = _SHARE_OF_EVEN / k if self.floor is None else self.floor
-            if isinstance(floor, bool) or not isinstance(floor, int | float) or not 0 < floor <= _most(k):
+            if isinstance(floor, bool) or not isinstance(floor, int | float) or not 0 < floor <= _largest_floor(k):
                 raise InputError(f"expected a floor above 0 and at most 1/k = {1 / k:g}, found {floor!r}")
             if self.redrawn is not None and not 0 < _checks.number(self.redrawn, "redrawn") < 1:
                 raise InputError(f"expected a probability to redraw between 0 and 1, found {self.redrawn!r}")
@@ -116,7 +116,7 @@ class ClusterResponse(ClassRandomizer):
         return channel
 
     def channel(self) -> ClusterChannel:
-        """The law of each row's released class given the true one."""
+        """The channel from each row's true class to the released one."""
         return self._channel
 
     @property
@@ -127,26 +127,26 @@ class ClusterResponse(ClassRandomizer):
 
 @dataclass(frozen=True)
 class ClusterParameters:
-    """The parameters of the paper's Algorithm 1 as it prints them, and what they truly cost.
+    """The parameters of the paper's Algorithm 1 as printed there, with their true cost.
 
-    Theorem 1 promises ``1 / sigma + log(1 + (1 - lam) / (lam tau))``. That is not so: a replaced label moves two
+    Theorem 1 states ``1 / sigma + log(1 + (1 - lam) / (lam tau))``. That is wrong: a replaced label changes two
     entries of the distribution of its cluster, so the noise costs ``2 / sigma``. For two classes, ten rows, tau = 0.1,
-    sigma = 1 and lam = 0.999, counts of 2 and 8 and counts of 3 and 7 differ by the factor exp(2) in how likely the
-    first class is to be at tau, and the theorem allows exp(1.01).
+    sigma = 1 and lam = 0.999, counts of 2 and 8 and counts of 3 and 7 differ by the factor exp(2) in the probability
+    that the first class is at tau, and the theorem allows exp(1.01).
 
     Args:
         space: The declared label space.
-        tau: Truncation: the least probability of a class in a cluster, at most 1/k. It may be 0 where lam is 1.
+        tau: Truncation: the least probability of a class in a cluster, at most 1/k. It may be 0 if lam is 1.
         sigma: Noise on the label distribution of a cluster of n rows is ``Laplace(sigma / n)``: of scale sigma on its
-            counts, where it is drawn as discrete Laplace noise.
-        lam: The probability to replace a label by one drawn from its cluster's distribution. With 1 no label responds,
-            and all that is said are the distributions.
+            counts, drawn as discrete Laplace noise.
+        lam: The probability to replace a label by one drawn from its cluster's distribution. With 1 the labels are not
+            used again, and the distributions alone are released.
 
     Guarantee:
         ``epsilon``-label-DP, the sum of ``histogram_epsilon`` and ``response_epsilon``, which are computed from
         integers and rounded up. The response in a cluster whose least probability is q costs
-        ``log(1 + (1 - lam) / (lam q))``, and q is known only when the histogram was paid for: what is promised and
-        charged is its worst case, tau.
+        ``log(1 + (1 - lam) / (lam q))``, and q is known only after the histogram was charged: the guarantee and the
+        charge use its worst case, tau.
 
     References:
         Esfandiari et al. 2022, Algorithm 1, Theorem 1 and Corollary 2.
@@ -174,51 +174,51 @@ class ClusterParameters:
         tau, sigma, lam = (_checks.number(getattr(self, name), name) for name in ("tau", "sigma", "lam"))
         if not 0 < lam <= 1:
             raise InputError(f"expected lam above 0 and at most 1, found {lam!r}")
-        if not (0 < tau <= _most(self.space.size) or (tau == 0 and lam == 1)):
+        if not (0 < tau <= _largest_floor(self.space.size) or (tau == 0 and lam == 1)):
             raise InputError(f"expected tau above 0 and at most 1/k = {1 / self.space.size:g}, found {tau!r}")
         if not 0 < sigma < math.inf:
             raise InputError(
                 f"expected a finite sigma above 0, found {sigma!r}; ClusterResponse.uniform needs no noise"
             )
         _checks.epsilon(2 / sigma, "2 / sigma")
-        self.epsilon  # noqa: B018 (what cannot be expressed is refused here)
+        self.epsilon  # noqa: B018 (raises if integers cannot express it)
 
     @classmethod
     def cluster_rr(cls, space: LabelSpace, epsilon: float, tau: float) -> Self:
-        """ClusterRR (Corollary 2) at the epsilon that is asked for.
+        """ClusterRR (Corollary 2) at the requested total epsilon.
 
         With ``sigma = 1 / e`` and ``lam = 1 / (1 + (exp(e) - 1) tau)`` it costs ``2 e`` for the noise and ``e`` for the
         response, so ``e`` is a third of epsilon.
 
         Args:
             space: The declared label space.
-            epsilon: What all of it costs.
-            tau: The paper's is the heterogeneity of the clusters, which depends on labels: give a public guess of it.
+            epsilon: The total epsilon.
+            tau: In the paper the heterogeneity of the clusters, which depends on labels: give a public guess of it.
         """
         sigma = 3 / _checks.epsilon(epsilon)
         rest = rest_of(epsilon, cls(space, tau, sigma, 1.0).histogram_epsilon)
         exact = 1 / (1 + (exp_below(rest) - 1) * Fraction(tau))
         lam = float(exact)
-        while lam < exact:  # redrawn more often, it costs less
+        while lam < exact:  # a larger probability to resample costs less
             lam = math.nextafter(lam, 1.0)
         return cls(space, tau, sigma, lam)
 
     @cached_property
     def histogram_epsilon(self) -> float:
-        """What the noisy histogram costs: ``2 / sigma``."""
+        """The epsilon of the noisy histogram: ``2 / sigma``."""
         return self.query(None).promise(1).epsilon
 
     @cached_property
     def response_epsilon(self) -> float:
-        """What the response costs in the worst case: ``log(1 + (1 - lam) / (lam tau))``."""
+        """The worst-case epsilon of the response: ``log(1 + (1 - lam) / (lam tau))``."""
         even = np.full((1, self.space.size), 1 / self.space.size)
         return 0.0 if self.lam == 1 else ClusterChannel.redrawing(even, self.tau, self.lam, _NO_ROWS).epsilon
 
     @property
     def epsilon(self) -> float:
-        """What both cost together on the same rows."""
+        """The total epsilon of both on the same rows."""
         costs = (self.histogram_epsilon, self.response_epsilon)
-        return compose(Charge(Guarantee(cost), Rows.all(1)) for cost in costs)[0]
+        return compose(Charge(Guarantee(cost), RowRanges.all(1)) for cost in costs)[0]
 
     def query(self, clusters: object, count: int = 0) -> NoisyHistogram:
         """The noisy histogram of the classes in each cluster."""
@@ -227,28 +227,28 @@ class ClusterParameters:
     def response(self, distributions: object, clusters: object) -> ClusterResponse:
         """The response of each label towards the distribution of its cluster."""
         if self.lam == 1:
-            raise InputError("expected lam below 1 where labels respond, found 1: then no label is used")
+            raise InputError("expected lam below 1 for a response of labels, found 1, with which no label is used")
         return ClusterResponse(self.space, self.response_epsilon, distributions, clusters, self.tau, self.lam)  # type: ignore[arg-type]
 
 
 def truncated(frequencies: Float[np.ndarray, "clusters k"], floor: float) -> Float[np.ndarray, "clusters k"]:
     """Distributions whose every entry is at least the floor, from noisy frequencies.
 
-    They are cut to [floor, 1], and what their sum lacks of one, or has beyond it, is shared out in proportion to how
-    far each is from the bound that it moves towards. A distribution keeps its shape above the floor.
+    Frequencies are clipped to [floor, 1], and the deficit or excess of their sum is distributed in proportion to the
+    distance of each from the bound that it moves towards. Distributions above the floor do not change.
 
     References:
         Esfandiari et al. 2022, Algorithm 1, lines 5-19, and Theorem 6: the result is a distribution within [floor, 1].
     """
     cut = np.clip(frequencies, floor, 1.0)
     missing = 1.0 - cut.sum(axis=1, keepdims=True)
-    room = np.where(missing < 0, cut - floor, 1.0 - cut)
-    total = room.sum(axis=1, keepdims=True)
-    found = cut + missing * np.divide(room, total, out=np.zeros(cut.shape), where=total > 0)
-    found.flags.writeable = False
-    return np.asarray(found)
+    slack = np.where(missing < 0, cut - floor, 1.0 - cut)
+    total = slack.sum(axis=1, keepdims=True)
+    distributions = cut + missing * np.divide(slack, total, out=np.zeros(cut.shape), where=total > 0)
+    distributions.flags.writeable = False
+    return np.asarray(distributions)
 
 
-def _most(classes: int) -> float:
-    """The largest floor: 1/k, however it was rounded."""
+def _largest_floor(classes: int) -> float:
+    """The largest floor: 1/k, with a tolerance for rounding."""
     return (1 + 1e-9) / classes

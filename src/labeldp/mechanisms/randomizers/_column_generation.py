@@ -1,9 +1,9 @@
-"""The least variance of an unbiased randomizer of numbers: a linear programme whose columns are made when needed.
+"""The unbiased randomizer of numbers with the least variance, by column generation for a linear programme.
 
-An outcome is a number z, and a probability for each knot y. It keeps epsilon when no two of these differ by more than
-the factor ``e = exp(epsilon)``; such vectors form a cone, whose extreme rays have entries 1 and e alone. So a law is a
-set of columns (S, z) with masses ``theta``: knots in the set S have the outcome z with probability ``e theta``, others
-with ``theta``. With ``c(y) = e`` in S and 1 elsewhere, the programme is::
+An outcome is a number z with a probability for each knot y. It satisfies epsilon if no two of these probabilities
+differ by more than the factor ``e = exp(epsilon)``; such vectors form a cone, whose extreme rays have entries 1 and e
+alone. So a randomizer is a set of columns (S, z) with masses ``theta``: knots in the set S have the outcome z with
+probability ``e theta``, others with ``theta``. With ``c(y) = e`` in S and 1 elsewhere, the programme is::
 
     minimise    sum theta sum_y p(y) c(y) (z - y)**2
     such that   sum theta c(y) = 1   and   sum theta c(y) (z - y) = 0   for every knot y.
@@ -12,14 +12,14 @@ Given the duals ``lambda`` and ``mu`` of the rows, a column has the reduced cost
 ``g(y, z) = p(y) (z - y)**2 - mu(y) (z - y) - lambda(y)``. For each z the best set is ``{y: g(y, z) < 0}``, out of all
 subsets. It changes only at roots of ``g``, and between two of them the reduced cost is a parabola in z: so the best
 column of all is among at most ``2 knots + 1``, which are all computed. As the masses sum to at most one, ``sum lambda``
-plus the least reduced cost is a lower bound of the variance: where the value is near it, the search stops.
+plus the least reduced cost is a lower bound on the variance: the search stops when the value is close to it.
 
-For the worst knot in place of the mean, the programme minimises a bound t of the variances of all knots; ``p`` is then
-what the duals say that each knot weighs. A twentieth of the mean is added, so that of all such laws one with a small
-mean is found.
+For the worst knot instead of the mean, the programme minimises an upper bound t on the variances of all knots; ``p`` is
+then the weight of each knot in the duals. A twentieth of the mean is added to the objective, to select a solution with
+a small mean among the optimal ones.
 
-Where the prior is symmetric, so is the programme: each column stands for itself and its mirror image with half the mass
-each, rows are needed for one half of the knots, and the duals of the other half are those of the mirror image.
+If the prior is symmetric, so is the programme: each column stands for itself and its mirror image with half the mass
+each, one half of the knots needs rows, and the duals of the other half are those of the mirror image.
 
 References:
     Badanidiyuru et al. 2023 for the programme on a grid of numbers; Kairouz et al. 2016, section 3, for the columns;
@@ -37,24 +37,24 @@ from jaxtyping import Bool, Float
 
 from labeldp.privacy.channels import window_width
 
-#: Parts of the coarsest grid, on which the search begins.
+#: Pieces of the coarsest grid, on which the search begins.
 _COARSE = 8
-#: How far above the least variance a law may be, as a share of it, and the rounds after which the search gives up.
+#: The accepted relative gap to the least variance, and the largest number of rounds.
 _GAP, _ROUNDS = 1e-3, 200
-#: What the mean weighs beside the worst knot.
+#: Weight of the mean beside the worst knot.
 _MEAN_SHARE = 0.05
-#: Columns that are kept beside those in use, in multiples of the number of knots.
+#: Unused columns that stay after pruning, and the number of columns that triggers it, in multiples of the knots.
 _KEPT, _MOST = 2, 6
 _NONE = 1e-12
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Sets of knots with a number each; numbers are in half ranges from the middle of the range.
+class RestrictedProgramme:
+    """The restricted linear programme: its columns, each a set of knots with a number, and their masses.
 
     Attributes:
-        numbers: The number of each column.
-        inside: Whether a knot is in the set of a column.
+        numbers: The number of each column, in half ranges from the middle of the range.
+        inside: Mask of the knots in the set of each column.
         masses: Probability of each column for knots outside its set; zeros before there is a solution.
     """
 
@@ -62,27 +62,27 @@ class Columns:
     inside: Bool[np.ndarray, "knots m"]
     masses: Float[np.ndarray, "m"]
 
-    def take(self, kept: np.ndarray) -> Columns:
-        """Some of the columns."""
-        return Columns(self.numbers[kept], self.inside[:, kept], self.masses[kept])
+    def take(self, columns: np.ndarray) -> RestrictedProgramme:
+        """The programme of a subset of its columns."""
+        return RestrictedProgramme(self.numbers[columns], self.inside[:, columns], self.masses[columns])
 
-    def with_images(self) -> Columns:
+    def with_images(self) -> RestrictedProgramme:
         """The columns and their mirror images, with half the mass each."""
-        return _joined(
-            Columns(self.numbers, self.inside, self.masses / 2),
-            Columns(-self.numbers, self.inside[::-1], self.masses / 2),
+        return _combined(
+            RestrictedProgramme(self.numbers, self.inside, self.masses / 2),
+            RestrictedProgramme(-self.numbers, self.inside[::-1], self.masses / 2),
         )
 
 
-def least_variance(prior: Float[np.ndarray, "knots"], epsilon: float, worst: bool) -> Columns | None:
-    """The columns of least variance, from coarse grids to fine ones; None where the solver fails.
+def least_variance(prior: Float[np.ndarray, "knots"], epsilon: float, worst: bool) -> RestrictedProgramme | None:
+    """The columns of least variance, solved from coarse grids to fine ones; None if the solver fails.
 
-    Duals of a coarse grid, spread over the knots of a finer one, make columns there that are nearly the best.
+    Duals of a coarse grid, interpolated to a finer one, give columns there that are nearly the best.
 
     Args:
         prior: Probabilities of the knots.
         epsilon: Natural logarithm of the allowed ratio.
-        worst: Whether the largest variance of all knots counts, or the mean.
+        worst: Minimise the largest variance over knots instead of the mean.
     """
     sizes = [len(prior) - 1]
     while sizes[-1] > _COARSE:
@@ -90,15 +90,15 @@ def least_variance(prior: Float[np.ndarray, "knots"], epsilon: float, worst: boo
     duals, columns = None, None
     for pieces in reversed(sizes):
         programme = _Programme(projected(prior, pieces), epsilon, worst)
-        found = programme.solve(None if duals is None else _spread(duals, pieces))
-        if found is None:
+        solution = programme.solve(None if duals is None else _interpolated(duals, pieces))
+        if solution is None:
             return None
-        columns, duals = found
+        columns, duals = solution
     return columns
 
 
 def projected(prior: Float[np.ndarray, "k"], pieces: int) -> Float[np.ndarray, "knots"]:
-    """Probabilities of evenly spaced points on evenly spaced knots: a point between two is shared in proportion."""
+    """A prior over grid points as probabilities of knots: points between two knots are split in proportion."""
     places = np.linspace(0.0, pieces, len(prior))
     lower = np.minimum(places.astype(np.int64), pieces - 1)
     share = places - lower
@@ -107,24 +107,24 @@ def projected(prior: Float[np.ndarray, "k"], pieces: int) -> Float[np.ndarray, "
 
 
 def even(pieces: int) -> Float[np.ndarray, "knots"]:
-    """Labels that are spread evenly over the range: each end has half the probability of a knot inside."""
+    """Probabilities of knots for uniform labels: each end has half the probability of a knot inside."""
     shares = np.full(pieces + 1, 1.0 / pieces)
     shares[[0, -1]] /= 2
     return shares
 
 
-def _spread(duals: Float[np.ndarray, "3 coarse"], pieces: int) -> Float[np.ndarray, "3 knots"]:
-    """Duals on a finer grid: they are densities."""
+def _interpolated(duals: Float[np.ndarray, "3 coarse"], pieces: int) -> Float[np.ndarray, "3 knots"]:
+    """Duals on a finer grid, interpolated as densities."""
     coarse = duals.shape[1] - 1
-    there, here = np.linspace(-1, 1, coarse + 1), np.linspace(-1, 1, pieces + 1)
-    return np.asarray(np.array([np.interp(here, there, row / even(coarse)) for row in duals]) * even(pieces))
+    source, target = np.linspace(-1, 1, coarse + 1), np.linspace(-1, 1, pieces + 1)
+    return np.asarray(np.array([np.interp(target, source, row / even(coarse)) for row in duals]) * even(pieces))
 
 
 @dataclass(frozen=True)
 class _Programme:
-    """One linear programme: knots with a prior, an epsilon, and what is to be small.
+    """One linear programme: a prior over knots, an epsilon, and the objective.
 
-    Duals are three rows: what each knot weighs, lambda, and mu.
+    Duals are three rows: the weight of each knot, lambda, and mu.
     """
 
     prior: Float[np.ndarray, "knots"]
@@ -133,21 +133,21 @@ class _Programme:
 
     @cached_property
     def places(self) -> Float[np.ndarray, "knots"]:
-        """Where the knots are, in half ranges from the middle."""
+        """Positions of the knots, in half ranges from the middle."""
         return np.linspace(-1.0, 1.0, len(self.prior))
 
     @cached_property
     def scale(self) -> float:
-        """About the deviation of a good law, so that the programme's numbers are near one."""
+        """Approximate standard deviation of a good solution, which scales the programme's numbers to about one."""
         return float(min(1 / np.tanh(self.epsilon / 2), 4.0 * np.exp(-self.epsilon / 3)))
 
     @cached_property
     def symmetric(self) -> bool:
-        """Whether the low end is as likely as the high one."""
+        """True if the prior is symmetric."""
         return bool(np.abs(self.prior - self.prior[::-1]).max() <= _NONE)
 
     def folded(self, rows: Float[np.ndarray, "knots m"], sign: int = 1) -> Float[np.ndarray, "rows m"]:
-        """Rows of one half of the knots, for columns with their mirror images; all rows where nothing is symmetric."""
+        """Rows of one half of the knots, for columns with their mirror images; all rows for asymmetric priors."""
         return (rows + sign * rows[::-1])[len(rows) // 2 :] / 2 if self.symmetric else rows
 
     def unfolded(self, duals: Float[np.ndarray, "rows"], sign: int = 1) -> Float[np.ndarray, "knots"]:
@@ -158,49 +158,49 @@ class _Programme:
         return np.asarray((full + sign * full[::-1]) / 2)
 
     def factors(self, inside: Bool[np.ndarray, "knots m"]) -> Float[np.ndarray, "knots m"]:
-        """The ratio of each entry to the smallest of its column."""
+        """The ratio of each entry to the smallest one of its column."""
         return np.where(inside, np.exp(self.epsilon), 1.0)
 
-    def solve(self, duals: np.ndarray | None) -> tuple[Columns, np.ndarray] | None:
-        """The best columns and their duals; None where the solver fails."""
-        columns = _joined(self.thresholds(), self.windows())
+    def solve(self, duals: np.ndarray | None) -> tuple[RestrictedProgramme, np.ndarray] | None:
+        """The best columns and their duals; None if the solver fails."""
+        columns = _combined(self.thresholds(), self.windows())
         if duals is not None:
-            columns = _joined(columns, self.priced(duals)[0])
+            columns = _combined(columns, self.priced(duals)[0])
         best, bound = duals, -np.inf
         for _ in range(_ROUNDS):
-            found = self._restricted(columns)
-            if found is None:
+            solution = self._solve_restricted(columns)
+            if solution is None:
                 return None
-            value, columns, last = found
-            made, at, at_bound = self._made(last, best)
+            value, columns, last = solution
+            added, at, at_bound = self._new_columns(last, best)
             if at_bound > bound:
                 best, bound = at, at_bound
-            if best is None or value - bound <= _GAP * value or not made.numbers.size:
+            if best is None or value - bound <= _GAP * value or not added.numbers.size:
                 break
-            columns = _joined(self._kept(columns, last), made)
+            columns = _combined(self._pruned(columns, last), added)
         used = columns.take(columns.masses > _NONE * columns.masses.max())
         return used.with_images() if self.symmetric else used, last
 
-    def _made(self, last: np.ndarray, best: np.ndarray | None) -> tuple[Columns, np.ndarray, float]:
-        """New columns that improve on the last duals, from duals between them and the best known, and their bound."""
+    def _new_columns(self, last: np.ndarray, best: np.ndarray | None) -> tuple[RestrictedProgramme, np.ndarray, float]:
+        """Columns of negative reduced cost, from duals between the last and the best ones; and a lower bound."""
         for share in (0.5, 0.25, 0.125, 0.0) if best is not None else (0.0,):
             at = last if best is None or not share else share * best + (1 - share) * last
-            made, costs = self.priced(at)
-            better = self.costs(made, last) < -_NONE * self.scale**2
+            columns, costs = self.priced(at)
+            better = self.costs(columns, last) < -_NONE * self.scale**2
             if better.any():
                 break
-        return made.take(better), at, float(at[1].sum() + min(costs.min(), 0.0))
+        return columns.take(better), at, float(at[1].sum() + min(costs.min(), 0.0))
 
-    def _kept(self, columns: Columns, duals: np.ndarray) -> Columns:
-        """The columns in use, and the cheapest of the others."""
+    def _pruned(self, columns: RestrictedProgramme, duals: np.ndarray) -> RestrictedProgramme:
+        """The columns in use, and the cheapest of the others if there are many."""
         knots = len(self.prior)
         if columns.numbers.size <= _MOST * knots:
             return columns
         costs = self.costs(columns, duals)
         return columns.take((columns.masses > 0) | (costs <= np.partition(costs, _KEPT * knots)[_KEPT * knots]))
 
-    def _restricted(self, columns: Columns) -> tuple[float, Columns, np.ndarray] | None:
-        """The programme with these columns alone: its value, the columns with their masses, and the duals."""
+    def _solve_restricted(self, columns: RestrictedProgramme) -> tuple[float, RestrictedProgramme, np.ndarray] | None:
+        """Solve the programme with these columns alone: its value, the columns with their masses, and the duals."""
         from scipy.optimize import linprog  # noqa: PLC0415 (the package is imported without it)
 
         square = self.scale**2
@@ -210,32 +210,32 @@ class _Programme:
         rows = np.concatenate([self.folded(factors), self.folded(factors * away, -1)])
         half = len(rows) // 2
         share = _MEAN_SHARE if self.worst else 1.0
-        asked: dict[str, Any] = {
+        programme: dict[str, Any] = {
             "c": share * self.prior @ squares,
             "A_eq": rows,
             "b_eq": np.repeat([1.0, 0.0], half),
         }
         if self.worst:
-            asked["c"] = np.append(asked["c"], 1 - share)
-            asked["A_eq"] = np.column_stack([rows, np.zeros(2 * half)])
-            asked |= {"A_ub": np.column_stack([self.folded(squares), -np.ones(half)]), "b_ub": np.zeros(half)}
-        solved = linprog(**asked, bounds=(0, None), method="highs-ds")
+            programme["c"] = np.append(programme["c"], 1 - share)
+            programme["A_eq"] = np.column_stack([rows, np.zeros(2 * half)])
+            programme |= {"A_ub": np.column_stack([self.folded(squares), -np.ones(half)]), "b_ub": np.zeros(half)}
+        solved = linprog(**programme, bounds=(0, None), method="highs-ds")
         if solved.status != 0:
             return None
         weights = share * self.prior - (self.unfolded(solved.ineqlin.marginals) if self.worst else 0.0)
         sums, means = solved.eqlin.marginals.reshape(2, half)
         duals = np.array([weights, self.unfolded(sums) * square, self.unfolded(means, -1) * self.scale])
         masses = solved.x[: columns.numbers.size] / np.exp(self.epsilon)
-        return solved.fun * square, Columns(columns.numbers, columns.inside, masses), duals
+        return solved.fun * square, RestrictedProgramme(columns.numbers, columns.inside, masses), duals
 
-    def costs(self, columns: Columns, duals: np.ndarray) -> Float[np.ndarray, "m"]:
+    def costs(self, columns: RestrictedProgramme, duals: np.ndarray) -> Float[np.ndarray, "m"]:
         """The reduced costs of columns."""
         weights, sums, means = duals[:, :, None]
         away = columns.numbers - self.places[:, None]
         return np.asarray(((weights * away**2 - means * away - sums) * self.factors(columns.inside)).sum(axis=0))
 
-    def priced(self, duals: np.ndarray) -> tuple[Columns, Float[np.ndarray, "m"]]:
-        """The best set for every number, and the best number between two changes of it; with the reduced costs."""
+    def priced(self, duals: np.ndarray) -> tuple[RestrictedProgramme, Float[np.ndarray, "m"]]:
+        """The best set between any two changes of it, with its best number, and the reduced costs."""
         weights, sums, means = duals[:, :, None]
         changes = self._changes(*duals)
         middles = np.concatenate([[changes[0] - 1], (changes[1:] + changes[:-1]) / 2, [changes[-1] + 1]])
@@ -245,11 +245,11 @@ class _Programme:
         square, line = duals[0] @ factors, (2 * duals[0] * self.places + duals[2]) @ factors
         numbers = np.divide(line, 2 * square, out=middles.copy(), where=square > 0)
         numbers = np.clip(numbers, np.append(-np.inf, changes), np.append(changes, np.inf))
-        columns = Columns(numbers, inside, np.zeros(numbers.size))
+        columns = RestrictedProgramme(numbers, inside, np.zeros(numbers.size))
         return columns, self.costs(columns, duals)
 
     def _changes(self, weights: np.ndarray, sums: np.ndarray, means: np.ndarray) -> Float[np.ndarray, "r"]:
-        """The roots of ``weights d**2 - means d - sums`` in d, as numbers, by the stable formula."""
+        """The positions of the roots of ``weights d**2 - means d - sums`` in d, by the stable formula."""
         spread = means**2 + 4 * weights * sums
         root = np.sqrt(np.maximum(spread, 0.0))
         larger = (means + np.copysign(root, means)) / 2
@@ -258,15 +258,15 @@ class _Programme:
         roots = np.unique(roots[np.isfinite(roots) & np.tile(spread > 0, 2)])
         return roots if roots.size else np.zeros(1)
 
-    def thresholds(self) -> Columns:
-        """One bit, at each threshold: a law that always exists."""
+    def thresholds(self) -> RestrictedProgramme:
+        """The one-bit mechanism at each threshold: a feasible solution for every epsilon."""
         reach, knots = 1 / np.tanh(self.epsilon / 2), len(self.prior)
         above = np.arange(knots)[:, None] >= np.arange(1, knots)
         numbers = np.repeat([reach, -reach], knots - 1)
-        return Columns(numbers, np.concatenate([above, ~above], axis=1), np.zeros(numbers.size))
+        return RestrictedProgramme(numbers, np.concatenate([above, ~above], axis=1), np.zeros(numbers.size))
 
-    def windows(self) -> Columns:
-        """The windows of the piecewise law."""
+    def windows(self) -> RestrictedProgramme:
+        """The columns of the piecewise mechanism."""
         pieces = len(self.prior) - 1
         width = window_width(pieces, self.epsilon)
         low = 1 / (pieces + width * np.exp(self.epsilon))
@@ -274,12 +274,12 @@ class _Programme:
         start = low * (outcomes.size * (outcomes.size - 1)) / 2 + gain * width * (width - 1) / 2
         numbers = (outcomes - start) / (gain * width) * 2 / pieces - 1
         first = np.arange(pieces + 1)[:, None]
-        return Columns(numbers, (first <= outcomes) & (outcomes < first + width), np.zeros(outcomes.size))
+        return RestrictedProgramme(numbers, (first <= outcomes) & (outcomes < first + width), np.zeros(outcomes.size))
 
 
-def _joined(first: Columns, second: Columns) -> Columns:
-    """The columns of both."""
-    return Columns(
+def _combined(first: RestrictedProgramme, second: RestrictedProgramme) -> RestrictedProgramme:
+    """The columns of both programmes."""
+    return RestrictedProgramme(
         np.concatenate([first.numbers, second.numbers]),
         np.concatenate([first.inside, second.inside], axis=1),
         np.concatenate([first.masses, second.masses]),

@@ -1,4 +1,4 @@
-"""Units of several rows: the epsilon of a unit is shared by its rows."""
+"""Group privacy: the epsilon of a unit of several rows is divided among its rows."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from labeldp.privacy.channels import (
     training_size,
 )
 
-#: Units of more different sizes are rounded up to powers of two: more rows declared is less epsilon for each.
+#: With more different unit sizes, sizes are rounded up to powers of two, which gives each row less epsilon.
 _MOST_GROUPS = 64
 _MOST_ROWS = 1 << 20
 
-#: The law of rows in units of several rows, of classes or of numbers.
+#: The channel of rows in units of several rows, of classes or of numbers.
 UnitLaw = GroupedChannel | GroupedNumberChannel
 
 
 def per_unit(randomizer: Randomizer, sizes: tuple[int, ...]) -> UnitLaw:
-    """The law that gives each row of a unit with m rows an m-th of the epsilon, with no rows yet.
+    """The channel that gives each row of a unit with m rows an m-th of the epsilon, with no rows yet.
 
     Args:
-        randomizer: What is used on each row; its epsilon is that of a whole unit.
+        randomizer: The randomizer of each row; its epsilon is that of a whole unit.
         sizes: The numbers of rows that units have, increasing; each is a group of rows.
 
     Raises:
-        InputError: The randomizer has a law of its own for each row already.
+        InputError: The randomizer's channel differs by row already.
     """
     if row_arrays(randomizer.channel()):
         raise InputError(
-            f"expected a randomizer whose law is the same for all rows, found {randomizer.name!r}, which has "
-            "candidates for each; declare no unit, or use another mechanism"
+            f"expected a randomizer whose channel is the same for all rows, found {randomizer.name!r}, which has "
+            "parameters for each row; declare no unit, or use another mechanism"
         )
-    channels, no_rows = [_at(randomizer, size).channel() for size in sizes], np.empty(0, dtype=np.int32)
+    channels, no_rows = [_at_share(randomizer, size).channel() for size in sizes], np.empty(0, dtype=np.int32)
     classes = tuple(channel for channel in channels if isinstance(channel, ClassChannel))
     if classes:
         return GroupedChannel(randomizer.space.size, classes, sizes, no_rows)
@@ -53,28 +53,28 @@ def per_unit(randomizer: Randomizer, sizes: tuple[int, ...]) -> UnitLaw:
 
 
 def grouped(law: UnitLaw, rows_per_unit: Int[np.ndarray, "n"]) -> UnitLaw:
-    """The law with a group for each row: the first size that is at least its unit's."""
+    """The channel with a group for each row: the first size that is at least its unit's."""
     groups = np.searchsorted(np.array(law.repeats), rows_per_unit).astype(np.int32)
     return dataclasses.replace(law, groups=groups)
 
 
 def unit_sizes(rows_per_unit: Int[np.ndarray, "n"]) -> tuple[int, ...]:
-    """The different numbers of rows that units have, rounded up to powers of two where there are very many."""
-    found = np.unique(rows_per_unit)
-    if found.size and (found[0] < 1 or found[-1] > _MOST_ROWS):
-        raise InputError(f"expected units of 1 to {_MOST_ROWS} rows, found one of {found[-1]}; declare another unit")
-    if found.size > _MOST_GROUPS:
-        found = np.unique(2 ** np.ceil(np.log2(found)).astype(np.int64))
-    return tuple(found.tolist()) or (1,)
+    """The different numbers of rows of units, rounded up to powers of two if there are very many."""
+    sizes = np.unique(rows_per_unit)
+    if sizes.size and (sizes[0] < 1 or sizes[-1] > _MOST_ROWS):
+        raise InputError(f"expected units of 1 to {_MOST_ROWS} rows, found one of {sizes[-1]}; declare another unit")
+    if sizes.size > _MOST_GROUPS:
+        sizes = np.unique(2 ** np.ceil(np.log2(sizes)).astype(np.int64))
+    return tuple(sizes.tolist()) or (1,)
 
 
 def best_unit_response(randomizer: Randomizer, most_rows: int) -> Randomizer:
-    """The best local randomizer for units of up to ``most_rows`` rows, in one form for all of them."""
+    """The best local randomizer for units of up to ``most_rows`` rows, of the same kind for all of them."""
     space, epsilon = randomizer.space, randomizer.epsilon
     alone = training_size(space.size, epsilon / most_rows) == 1
     return RandomizedResponse(space, epsilon) if alone else SubsetResponse(space, epsilon)
 
 
-def _at(randomizer: Randomizer, rows: int) -> Randomizer:
-    """The randomizer at the share of one of several rows, rounded down."""
+def _at_share(randomizer: Randomizer, rows: int) -> Randomizer:
+    """The randomizer at one row's share of the epsilon, rounded down."""
     return randomizer.at(randomizer.epsilon if rows == 1 else math.nextafter(randomizer.epsilon / rows, 0.0))

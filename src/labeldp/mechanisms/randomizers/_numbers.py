@@ -1,4 +1,4 @@
-"""Randomizers that release numbers for labels on an interval, with laws in closed form."""
+"""Randomizers that release numbers for labels on an interval, in closed form."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from labeldp.privacy.channels import GridChannel, laplace_channel, one_bit_chann
 
 @dataclass(frozen=True, eq=False)
 class LaplaceResponse(NumberRandomizer):
-    """Laplace noise on the grid, unbiased: what papers use, though a bounded range allows for much less variance.
+    """Unbiased Laplace noise on the grid: the usual baseline; a bounded range allows much less variance.
 
-    All outcomes at or below the lowest label say the same about the label, and are released as one number, their mean;
-    so are those above the highest. That loses nothing, and takes about a third off the variance at epsilon 1.
+    All outcomes at or below the lowest label carry the same information about the label, and are released as one
+    number, their mean; so are those above the highest. That loses nothing, and reduces the variance by about a third at
+    epsilon 1.
 
     Args:
         space: The declared range and its grid.
@@ -49,7 +50,7 @@ class LaplaceResponse(NumberRandomizer):
         return laplace_channel(self.space.size, self.epsilon)
 
     def channel(self) -> GridChannel:
-        """The law of the released number given the true label."""
+        """The channel from the true label to the released number."""
         return self._channel
 
 
@@ -57,8 +58,8 @@ class LaplaceResponse(NumberRandomizer):
 class OneBitResponse(NumberRandomizer):
     """One of two numbers beyond the two ends of the range, unbiased: one bit for each label.
 
-    Its mean is the label, and it tells nothing else of it, not even the square. At epsilon 1 its mean variance is an
-    eighth above the least possible, at smaller epsilons less than that.
+    Its mean identifies the label, but no other moment, such as the square, is identified. At epsilon 1 its mean
+    variance is an eighth above the least possible, at smaller epsilons less than that.
 
     Args:
         space: The declared range and its grid.
@@ -90,7 +91,7 @@ class OneBitResponse(NumberRandomizer):
         return one_bit_channel(self.space.size, self.epsilon)
 
     def channel(self) -> GridChannel:
-        """The law of the released number given the true label."""
+        """The channel from the true label to the released number."""
         return self._channel
 
 
@@ -98,7 +99,7 @@ class OneBitResponse(NumberRandomizer):
 class PiecewiseResponse(NumberRandomizer):
     """A number from a window around the label, or from the rest of a longer range, unbiased.
 
-    The window's width is the one of the least variance, for labels that are spread evenly over the range.
+    The window's width minimises the mean variance for uniform labels.
 
     Args:
         space: The declared range and its grid.
@@ -130,5 +131,5 @@ class PiecewiseResponse(NumberRandomizer):
         return piecewise_channel(self.space.size, self.epsilon)
 
     def channel(self) -> GridChannel:
-        """The law of the released number given the true label."""
+        """The channel from the true label to the released number."""
         return self._channel

@@ -1,4 +1,4 @@
-"""The unbiased randomizer of numbers with the least variance, and the best of all randomizers of numbers."""
+"""The unbiased randomizer of numbers with the least variance, and the default randomizer of numbers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import numpy as np
 from jaxtyping import Float
 
 from labeldp.errors import EpsilonError, InputError, PriorError
-from labeldp.mechanisms.randomizers._column_generation import Columns, even, least_variance, projected
+from labeldp.mechanisms.randomizers._column_generation import RestrictedProgramme, even, least_variance, projected
 from labeldp.mechanisms.randomizers._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse
 from labeldp.mechanisms.randomizers._randomizer import NumberRandomizer
 from labeldp.privacy import Interval
 from labeldp.privacy.channels import GridChannel, column_channel, laplace_channel, one_bit_channel, piecewise_channel
 
-#: Parts of a fine grid between knots: more of them hardly lower the variance, and the search takes longer.
+#: Intervals between knots on a fine grid: more of them hardly lower the variance, and the search takes longer.
 _PIECES = 32
-#: Below, one bit is within 1/1000 of the least mean variance, and above, windows are near it: nothing is searched for.
+#: Epsilons below and above which no search is needed: one bit is within 1/1000 of the least mean variance below, and
+#: windows are close to it above.
 _SMALL, _LARGE = 0.1, 10.0
-#: How far a released number's mean may be from the label, as a share of the range, and the sum of a prior from one.
+#: Largest accepted bias, as a share of the range; and largest accepted error of the sum of a prior.
 _BIAS, _TOLERANCE = 1e-9, 1e-3
 
 _CLOSED: Mapping[str, tuple[type[NumberRandomizer], Callable[[int, float], GridChannel]]] = MappingProxyType(
@@ -35,7 +36,7 @@ _CLOSED: Mapping[str, tuple[type[NumberRandomizer], Callable[[int, float], GridC
 )
 
 
-#: What is declared of a prior over grid points.
+#: The declaration about a prior over grid points.
 PRIOR_DECLARED = (
     "the prior over grid points is public and was not computed from these labels, but through answers and releases "
     "that cost extra"
@@ -43,26 +44,26 @@ PRIOR_DECLARED = (
 
 
 class SolverWarning(UserWarning):
-    """A linear programme that was not solved, so that a law in closed form is used in its place."""
+    """The linear programme was not solved, and a mechanism in closed form is used instead."""
 
 
 @dataclass(frozen=True, eq=False)
 class OptimalResponse(NumberRandomizer):
     """The unbiased randomizer of numbers with the least variance, found by a linear programme.
 
-    Least is the mean variance over labels that follow the prior, or the largest variance of all labels. It is at most
-    1/1000 above the least that is possible on 33 knots. Where a law in closed form is as good, that one is used, such
-    as ``OneBitResponse`` below epsilon 0.1 and ``PiecewiseResponse`` above 10; ``used`` says which.
+    It minimises the mean variance over labels that follow the prior, or the largest variance of all labels, to within
+    1/1000 of the least possible value on 33 knots. If a mechanism in closed form is as good, that one is used, such as
+    ``OneBitResponse`` below epsilon 0.1 and ``PiecewiseResponse`` above 10; ``used`` is its name.
 
     Args:
         space: The declared range and its grid.
         epsilon: Natural logarithm of the allowed ratio, above 0.
-        prior: Public probabilities of the k grid points; by default labels are spread evenly.
-        worst: Whether the largest variance of all labels is to be least, which asks for no prior.
+        prior: Public probabilities of the k grid points; uniform by default.
+        worst: Minimise the largest variance over all labels, which needs no prior.
 
     Guarantee:
-        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``: the integers that are drawn with
-          decide it, whatever the solver found.
+        * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``: it follows from the integers of
+          the draw, whatever the solver's result.
         * Neighbours differ in the label of one row; features and the prior are public, and the prior was not
           computed from these labels.
 
@@ -79,7 +80,7 @@ class OptimalResponse(NumberRandomizer):
 
     Raises:
         EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
-        InputError: A prior and ``worst=True`` were given.
+        InputError: Both a prior and ``worst=True``.
         LabelError: The space is not an interval.
         PriorError: The prior is not a distribution of the grid points.
     """
@@ -92,39 +93,39 @@ class OptimalResponse(NumberRandomizer):
     def __post_init__(self) -> None:
         if self.prior is not None and isinstance(self.space, Interval):
             if self.worst:
-                raise InputError("expected a prior or worst=True, found both; the worst label asks for no prior")
+                raise InputError("expected a prior or worst=True, found both; the worst case needs no prior")
             object.__setattr__(self, "prior", checked_distribution(self.prior, self.space.size))
         super().__post_init__()
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """The prior, if there is one."""
+        """The declaration about the prior, if there is one."""
         return () if self.prior is None else (PRIOR_DECLARED,)
 
     @cached_property
     def _chosen(self) -> tuple[str, GridChannel]:
-        return _least(self.space.size, self.epsilon, self.prior, self.worst)
+        return _best_channel(self.space.size, self.epsilon, self.prior, self.worst)
 
     def channel(self) -> GridChannel:
-        """The law of the released number given the true label."""
+        """The channel from the true label to the released number."""
         return self._chosen[1]
 
     @property
     def used(self) -> str:
-        """The name of the mechanism whose law this is."""
+        """The name of the mechanism that is used."""
         return self._chosen[0]
 
 
 def best_number_response(
     space: Interval, epsilon: float, prior: Float[np.ndarray, "k"] | None = None
 ) -> NumberRandomizer:
-    """The unbiased randomizer of numbers that is best where no other is asked for.
+    """The default unbiased randomizer of numbers.
 
-    With a prior it is the one of the least mean variance over labels that follow it. Without one it is the one whose
-    largest variance, over all labels, is least: what real labels are like is not known, and often most of them are near
-    one end of the range, such as amounts that are mostly small. A law that is best for labels spread evenly has its
-    largest variance there; this one has about the same for every label, and its mean over evenly spread labels is a few
-    hundredths larger at epsilon 1, and a fifth at epsilon 4.
+    With a prior it has the least mean variance over labels that follow it. Without one its largest variance, over all
+    labels, is least: the distribution of labels is not known, and often most of them are near one end of the range,
+    such as amounts that are mostly small. The best mechanism for uniform labels has its largest variance there; this
+    one has about the same variance for every label, and its mean over uniform labels is a few hundredths larger at
+    epsilon 1, and a fifth larger at epsilon 4.
 
     Args:
         space: The declared range and its grid.
@@ -160,46 +161,49 @@ def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
     return array
 
 
-def _least(classes: int, epsilon: float, prior: Float[np.ndarray, "k"] | None, worst: bool) -> tuple[str, GridChannel]:
-    """The name and the channel of the least variance."""
-    wanted = _Wanted(classes, prior, worst)
+def _best_channel(
+    classes: int, epsilon: float, prior: Float[np.ndarray, "k"] | None, worst: bool
+) -> tuple[str, GridChannel]:
+    """The name and the channel of the mechanism with the least variance."""
+    objective = _Objective(classes, prior, worst)
     laws = {name: make(classes, epsilon) for name, (_, make) in _CLOSED.items()}
-    name = min(laws, key=lambda name: wanted.variance(laws[name]))
+    name = min(laws, key=lambda name: objective.variance(laws[name]))
     if classes == 2 or not _SMALL <= epsilon <= _LARGE:
         return name, laws[name]
-    found = _searched(wanted, epsilon)
-    if found is not None:
-        return ("optimal", found) if wanted.variance(found) < wanted.variance(laws[name]) else (name, laws[name])
+    solution = _solved(objective, epsilon)
+    if solution is not None:
+        better = objective.variance(solution) < objective.variance(laws[name])
+        return ("optimal", solution) if better else (name, laws[name])
     warnings.warn(
-        f"expected a solution of the linear programme for the least variance, found none; the law of {name!r} is used "
-        "in its place, which keeps the same epsilon",
+        f"expected a solution of the linear programme for the least variance, found none; the mechanism {name!r} is "
+        "used instead, at the same epsilon",
         SolverWarning,
         stacklevel=2,
     )
     return name, laws[name]
 
 
-def _searched(wanted: _Wanted, epsilon: float) -> GridChannel | None:
-    """The law that the linear programme finds, in integers; None where it finds none that will do."""
-    found = _columns(wanted.knots(min(wanted.classes - 1, _PIECES)).tobytes(), epsilon, wanted.worst)
-    if found is None:
+def _solved(objective: _Objective, epsilon: float) -> GridChannel | None:
+    """The solution of the linear programme as a channel of integers; None if there is none of small bias."""
+    columns = _solved_columns(objective.knots(min(objective.classes - 1, _PIECES)).tobytes(), epsilon, objective.worst)
+    if columns is None:
         return None
     try:
-        channel = column_channel(wanted.classes, found.masses, found.inside, (found.numbers + 1) / 2, epsilon)
+        channel = column_channel(objective.classes, columns.masses, columns.inside, (columns.numbers + 1) / 2, epsilon)
     except (EpsilonError, ValueError, ArithmeticError):
         return None
-    return channel if channel.bias <= _BIAS * (wanted.classes - 1) else None
+    return channel if channel.bias <= _BIAS * (objective.classes - 1) else None
 
 
 @lru_cache(maxsize=64)
-def _columns(prior: bytes, epsilon: float, worst: bool) -> Columns | None:
+def _solved_columns(prior: bytes, epsilon: float, worst: bool) -> RestrictedProgramme | None:
     """The columns of least variance for a prior over knots."""
     return least_variance(np.frombuffer(prior), epsilon, worst)
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """What is to be small: the mean variance under a prior over grid points, or the largest."""
+class _Objective:
+    """The objective: the mean variance under a prior over grid points, or the largest variance."""
 
     classes: int
     prior: Float[np.ndarray, "k"] | None
@@ -212,8 +216,8 @@ class _Wanted:
     def variance(self, channel: GridChannel) -> float:
         """The mean or the largest variance of a channel, in squared ranges.
 
-        A label between two knots gives one of them at random: what that adds to the mean variance is the difference of
-        the means of squares, and to the largest at most a quarter of a squared distance of knots.
+        Stochastic rounding of labels to knots adds the difference of the mean squares to the mean variance, and at most
+        a quarter of the squared knot distance to the largest.
         """
         pieces, last = len(channel.weights) - 1, self.classes - 1
         places = np.linspace(0.0, 1.0, pieces + 1)

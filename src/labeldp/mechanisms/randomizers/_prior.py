@@ -1,4 +1,4 @@
-"""Randomized response on candidates that a public prior gives each row."""
+"""Randomizers on each row's candidates, chosen by a public prior."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TOLERANCE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class CandidateRandomizer(ClassRandomizer):
-    """A randomizer on candidates that a public prior gives each row."""
+    """A randomizer on each row's candidates, chosen by a public prior."""
 
     prior: Float[np.ndarray, "n k"] = field(repr=False)
 
@@ -39,28 +39,29 @@ class CandidateRandomizer(ClassRandomizer):
         super().__post_init__()
 
     @abstractmethod
-    def chosen(self) -> tuple[ClassChannel, np.ndarray]:
-        """The law on the candidates of each row, and their prior probability."""
+    def candidate_channel(self) -> tuple[ClassChannel, np.ndarray]:
+        """The channel on the candidates of each row, and their prior probability."""
 
     @cached_property
-    def _chosen(self) -> tuple[ClassChannel, np.ndarray]:
-        return self.chosen()
+    def _candidate_channel(self) -> tuple[ClassChannel, np.ndarray]:
+        return self.candidate_channel()
 
     def channel(self) -> ClassChannel:
-        """The law of each row's released class or set given the true class."""
-        return self._chosen[0]
+        """The channel from each row's true class to the released class or set."""
+        return self._candidate_channel[0]
 
     @property
     def mass(self) -> np.ndarray:
         """Prior probability of each row's candidates."""
-        return self._chosen[1]
+        return self._candidate_channel[1]
 
 
 @dataclass(frozen=True, eq=False)
 class TopKResponse(CandidateRandomizer):
     """RRTop-k: randomized response on the k most likely classes of each row.
 
-    A label outside them gives one of them uniformly, so the released label says little about unlikely classes.
+    A label outside them is replaced by a uniform candidate, so released labels carry little information about unlikely
+    classes.
 
     Args:
         space: The declared label space.
@@ -96,7 +97,7 @@ class TopKResponse(CandidateRandomizer):
             object.__setattr__(self, "k", _checks.whole(self.k, "k", 1, self.space.size))
         super().__post_init__()
 
-    def chosen(self) -> tuple[CandidateChannel, np.ndarray]:
+    def candidate_channel(self) -> tuple[CandidateChannel, np.ndarray]:
         """The k most likely classes of each row."""
         candidates, mass = top_candidates(self.prior, self.k)
         return CandidateChannel.at(self.space.size, self.epsilon, candidates), mass
@@ -104,7 +105,7 @@ class TopKResponse(CandidateRandomizer):
 
 @dataclass(frozen=True, eq=False)
 class PriorResponse(CandidateRandomizer):
-    """RRWithPrior: RRTop-k with the number of candidates that is best for each row.
+    """RRWithPrior: RRTop-k with the best number of candidates for each row.
 
     Best means the largest probability that the released class is the true one, among all epsilon-DP randomizers,
     if labels follow the prior. A uniform prior gives randomized response at every epsilon.
@@ -135,20 +136,20 @@ class PriorResponse(CandidateRandomizer):
 
     name: ClassVar[str] = "prior"
 
-    def chosen(self) -> tuple[CandidateChannel, np.ndarray]:
-        """As many classes as are best for each row."""
+    def candidate_channel(self) -> tuple[CandidateChannel, np.ndarray]:
+        """The best number of most likely classes for each row."""
         candidates, mass = prior_candidates(self.prior, self.epsilon)
         return CandidateChannel.at(self.space.size, self.epsilon, candidates), mass
 
 
 @dataclass(frozen=True, eq=False)
 class PriorSubsetResponse(CandidateRandomizer):
-    """Subsets of the candidates that a prior gives each row: what tells classes apart best, where a prior is known.
+    """Subsets of each row's candidates: the best randomizer for distinguishing classes under a known prior.
 
-    Each row has the number of candidates at which its released subset tells the pairs of classes best apart that its
-    prior holds for likely, ``privacy.prior_subset_candidates``, and a subset of the size that is best for so many. A
-    uniform prior gives ``SubsetResponse``. Where ``PriorResponse`` releases the truth most often, this says most of it:
-    from a prior that is nearly sure of a class ``PriorResponse`` releases that class, whatever the label is.
+    Each row has the number of candidates at which its released subset best distinguishes pairs of classes that are
+    likely under its prior (``privacy.prior_subset_candidates``), and the best subset size for that number. A uniform
+    prior gives ``SubsetResponse``. ``PriorResponse`` maximises the probability of the true class instead: from a prior
+    that is nearly sure of a class it releases that class, whatever the label is.
 
     Args:
         space: The declared label space.
@@ -177,8 +178,8 @@ class PriorSubsetResponse(CandidateRandomizer):
 
     name: ClassVar[str] = "prior-subset"
 
-    def chosen(self) -> tuple[CandidateSubsetChannel, np.ndarray]:
-        """As many classes as its subset tells best apart in each row."""
+    def candidate_channel(self) -> tuple[CandidateSubsetChannel, np.ndarray]:
+        """The number of most likely classes that a subset distinguishes best, for each row."""
         candidates, mass = prior_subset_candidates(self.prior, self.epsilon)
         return CandidateSubsetChannel.at(self.space.size, self.epsilon, candidates), mass
 

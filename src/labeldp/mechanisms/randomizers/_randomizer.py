@@ -20,11 +20,11 @@ from labeldp.privacy.channels import Channel, ClassChannel, SingleNumberChannel,
 class Randomizer(ABC):
     """A mechanism that randomizes each label alone.
 
-    It draws nothing by itself: give it to a ``Curator``, which charges for the draw.
+    It draws nothing by itself: pass it to a ``Curator``, which charges for the draw.
 
     Attributes:
         space: The declared label space.
-        epsilon: The epsilon that was asked for; the certified one is ``channel().epsilon``, never larger.
+        epsilon: The requested epsilon; the certified one is ``channel().epsilon``, never larger.
     """
 
     space: LabelSpace
@@ -34,23 +34,23 @@ class Randomizer(ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, LabelSpace):
-            found = type(self.space).__name__
-            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {found}")
+            kind = type(self.space).__name__
+            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {kind}")
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
         self.channel()
 
     @abstractmethod
     def channel(self) -> Channel:
-        """The law of the released label given the true one."""
+        """The channel from the true label to the released one."""
 
     @property
     @abstractmethod
     def mass(self) -> np.ndarray:
-        """Prior probability that the true class can be released: of each row, or 1 where every class can."""
+        """Prior probability that the true class can be released: for each row, or 1 if every class can."""
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """What its law rests on, which was declared and nobody can check: for the certificate."""
+        """Declared, unverifiable assumptions of the channel, for the certificate."""
         return ()
 
     def at(self, epsilon: float) -> Self:
@@ -60,19 +60,19 @@ class Randomizer(ABC):
     @property
     @abstractmethod
     def expectation(self) -> Expectation | NumberExpectation:
-        """What a released row keeps of its label, averaged over rows."""
+        """The expected utility of a released row, averaged over rows."""
 
 
 class ClassRandomizer(Randomizer):
-    """A randomizer that releases a class or a set of classes; on an interval, grid points without their order."""
+    """A randomizer that releases a class or a set of classes; on an interval, it ignores the order of grid points."""
 
     @abstractmethod
     def channel(self) -> ClassChannel:
-        """The law of the released class or set given the true class."""
+        """The channel from the true class to the released class or set."""
 
     @property
     def expectation(self) -> Expectation:
-        """What a released row keeps of its label, averaged over rows."""
+        """The expected utility of a released row, averaged over rows."""
         return class_expectation(self.channel(), self.mass)
 
 
@@ -91,26 +91,26 @@ class NumberRandomizer(Randomizer):
 
     @abstractmethod
     def channel(self) -> SingleNumberChannel:
-        """The law of the released number given the true label."""
+        """The channel from the true label to the released number."""
 
     @property
     def mass(self) -> np.ndarray:
-        """Every label is told of."""
+        """Every label can be released."""
         return np.ones(())
 
     @property
     def expectation(self) -> NumberExpectation:
-        """What a released row keeps of its label, averaged over rows and grid points."""
+        """The expected utility of a released row, averaged over rows and grid points."""
         return number_expectation(self.channel())
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a released row keeps of its label, averaged over rows; from parameters alone, never from labels.
+    """Expected utility of released classes, averaged over rows; from parameters alone, never from labels.
 
     Attributes:
         truth_probability: Probability that the released label or set contains the true class.
-        clean_share: How many clean rows one released row is worth for telling two classes apart, between 0 and 1.
+        clean_share: Effective rows per released row for distinguishing two classes, between 0 and 1.
     """
 
     truth_probability: float
@@ -119,13 +119,12 @@ class Expectation:
 
 @dataclass(frozen=True)
 class NumberExpectation:
-    """What a released number keeps of its label, averaged over rows and grid points; from parameters alone.
+    """Expected utility of released numbers, averaged over rows and grid points; from parameters alone.
 
     Attributes:
-        squared_error: The mean square of the difference of a released number and the true label, in squared grid steps.
-        clean_share: How many clean rows one released row is worth for the mean of labels that are spread evenly over
-            the grid, between 0 and 1: the squared correlation of the two. Where features explain much of the label, a
-            row is worth less.
+        squared_error: The mean squared error of a released number, in squared grid steps.
+        clean_share: Effective rows per released row for the mean of uniform labels on the grid, between 0 and 1: the
+            squared correlation of released and true label. It is less if features explain much of the label.
     """
 
     squared_error: float
@@ -133,37 +132,37 @@ class NumberExpectation:
 
 
 def expectation(channel: Channel, mass: np.ndarray) -> Expectation | NumberExpectation:
-    """What rows keep of their labels."""
+    """The expected utility of rows released through a channel."""
     return class_expectation(channel, mass) if isinstance(channel, ClassChannel) else number_expectation(channel)
 
 
 def class_expectation(channel: ClassChannel, mass: np.ndarray) -> Expectation:
-    """What rows keep, each counted for the prior probability ``mass`` that its true class can be released."""
+    """The expected utility of rows, weighted by the prior probability ``mass`` that the true class can be released."""
     chance = channel.membership
-    kept, share = chance.true * mass, pair_share(chance) * mass
-    return Expectation(float(np.mean(kept)), float(np.mean(share))) if np.size(kept) else Expectation(0.0, 0.0)
+    truth, share = chance.true * mass, pair_share(chance) * mass
+    return Expectation(float(np.mean(truth)), float(np.mean(share))) if np.size(truth) else Expectation(0.0, 0.0)
 
 
 def number_expectation(channel: Channel) -> NumberExpectation:
-    """What released numbers keep, over rows and grid points."""
+    """The expected utility of released numbers, over rows and grid points."""
     points = np.arange(channel.classes, dtype=np.float64)
-    kept = []
+    by_law = []
     for law in channel.number_laws():
         error = float(np.mean(law.variance + (law.mean - points) ** 2))
         together = float(np.mean((law.mean - law.mean.mean()) * (points - points.mean())))
         spread = float(np.var(points) * (np.var(law.mean) + np.mean(law.variance)))
-        kept.append((error, together**2 / spread if spread else 0.0))
-    of_rows = np.array(kept)[channel.law_numbers(1)]
+        by_law.append((error, together**2 / spread if spread else 0.0))
+    of_rows = np.array(by_law)[channel.law_numbers(1)]
     return NumberExpectation(*of_rows.mean(axis=0).tolist()) if len(of_rows) else NumberExpectation(0.0, 0.0)
 
 
 def mean_expectation(
     parts: Sequence[tuple[int, Expectation | NumberExpectation | None]],
 ) -> Expectation | NumberExpectation | None:
-    """What parts of so many rows keep, averaged over their rows; None where a channel does not say it."""
-    known = [(rows, kept) for rows, kept in parts if kept is not None]
-    if not known:
+    """The expected utility of parts with their numbers of rows, averaged over rows; None if no part has one."""
+    present = [(rows, utility) for rows, utility in parts if utility is not None]
+    if not present:
         return None
-    shares = np.array([dataclasses.astuple(kept) for _, kept in known])
-    weights = np.array([rows for rows, _ in known], dtype=np.float64)
-    return type(known[0][1])(*(weights @ shares / max(weights.sum(), 1.0)).tolist())
+    shares = np.array([dataclasses.astuple(utility) for _, utility in present])
+    weights = np.array([rows for rows, _ in present], dtype=np.float64)
+    return type(present[0][1])(*(weights @ shares / max(weights.sum(), 1.0)).tolist())

@@ -1,4 +1,4 @@
-"""Randomized response over all classes."""
+"""The randomizer of k-ary randomized response."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RandomizedResponse(ClassRandomizer):
         return ResponseChannel.at(self.space.size, self.epsilon)
 
     def channel(self) -> ResponseChannel:
-        """The law of the released class given the true one."""
+        """The channel from the true class to the released one."""
         return self._channel
 
     @property

@@ -1,4 +1,4 @@
-"""Subsets of a fixed size, at the size that trains best by default."""
+"""The d-subset randomizer, by default at the best size for training."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class SubsetResponse(ClassRandomizer):
     Args:
         space: The declared label space.
         epsilon: Natural logarithm of the allowed ratio, above 0.
-        size: Number of classes in a released set, from 1 to k - 1; by default the one that tells two likely
-            classes apart best, ``privacy.training_size``. ``privacy.estimation_size`` is best for estimating how
-            often each class occurs.
+        size: Number of classes in a released set, from 1 to k - 1; by default the best one for distinguishing two
+            likely classes, ``privacy.training_size``. ``privacy.estimation_size`` is best for estimating class
+            frequencies.
 
     Guarantee:
         * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``.
@@ -59,7 +59,7 @@ class SubsetResponse(ClassRandomizer):
         return SubsetChannel.at(self.space.size, size, self.epsilon)
 
     def channel(self) -> SubsetChannel:
-        """The law of the released set given the true class."""
+        """The channel from the true class to the released set."""
         return self._channel
 
     @property
@@ -69,16 +69,16 @@ class SubsetResponse(ClassRandomizer):
 
 
 def best_response(space: LabelSpace, epsilon: float) -> ClassRandomizer:
-    """The local randomizer without a prior that trains best: subsets, which are randomized response at size 1."""
+    """The best local randomizer for training without a prior: subsets, which at size 1 are randomized response."""
     return _of_size(space, epsilon, None)
 
 
 def gradient_response(space: LabelSpace, epsilon: float) -> ClassRandomizer:
-    """The local randomizer without a prior that puts the least noise on unbiased gradients, for steps of descent.
+    """The local randomizer without a prior that puts the least noise on unbiased gradients, for gradient descent.
 
     Its subsets have the size of the least total variance, about ``k / (exp(epsilon) + 1)``
     (``privacy.estimation_size``): that is ``privacy.gradient_noise(channel).right_angled``, the noise on gradients of
-    softmax. The size with the least noise on gradients in any directions is at times one more, with up to a sixth less.
+    softmax. For gradients in any directions, the size of least noise is sometimes one more, with up to a sixth less.
 
     Example:
         >>> from labeldp import Classes
@@ -95,6 +95,6 @@ def gradient_response(space: LabelSpace, epsilon: float) -> ClassRandomizer:
 
 
 def _of_size(space: LabelSpace, epsilon: float, size: int | None) -> ClassRandomizer:
-    """Subsets of a size, or randomized response where it is 1."""
+    """Subsets of a size, or randomized response at size 1."""
     subset = SubsetResponse(space, epsilon, size)
     return RandomizedResponse(space, epsilon) if subset.channel().size == 1 else subset

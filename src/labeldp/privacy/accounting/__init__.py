@@ -1,4 +1,4 @@
-"""Charges and their composition: pure, approximate, concentrated and Renyi."""
+"""Privacy accounting: charges and their composition, under pure, approximate, concentrated and Rényi privacy."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
 from ._account import Account as Account
 from ._account import Budget as Budget
 from ._account import Charge as Charge
-from ._account import Rows as Rows
+from ._account import RowRanges as RowRanges
 from ._account import compose as compose
 from ._bit_noise import BitNoise as BitNoise
 from ._composition import Composition as Composition

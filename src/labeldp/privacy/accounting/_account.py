@@ -1,4 +1,4 @@
-"""The account: arithmetic of charges, and nothing else. Storage is the ledger's."""
+"""The account: pure arithmetic of charges against a budget; the ledger stores them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._rounding import exact_sum, printed_above, shown_above
 from labeldp.privacy.accounting._concentrated import concentrated_epsilon, pure_rho, sum_of
 
-#: More ranges than this are charged as one that covers them: more rows charged is less privacy claimed.
+#: More ranges than this are charged as one range that covers them, which can only overstate the cost.
 _MOST_RANGES = 1 << 18
-#: The difference of the decimals that two floats print as fits in it.
+#: Enough digits for the difference of the decimals that two floats print as.
 _EXACT = Context(prec=3000)
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowRanges:
     """Rows as sorted, disjoint, non-empty ranges ``[start, stop)``."""
 
     ranges: tuple[tuple[int, int], ...]
@@ -35,12 +35,12 @@ class Rows:
             raise RowsError("expected sorted, disjoint, non-empty row ranges")
 
     @classmethod
-    def all(cls, count: int) -> Rows:
+    def all(cls, count: int) -> RowRanges:
         """The rows ``0 .. count - 1``."""
         return cls.between(0, count)
 
     @classmethod
-    def between(cls, start: int, stop: int) -> Rows:
+    def between(cls, start: int, stop: int) -> RowRanges:
         """The rows ``start .. stop - 1``."""
         return cls(((start, stop),)) if start < stop else cls(())
 
@@ -50,11 +50,11 @@ class Rows:
         return self.ranges[-1][1] if self.ranges else 0
 
     def holds(self, count: int) -> bool:
-        """Whether these are so many rows exactly, and not a range that covers very scattered ones."""
+        """True if these are exactly ``count`` rows, not a range that covers scattered ones."""
         return sum(stop - start for start, stop in self.ranges) == count
 
-    def meet(self, others: Rows) -> bool:
-        """Whether a row is among both."""
+    def meet(self, others: RowRanges) -> bool:
+        """True if the two sets of rows intersect."""
         stops = [stop for _, stop in others.ranges]
         after = (bisect_right(stops, start) for start, _ in self.ranges)  # the first range that ends behind a start
         return any(
@@ -62,20 +62,20 @@ class Rows:
         )
 
     def may_be(self, count: int) -> bool:
-        """Whether these are the ranges of so many rows: exactly, or one range that covers very scattered ones."""
+        """True if these can be the ranges of ``count`` rows: exactly, or as one range that covers scattered ones."""
         single = len(self.ranges) == 1 and self.ranges[0][1] - self.ranges[0][0] > count > _MOST_RANGES
         return single or self.holds(count)
 
     @classmethod
-    def of(cls, indices: np.ndarray) -> Rows:
-        """The rows of an integer array without repeats; covered by one range where they are too scattered."""
+    def of(cls, indices: np.ndarray) -> RowRanges:
+        """The rows of an integer array without repeats; one range that covers them if they are too scattered."""
         if indices.dtype.kind not in "iu":
             raise RowsError(f"expected row numbers, found {indices.dtype}")
         if indices.size == 0:
             return cls(())
         first, last = int(indices[0]), int(indices[-1])
         if first >= 0 and last - first + 1 == indices.size and bool((indices[1:] > indices[:-1]).all()):
-            return cls(((first, last + 1),))  # rows that follow one another need no sorting
+            return cls(((first, last + 1),))  # consecutive rows need no sorting
         rows = indices.astype(np.int64)
         rows.sort()
         gaps = np.diff(rows)
@@ -90,27 +90,27 @@ class Rows:
 
 @dataclass(frozen=True)
 class Charge:
-    """One request: what it promised, and of which rows."""
+    """The guarantee of one request, and the rows that it covers."""
 
     guarantee: Guarantee
-    rows: Rows
+    rows: RowRanges
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that may be charged to any unit.
+    """The largest total that may be charged to any unit.
 
     Attributes:
-        epsilon: The most that the charges may cost together.
-        delta: The failure probability that goes with it.
-        concentrated: Whether charges count by zero-concentrated privacy, which allows more requests where they are
-            many and small; it needs a delta. By default they are summed.
-        apart: The part of delta that is set apart for charges that fail with a delta of their own and have no rho.
+        epsilon: The largest total epsilon.
+        delta: The failure probability at that epsilon.
+        concentrated: Account by zero-concentrated privacy, which allows more requests if they are many and small; it
+            needs a delta. By default epsilons and deltas are summed.
+        apart: The part of delta reserved for charges that have a delta and no rho.
 
     Example:
         >>> from labeldp import Account, Budget, Charge, Guarantee
-        >>> from labeldp.privacy.accounting import Rows
-        >>> small = Charge(Guarantee(0.02), Rows.all(50))
+        >>> from labeldp.privacy.accounting import RowRanges
+        >>> small = Charge(Guarantee(0.02), RowRanges.all(50))
         >>> [Account(Budget(2.0, 1e-6), (small,) * spent).allows(small) for spent in (99, 100)]
         [True, False]
         >>> concentrated = Budget(2.0, 1e-6, concentrated=True)
@@ -138,11 +138,11 @@ class Budget:
             raise EpsilonError("expected a delta apart in a concentrated budget alone, found it in one by sums")
 
     def may_follow(self, earlier: Budget) -> bool:
-        """Whether charges that an earlier budget let pass may be judged under this one.
+        """True if charges that an earlier budget admitted may be judged under this one.
 
-        Sums may be judged under any sums. A filter by zero-concentrated privacy holds for its own delta: where it
-        depends on results which of two deltas is used, they may add up. So there epsilon alone may change, and
-        everything together has the largest epsilon that was ever stated.
+        Sums may be judged under any sums. A filter by zero-concentrated privacy holds for its own delta: if results
+        decide which of two deltas applies, the deltas may add up. So there epsilon alone may change, and all charges
+        together have the largest epsilon that was ever stated.
         """
         return dataclasses.replace(self, epsilon=earlier.epsilon) == earlier or not (
             self.concentrated or earlier.concentrated
@@ -154,11 +154,11 @@ class Budget:
 
 
 def compose(charges: Iterable[Charge]) -> tuple[float, float]:
-    """The (epsilon, delta) of several charges: the largest, over rows, of the sums.
+    """The (epsilon, delta) of several charges by basic composition: the largest sum over rows.
 
-    Disjoint rows cost the maximum and a repeated request costs again, adaptively chosen or not. Where charges
-    protect a unit of several rows, rows do not tell units apart and all charges are summed. Sums are exact, of
-    the decimals that epsilons print as.
+    Disjoint rows cost the maximum and a repeated request costs again, adaptively chosen or not. For privacy units of
+    several rows, rows do not identify units and all charges are summed. Sums are exact, of the decimals that epsilons
+    print as.
 
     Raises:
         BudgetError: The charges protect different units, whose epsilons cannot be added.
@@ -166,7 +166,7 @@ def compose(charges: Iterable[Charge]) -> tuple[float, float]:
     References:
         Dwork and Roth 2014, theorem 3.16, for sums; McSherry 2009, theorem 4, for disjoint rows.
     """
-    epsilon, delta = _largest(list(charges), _Total.by_sums)
+    epsilon, delta = _largest_cost(list(charges), _Total.by_sums)
     return printed_above(epsilon), printed_above(delta)
 
 
@@ -217,17 +217,17 @@ class Account:
 
     @property
     def spent(self) -> tuple[float, float]:
-        """The (epsilon, delta) of all charges so far; for a concentrated budget, the least that lets them pass.
+        """The (epsilon, delta) of all charges so far; for a concentrated budget, the smallest that admits them.
 
         That is the smallest epsilon of a budget with the same delta that admits these charges; its delta is 0 as long
-        as they cost no more by sums of pure requests. What requests that were chosen by results promise is the
-        budget, whatever of it is spent.
+        as they cost no more by sums of pure requests. The guarantee of adaptively chosen requests is the whole budget,
+        however much of it is spent.
         """
         epsilon, delta = self._needed(self.charges)
         return printed_above(epsilon), printed_above(delta)
 
     def allows(self, charge: Charge) -> bool:
-        """Whether one more charge is within the budget."""
+        """True if one more charge is within the budget."""
         return self._covers(*self._after(charge))
 
     def admit(self, charge: Charge) -> Account:
@@ -239,29 +239,29 @@ class Account:
         epsilon, delta = self._after(charge)
         if self._covers(epsilon, delta):
             return Account(self.budget, (*self.charges, charge))
-        told, asked = charge.guarantee, shown_above(charge.guarantee.epsilon, 7)
-        alone = self.budget.concentrated and told.delta and told.rho is None
+        guarantee = charge.guarantee
+        alone = self.budget.concentrated and guarantee.delta and guarantee.rho is None
         why = "a delta without a rho is only taken from what is apart (Budget(..., apart=)); " if alone else ""
         raise BudgetError(
-            f"expected a total within the budget ({self.budget}), found epsilon "
-            f"{shown_above(epsilon, 7)} and delta {shown_above(delta, 3)}: epsilon {shown_above(self.spent[0], 7)} is "
-            f"spent and {asked} was asked for; {why}use the release that exists, or "
-            "decide on a larger budget and state it (budget=, --budget)"
+            f"expected a total within the budget ({self.budget}), found epsilon {shown_above(epsilon, 7)} and delta "
+            f"{shown_above(delta, 3)}: epsilon {shown_above(self.spent[0], 7)} is spent and "
+            f"{shown_above(guarantee.epsilon, 7)} is requested; {why}use the existing release, or state a larger "
+            "budget (budget=, --budget)"
         )
 
     def _after(self, charge: Charge) -> tuple[Decimal, Decimal]:
-        """What is needed with one more charge."""
+        """The total with one more charge."""
         return self._needed([*self.charges, charge])
 
     def _covers(self, epsilon: Decimal, delta: Decimal) -> bool:
         return epsilon <= Decimal(repr(self.budget.epsilon)) and delta <= Decimal(repr(self.budget.delta))
 
     def _needed(self, charges: Sequence[Charge]) -> tuple[Decimal, Decimal]:
-        """The (epsilon, delta) of the smallest budget of this kind that allows charges."""
-        return _largest(charges, self._concentrated if self.budget.concentrated else _Total.by_sums)
+        """The (epsilon, delta) of the smallest budget of this kind that admits the charges."""
+        return _largest_cost(charges, self._concentrated if self.budget.concentrated else _Total.by_sums)
 
     def _concentrated(self, total: _Total) -> tuple[Decimal, Decimal]:
-        """By rhos or by sums, whichever needs less; deltas apart are within ``apart`` if this is within delta."""
+        """The total by rhos or by sums, whichever is less; deltas apart are within ``apart`` if it is within delta."""
         apart = Decimal(repr(self.budget.apart))
         converted = _EXACT.subtract(Decimal(repr(self.budget.delta)), apart)
         epsilon, delta = concentrated_epsilon(total.rho, converted), _EXACT.add(total.apart, converted)
@@ -271,9 +271,9 @@ class Account:
 
 
 def together(charges: Sequence[Charge]) -> list[tuple[int, ...]]:
-    """Which charges meet in one unit, by their places; each such set once.
+    """The different sets of charges that meet in one unit, by their indices.
 
-    Where charges protect a unit of several rows, rows do not tell units apart and all charges meet.
+    For privacy units of several rows, rows do not identify units and all charges meet.
 
     Raises:
         BudgetError: The charges protect different units.
@@ -281,7 +281,7 @@ def together(charges: Sequence[Charge]) -> list[tuple[int, ...]]:
     units = {charge.guarantee.unit for charge in charges}
     if len(units) > 1:
         raise BudgetError(
-            f"expected one unit of protection for all releases of these labels, found {', '.join(sorted(units))}; "
+            f"expected one privacy unit for all releases of these labels, found {', '.join(sorted(units))}; "
             "use the unit of the earlier release"
         )
     if units - {"row"}:
@@ -296,14 +296,14 @@ def together(charges: Sequence[Charge]) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class _Total:
-    """What charges that meet in a unit add up to, exactly.
+    """Exact totals of the charges that meet in one unit.
 
     Attributes:
         epsilon: The sum of epsilons.
         delta: The sum of deltas.
-        rho: The sum of rhos, of what they are or what their epsilons bound them by.
-        apart: The sum of deltas of charges that have no rho.
-        leans_on_rho: Whether a charge with a delta counts by its rho.
+        rho: The sum of rhos, each stated or bounded by its epsilon.
+        apart: The sum of deltas of charges without a rho.
+        leans_on_rho: True if a charge with a delta counts by its rho.
     """
 
     epsilon: Decimal
@@ -314,20 +314,22 @@ class _Total:
 
     @classmethod
     def of(cls, charges: Sequence[Charge]) -> Self:
-        told = [charge.guarantee for charge in charges]
+        guarantees = [charge.guarantee for charge in charges]
         return cls(
             epsilon=exact_sum(charge.guarantee.epsilon for charge in charges),
             delta=exact_sum(charge.guarantee.delta for charge in charges),
-            rho=sum_of([pure_rho(each.epsilon) if each.rho is None else Decimal(repr(each.rho)) for each in told]),
-            apart=exact_sum(each.delta for each in told if each.rho is None),
-            leans_on_rho=any(each.delta and each.rho is not None for each in told),
+            rho=sum_of([pure_rho(g.epsilon) if g.rho is None else Decimal(repr(g.rho)) for g in guarantees]),
+            apart=exact_sum(each.delta for each in guarantees if each.rho is None),
+            leans_on_rho=any(each.delta and each.rho is not None for each in guarantees),
         )
 
     def by_sums(self) -> tuple[Decimal, Decimal]:
         return self.epsilon, self.delta
 
 
-def _largest(charges: Sequence[Charge], cost: Callable[[_Total], tuple[Decimal, Decimal]]) -> tuple[Decimal, Decimal]:
+def _largest_cost(
+    charges: Sequence[Charge], cost: Callable[[_Total], tuple[Decimal, Decimal]]
+) -> tuple[Decimal, Decimal]:
     """The largest cost, over units, of the charges that meet in one."""
     costs = [cost(_Total.of([charges[i] for i in places])) for places in together(charges)]
     zero = Decimal(0)
@@ -335,7 +337,7 @@ def _largest(charges: Sequence[Charge], cost: Callable[[_Total], tuple[Decimal, 
 
 
 def _covers(ranges: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Whether each row lies in one of sorted ranges."""
+    """Mask of the rows that lie in one of the sorted ranges."""
     if not len(ranges):
         return np.zeros(len(rows), dtype=np.bool_)
     place = np.searchsorted(ranges[:, 0], rows, side="right") - 1

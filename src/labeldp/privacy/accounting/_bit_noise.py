@@ -1,4 +1,4 @@
-"""The exact account of single bits whose chances labels move within limits."""
+"""Exact accounting for single random bits whose probabilities depend on labels within limits."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _BITS = 64
 
 @dataclass(frozen=True)
 class BitNoise:
-    """A bit of each label, whose chance is a whole number out of 2^64, from ``least`` to ``2^64 - least``.
+    """One random bit per label, whose probability is an integer out of 2^64, from ``least`` to ``2^64 - least``.
 
-    Which chance a label gives its bit may be chosen from all bits before it.
+    The probability may depend on all earlier bits.
 
     Attributes:
-        least: The least weight that a label may give either value of its bit.
-        labels_of_a_unit: How many labels one unit of protection has at most, and so how many bits.
+        least: The smallest weight of either value of a bit.
+        labels_of_a_unit: The largest number of labels, and so of bits, of one privacy unit.
 
     Guarantee:
         Both values of a bit have weights in [least, 2^64 - least] for every label, whatever came before, so their
-        ratio for two labels is at most ``(2^64 - least) / least``. Where the labels of a unit are replaced, the chance
-        of all bits moves by a product of such ratios, one for each of its labels. ``epsilon`` is the logarithm of that
-        product's bound, rounded up.
+        ratio for two labels is at most ``(2^64 - least) / least``. Replacing the labels of a unit changes the
+        probability of all bits by a product of such ratios, one for each of its labels. ``epsilon`` is the logarithm of
+        that product's bound, rounded up.
 
     Example:
         >>> BitNoise.of(1.0, 2).epsilon
@@ -56,10 +56,10 @@ class BitNoise:
 
     @property
     def half(self) -> int:
-        """How far a label may move the weight from one half."""
+        """The largest distance of a weight from one half."""
         return (1 << (_BITS - 1)) - self.least
 
     @cached_property
     def epsilon(self) -> float:
-        """What all bits of a unit cost together."""
+        """The epsilon of all bits of a unit together."""
         return log_above(power_above(Fraction((1 << _BITS) - self.least, self.least), self.labels_of_a_unit))

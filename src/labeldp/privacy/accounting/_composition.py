@@ -1,13 +1,14 @@
 """Tight composition of requests that were fixed beforehand, by privacy-loss distributions.
 
-A loss of several draws is the sum of their losses. Every number here is on the safe side: losses are rounded up, a
-probability is only ever moved to a larger loss, and the error of floating point is added to delta.
+The loss of several draws is the sum of their losses. Every error claims less privacy: losses are rounded up,
+probability is only ever moved to a larger loss, and floating-point error is added to delta.
 
-**With zero-concentrated mechanisms.** Let L be the sum of the losses of those with a law, R the sum of the rhos of the
-others, and D_R(x) the largest hockey-stick divergence at exp(x) of all pairs of laws that are R-zCDP in both orders.
-Then the divergence of everything together at epsilon is at most ``E[D_R(epsilon - L)]``, in whatever order and however
-mechanisms were chosen by earlier results, as long as their losses and rhos are fixed. By induction over the first
-mechanism with laws P and Q, whose outcome z leaves the rest with the threshold ``x - log(P(z) / Q(z))``:
+**With zero-concentrated mechanisms.** Let L be the sum of the losses of mechanisms with a known loss distribution, R
+the sum of the rhos of the others, and D_R(x) the largest hockey-stick divergence at exp(x) of all pairs of
+distributions that are R-zCDP in both orders. Then the total divergence at epsilon is at most ``E[D_R(epsilon - L)]``,
+in any order and for any adaptive choice of mechanisms, as long as their losses and rhos are fixed. By induction over
+the first mechanism with distributions P and Q, whose outcome z leaves the rest with the threshold
+``x - log(P(z) / Q(z))``:
 
 * It is rho-zCDP: for each z take a pair that is (R - rho)-zCDP and nearly worst at that threshold. Both together are
   R-zCDP, so ``E[D_(R - rho)(x - log(P/Q))] <= D_R(x)``.
@@ -15,7 +16,7 @@ mechanism with laws P and Q, whose outcome z leaves the rest with the threshold 
   supremum of convex functions. So its mean over P is largest for the pair of L', whose hockey-stick divergences are
   the largest at every order (Zhu, Dong and Wang 2022, theorem 10).
 
-What is computed is ``concentrated_delta``, which is at least D_R. The grid may be used as well, since D_R is convex in
+``concentrated_delta``, which is at least D_R, is computed. The grid is valid here too, since D_R is convex in
 exp(-loss) and does not grow with x.
 """
 
@@ -39,27 +40,27 @@ from labeldp.privacy.accounting._concentrated import ConcentratedLoss, concentra
 from labeldp.privacy.accounting._privacy_loss import PrivacyLoss
 from labeldp.privacy.channels import Channel
 
-#: Laws with more values than this are put on a grid.
+#: Distributions with more values than this are discretised on a grid.
 _MOST_VALUES = 1 << 16
-#: At most so many points has that grid.
+#: The largest number of points of that grid.
 _POINTS = 1 << 15
 _MOST_DRAWS = 1 << 14
-#: More sets of charges that meet in a row than this count as one set that holds them all.
+#: More sets of charges than this are merged into one set that contains them all.
 _MOST_SETS = 64
 #: Twice the relative error of one rounding of a float.
 _ROUNDING = 2.0**-52
-#: More than all products that were too small for a float can add up to.
+#: An upper bound on the sum of all underflowed products.
 _UNDERFLOW = 2.0**-900
-#: No search for an epsilon goes further.
+#: The end of the search for an epsilon.
 _FARTHEST = 1e9
 
-#: What is known of the loss of one request.
+#: The loss of one request: its distribution, or a bound by rho.
 Loss = PrivacyLoss | ConcentratedLoss
 
 
 @dataclass(frozen=True)
 class Composition:
-    """What requests promise together, if it was fixed beforehand which requests would be made.
+    """The joint guarantee of requests that were fixed beforehand.
 
     Attributes:
         charges: The requests: guarantees and rows.
@@ -71,10 +72,9 @@ class Composition:
           long as the number of requests, their rows and their losses were not.
         * Where they were, only ``epsilon`` and ``delta`` hold, which are the sums of ``compose``.
         * A charge with a delta and a rho counts by its rho: many queries with Gaussian noise cost what their sum of
-          rhos does. One without a delta that has a rho counts as whichever is less, for all of those together.
-        * Requests meet in a unit as they do in ``compose``: on the same rows; all of them where a unit has several
-          rows. Which pair of labels is replaced is the same for all requests; each loss bounds every pair, so
-          their sum does.
+          rhos does. Pure charges with a rho count by their losses or by their rhos, whichever total is less.
+        * Requests meet in a unit as they do in ``compose``: on the same rows; all of them if a unit has several rows.
+          The replaced pair of labels is the same for all requests; each loss bounds every pair, so their sum does.
 
     References:
         Koskela, Jälkö and Honkela 2020 and Gopi, Lee and Wutschitz 2021, for delta from sums of losses (there by FFT,
@@ -83,14 +83,14 @@ class Composition:
 
     Example:
         >>> from labeldp import Charge, Guarantee
-        >>> from labeldp.privacy.accounting import Composition, Rows
+        >>> from labeldp.privacy.accounting import Composition, RowRanges
         >>> from labeldp.privacy.channels import ResponseChannel
         >>> channel = ResponseChannel.at(10, 1.0)
-        >>> charge = Charge(Guarantee(channel.epsilon), Rows.all(1000))
+        >>> charge = Charge(Guarantee(channel.epsilon), RowRanges.all(1000))
         >>> hundred = Composition.of([(charge, channel)] * 100)
         >>> hundred.epsilon, round(hundred.epsilon_at(1e-6), 1)
         (100.0, 39.9)
-        >>> noisy = Charge(Guarantee(1.0, 1e-6, rho=0.02), Rows.all(1000))
+        >>> noisy = Charge(Guarantee(1.0, 1e-6, rho=0.02), RowRanges.all(1000))
         >>> hundred = Composition.of([(noisy, None)] * 100)
         >>> hundred.epsilon, round(hundred.epsilon_at(1e-6), 1)
         (100.0, 11.7)
@@ -101,59 +101,61 @@ class Composition:
 
     @classmethod
     def of(cls, draws: Iterable[tuple[Charge, Channel | None]]) -> Self:
-        """The composition of charges with the channels that were drawn from.
+        """The composition of charges and the channels that were drawn from.
 
-        A charge without a channel, or that is not for single rows, or not pure, counts as the worst mechanism that
-        keeps its guarantee, or that has its rho.
+        A charge that has no channel, is not for single rows or is not pure counts as the worst mechanism with its
+        guarantee, or with its rho.
 
         Raises:
-            InputError: A charge promises less than its channel costs.
+            InputError: The epsilon of a charge is below that of its channel.
         """
         pairs = list(draws)
-        return cls(tuple(charge for charge, _ in pairs), tuple(_loss(charge, channel) for charge, channel in pairs))
+        return cls(
+            tuple(charge for charge, _ in pairs), tuple(_charge_loss(charge, channel) for charge, channel in pairs)
+        )
 
     @property
     def epsilon(self) -> float:
-        """The epsilon by sums, which holds however requests were chosen."""
+        """The epsilon by sums, which holds for adaptively chosen requests too."""
         return self._sums[0]
 
     @property
     def delta(self) -> float:
-        """The delta by sums; 0 where every request is pure."""
+        """The delta by sums; 0 if every request is pure."""
         return self._sums[1]
 
     def delta_at(self, epsilon: float) -> float:
-        """The smallest delta that is known to go with an epsilon; 0 from the sum of pure requests on.
+        """The smallest known delta at an epsilon; 0 from the sum of pure requests on.
 
         Raises:
-            EpsilonError: The epsilon is no number of at least 0.
+            EpsilonError: The epsilon is not a number of at least 0.
         """
-        asked = _checks.number(epsilon, "epsilon")
-        if asked < 0:
-            raise EpsilonError(f"expected an epsilon of at least 0, found {asked!r}")
-        found = self._delta_at(asked)
-        return min(found, self.delta) if asked >= self.epsilon else found
+        epsilon = _checks.number(epsilon, "epsilon")
+        if epsilon < 0:
+            raise EpsilonError(f"expected an epsilon of at least 0, found {epsilon!r}")
+        delta = self._delta_at(epsilon)
+        return min(delta, self.delta) if epsilon >= self.epsilon else delta
 
     def epsilon_at(self, delta: float) -> float:
-        """The smallest epsilon that is known to go with a delta; without failures, the sum at delta 0.
+        """The smallest known epsilon at a delta; at delta 0, the sum of pure requests.
 
-        It is infinite where requests that have no rho fail themselves with a larger probability.
+        It is infinite if requests without a rho fail with a larger probability.
 
         Raises:
             EpsilonError: The delta is not in [0, 1).
         """
-        asked = _checks.delta(delta)
-        if asked == 0.0 == self.delta:
+        delta = _checks.delta(delta)
+        if delta == 0.0 == self.delta:
             return self.epsilon
         low, high = 0.0, self.epsilon
-        if self._delta_at(low) <= asked:
+        if self._delta_at(low) <= delta:
             return low
-        while self.delta_at(high) > asked:
+        while self.delta_at(high) > delta:
             low, high = high, max(2 * high, 1.0)
-            if high > _FARTHEST or self._failure > asked:
+            if high > _FARTHEST or self._failure > delta:
                 return math.inf
         while (middle := (low + high) / 2) not in (low, high):
-            low, high = (low, middle) if self._delta_at(middle) <= asked else (middle, high)
+            low, high = (low, middle) if self._delta_at(middle) <= delta else (middle, high)
         return high
 
     @cached_property
@@ -162,33 +164,35 @@ class Composition:
 
     @cached_property
     def _readings(self) -> tuple[tuple[_Law, ...], ...]:
-        """The laws of the losses, and those where every charge that has a rho counts by it: both bound the truth."""
+        """Loss distributions by two valid readings: by the losses, and with rhos for all charges that have one."""
         rhos = (charge.guarantee.rho for charge in self.charges)
-        by_rho = (_concentrated(rho) if rho is not None else loss for rho, loss in zip(rhos, self.losses, strict=True))
+        by_rho = (
+            _concentrated_loss(rho) if rho is not None else loss for rho, loss in zip(rhos, self.losses, strict=True)
+        )
         return tuple(self._laws(losses) for losses in dict.fromkeys((self.losses, tuple(by_rho))))
 
     def _laws(self, losses: Sequence[Loss]) -> tuple[_Law, ...]:
-        """The law of the sum of losses, for each set of charges that meet in a unit."""
+        """The distribution of the sum of losses, for each set of charges that meet in a unit."""
         kinds = {loss: number for number, loss in enumerate(dict.fromkeys(losses))}
         numbers = np.array([kinds[loss] for loss in losses], dtype=np.int64)
         sets = [np.bincount(numbers[list(places)], minlength=len(kinds)) for places in together(self.charges)]
-        return tuple(_law(dict(zip(kinds, times.tolist(), strict=True))) for times in _largest(sets))
+        return tuple(_law_of_losses(dict(zip(kinds, times.tolist(), strict=True))) for times in _undominated(sets))
 
     def _delta_at(self, epsilon: float) -> float:
-        # a float stands for the decimal that it prints as well, which may be a little less
+        # a float also stands for the decimal that it prints as, which may be a little less
         smaller = math.nextafter(epsilon, 0.0)
-        found = min(max((law.delta_at(smaller) for law in laws), default=0.0) for laws in self._readings)
-        return float_above(Decimal(found))  # a bound as the decimal that it prints as, too
+        delta = min(max((law.delta_at(smaller) for law in laws), default=0.0) for laws in self._readings)
+        return float_above(Decimal(delta))  # an upper bound as the decimal that it prints as, too
 
     @property
     def _failure(self) -> float:
-        """The delta that no epsilon goes below."""
+        """The limit of delta for large epsilon."""
         return min(max((law.failure for law in laws), default=0.0) for laws in self._readings)
 
 
 @dataclass(frozen=True)
 class _Law:
-    """A law of a sum of losses that lies above the true one.
+    """A distribution that dominates that of a sum of losses.
 
     The masses were computed by additions and products of numbers that are not negative. Each rounding is a factor
     of at least 1 - 2**-53, so after n of them a mass is at least the true one times ``1 - n 2**-53``, and n times
@@ -202,63 +206,63 @@ class _Law:
     rho: float = 0.0
 
     def delta_at(self, epsilon: float) -> float:
-        """``E[(1 - exp(epsilon - loss))+]``, rounded up; with a rho, the mean of its delta at epsilon - loss."""
+        """``E[(1 - exp(epsilon - loss))+]``, rounded up; with a rho, the mean of the rho's delta at epsilon - loss."""
         above = self.losses > (-math.inf if self.rho else epsilon)
-        left = epsilon - self.losses[above]
-        shares = concentrated_delta(self.rho, np.nextafter(left, -np.inf)) if self.rho else -np.expm1(left)
-        found = self.failure + float(self.masses[above] @ shares)
+        gaps = epsilon - self.losses[above]
+        shares = concentrated_delta(self.rho, np.nextafter(gaps, -np.inf)) if self.rho else -np.expm1(gaps)
+        delta = self.failure + float(self.masses[above] @ shares)
         error = (self.roundings + shares.size + 16) * _ROUNDING
-        return min(1.0, found * (1 + error) + _UNDERFLOW) if shares.size or self.failure else 0.0
+        return min(1.0, delta * (1 + error) + _UNDERFLOW) if shares.size or self.failure else 0.0
 
 
-def _concentrated(rho: float) -> ConcentratedLoss:
+def _concentrated_loss(rho: float) -> ConcentratedLoss:
     return ConcentratedLoss(Decimal(repr(rho)))
 
 
-def _loss(charge: Charge, channel: Channel | None) -> Loss:
+def _charge_loss(charge: Charge, channel: Channel | None) -> Loss:
     guarantee = charge.guarantee
     if channel is not None and channel.epsilon > guarantee.epsilon:
         raise InputError(f"expected a charge of at least epsilon {channel.epsilon}, found {guarantee.epsilon}")
     if guarantee.delta and guarantee.rho is not None:
-        return _concentrated(guarantee.rho)
+        return _concentrated_loss(guarantee.rho)
     if channel is None or guarantee.delta or (guarantee.unit, guarantee.trust) != ("row", "local"):
         return PrivacyLoss.promised(guarantee)
     return PrivacyLoss.of(channel)
 
 
-def _largest(sets: Sequence[Int[np.ndarray, "kinds"]]) -> Int[np.ndarray, "sets kinds"]:
-    """The counts of draws that no other holds: more draws never cost less. Very many count as one that holds all."""
+def _undominated(sets: Sequence[Int[np.ndarray, "kinds"]]) -> Int[np.ndarray, "sets kinds"]:
+    """The counts of draws that no other dominates; more than ``_MOST_SETS`` are merged into one that dominates all."""
     if not sets:
         return np.empty((0, 0), dtype=np.int64)
     unlike = np.unique(np.stack(sets), axis=0)
     if len(unlike) > _MOST_SETS:
         return np.asarray(unlike.max(axis=0, keepdims=True))
-    held = (unlike[:, None, :] <= unlike[None, :, :]).all(axis=2).sum(axis=1)
-    return np.asarray(unlike[held == 1])  # each holds itself
+    dominators = (unlike[:, None, :] <= unlike[None, :, :]).all(axis=2).sum(axis=1)
+    return np.asarray(unlike[dominators == 1])  # each dominates itself
 
 
-def _law(times: Mapping[Loss, int]) -> _Law:
-    """The law of the sum of independent losses, each so many times, and the sum of rhos."""
+def _law_of_losses(times: Mapping[Loss, int]) -> _Law:
+    """The distribution of the sum of independent losses with their counts, and the sum of rhos."""
     rho = sum_of([times_of(loss.rho, count) for loss, count in times.items() if isinstance(loss, ConcentratedLoss)])
-    known = {loss: count for loss, count in times.items() if isinstance(loss, PrivacyLoss)}
-    return replace(_law_of_sum(known), rho=float_above(rho))
+    losses = {loss: count for loss, count in times.items() if isinstance(loss, PrivacyLoss)}
+    return replace(_law_of_sum(losses), rho=float_above(rho))
 
 
 def _law_of_sum(times: Mapping[PrivacyLoss, int]) -> _Law:
-    """The law of the sum of independent losses, each so many times."""
+    """The distribution of the sum of independent losses with their counts."""
     if (draws := sum(times.values())) > _MOST_DRAWS:
         raise InputError(f"expected at most {_MOST_DRAWS} releases of one row, found {draws}; use sums")
-    says = {loss: count for loss, count in times.items() if count and (loss.odds > 1 or loss.failure)}
-    parts = sorted((_repeated(loss, count) for loss, count in says.items()), key=lambda part: part.losses.size)
+    lossy = {loss: count for loss, count in times.items() if count and (loss.odds > 1 or loss.failure)}
+    parts = sorted((_repeated(loss, count) for loss, count in lossy.items()), key=lambda part: part.losses.size)
     width = sum(float(part.losses[-1] - part.losses[0]) for part in parts)
-    # a power of two, so that places on the grid are exact
+    # a power of two, so that grid points are exact
     step = 2.0 ** math.ceil(math.log2(width / _POINTS)) if width else 1.0
     nothing = _Law(np.zeros(1), np.ones(1), 0.0, 0)
     return reduce(lambda one, other: _sum(one, other, step), parts, nothing)
 
 
 def _repeated(loss: PrivacyLoss, times: int) -> _Law:
-    """The sum of so many losses of one kind: multiples of one number, so nothing is rounded but floats."""
+    """The sum of ``times`` equal losses: multiples of one number, so floats are rounded and nothing else."""
     stays = 1 - loss.failure
     values = (loss.least, 1 - (1 + loss.odds) * loss.least, loss.odds * loss.least)
     masses, roundings = _power(np.array([float(stays * value) for value in values]), times)
@@ -271,18 +275,18 @@ def _repeated(loss: PrivacyLoss, times: int) -> _Law:
 
 
 def _power(masses: Float[np.ndarray, "m"], times: int) -> tuple[Float[np.ndarray, "n"], int]:
-    """A law added to itself, by halves, and how many roundings each of its masses went through."""
+    """A distribution convolved with itself ``times`` times, and the number of roundings of each mass."""
     if times == 1:
         return masses, 1
     half, roundings = _power(masses, times // 2)
-    found, roundings = np.convolve(half, half), 2 * roundings + half.size
+    power, roundings = np.convolve(half, half), 2 * roundings + half.size
     if times % 2:
-        found, roundings = np.convolve(found, masses), roundings + masses.size + 1
-    return found, roundings
+        power, roundings = np.convolve(power, masses), roundings + masses.size + 1
+    return power, roundings
 
 
 def _sum(one: _Law, other: _Law, step: float) -> _Law:
-    """The law of a sum of two losses: every pair of values where they are few, else on a grid."""
+    """The distribution of a sum of two losses: every pair of values if there are few, else on a grid."""
     failure = one.failure + other.failure * (1 - one.failure)
     roundings = one.roundings + other.roundings + 4
     if one.losses.size * other.losses.size <= _MOST_VALUES:
@@ -295,9 +299,9 @@ def _sum(one: _Law, other: _Law, step: float) -> _Law:
 
 
 def _on_grid(law: _Law, step: float) -> tuple[int, Float[np.ndarray, "n"], int]:
-    """The masses of a law at whole multiples of a step, from the lowest on, and the roundings that were added.
+    """The masses at integer multiples of a step, from the lowest one on, and the number of added roundings.
 
-    A mass between two points goes to both, in the shares that keep the mean of exp(-loss). Delta is the mean of
+    Mass between two points is split between them so that the mean of exp(-loss) stays. Delta is the mean of
     ``(1 - exp(epsilon) exp(-loss))+``, which is convex in exp(-loss), so by Jensen's inequality it can only grow,
     whatever independent losses are added. The upper share is rounded up, which moves mass to a larger loss.
     """

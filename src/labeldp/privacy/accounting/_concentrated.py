@@ -1,8 +1,8 @@
-"""Zero-concentrated differential privacy: what a total of rho costs, rounded up.
+"""Zero-concentrated differential privacy: conversion of a total rho to (epsilon, delta), rounded up.
 
 A mechanism is rho-zCDP if for all neighbours, in both orders, and for every order alpha > 1 its Rényi divergence is at
 most ``rho * alpha``, that is ``E[exp((alpha - 1) L)] <= exp((alpha - 1) alpha rho)`` for its privacy loss L. Rhos
-add up, for mechanisms that are chosen by earlier results too (Bun and Steinke 2016, lemma 1.7).
+add up, also for adaptively chosen mechanisms (Bun and Steinke 2016, lemma 1.7).
 
 **Conversion.** For every alpha > 1 and real y, with a = alpha - 1,
 
@@ -10,8 +10,8 @@ add up, for mechanisms that are chosen by earlier results too (Bun and Steinke 2
 
 since u^a (1 - u) for u in [0, 1] is largest at u = a / alpha. Its mean at ``y = L - epsilon`` is the hockey-stick
 divergence at epsilon, so that is at most ``c exp(a (alpha rho - epsilon))``, for every real epsilon (Canonne, Kamath
-and Steinke 2020, proposition 12 and corollary 13). Each alpha is sound: floats search for a good one, and only the
-result for that one is rounded up.
+and Steinke 2020, proposition 12 and corollary 13). Each alpha is sound: floats search for a good one, and the result
+for that one is rounded up.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from labeldp.privacy._rounding import float_above
 
 _DOWN = Context(prec=80, rounding=ROUND_FLOOR)
 _UP = Context(prec=80, rounding=ROUND_CEILING)
-#: Sums and squares of the decimals that floats print as fit in it without rounding.
+#: Enough digits for exact sums and squares of the decimals that floats print as.
 _EXACT = Context(prec=3000)
-#: Far more than the relative error of the few roundings of a float in a formula.
+#: Far above the relative error of the few roundings in a formula.
 _SLACK = 2.0**-46
 _STEPS = 8
-#: A search for the best order knows no more rho than this.
+#: Larger rhos are cut to this in the search for the best order.
 _MOST = 1e200
 
 
 @dataclass(frozen=True)
 class ConcentratedLoss:
-    """The privacy loss of a mechanism of which nothing is known but that it is rho-zCDP.
+    """The privacy loss of a mechanism that is rho-zCDP and otherwise unknown.
 
     Attributes:
-        rho: Its parameter, exactly.
+        rho: The exact parameter.
     """
 
     rho: Decimal
@@ -53,7 +53,7 @@ class ConcentratedLoss:
 
 
 def pure_rho(epsilon: float) -> Decimal:
-    """The rho of every mechanism that is purely private with an epsilon, as it is printed: half its square.
+    """The rho of any pure mechanism with an epsilon, read as the decimal that it prints as: half its square.
 
     References:
         Bun and Steinke 2016, proposition 1.4.
@@ -63,12 +63,12 @@ def pure_rho(epsilon: float) -> Decimal:
 
 
 def rho_above(epsilon: float, parts: int) -> float:
-    """The rho of so many independent pure mechanisms with an equal part of epsilon each, rounded up."""
+    """The rho of ``parts`` independent pure mechanisms with an equal part of epsilon each, rounded up."""
     return float_above(_UP.divide(pure_rho(epsilon), Decimal(parts)))
 
 
 def sum_of(values: list[Decimal]) -> Decimal:
-    """The sum of decimals, without rounding."""
+    """The exact sum of decimals."""
     total = Decimal(0)
     for value in values:
         total = _EXACT.add(total, value)
@@ -76,13 +76,13 @@ def sum_of(values: list[Decimal]) -> Decimal:
 
 
 def times_of(value: Decimal, count: int) -> Decimal:
-    """A decimal so many times, without rounding."""
+    """The exact product of a decimal and a count."""
     return _EXACT.multiply(value, Decimal(count))
 
 
 @lru_cache(maxsize=1 << 12)
 def concentrated_epsilon(rho: Decimal, delta: Decimal) -> Decimal:
-    """The smallest epsilon that is known to go with a delta for every rho-zCDP mechanism, rounded up.
+    """The smallest known epsilon at a delta for every rho-zCDP mechanism, rounded up.
 
     With a = alpha - 1, the conversion says ``epsilon = alpha rho + (log(1/delta) - log(alpha) - a log(alpha/a)) / a``.
     Its derivative in a is ``rho + (log(1 + a) - log(1/delta)) / a^2``, so the best a is where
@@ -97,7 +97,7 @@ def concentrated_epsilon(rho: Decimal, delta: Decimal) -> Decimal:
 
 
 def order_cost(a: Decimal, delta: Decimal) -> Decimal:
-    """What a delta costs beside a divergence of the order ``1 + a``, rounded up; it may be below zero.
+    """The additional epsilon for a delta, given a divergence of order ``1 + a``, rounded up; it may be below zero.
 
     It is ``(log(1/delta) - log(alpha) - a log(alpha/a)) / a``, from the conversion above.
     """
@@ -110,7 +110,7 @@ def order_cost(a: Decimal, delta: Decimal) -> Decimal:
 
 
 def concentrated_delta(rho: float, epsilons: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-    """The delta that goes with each epsilon, of any sign, for every rho-zCDP mechanism; rounded up.
+    """The delta at each epsilon, of any sign, for every rho-zCDP mechanism; rounded up.
 
     Below 0 the hockey-stick divergence H follows from that of the neighbours in the other order, which are rho-zCDP
     too: ``H(x; P, Q) = 1 - exp(x) + exp(x) H(-x; Q, P)``, by adding and taking away the mean of ``1 - exp(x) Q/P``.
@@ -121,14 +121,14 @@ def concentrated_delta(rho: float, epsilons: Float[np.ndarray, "n"]) -> Float[np
         gain, doubt = a * ((a + 1) * rho), a * size
         saved = np.log1p(a) + a * np.log1p(1 / a)
         exponent = gain - doubt - saved + _SLACK * (gain + doubt + saved + 1)
-        found = np.exp(np.minimum(exponent, 0.0))
-        mirrored = -np.expm1(-size) + np.exp(-size) * found
-        # where something was beyond all floats there is no number, and all of it is claimed to fail
-        return np.asarray(np.fmin(1.0, np.where(epsilons >= 0, found, mirrored) * (1 + _SLACK)))
+        deltas = np.exp(np.minimum(exponent, 0.0))
+        mirrored = -np.expm1(-size) + np.exp(-size) * deltas
+        # an overflow gives NaN, for which fmin claims a delta of 1
+        return np.asarray(np.fmin(1.0, np.where(epsilons >= 0, deltas, mirrored) * (1 + _SLACK)))
 
 
 def _best_excess(rho: float, doubt: float) -> float:
-    """About the a > 0 at which ``rho a^2 + log(1 + a)`` is so much."""
+    """Approximate root a > 0 of ``rho a^2 + log(1 + a) = doubt``."""
     high = math.sqrt(doubt / max(rho, 1e-200))
     low = 0.0
     while (middle := (low + high) / 2) not in (low, high):
@@ -137,10 +137,10 @@ def _best_excess(rho: float, doubt: float) -> float:
 
 
 def _best_excesses(rho: float, epsilons: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-    """About the a > 0 at which ``a (alpha rho - epsilon) + log(c)`` is least.
+    """Approximate minimiser a > 0 of ``a (alpha rho - epsilon) + log(c)``.
 
-    There ``(2a + 1) rho - epsilon = log(1 + 1/a)``. Newton's steps towards it are from below: the difference of the
-    sides is concave in a, and log(1 + 1/a) > 1/(a + 1).
+    It solves ``(2a + 1) rho - epsilon = log(1 + 1/a)``. Newton's method approaches it from below: the difference of
+    the sides is concave in a, and log(1 + 1/a) > 1/(a + 1).
     """
     middle = 3 * rho - epsilons
     root = np.sqrt(middle * middle + 8 * rho * np.maximum(1 + epsilons - rho, 0.0))

@@ -1,4 +1,4 @@
-"""Compositions as events of dp_accounting, for whoever accounts there."""
+"""Conversion of compositions to events of the library dp_accounting."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from labeldp.privacy.accounting._privacy_loss import PrivacyLoss
 def dp_events(composition: Composition) -> list[Any]:
     """A composition as events of the library dp_accounting: one for each set of requests that meet in a unit.
 
-    What the requests promise together is the largest that an accountant finds for these events.
+    The joint guarantee is the largest that an accountant computes for these events.
 
     Args:
         composition: Requests that were fixed beforehand.
 
     Guarantee:
-        Each event costs at least what its request does. A loss of given odds and least probability is at most that of
-        randomized response on k classes where k is the largest whole number with at least that probability, and the
-        share of uniform labels is rounded down; a request of which a rho is known is an event of that rho. Events are
-        listed one by one, since accountants differ in what they make of a count.
+        Each event costs at least what its request does. A loss with some odds and least probability is at most that of
+        randomized response on k classes, k being the largest integer with at least that probability, and the share of
+        uniform labels is rounded down; a request with a known rho is an event of that rho. Events are listed one by
+        one, since accountants differ in their treatment of counts.
 
     References:
         Zhu, Dong and Wang 2022, theorem 10, for pairs that bound others.
 
     Example:
         >>> from labeldp import Charge, Guarantee, dp_events
-        >>> from labeldp.privacy.accounting import Composition, Rows
+        >>> from labeldp.privacy.accounting import Composition, RowRanges
         >>> from labeldp.privacy.channels import ResponseChannel
         >>> channel = ResponseChannel.at(10, 1.0)
-        >>> charge = Charge(Guarantee(channel.epsilon), Rows.all(1000))
+        >>> charge = Charge(Guarantee(channel.epsilon), RowRanges.all(1000))
         >>> (event,) = dp_events(Composition.of([(charge, channel)] * 3))
         >>> [each.num_buckets for each in event.events]
         [10, 10, 10]
 
     Raises:
-        InputError: A request may fail, with a delta and without a rho, which those events do not know.
+        InputError: A request has a delta and no rho, which these events cannot express.
         MissingExtraError: dp_accounting is not installed.
     """
     try:
@@ -61,7 +61,7 @@ def dp_events(composition: Composition) -> list[Any]:
 
 
 def _response(loss: PrivacyLoss) -> tuple[float, int]:
-    """The share of uniform labels, and the classes, of a randomized response that costs as much.
+    """The share of uniform labels, and the number of classes, of a randomized response that costs at least as much.
 
     On k classes its least probability is ``1 / (odds + k - 1)`` and its share of uniform labels k times that.
     """

@@ -1,11 +1,11 @@
-"""The exact account of Gaussian noise on something whose L2 sensitivity is known.
+"""Exact accounting for Gaussian noise on a query of known L2 sensitivity.
 
-With s the sensitivity, d the deviation of the noise and t = s / d, the noise N(0, d^2) on each coordinate promises
-(epsilon, delta) for exactly
+With s the sensitivity, d the standard deviation of the noise and t = s / d, the noise N(0, d^2) on each coordinate is
+(epsilon, delta)-DP for exactly
 
     delta(epsilon) = Q(u) - exp(epsilon) Q(u + t),    u = epsilon / t - t / 2,
 
-where Q is the upper tail of the standard normal law (Balle and Wang 2018, theorem 8, with Phi(x) = Q(-x)).
+where Q is the upper tail of the standard normal distribution (Balle and Wang 2018, theorem 8, with Phi(x) = Q(-x)).
 
 **Rounding.** ``upper_tail`` is right up to a factor of 1 +- 1e-70, proven there. Its argument has 120 digits; an error
 of a share e in x moves Q(x) by a share of about x (x + 1) e at most, since its density is at most (x + 1) Q(x).
@@ -24,32 +24,32 @@ from functools import cached_property, lru_cache
 from labeldp._checks import LARGEST_EPSILON
 from labeldp.privacy._rounding import _UP, float_above
 
-#: More digits than any proof here needs; no trap for what underflows, which is then 0.
+#: More digits than any proof here needs; underflow is not trapped and gives 0.
 _WORK = Context(prec=120)
 _PI = Decimal(
     "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798214808651"
 )
 _MARGIN = Decimal("1e-60")
-#: Where the series hands over to the fraction, and how far the fraction is unrolled.
+#: The argument from which on the continued fraction replaces the series, and the depth of the fraction.
 _FAR = 8
 _DEPTH = 240
 #: From here on a tail is below every float.
 _BEYOND = 40
-#: Far more than units of protection need.
+#: Far more than privacy units need.
 _LARGEST = 10**38
 
 
 @dataclass(frozen=True)
 class GaussianNoise:
-    """Gaussian noise, independent on each coordinate, in whole steps of some grid.
+    """Gaussian noise, independent on each coordinate, with standard deviation and sensitivity in grid steps.
 
     Attributes:
-        deviation: Its standard deviation.
-        sensitivity_squared: The square of how far, in Euclidean length, one unit's labels move what it is added to.
+        deviation: The standard deviation.
+        sensitivity_squared: The squared L2 sensitivity of the query to the labels of one unit.
 
     Guarantee:
         ``delta`` is at least the true one at an epsilon, ``epsilon`` at least the true one at a delta, and both hold
-        for the numbers that floats are and for the decimals that they print. All follow from the two integers, by
+        for the binary values of floats and for the decimals that they print as. All follow from the two integers by
         decimal arithmetic alone, and are the same on every machine.
 
     References:
@@ -66,16 +66,18 @@ class GaussianNoise:
 
     def __post_init__(self) -> None:
         if self.deviation < 1 or not 1 <= self.sensitivity_squared <= _LARGEST:
-            raise ValueError("expected a deviation and a sensitivity of at least one step, and of no more than 1e19")
+            raise ValueError(
+                "expected a deviation of at least one step, and a sensitivity of 1 to 1e19 steps, found others"
+            )
 
     @cached_property
     def ratio(self) -> Decimal:
-        """The sensitivity over the deviation."""
+        """The sensitivity over the standard deviation."""
         return _WORK.divide(_WORK.sqrt(Decimal(self.sensitivity_squared)), Decimal(self.deviation))
 
     @cached_property
     def rho(self) -> float:
-        """The noise is rho-zCDP with half the squared ratio, rounded up."""
+        """The parameter of zero-concentrated privacy, half the squared ratio, rounded up."""
         exact = Fraction(self.sensitivity_squared, 2 * self.deviation**2)
         return float_above(_UP.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
 
@@ -87,18 +89,18 @@ class GaussianNoise:
         """The smallest epsilon at which delta is at most this, rounded up.
 
         Raises:
-            ValueError: It is beyond what anybody may ask for.
+            ValueError: It is above the largest accepted epsilon.
         """
         return _epsilon(self, delta)
 
     def keeps(self, epsilon: float, delta: float) -> bool:
-        """Whether it promises this, whether the numbers are read in binary or as the decimals that they print."""
+        """True if the noise is (epsilon, delta)-DP, for the binary values and for the decimals that they print as."""
         return delta_above(_smaller(epsilon), self.ratio) <= _smaller(delta)
 
 
 @lru_cache(maxsize=256)
 def least_deviation(sensitivity_squared: int, epsilon: float, delta: float, largest: int) -> int | None:
-    """The smallest whole deviation that keeps (epsilon, delta); None where that is above ``largest``."""
+    """The smallest integer standard deviation that is (epsilon, delta)-DP; None if it is above ``largest``."""
 
     def keeps(deviation: int) -> bool:
         return GaussianNoise(deviation, sensitivity_squared).keeps(epsilon, delta)
@@ -128,9 +130,9 @@ def _epsilon(noise: GaussianNoise, delta: float) -> float:
 
 
 def delta_above(epsilon: Decimal, ratio: Decimal) -> Decimal:
-    """At least the delta at an epsilon, for a ratio of sensitivity to deviation; by at most 4e-60 of the first term.
+    """An upper bound on delta for a ratio of sensitivity to deviation, too large by at most 4e-60 of the first term.
 
-    Where u is at least 40, ``delta <= Q(40) <= 1e-349``, which is what is said.
+    For u of at least 40, ``delta <= Q(40) <= 1e-349``, which is returned.
     """
     start = _WORK.subtract(_WORK.divide(epsilon, ratio), _WORK.divide(ratio, 2))
     if start >= _BEYOND:
@@ -180,5 +182,5 @@ def _fraction(x: Decimal) -> Decimal:
 
 
 def _smaller(value: float) -> Decimal:
-    """The smaller of a float and of the decimal that it prints."""
+    """The smaller of a float and the decimal that it prints as."""
     return min(Decimal(value), Decimal(repr(value)))

@@ -1,36 +1,37 @@
-"""The exact account of labels that peers exchange: noise on each label, then labels drawn from a cluster's urn.
+"""Exact accounting for the peer exchange: noise on each label, then labels drawn from a cluster's urn.
 
 In a cluster of n rows each label is flipped with probability a, and the released label of a row is the flipped
 label of a uniformly random member, with replacement (Esfandiari et al. 2022, algorithm 2). If n1 of the labels are
 ones, the number N of flipped ones is Bin(n1, 1-a) + Bin(n-n1, a); given N the m released labels are independent
-Bernoulli(N/n), so their sum is sufficient. ``delta(epsilon)`` is the largest hockey-stick divergence between the laws
-of that sum for n1 and n1 + 1, in both directions, over all n1; where m is random it carries no label and is seen, so
-the divergence is averaged over it.
+Bernoulli(N/n), so their sum is sufficient. ``delta(epsilon)`` is the largest hockey-stick divergence between the
+distributions of that sum for n1 and n1 + 1, in both directions, over all n1; a random m is observed and independent of
+labels, so the divergence is averaged over it.
 
-**Half of the counts.** If 0 and 1 are exchanged, the pair (n1, n1 + 1) becomes (n - n1, n - 1 - n1): the two
-directions at n1 are the two at n - 1 - n1, the other way round. So n1 = 0 .. (n-1)/2 in both directions is all.
+**Half of the counts.** If 0 and 1 are swapped, the pair (n1, n1 + 1) becomes (n - n1, n - 1 - n1): the two directions
+at n1 are the two at n - 1 - n1, swapped. So n1 = 0 .. (n-1)/2 in both directions is enough.
 
-**Fewer members, no fewer labels.** Members whose flipped labels do not depend on the label that changes can be put
-back by anybody: replace each released label with probability w/n by the flipped label of a random one of w such
-members. What a cluster of n - w members releases in m labels becomes what n members release. The divergence does not
-grow under that, so it is at most the one without those members, at the same m.
+**Removing members.** Members whose flipped labels do not depend on the changed label can be added by post-processing:
+replace each released label with probability w/n by the flipped label of a random one of w such members. This turns m
+labels from a cluster of n - w members into m labels from n members. Post-processing does not increase the divergence,
+so it is at most the one without those members, at the same m.
 
-**A range of counts at once.** Take n1 in [low, high] and w = high - low members whose labels are left open. Each
-is, with probability 2a, a fair coin whatever its label, and fixed otherwise. Whether it is a coin carries no label.
-At least c of them are coins but for a small probability, which is added to delta, and the others are taken out by
-the rule above. So every n1 of the range has at most the divergence of ``low`` ones, ``n - 1 - high`` zeros and c
+**A range of counts at once.** Take n1 in [low, high] and w = high - low members of unspecified labels. Each flipped
+label is a fair coin with probability 2a, whatever the label, and the label itself otherwise; the choice of the two is
+independent of labels. Except with a small probability, which is added to delta, at least c of them are coins, and the
+others are removed as above. So every n1 of the range has at most the divergence of ``low`` ones, ``n - 1 - high`` zeros
+and c
 coins beside the label that changes, at m released labels. The largest divergence is found by taking the range with
-the largest bound and cutting it in halves, until it is a single count. Up to 2048 members that is the exact maximum.
-In larger clusters the search may stop earlier (``_PATIENCE``), with the largest bound, which is still an upper bound;
-only flips near one half take so many ranges, and there the excess is below one part in 200 of epsilon.
+the largest bound and halving it, until it is a single count. Up to 2048 members that is the exact maximum. In larger
+clusters the search may stop earlier (``_PATIENCE``), with the largest bound, which is still an upper bound; only flips
+near one half take so many ranges, and there the excess is below one part in 200 of epsilon.
 
-**What floats may do.** All sums are of positive terms, so their errors are relative: each probability is right up to
-a factor ``exp(error)`` either way, and the error, bounded in ``_relative_error``, is taken against privacy. What is
-cut off of a law is bounded by Bernstein's inequality and added to delta. Fewer released labels never reveal more, so
-where very many m are possible they are rounded up to a few.
+**Floating-point error.** All sums are of positive terms, so their errors are relative: each probability is right up to
+a factor ``exp(error)`` either way, and the error, bounded in ``_relative_error``, is counted against privacy. Truncated
+mass of a distribution is bounded by Bernstein's inequality and added to delta. Fewer released labels never reveal more,
+so many possible values of m are rounded up to a few.
 
-**Uniform members.** Peers are drawn exactly uniformly, and the flip and sampling probabilities here are the integers,
-out of 2**64, that words are compared with (``labeldp.mechanisms.queries.exchange``).
+**Exact probabilities.** Peers are drawn exactly uniformly, and the flip and sampling probabilities here are the
+integers, out of 2**64, that words are compared with (``labeldp.mechanisms.queries.exchange``).
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ from jaxtyping import Float
 from labeldp.privacy._rounding import log_above
 
 _WORD = 1 << 64
-#: Most mass that one cut takes off a law.
+#: The largest mass that one truncation removes.
 _CUT = 1e-30
-#: Ranges that a search cuts in halves before it takes the bound it has: this many, or ``_EFFORT / n`` if that is more.
+#: Ranges that a search halves before it returns its bound: this many, or ``_EFFORT / n`` if that is more.
 _PATIENCE = 64
 _EFFORT = 1 << 21
-#: Numbers of released labels that are told apart.
+#: Numbers of released labels that are distinguished.
 _COUNTS = 24
 #: Sums that are computed from one power of the odds; the proof in ``_released_law`` needs at most 16.
 _STEP = 16
-#: Entries of a matrix that is held at a time.
+#: Entries of a matrix in memory at a time.
 _BLOCK = 1 << 20
 #: The largest cluster; the same proof needs at most 2**24.
 LARGEST_CLUSTER = 1 << 24
@@ -65,16 +66,15 @@ LARGEST_CLUSTER = 1 << 24
 
 @dataclass(frozen=True)
 class PeerLaw:
-    """The integers that peers draw with.
+    """The integer parameters of the peer exchange.
 
     Attributes:
-        flip: Words, out of ``2**64``, that flip a label: at least 1 and at most half of them.
-        sample: Words, out of ``2**64``, that release a row.
-        fixed: Whether each cluster releases that share of its rows, at least one, instead of each row by chance.
+        flip: Number of words, out of ``2**64``, that flip a label: at least 1 and at most half of them.
+        sample: Number of words, out of ``2**64``, that release a row.
+        fixed: True if each cluster releases a fixed share of its rows, at least one, instead of each row at random.
 
     References:
-        Esfandiari et al. 2022, algorithm 2. Their theorem 3 is not used: its constants promise nothing at any
-        realistic size.
+        Esfandiari et al. 2022, algorithm 2. Their theorem 3 is not used: its constants are vacuous at realistic sizes.
     """
 
     flip: int
@@ -91,7 +91,7 @@ class PeerLaw:
         return log_above(Fraction(_WORD - self.flip, self.flip))
 
     def released(self, size: int) -> int:
-        """Rows that a cluster releases where that number is fixed."""
+        """Number of rows that a cluster releases under fixed sampling."""
         return max(1, (2 * size * self.sample + _WORD) // (2 * _WORD))
 
     def delta(self, epsilon: float, sizes: Iterable[int]) -> float:
@@ -105,11 +105,11 @@ class PeerLaw:
         return self._largest(delta, sizes, lambda size: _Cluster(self, size).within)
 
     def collusion(self, delta: float, sizes: Iterable[int]) -> float:
-        """The epsilon at a delta against the learner together with one peer, rounded up.
+        """The epsilon at a delta against the learner colluding with one peer, rounded up.
 
-        The peer knows its own flipped label, whom it asked and what it got, and may know who asked it. It asked the
-        changed row with probability 1/n, and then holds its flipped label. Else it knows two flipped labels that say
-        nothing about the changed one, and taking those two members out bounds what the others release. So
+        The peer knows its own flipped label, the peer that it asked and the answer, and possibly who asked it. It asked
+        the changed row with probability 1/n, and then holds that row's flipped label. Otherwise it knows two flipped
+        labels that are independent of the changed one, and removing those two members bounds the rest. So
 
             delta(epsilon) <= ((1 - a) - exp(epsilon) a) / n + (1 - 1/n) delta of n - 2 members at the same m.
 
@@ -118,7 +118,7 @@ class PeerLaw:
         return self._largest(delta, sizes, self._within_collusion)
 
     def keeps(self, epsilon: float, delta: float, sizes: Iterable[int]) -> bool:
-        """Whether the exchange is shown to keep an epsilon and a delta in all clusters."""
+        """True if the exchange is proven (epsilon, delta)-DP in all clusters."""
         return epsilon >= self.alone or all(_Cluster(self, size).within(epsilon, delta) for size in sorted(set(sizes)))
 
     def _within_collusion(self, size: int) -> Callable[[float, float], bool]:
@@ -127,7 +127,7 @@ class PeerLaw:
         others, chance = _Cluster(self, size, size - 2), self.flip / _WORD
 
         def within(epsilon: float, delta: float) -> bool:
-            direct = (max(0.0, (1.0 - chance) - _factor(epsilon) * chance) + 2.0**-50) / size
+            direct = (max(0.0, (1.0 - chance) - _exp_below(epsilon) * chance) + 2.0**-50) / size
             return delta > direct and others.within(epsilon, delta - direct)
 
         return within
@@ -135,18 +135,18 @@ class PeerLaw:
     def _largest(
         self, delta: float, sizes: Iterable[int], account: Callable[[int], Callable[[float, float], bool]]
     ) -> float:
-        """The least epsilon that every cluster keeps; small clusters come first, since they are mostly the worst."""
-        found = 0.0
+        """The least epsilon over all clusters; small clusters come first, since they are usually the worst."""
+        epsilon = 0.0
         for size in sorted(set(sizes)):
             within = account(size)
-            if found < self.alone and not within(found, delta):
-                found = _bisect(within, delta, found, self.alone)
-        return found
+            if epsilon < self.alone and not within(epsilon, delta):
+                epsilon = _bisect(within, delta, epsilon, self.alone)
+        return epsilon
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """A law on whole numbers ``start ..``, and the mass that was cut off of it."""
+    """A distribution on the integers ``start ..``, and its truncated mass."""
 
     start: int
     mass: Float[np.ndarray, "k"]
@@ -155,7 +155,7 @@ class _Piece:
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two laws of the released sum, their weight, and the error of their entries."""
+    """Two distributions of the released sum, their weight, and the error of their entries."""
 
     weight: float
     fewer: Float[np.ndarray, "k"]
@@ -164,7 +164,7 @@ class _Pair:
     error: float
 
     def divergences(self, factor: float) -> Float[np.ndarray, "2"]:
-        """Both hockey-stick divergences, weighted: each law over ``factor`` times the other."""
+        """Both weighted hockey-stick divergences: each distribution over ``factor`` times the other."""
         up, down = 1.0 + 2.0 * self.error, factor * (1.0 - 2.0 * self.error)
         one = np.maximum(up * self.more - down * self.fewer, 0.0).sum()
         other = np.maximum(up * self.fewer - down * self.more, 0.0).sum()
@@ -173,7 +173,7 @@ class _Pair:
 
 @dataclass
 class _Cluster:
-    """The account of one cluster of ``size`` rows, of which ``members`` are unknown; it remembers pairs of laws."""
+    """Accounting for one cluster of ``size`` rows, of which ``members`` are unknown; caches pairs of distributions."""
 
     law: PeerLaw
     size: int
@@ -188,12 +188,12 @@ class _Cluster:
         return min(1.0, self._worst(epsilon, 0.0))
 
     def within(self, epsilon: float, delta: float) -> bool:
-        """Whether the delta at an epsilon is shown to be at most ``delta``."""
+        """True if the delta at an epsilon is proven to be at most ``delta``."""
         return self._worst(epsilon, delta) <= delta
 
     def _worst(self, epsilon: float, enough: float) -> float:
-        """The largest divergence over all counts, or a bound that is at most ``enough``."""
-        factor, last = _factor(epsilon), (self.members - 1) // 2
+        """The largest divergence over all counts, or an upper bound that is at most ``enough``."""
+        factor, last = _exp_below(epsilon), (self.members - 1) // 2
         ranges = [(-self._bound(0, last, factor), 0, last)]
         patience = max(_PATIENCE, _EFFORT // self.members)
         while True:
@@ -206,22 +206,22 @@ class _Cluster:
                 heapq.heappush(ranges, (max(bound, -self._bound(*part, factor)), *part))
 
     def _bound(self, low: int, high: int, factor: float) -> float:
-        """A bound on the divergence of all counts in a range; the divergence itself where it is one count."""
+        """A bound on the divergence of all counts in a range; the divergence itself for a single count."""
         if (low, high) not in self.pairs:
             self.pairs[low, high] = self._laws(low, high)
         total = np.sum([pair.divergences(factor) for pair in self.pairs[low, high]], axis=0)
         return float(total.max()) + self._counts.cut + _CUT
 
     def _laws(self, low: int, high: int) -> list[_Pair]:
-        """The laws of the sum for ``low`` ones among the others and for one more, for each number of rows."""
+        """Distributions of the sum for ``low`` ones among the others and for one more, per number of released rows."""
         flip, open_ = self.law.flip, high - low
         coins = _window(open_, 2 * flip)[0]
         members = self.members - open_ + coins
-        others = _ones((low, _WORD - flip), (self.members - 1 - high, flip), (coins, _WORD // 2))
+        others = _sum_of_binomials((low, _WORD - flip), (self.members - 1 - high, flip), (coins, _WORD // 2))
         empty = np.zeros(1)
         zero, one = np.concatenate([others.mass, empty]), np.concatenate([empty, others.mass])
-        flipped, kept = flip / _WORD, (_WORD - flip) / _WORD
-        sums = np.stack([kept * zero + flipped * one, flipped * zero + kept * one])
+        flipped, unflipped = flip / _WORD, (_WORD - flip) / _WORD
+        sums = np.stack([unflipped * zero + flipped * one, flipped * zero + unflipped * one])
         error, cut = _relative_error(self.size), others.cut + 2.0 * _CUT
         pairs = []
         for count, weight in enumerate(self._counts.mass, self._counts.start):
@@ -232,15 +232,15 @@ class _Cluster:
 
     @cached_property
     def _counts(self) -> _Piece:
-        """The law of the number of released rows, rounded up to a few numbers."""
+        """The distribution of the number of released rows, rounded up to a few values."""
         if self.law.fixed or self.law.sample == _WORD:
             return _Piece(self.law.released(self.size), np.ones(1), 0.0)
         exact = _binomial(self.size, self.law.sample)
-        last, told = exact.mass.size - 1, max(_COUNTS, _EFFORT // (16 * self.size))
-        if last < told:
+        last, values = exact.mass.size - 1, max(_COUNTS, _EFFORT // (16 * self.size))
+        if last < values:
             return exact
         mean, share = self.size * self.law.sample / _WORD - exact.start, self.law.sample / _WORD
-        near = mean + np.linspace(-4.0, 4.0, told) * math.sqrt(self.size * share * (1.0 - share))
+        near = mean + np.linspace(-4.0, 4.0, values) * math.sqrt(self.size * share * (1.0 - share))
         edges = np.unique(np.rint(np.concatenate([near, np.linspace(0, last, 9)])).clip(0, last).astype(np.int64))
         mass = np.zeros(last + 1)
         mass[edges] = np.add.reduceat(exact.mass, np.concatenate([[0], edges[:-1] + 1]))
@@ -248,7 +248,7 @@ class _Cluster:
 
 
 def _window(count: int, weight: int) -> tuple[int, int]:
-    """Ends of a range that a binomial leaves with a probability of at most ``_CUT``.
+    """A range that contains a binomial variable except with probability ``_CUT``.
 
     Bernstein's inequality: ``P(|X - mean| >= t) <= 2 exp(-t**2 / (2 (variance + t / 3)))``.
     """
@@ -257,14 +257,14 @@ def _window(count: int, weight: int) -> tuple[int, int]:
 
 
 def _around(low: float, high: float, variance: float, last: int) -> tuple[int, int]:
-    """Whole numbers in 0 .. last that are within Bernstein's reach of a mean between ``low`` and ``high``."""
+    """Integers in 0 .. last within Bernstein's bound of a mean between ``low`` and ``high``."""
     steps = math.log(2.0 / _CUT) / 3.0
     reach = steps + math.sqrt(steps * steps + 6.0 * steps * variance) + 1.0
     return max(0, math.floor(low - reach)), min(last, math.ceil(high + reach))
 
 
 def _binomial(count: int, weight: int) -> _Piece:
-    """The law of ``Bin(count, weight / 2**64)``; above one half by its complement, so that no float rounds to 1."""
+    """The distribution ``Bin(count, weight / 2**64)``; by its complement above one half, so that no float is 1."""
     from scipy.special import gammaln  # noqa: PLC0415 (the package is imported without it)
 
     if weight > _WORD // 2:
@@ -276,8 +276,8 @@ def _binomial(count: int, weight: int) -> _Piece:
     return _Piece(low, np.exp(ways + k * math.log(chance) + (count - k) * math.log1p(-chance)), _CUT)
 
 
-def _ones(*groups: tuple[int, int]) -> _Piece:
-    """The law of the sum of independent binomials, each a count and a weight."""
+def _sum_of_binomials(*groups: tuple[int, int]) -> _Piece:
+    """The distribution of the sum of independent binomials, each a count and a weight."""
     start, mass, cut = 0, np.ones(1), 0.0
     for count, weight in groups:
         if count:
@@ -287,7 +287,7 @@ def _ones(*groups: tuple[int, int]) -> _Piece:
 
 
 def _released_law(start: int, sums: Float[np.ndarray, "2 j"], members: int, count: int) -> Float[np.ndarray, "2 k"]:
-    """The laws of the sum of ``count`` released labels under two laws of the number of ones in the urn.
+    """Distributions of the sum of ``count`` released labels, for two distributions of the number of ones in the urn.
 
     Entry k is the sum over j of ``sums[j] Bin(count, j / members)(k)``. With odds o_j = j / (members - j),
 
@@ -308,12 +308,12 @@ def _released_law(start: int, sums: Float[np.ndarray, "2 j"], members: int, coun
     k = firsts[:, None] + steps
     ways = gammaln(count + 1.0) - gammaln(k + 1.0) - gammaln(count - k + 1.0)
     powers = (sums[:, None, inner] * np.exp(steps[:, None] * odds)).reshape(2 * _STEP, -1).T
-    found = np.empty((firsts.size, 2 * _STEP))
+    products = np.empty((firsts.size, 2 * _STEP))
     block = max(1, _BLOCK // max(1, odds.size))
     for at in range(0, firsts.size, block):
         rows = slice(at, at + block)
-        found[rows] = np.exp(firsts[rows, None] * odds + count * base + ways[rows, :1]) @ powers
-    laws: np.ndarray = found.reshape(-1, 2, _STEP) * np.exp(ways - ways[:, :1])[:, None]
+        products[rows] = np.exp(firsts[rows, None] * odds + count * base + ways[rows, :1]) @ powers
+    laws: np.ndarray = products.reshape(-1, 2, _STEP) * np.exp(ways - ways[:, :1])[:, None]
     laws = laws.transpose(1, 0, 2).reshape(2, -1)
     if start == 0:
         laws[:, 0] += sums[:, 0]
@@ -323,7 +323,7 @@ def _released_law(start: int, sums: Float[np.ndarray, "2 j"], members: int, coun
 
 
 def _relative_error(size: int) -> float:
-    """A bound on the logarithm of the relative error of an entry, for clusters of ``size``.
+    """A bound on the logarithm of an entry's relative error, for clusters of ``size``.
 
     An entry is a sum of products of at most five binomial probabilities. Each is the exponential of five terms of at
     most A = (size + 1) (log(size + 2) + 45) in size, where 45 is above log(2**64). With logarithms, gamma functions
@@ -333,13 +333,13 @@ def _relative_error(size: int) -> float:
     return 2.0**-44 * (size + 1) * (math.log(size + 2) + 45.0)
 
 
-def _factor(epsilon: float) -> float:
-    """At most ``exp(epsilon)``, for the binary value and for the decimal that it prints."""
+def _exp_below(epsilon: float) -> float:
+    """A lower bound on ``exp(epsilon)``, for the binary value and for the decimal that it prints as."""
     return math.exp(epsilon) * (1.0 - 2.0**-45)
 
 
 def _bisect(within: Callable[[float, float], bool], delta: float, low: float, high: float) -> float:
-    """The least epsilon within a delta, to a part in 2**34: the end of the interval at which that was shown."""
+    """The least epsilon within a delta, to a relative 2**-34: the end of the interval for which that is proven."""
     while high - low > high * 2.0**-34:
         middle = (low + high) / 2.0
         low, high = (low, middle) if within(middle, delta) else (middle, high)

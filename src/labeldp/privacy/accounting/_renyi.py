@@ -1,10 +1,10 @@
-"""Rényi guarantees: of what is released of a label alone, and of what features released with it tell too.
+"""Rényi guarantees for released labels, with static features or with features that are released too.
 
 Two definitions share a formula and differ in their neighbours. With *static* features a neighbour has another label and
 the same features, which are public: all other guarantees of this package are of this kind. With *conditional* features
 (Busa-Fekete et al. 2023, definition 4.3) nobody knows the features beforehand: a neighbour has another label y', and
-features drawn anew from ``P(X | y')``, the law of the features of that label. It counts what the features tell, and it
-rests on what is declared about that law.
+features drawn anew from ``P(X | y')``, the distribution of the features given that label. It counts the disclosure by
+features, and it rests on declarations about that distribution.
 
 An order is the decimal that its float prints as. All numbers are rounded up, in decimals of 80 digits.
 """
@@ -26,7 +26,7 @@ from labeldp.privacy.channels import ClassChannel, ResponseChannel
 
 Features = Literal["static", "conditional"]
 
-#: Orders and divergences beyond these are refused: they say nothing that smaller ones do not.
+#: Larger orders and divergences are refused: they are of no more use than smaller ones.
 LARGEST_ORDER, LARGEST_DIVERGENCE = 1e6, 700.0
 
 _DOWN = Context(prec=80, rounding=ROUND_FLOOR, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -36,20 +36,20 @@ _ONE = Decimal(1)
 
 @dataclass(frozen=True)
 class RenyiGuarantee:
-    """A bound of the Rényi divergence between what any two labels of one row release.
+    """A bound on the Rényi divergence between the outputs for any two labels of one row.
 
     Attributes:
         alpha: The order, above 1; infinity is the pure guarantee.
         epsilon: The divergence in nats, rounded up.
         features: ``"static"``: features are public and stay when the label changes. ``"conditional"``: they are not
             known beforehand, and change with the label.
-        population: With conditional features: the law P that the features of a label are drawn from, in words.
-        assumptions: What was declared and not checked.
-        unit: What one unit of protection is.
+        population: With conditional features: the population whose features these are, in words.
+        assumptions: Declared, unchecked assumptions.
+        unit: The privacy unit.
 
     Guarantee:
-        For every two labels y and y': ``D_alpha(M(y) || M(y')) <= epsilon``, where ``M(y)`` is all that is released of
-        a row with the label y, and ``D_alpha(P || Q) = log E_Q[(P / Q)^alpha] / (alpha - 1)``.
+        For every two labels y and y': ``D_alpha(M(y) || M(y')) <= epsilon``, where ``M(y)`` is the whole output for a
+        row with the label y, and ``D_alpha(P || Q) = log E_Q[(P / Q)^alpha] / (alpha - 1)``.
 
     References:
         Mironov 2017, definition 4; Busa-Fekete et al. 2023, definitions 4.2 (static) and 4.3 (conditional).
@@ -61,7 +61,7 @@ class RenyiGuarantee:
         (True, 'static')
 
     Raises:
-        InputError: The order is not above 1, or a population is named with static features, or none with conditional.
+        InputError: The order is not above 1, or there is a population with static features, or none with conditional.
     """
 
     alpha: float
@@ -80,41 +80,41 @@ class RenyiGuarantee:
         if (self.features == "conditional") != bool(self.population):
             found = "none" if not self.population else "one"
             raise InputError(
-                f"expected the population that features are drawn from with conditional features alone, found {found} "
-                f"with {self.features!r}; say in words whose features they are"
+                f"expected a population with conditional features and no other, found {found} with "
+                f"{self.features!r}; describe in words whose features they are"
             )
 
     @classmethod
     def of(cls, guarantee: Guarantee, alpha: float) -> Self:
-        """What a guarantee with static features says of an order.
+        """The Rényi guarantee of an order that follows from a guarantee with static features.
 
         A pure guarantee is a post-processing of binary randomized response (Kairouz et al. 2015), whose divergence is
         exact; zero-concentrated privacy has ``alpha rho`` (Bun and Steinke 2016). The smaller of the two counts.
 
         Raises:
-            InputError: It has a delta and no rho: then nothing is known of any order.
+            InputError: It has a delta and no rho, which bounds no Rényi divergence.
         """
         if guarantee.delta and guarantee.rho is None:
             raise InputError(
-                f"expected a pure guarantee, or one with a rho, found delta {guarantee.delta!r}: what may fail has no "
+                f"expected a pure guarantee, or one with a rho, found delta {guarantee.delta!r}, which bounds no "
                 "Rényi divergence"
             )
-        found = [] if guarantee.delta else [_pure(guarantee.epsilon, order(alpha))]
+        bounds = [] if guarantee.delta else [_pure_divergence(guarantee.epsilon, order(alpha))]
         if guarantee.rho is not None and not math.isinf(alpha):
-            found.append(_UP.multiply(order(alpha), Decimal(repr(guarantee.rho))))
-        if not found:
+            bounds.append(_UP.multiply(order(alpha), Decimal(repr(guarantee.rho))))
+        if not bounds:
             raise InputError("expected a finite order for a guarantee with a delta, found infinity")
-        return cls(alpha, float_above(min(found)), "static", None, guarantee.assumptions, guarantee.unit)
+        return cls(alpha, float_above(min(bounds)), "static", None, guarantee.assumptions, guarantee.unit)
 
     @classmethod
     def of_channel(cls, channel: ClassChannel, alpha: float) -> Self:
-        """What the law of a released label says of an order; features are static."""
+        """The Rényi guarantee of a channel at an order, with static features."""
         return cls(alpha, label_divergence(channel, alpha))
 
     def at_delta(self, delta: float) -> float:
-        """The epsilon that goes with a failure probability, rounded up; of the pure guarantee its own.
+        """The epsilon at a failure probability, rounded up; for the pure guarantee, its epsilon.
 
-        The features stay what they are: of conditional features it is no usual guarantee of label privacy.
+        The notion of neighbours stays: with conditional features it is not a usual guarantee of label privacy.
 
         Args:
             delta: Above 0 and below 1; with an infinite order 0 is allowed.
@@ -126,29 +126,31 @@ class RenyiGuarantee:
         if math.isinf(self.alpha):
             return self.epsilon
         if not chance:
-            raise EpsilonError("expected a delta above 0 for a finite order, found 0; ask for the order infinity")
+            raise EpsilonError("expected a delta above 0 for a finite order, found 0; use the order infinity")
         cost = order_cost(_DOWN.subtract(order(self.alpha), _ONE), Decimal(repr(chance)))
         return float_above(max(Decimal(0), _UP.add(Decimal(repr(self.epsilon)), cost)))
 
     def sentence(self) -> str:
-        """The guarantee in one plain sentence, its numbers rounded up; then what it rests on, line by line."""
-        whose = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
-        shown = shown_above(self.epsilon, 7)
+        """The guarantee in one plain sentence, its numbers rounded up; then its assumptions, line by line."""
+        labels = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
+        divergence = shown_above(self.epsilon, 7)
         if math.isinf(self.alpha):
             factor = shown_above(exp_above(self.epsilon), 5)
-            told = f"the probability of anything in this release by a factor of at most {factor} (epsilon {shown})"
+            change = (
+                f"the probability of anything in this release by a factor of at most {factor} (epsilon {divergence})"
+            )
         else:
-            told = f"the law of this release by a Rényi divergence of order {self.alpha:g} of at most {shown}"
+            change = f"the law of this release by a Rényi divergence of order {self.alpha:g} of at most {divergence}"
         if self.features == "static":
             return (
-                f"Static features: to someone who knows all features, replacing {whose} changes {told}; what features "
-                "tell of labels is not counted."
+                f"Static features: to someone who knows all features, replacing {labels} changes {change}; what "
+                "features tell of labels is not counted."
             )
-        on = "".join(f"\n- {each}" for each in self.assumptions)
+        assumptions = "".join(f"\n- {each}" for each in self.assumptions)
         return (
-            f"Conditional features: to someone who knew none of these features beforehand, replacing {whose}, and with "
-            f"it the features of the row by others drawn from {self.population}, changes {told}; what released "
-            f"features tell of labels is counted.{' This rests on:' * bool(on)}{on}"
+            f"Conditional features: to someone who knew none of these features beforehand, replacing {labels}, and "
+            f"with it the features of the row by others drawn from {self.population}, changes {change}; what released "
+            f"features tell of labels is counted.{' This rests on:' * bool(assumptions)}{assumptions}"
         )
 
     def __str__(self) -> str:
@@ -161,13 +163,13 @@ def order(alpha: object) -> Decimal:
     Raises:
         InputError: It is not a number above 1, or above a million and not infinite.
     """
-    found = _checks.number(alpha, "alpha")
-    if not (1 < found <= LARGEST_ORDER or math.isinf(found)):
+    number = _checks.number(alpha, "alpha")
+    if not (1 < number <= LARGEST_ORDER or math.isinf(number)):
         raise InputError(
-            f"expected an order alpha above 1 and at most {LARGEST_ORDER:g}, found {found:g}; give infinity for a pure "
-            "guarantee"
+            f"expected an order alpha above 1 and at most {LARGEST_ORDER:g}, found {number:g}; give infinity for a "
+            "pure guarantee"
         )
-    return Decimal(repr(found))
+    return Decimal(repr(number))
 
 
 def checked_divergence(divergence: object) -> Decimal:
@@ -176,27 +178,27 @@ def checked_divergence(divergence: object) -> Decimal:
     Raises:
         InputError: It is below 0, or so large that nothing follows from it.
     """
-    found = _checks.number(divergence, "divergence")
-    if not 0 <= found <= LARGEST_DIVERGENCE:
-        raise InputError(f"expected a divergence from 0 to {LARGEST_DIVERGENCE:g}, in nats, found {found!r}")
-    return Decimal(repr(found))
+    number = _checks.number(divergence, "divergence")
+    if not 0 <= number <= LARGEST_DIVERGENCE:
+        raise InputError(f"expected a divergence from 0 to {LARGEST_DIVERGENCE:g}, in nats, found {number!r}")
+    return Decimal(repr(number))
 
 
 def label_divergence(channel: ClassChannel, alpha: float) -> float:
     """The largest Rényi divergence between the released labels of two true labels, rounded up.
 
-    Let e be the largest ratio of an outcome's two probabilities. Where all classes are alike, a released class or set
-    tells two labels apart only if it holds exactly one of them, and then at the ratio e: outcomes that hold the first
-    alone have together the chance ``u e / (e + 1)`` given the first and ``u / (e + 1)`` given the second, u being the
-    chance to hold one of them alone. So the divergence is
+    Let e be the largest ratio of an outcome's two probabilities. If all classes are alike, a released class or set
+    distinguishes two labels only if it contains exactly one of them, and then with the ratio e: the outcomes with the
+    first alone have the total probability ``u e / (e + 1)`` given the first and ``u / (e + 1)`` given the second, u
+    being the probability to contain exactly one of them. So the divergence is
 
         log(1 - u + u (e^alpha + e^(1 - alpha)) / (e + 1)) / (alpha - 1).
 
-    It grows with u, and u = 1, binary randomized response, bounds every law with the ratio e (Kairouz et al. 2015,
-    theorem 2.5 for two inputs: whatever has the ratio e is a post-processing of it).
+    It grows with u, and u = 1, binary randomized response, bounds every channel with the ratio e (Kairouz et al. 2015,
+    theorem 2.5 for two inputs: every mechanism with the ratio e is a post-processing of it).
 
     Args:
-        channel: A law of released classes. Of randomized response u is exact; for any other law it is taken as 1.
+        channel: A channel of released classes. For randomized response u is exact; for any other it is taken as 1.
         alpha: The order, above 1; infinity gives the certified epsilon.
 
     References:
@@ -205,19 +207,21 @@ def label_divergence(channel: ClassChannel, alpha: float) -> float:
     apart = Fraction(1)
     if isinstance(channel, ResponseChannel):
         apart = Fraction(channel.keep + channel.other, 1 << channel.bits)
-    return float_above(_apart(channel.odds, apart, order(alpha)))
+    return float_above(_divergence(channel.odds, apart, order(alpha)))
 
 
 def replaced_divergence(alpha: float, replaced: Fraction, divergence: float) -> float:
-    """A bound of the Rényi divergence between two labels' features, if a row's features are redrawn with some chance.
+    """A bound on the Rényi divergence between two labels' features, if features are resampled with some probability.
 
-    Features leave as they are with chance ``1 - r`` and else are drawn from a generator's law Q, whatever the label:
-    their law is ``(1 - r) P_y + r Q``. With D at least the divergence of order a of ``P_y`` from Q for every label y,
+    Features are released unchanged with probability ``1 - r``, and else drawn from a generator's distribution Q,
+    whatever the label: their distribution is ``(1 - r) P_y + r Q``. With D at least the divergence of order a of
+    ``P_y`` from Q for every label y, the bound is
 
         a / (a - 1) * log(r^(1/a) + (1 - r) r^(-(a-1)/a) exp(D (a-1)/a)).
 
-    Proof. The law of the other label is at least the measure ``rQ``, so ``log E[...]`` is at most the logarithm of the
-    a-th power of the norm of ``1 + (1 - r) P_y / (r Q)`` in ``L^a(rQ)``, over ``a - 1``. By Minkowski's inequality that
+    Proof. The distribution of the other label is at least the measure ``rQ``, so ``log E[...]`` is at most the
+    logarithm of the a-th power of the norm of ``1 + (1 - r) P_y / (r Q)`` in ``L^a(rQ)``, over ``a - 1``. By
+    Minkowski's inequality that
     norm is at most the sum of the norms, ``r^(1/a)`` and ``(1 - r) / r * (r E_Q[(P_y / Q)^a])^(1/a)``, which is at most
     ``(1 - r) r^(-(a-1)/a) exp(D (a-1)/a)``. For a to infinity it is ``log(1 + (1 - r)/r exp(D))``.
 
@@ -227,10 +231,10 @@ def replaced_divergence(alpha: float, replaced: Fraction, divergence: float) -> 
         divergence: D, in nats, at least 0.
 
     References:
-        Busa-Fekete et al. 2023, theorem 7.1, whose bound is looser and whose proof takes the logarithm of a sum apart.
+        Busa-Fekete et al. 2023, theorem 7.1, whose bound is looser and whose proof splits the logarithm of a sum.
     """
     if not 0 < replaced <= 1:
-        raise InputError("expected a chance above 0 and at most 1 that features are redrawn, found another")
+        raise InputError("expected a resampling probability of features above 0 and at most 1, found another")
     apart = Decimal(repr(_checks.number(divergence, "divergence")))
     if not 0 <= apart < Decimal("Infinity"):
         raise InputError(f"expected a finite divergence of at least 0, found {divergence!r}")
@@ -255,15 +259,15 @@ def divergence_sum(*parts: float) -> float:
     return float_above(total)
 
 
-def _pure(epsilon: float, alpha: Decimal) -> Decimal:
-    """The largest divergence of any mechanism with a pure epsilon: that of binary randomized response."""
+def _pure_divergence(epsilon: float, alpha: Decimal) -> Decimal:
+    """The largest Rényi divergence of any mechanism with a pure epsilon: that of binary randomized response."""
     if not epsilon:
         return Decimal(0)
-    return min(Decimal(repr(epsilon)), _apart(Fraction(exp_above(epsilon)), Fraction(1), alpha))
+    return min(Decimal(repr(epsilon)), _divergence(Fraction(exp_above(epsilon)), Fraction(1), alpha))
 
 
-def _apart(odds: Fraction, apart: Fraction, alpha: Decimal) -> Decimal:
-    """The divergence of outcomes that tell two labels apart, at most, with some chance; rounded up."""
+def _divergence(odds: Fraction, apart: Fraction, alpha: Decimal) -> Decimal:
+    """The divergence of two labels that outcomes distinguish with a probability, at the ratio ``odds``; rounded up."""
     if odds == 1:
         return Decimal(0)
     logarithm = _log(odds, _UP)
@@ -272,11 +276,11 @@ def _apart(odds: Fraction, apart: Fraction, alpha: Decimal) -> Decimal:
     excess = _UP.subtract(alpha, _ONE)
     high = _exp(_UP.multiply(alpha, logarithm))
     low = _exp(_UP.minus(_DOWN.multiply(excess, _log(odds, _DOWN))))
-    told = _UP.multiply(_ratio(apart / (odds + 1), _UP), _UP.add(high, low))
-    # told is at least u, since e^a + e^(1-a) >= e + 1, so the sum is at least one
-    total = _UP.add(_ratio(1 - apart, _UP), told)
-    found = _UP.divide(_UP.next_plus(_UP.ln(total)), _DOWN.subtract(alpha, _ONE))
-    return max(Decimal(0), min(logarithm, found))
+    distinct = _UP.multiply(_ratio(apart / (odds + 1), _UP), _UP.add(high, low))
+    # distinct is at least u, since e^a + e^(1-a) >= e + 1, so the sum is at least one
+    total = _UP.add(_ratio(1 - apart, _UP), distinct)
+    divergence = _UP.divide(_UP.next_plus(_UP.ln(total)), _DOWN.subtract(alpha, _ONE))
+    return max(Decimal(0), min(logarithm, divergence))
 
 
 def _ratio(value: Fraction, context: Context) -> Decimal:
@@ -284,9 +288,9 @@ def _ratio(value: Fraction, context: Context) -> Decimal:
 
 
 def _log(value: Fraction, context: Context) -> Decimal:
-    """A logarithm, rounded as the context does; ``ln`` itself rounds to nearest."""
-    found = context.ln(_ratio(value, context))
-    return context.next_plus(found) if context is _UP else context.next_minus(found)
+    """A logarithm in the rounding direction of the context; ``ln`` itself rounds to nearest."""
+    logarithm = context.ln(_ratio(value, context))
+    return context.next_plus(logarithm) if context is _UP else context.next_minus(logarithm)
 
 
 def _exp(value: Decimal) -> Decimal:

@@ -1,4 +1,4 @@
-"""Output distributions of randomized labels: what each true label is released as, in integers."""
+"""Channels: the distributions of the released label given each true label, in integers."""
 
 import lazy_loader
 

@@ -14,7 +14,6 @@ from ._channel import ClassChannel as ClassChannel
 from ._channel import candidate_sizes as candidate_sizes
 from ._channel import row_arrays as row_arrays
 from ._cluster import ClusterChannel as ClusterChannel
-from ._distributions import nearest_distributions as nearest_distributions
 from ._gradient_noise import gradient_noise as gradient_noise
 from ._grid import BinChannel as BinChannel
 from ._grid import GridChannel as GridChannel
@@ -35,6 +34,7 @@ from ._registry import law_of as law_of
 from ._response import ResponseChannel as ResponseChannel
 from ._subset import SubsetChannel as SubsetChannel
 from ._utility import estimation_size as estimation_size
+from ._utility import nearest_distributions as nearest_distributions
 from ._utility import pair_share as pair_share
 from ._utility import total_variance as total_variance
 from ._utility import training_size as training_size

@@ -1,4 +1,4 @@
-"""Independent bits: each class is in or out by its own coin."""
+"""The channel of independent bits (unary encoding): each class is in the released set by its own coin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int, UInt8, UInt64
 
 from labeldp.privacy.channels._bitsets import pack
 from labeldp.privacy.channels._calibration import accept, bit_weight
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
 from labeldp.privacy.channels._subset import set_mask
 
 _LARGEST_TABLE = 16  # classes
@@ -22,9 +22,9 @@ _LARGEST_TABLE = 16  # classes
 class BitChannel(ClassChannel):
     """A set of classes: the true class in with weight ``true``, every other with ``false``, out of ``2**bits``.
 
-    Another true class changes the law of two bits, so the worst ratio is that of a set with the one and without
-    the other: ``true (W - false) / ((W - true) false)``. With ``true = W/2`` that is ``(W - false) / false``, and
-    with ``true = W - false`` its square.
+    Another true class changes the distribution of two bits, so the worst ratio is that of a set with one of the two
+    classes and without the other: ``true (W - false) / ((W - true) false)``. With ``true = W/2`` that is
+    ``(W - false) / false``, and with ``true = W - false`` its square.
 
     References:
         Chua et al. 2025, equation (1), for ``true = W/2`` (Wang et al. 2017, optimized unary encoding); Zhao et
@@ -44,24 +44,24 @@ class BitChannel(ClassChannel):
 
     @classmethod
     def independent(cls, classes: int, epsilon: float, bits: int = 64) -> Self:
-        """The true bit a fair coin, each other bit one with probability ``1 / (exp(epsilon) + 1)``."""
+        """Optimized unary encoding: the true bit is fair, each other bit is 1 with probability 1/(exp(epsilon) + 1)."""
         return cls._accepted(classes, 1 << (bits - 1), bit_weight(epsilon, 1, bits), epsilon, bits)
 
     @classmethod
     def symmetric(cls, classes: int, epsilon: float, bits: int = 64) -> Self:
-        """Every bit of the one-hot label flipped with probability ``1 / (exp(epsilon / 2) + 1)``."""
+        """RAPPOR: every bit of the one-hot label is flipped with probability ``1 / (exp(epsilon / 2) + 1)``."""
         false = bit_weight(epsilon, 2, bits)
         return cls._accepted(classes, (1 << bits) - false, false, epsilon, bits)
 
     @classmethod
     def _accepted(cls, classes: int, true: int, false: int, epsilon: float, bits: int) -> Self:
-        accept(_odds(true, false, 1 << bits), epsilon, bits)
+        accept(_bit_odds(true, false, 1 << bits), epsilon, bits)
         return cls(classes, true, false, bits=bits)
 
     @property
     def odds(self) -> Fraction:
         """``true (W - false) / ((W - true) false)``."""
-        return _odds(self.true, self.false, 1 << self.bits)
+        return _bit_odds(self.true, self.false, 1 << self.bits)
 
     @property
     def words_per_row(self) -> int:
@@ -76,7 +76,7 @@ class BitChannel(ClassChannel):
 
     @property
     def pair_of_others(self) -> float:
-        """Bits are independent."""
+        """The square of a bit's probability, since bits are independent."""
         return float(self.membership.other) ** 2
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
@@ -88,14 +88,14 @@ class BitChannel(ClassChannel):
         return released
 
     def levels(self, released: np.ndarray) -> Levels:
-        """The classes in the set at ``odds``: the factors of all other bits are common to every true class."""
+        """``odds`` for the classes in the set: the factors of all other bits are common to every true class."""
         return Levels(set_mask(released, self.classes), np.array(float(self.odds)))
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
         """Every set."""
         return np.ones(len(released), dtype=np.bool_)
 
-    def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
+    def table(self, row: int = 0) -> TransitionTable:  # noqa: ARG002 (all rows are alike)
         """Every set of classes, where there are few."""
         if self.classes > _LARGEST_TABLE:
             raise ValueError(f"expected at most {_LARGEST_TABLE} classes, found {self.classes}; use levels")
@@ -103,10 +103,10 @@ class BitChannel(ClassChannel):
         p, q = float(self.membership.true), float(self.membership.other)
         chance = np.where(np.eye(self.classes, dtype=np.bool_), p, q)
         each = np.where(mask[None, :, :], chance[:, None, :], 1 - chance[:, None, :])
-        return Table(pack(mask), each.prod(axis=2))
+        return TransitionTable(pack(mask), each.prod(axis=2))
 
 
-def _odds(true: int, false: int, word: int) -> Fraction:
+def _bit_odds(true: int, false: int, word: int) -> Fraction:
     if not 0 < false <= true < word:
         return Fraction(0)
     return Fraction(true * (word - false), (word - true) * false)

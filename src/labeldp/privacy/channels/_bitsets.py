@@ -12,16 +12,16 @@ def pack(mask: Bool[np.ndarray, "n k"]) -> UInt8[np.ndarray, "n b"]:
 
 
 def unpack(packed: UInt8[np.ndarray, "n b"], classes: int) -> Bool[np.ndarray, "n k"]:
-    """The mask of classes that packed bytes stand for."""
+    """Unpack bytes into a mask of classes."""
     return np.asarray(np.unpackbits(packed, axis=1, count=classes, bitorder="little"), dtype=np.bool_)
 
 
 def beyond(packed: UInt8[np.ndarray, "n b"], classes: int) -> bool:
-    """Whether some bit stands for no class."""
+    """True if a bit is set that stands for no class."""
     over = classes % 8
     return bool(over and (packed[:, -1] >> over).any())
 
 
 def sizes(packed: UInt8[np.ndarray, "n b"]) -> np.ndarray:
-    """How many classes each packed set holds."""
+    """Number of classes in each packed set."""
     return np.asarray(np.bitwise_count(packed).sum(axis=1, dtype=np.int64))

@@ -1,9 +1,9 @@
-"""From an epsilon to integers: one rule for each family of laws.
+"""Integer weights for an epsilon: one rule for each family of channels.
 
-A word is a uniform integer below ``W = 2**bits``, and a law is a few integers that cut ``[0, W)``. Each rule
-takes ``e``, a rational number at most ``exp(epsilon)``, and gives integers whose worst ratio of probabilities is
-at most ``e``. The epsilon that is certified is the logarithm of that ratio, rounded up: it may be a little less
-than what was asked for, never more.
+A word is a uniform integer below ``W = 2**bits``, and a distribution is a few integers that cut ``[0, W)``. Each rule
+takes ``e``, a rational number at most ``exp(epsilon)``, and returns integers whose worst ratio of probabilities is at
+most ``e``. The certified epsilon is the logarithm of that ratio, rounded up: it may be a little less than the
+requested one, never more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fractions import Fraction
 from labeldp.errors import EpsilonError
 from labeldp.privacy._rounding import exp_below, log_above
 
-#: A word can express an epsilon when its integers reach this share of it.
+#: A word can express an epsilon if its integers reach this share of it.
 _SHARE = 0.99
 
 
@@ -46,13 +46,13 @@ def bit_weight(epsilon: float, parts: int, bits: int) -> int:
 
 
 def cluster_weights(distribution: list[float], epsilon: float, bits: int) -> tuple[int, tuple[int, ...]]:
-    """Weights ``(keep, weights)`` of the response towards a distribution ``q`` of classes, using every word once.
+    """Weights ``(keep, weights)`` of the response towards a distribution ``q`` of classes; they sum to ``W``.
 
     With ``lambda = 1 / (1 + (e - 1) q_min)`` and ``weights = ceil(lambda q W)`` the least weight is at least
     ``lambda q_min W``, so ``keep = W - sum(weights) <= (1 - lambda) W = (e - 1) lambda q_min W <= (e - 1) least``.
     """
     word, gain = 1 << bits, exp_below(epsilon) - 1
-    shares = _shares(distribution)
+    shares = _integer_shares(distribution)
     whole = sum(shares) * gain.denominator + gain.numerator * min(shares)  # lambda q = share * denominator / whole
     weights = tuple(max(1, -(-share * gain.denominator * word // whole)) for share in shares)
     if sum(weights) >= word:
@@ -63,40 +63,40 @@ def cluster_weights(distribution: list[float], epsilon: float, bits: int) -> tup
 def resampled_weights(
     distribution: list[float], floor: float, redrawn: float, bits: int
 ) -> tuple[int, tuple[int, ...]]:
-    """Weights ``(keep, weights)`` of the response towards ``q`` that redraws a label with a given probability.
+    """Weights ``(keep, weights)`` of the response towards ``q`` that resamples a label with a given probability.
 
     With ``weights = max(least, ceil(lambda q W))`` and ``least`` as in ``bounds_resampled``.
     """
     word, chance = 1 << bits, Fraction(redrawn)
-    shares = _shares(distribution)
+    shares = _integer_shares(distribution)
     least, whole = bounds_resampled(len(shares), floor, redrawn, bits)[1], sum(shares) * chance.denominator
     weights = tuple(max(least, -(-share * chance.numerator * word // whole)) for share in shares)
     return word - sum(weights), weights
 
 
 def bounds_resampled(classes: int, floor: float, redrawn: float, bits: int) -> tuple[int, int]:
-    """The most that ``keep`` and the least that a weight of ``resampled_weights`` can be, for all ``q`` whatever.
+    """The largest ``keep`` and the smallest weight that ``resampled_weights`` can return, over all ``q``.
 
     ``least = ceil(lambda floor W)``. The weights sum to at least ``lambda W``, since ``q`` sums to one, and to at least
-    ``classes * least``, so ``keep`` is at most the smaller of what each of them leaves of W.
+    ``classes * least``, so ``keep`` is at most W less the larger of the two.
     """
     word, chance = 1 << bits, Fraction(redrawn)
     least = max(1, math.ceil(chance * Fraction(floor) * word))
     return min(math.floor((1 - chance) * word), word - classes * least), least
 
 
-def _shares(distribution: list[float]) -> list[int]:
-    """A distribution as whole numbers, in steps of 2**-80; weights are set for the shares that these have."""
+def _integer_shares(distribution: list[float]) -> list[int]:
+    """A distribution as integers, in steps of 2**-80; weights are computed for the shares of these integers."""
     return [int(chance * 2.0**80) for chance in distribution]
 
 
 def accept(odds: Fraction, epsilon: float, bits: int) -> None:
-    """Refuse integers that cannot express the epsilon that was asked for."""
+    """Raise EpsilonError if integers cannot express the requested epsilon."""
     certified = log_above(odds) if odds >= 1 else 0.0
     if not _SHARE * epsilon <= certified <= epsilon:
         raise EpsilonError(
-            f"expected an epsilon that the integers of a {bits}-bit word can express, found {epsilon!r}, of which "
-            f"they reach {certified:.6g}; ask for a "
+            f"expected an epsilon that the integers of a {bits}-bit word can express, found {epsilon!r}, for which "
+            f"they give {certified:.6g}; choose a "
             + ("smaller" if epsilon > 1.0 else "larger")
             + " epsilon, or another mechanism"
         )

@@ -1,4 +1,4 @@
-"""Subsets of a row's public candidates: the true class is in with a chosen probability, where it is a candidate."""
+"""The channel of random subsets of a row's public candidates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int, UInt8, UInt64
 from labeldp._threads import over_chunks
 from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
 from labeldp.privacy.channels._calibration import accept, subset_weight
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
 from labeldp.privacy.channels._subset import LARGEST_TABLE, set_mask, words_for_picks
 from labeldp.privacy.channels._utility import training_sizes
 
@@ -26,9 +26,9 @@ _ENTRIES_PER_CHUNK = 1 << 20
 class CandidateSubsetChannel(ClassChannel):
     """A subset of ``size[m]`` of a row's m candidates, which holds a true candidate with weight ``member[m]``.
 
-    A label outside the candidates is replaced by one of them, uniformly, and then treated like it; so its subset is
-    uniform. Every row draws such a stand-in, and leaves it unused where the label is a candidate: how many words are
-    used, and whether they suffice, depends on the words and on m alone.
+    A label outside the candidates is first replaced by a uniform candidate, so its subset is uniform. Every row draws
+    such a stand-in, and ignores it where the label is a candidate: the number of words used, and whether they suffice,
+    depends on the words and on m alone.
 
     With d = size[m], A = member[m] and C = binomial(m, d), a subset of the candidates has
 
@@ -37,12 +37,12 @@ class CandidateSubsetChannel(ClassChannel):
     * ``1 / C`` if the true class is outside: d stand-ins of m are in the subset, and ``(d a + (m - d) b) / m = 1 / C``.
 
     The last is a mean of the others, so it lies between them, and the worst ratio is ``a / b``: that of subsets among
-    m classes. With m = 1 the only candidate is released whatever the label is. With d = 1 it is randomized response on
-    the candidates, as ``CandidateChannel`` is.
+    m classes. With m = 1 the only candidate is released whatever the label is. With d = 1 the channel is randomized
+    response on the candidates, like ``CandidateChannel``.
 
     Attributes:
-        size: How many of m candidates are released, at ``m = 0 .. classes``; 1 at 0 and 1.
-        member: The weight of "the true class is in" for a true class among m candidates; W at 0 and 1.
+        size: Size of the released subset of m candidates, for ``m = 0 .. classes``; 1 at 0 and 1.
+        member: Weight of the event that a true class among m candidates is in the subset; W at 0 and 1.
         candidates: The candidate set of each row, as packed bits in class order.
 
     References:
@@ -68,8 +68,8 @@ class CandidateSubsetChannel(ClassChannel):
 
     @classmethod
     def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:
-        """The channel of given candidates with an epsilon at most the one asked for, of the sizes that train best."""
-        return cls(classes, *_weights(classes, epsilon, bits), candidates, bits=bits)
+        """The channel for these candidates at the requested epsilon, rounded down, with subset sizes for training."""
+        return cls(classes, *_subset_weights(classes, epsilon, bits), candidates, bits=bits)
 
     @cached_property
     def sizes(self) -> Int[np.ndarray, "n"]:
@@ -78,17 +78,17 @@ class CandidateSubsetChannel(ClassChannel):
 
     @cached_property
     def odds(self) -> Fraction:
-        """The largest ratio over all numbers of candidates that a row may have, labels outside included."""
+        """The largest ratio over all possible numbers of candidates, labels outside them included."""
         return _worst(self.size, self.member, 1 << self.bits)
 
     @cached_property
     def words_per_row(self) -> int:
-        """One word for membership; halves of words for the stand-in and the rest, with enough to spare."""
+        """One word for membership; halves of words for the stand-in and the rest, and spare ones for rejections."""
         return words_for_picks(1 + max(self.size), self.classes)
 
     @cached_property
     def membership(self) -> Membership:
-        """For true classes among the candidates of each row; a row with one candidate says nothing."""
+        """For true classes among the candidates of each row; a row with one candidate discloses nothing."""
         chances = np.array([self._membership(m) for m in range(self.classes + 1)])
         return Membership(*chances[self.sizes].T)
 
@@ -105,7 +105,7 @@ class CandidateSubsetChannel(ClassChannel):
         return released
 
     def levels(self, released: np.ndarray) -> Levels:
-        """The classes in the subset at the odds of m, other candidates at one, classes outside at ``1 / (b C)``."""
+        """The odds of m for classes in the subset, one for other candidates, ``1 / (b C)`` for classes outside."""
         levels = np.array([self._levels(m) for m in range(self.classes + 1)])
         high, outside = levels[self.sizes].T
         return Levels(set_mask(released, self.classes), high, unpack(self.candidates, self.classes), outside)
@@ -116,8 +116,8 @@ class CandidateSubsetChannel(ClassChannel):
         right = np.count_nonzero(mask, axis=1) == np.array(self.size)[self.sizes]
         return np.asarray(right & ~(mask & ~inside).any(axis=1))
 
-    def table(self, row: int = 0) -> Table:
-        """Every subset of the candidates of one row, where there are few."""
+    def table(self, row: int = 0) -> TransitionTable:
+        """Every subset of the candidates of one row, if there are few."""
         support = unpack(self.candidates[row : row + 1], self.classes)[0]
         members = np.flatnonzero(support)
         m, d = members.size, self.size[members.size]
@@ -128,25 +128,25 @@ class CandidateSubsetChannel(ClassChannel):
         for outcome, subset in zip(mask, itertools.combinations(members.tolist(), d), strict=True):
             outcome[list(subset)] = True
         if m == 1:
-            return Table(pack(mask), np.ones((self.classes, 1)))
+            return TransitionTable(pack(mask), np.ones((self.classes, 1)))
         true = Fraction(self.member[m], 1 << self.bits)
         inside, other = float(true / math.comb(m - 1, d - 1)), float((1 - true) / math.comb(m - 1, d))
         law = np.where(mask.T, inside, np.where(support[:, None], other, 1 / count))
-        return Table(pack(mask), law)
+        return TransitionTable(pack(mask), law)
 
     def _odds(self, m: int) -> Fraction:
-        return _odds(m, self.size[m], self.member[m], 1 << self.bits)
+        return _subset_odds(m, self.size[m], self.member[m], 1 << self.bits)
 
     def _membership(self, m: int) -> tuple[float, float, float]:
         """P(true class in), P(another candidate in), P(exactly one of both) with m candidates."""
         if m < 2:
-            return 1.0, 0.0, math.inf  # no two classes to tell apart, and so such a row is worth nothing
+            return 1.0, 0.0, math.inf  # no two classes to distinguish: such a row counts as no effective row
         true, size = Fraction(self.member[m], 1 << self.bits), self.size[m]
         apart = true * (1 - Fraction(size - 1, m - 1)) + (1 - true) * Fraction(size, m - 1)
         return float(true), float((size - true) / (m - 1)), float(apart)
 
     def _levels(self, m: int) -> tuple[float, float]:
-        """The likelihoods of a class in the subset and of one outside the candidates, where another candidate has 1."""
+        """Likelihoods of a class in the subset and of a class outside the candidates, relative to another candidate."""
         if m < 2:
             return 1.0, 1.0
         word, size = 1 << self.bits, self.size[m]
@@ -156,18 +156,18 @@ class CandidateSubsetChannel(ClassChannel):
 def prior_subset_candidates(
     prior: Float[np.ndarray, "n k"], epsilon: float
 ) -> tuple[UInt8[np.ndarray, "n b"], Float[np.ndarray, "n"]]:
-    """The candidates whose released subset tells most pairs of classes apart, and their prior mass.
+    """The candidates whose released subset distinguishes pairs of likely classes best, and their prior mass.
 
     They are the m most likely classes, m maximising ``pair_share(m) sum p_i p_j`` over the ordered pairs i, j of
-    different candidates: how many clean rows a released subset is worth for a pair of classes, times how likely that
-    pair is the true class and another draw of it. For a set of m classes the sum, ``(sum p)**2 - sum p**2``, is largest
-    for the most likely ones. Where the prior leaves no doubt, one candidate.
+    different candidates: the effective rows of a released subset for a pair of classes, times the prior probability
+    that two draws of the class give that pair. For a set of m classes the sum, ``(sum p)**2 - sum p**2``, is largest
+    for the most likely ones. A prior that is sure of a class gives one candidate.
     """
     value = _pair_values(prior.shape[1], epsilon)
     packed = np.zeros((len(prior), (prior.shape[1] + 7) // 8), dtype=np.uint8)
     mass = np.empty(len(prior))
 
-    def choose(part: slice) -> None:
+    def choose_candidates(part: slice) -> None:
         order = np.argsort(-prior[part], axis=1, kind="stable")
         ranked = np.take_along_axis(prior[part], order, axis=1)
         total = np.cumsum(ranked, axis=1)
@@ -177,13 +177,13 @@ def prior_subset_candidates(
         packed[part] = pack(mask)
         mass[part] = total[np.arange(len(best)), best]
 
-    over_chunks(choose, len(prior), max(1, _ENTRIES_PER_CHUNK // prior.shape[1]))
+    over_chunks(choose_candidates, len(prior), max(1, _ENTRIES_PER_CHUNK // prior.shape[1]))
     return packed, mass
 
 
 @lru_cache
 def _pair_values(classes: int, epsilon: float) -> Float[np.ndarray, "k"]:
-    """What a subset is worth for a pair of classes at every number of candidates from 1 on, up to a factor.
+    """Effective rows of a subset for a pair of classes at every number of candidates from 1 on, up to a factor.
 
     ``pair_share`` of subsets of size d of m classes is ``(e - 1)**2 / (e + 1)`` times
     ``d (m - d) / ((m - 1) (m + (e - 1) d))``.
@@ -194,41 +194,43 @@ def _pair_values(classes: int, epsilon: float) -> Float[np.ndarray, "k"]:
 
 
 @lru_cache
-def _weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _subset_weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The sizes and weights at every number of candidates; with one candidate nothing depends on the label."""
     word = 1 << bits
     size = [int(d) for d in training_sizes(classes, epsilon)]
     member = [word, word, *(subset_weight(m, size[m], epsilon, bits) for m in range(2, classes + 1))]
     for m in range(2, classes + 1):
-        accept(_odds(m, size[m], member[m], word), epsilon, bits)
+        accept(_subset_odds(m, size[m], member[m], word), epsilon, bits)
     return tuple(size), tuple(member)
 
 
 @lru_cache
 def _worst(size: tuple[int, ...], member: tuple[int, ...], word: int) -> Fraction:
-    """The largest odds of a law; kept, since each part of a release is a channel of that law.
+    """The largest odds of a channel; cached, since each part of a release has a channel of the same integers.
 
-    Weights are the largest whose odds are at most an epsilon, so one more at any number of candidates would be more
-    than the worst. A law with a smaller one has the same epsilon, and is none that was drawn with.
+    Each weight is the largest whose odds are within an epsilon, so one more at any number of candidates would exceed
+    the worst odds. Integers with a smaller weight have the same epsilon, but no release was drawn with them.
 
     Raises:
-        ValueError: The integers form no law.
+        ValueError: The integers form no channel.
     """
     if (size[:2], member[:2]) != ((1, 1), (word, word)):
         raise ValueError("expected the only candidate of a row in every subset")
-    found = []
+    odds = []
     for m in range(2, len(size)):
-        if not (1 <= size[m] < m and 0 < member[m] < word and _odds(m, size[m], member[m], word) >= 1):
+        if not (1 <= size[m] < m and 0 < member[m] < word and _subset_odds(m, size[m], member[m], word) >= 1):
             raise ValueError("expected subsets of some but not all candidates that favour the true class")
-        found.append(_odds(m, size[m], member[m], word))
-    worst = max(found, default=Fraction(1))
-    if any(member[m] + 1 < word and _odds(m, size[m], member[m] + 1, word) <= worst for m in range(2, len(size))):
+        odds.append(_subset_odds(m, size[m], member[m], word))
+    worst = max(odds, default=Fraction(1))
+    if any(
+        member[m] + 1 < word and _subset_odds(m, size[m], member[m] + 1, word) <= worst for m in range(2, len(size))
+    ):
         raise ValueError("expected each weight as large as the worst odds allow, so that a law has one form")
     return worst
 
 
-def _odds(m: int, size: int, member: int, word: int) -> Fraction:
-    """A subset with the true class against one without it, which no label outside the candidates passes."""
+def _subset_odds(m: int, size: int, member: int, word: int) -> Fraction:
+    """The ratio of a subset with the true class to one without it; no label outside the candidates exceeds it."""
     if not 0 < member < word:
         return Fraction(0)
     return Fraction(member * (m - size), (word - member) * size)

@@ -1,4 +1,4 @@
-"""RRTop-k: randomized response on a public candidate set of each row."""
+"""RRTop-k: randomized response on each row's public candidate set."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from jaxtyping import Bool, Float, Int, UInt8, UInt64
 from labeldp._threads import over_chunks
 from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
 from labeldp.privacy.channels._calibration import accept, response_weights
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
 
 _ENTRIES_PER_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateChannel(ClassChannel):
-    """Randomized response on a row's candidates; a label outside them gives one of them uniformly.
+    """Randomized response on a row's candidates; a label outside them is replaced by a uniform candidate.
 
     With ``m`` candidates the weights out of ``W = 2**bits`` are ``keep[m]`` for the true class, ``other[m]`` for
-    each other candidate, and for a label outside ``ceil(W / m)`` for each candidate but the last, which takes
-    what is left. So one word decides each row, without rejection.
+    each other candidate, and for a label outside ``ceil(W / m)`` for each candidate but the last, which has the
+    remainder. So one word decides each row, without rejection.
 
     Attributes:
         keep: The weights of the true class, at ``m = 0 .. classes`` (those at 0 are not used).
@@ -56,8 +56,8 @@ class CandidateChannel(ClassChannel):
 
     @classmethod
     def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:
-        """The channel of given candidates with an epsilon at most the one asked for."""
-        keep, other = _weights(classes, epsilon, bits)
+        """The channel for these candidates at the requested epsilon, rounded down."""
+        keep, other = _response_weights(classes, epsilon, bits)
         return cls(classes, keep, other, candidates, bits=bits)
 
     @cached_property
@@ -67,9 +67,9 @@ class CandidateChannel(ClassChannel):
 
     @cached_property
     def odds(self) -> Fraction:
-        """The largest ratio over all numbers of candidates that a row may have, labels outside included."""
+        """The largest ratio over all possible numbers of candidates, labels outside them included."""
         pairs = enumerate(zip(self.keep, self.other, strict=True))
-        return max(_odds(keep, other, m, 1 << self.bits) for m, (keep, other) in pairs)
+        return max(_response_odds(keep, other, m, 1 << self.bits) for m, (keep, other) in pairs)
 
     @property
     def words_per_row(self) -> int:
@@ -78,12 +78,12 @@ class CandidateChannel(ClassChannel):
 
     @cached_property
     def membership(self) -> Membership:
-        """For true classes among the candidates of each row; a row with one candidate says nothing."""
+        """For true classes among the candidates of each row; a row with one candidate discloses nothing."""
         word = 1 << self.bits
         true = np.array([float(Fraction(weight, word)) for weight in self.keep])[self.sizes]
         other = np.array([float(Fraction(weight, word)) for weight in self.other])[self.sizes]
         other = np.where(self.sizes == 1, 0.0, other)
-        # one candidate leaves no two classes to tell apart, and an infinite `apart` makes such a row worth nothing
+        # one candidate leaves no two classes to distinguish: an infinite `apart` makes it no effective row
         return Membership(true, other, np.where(self.sizes == 1, np.inf, true + other))
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
@@ -103,7 +103,7 @@ class CandidateChannel(ClassChannel):
         return released
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
-        """The released class at ``keep / other``, other candidates at one, classes outside at ``W / (m other)``."""
+        """``keep / other`` for the released class, one for other candidates, ``W / (m other)`` for classes outside."""
         word = 1 << self.bits
         pairs = list(zip(self.keep, self.other, strict=True))
         high = np.array([keep / other for keep, other in pairs])[self.sizes]
@@ -117,7 +117,7 @@ class CandidateChannel(ClassChannel):
         inside = self.candidates[np.arange(released.size), place >> 3] >> (place & 7).astype(np.uint8) & 1
         return np.asarray((released == place) & (inside == 1))
 
-    def table(self, row: int = 0) -> Table:
+    def table(self, row: int = 0) -> TransitionTable:
         """The candidates of one row as outcomes."""
         support = unpack(self.candidates[row : row + 1], self.classes)[0]
         outcomes = np.flatnonzero(support)
@@ -126,15 +126,15 @@ class CandidateChannel(ClassChannel):
         matrix[:, -1] = float(1 - (m - 1) * Fraction(-(-word // m), word))
         matrix[outcomes] = float(Fraction(self.other[m], word))
         matrix[outcomes, np.arange(m)] = float(Fraction(self.keep[m], word))
-        return Table(outcomes.astype(np.int32), matrix)
+        return TransitionTable(outcomes.astype(np.int32), matrix)
 
 
 def prior_candidates(
     prior: Float[np.ndarray, "n k"], epsilon: float
 ) -> tuple[UInt8[np.ndarray, "n b"], Float[np.ndarray, "n"]]:
-    """The candidates of RRWithPrior, and their prior mass: the set that most likely releases the true class.
+    """The candidates of RRWithPrior, which release the true class with the largest probability, and their prior mass.
 
-    That set is the ``k*`` most likely classes, ``k*`` maximising ``e / (e + k - 1) * sum of the k largest``.
+    They are the ``k*`` most likely classes, ``k*`` maximising ``e / (e + k - 1) * sum of the k largest``.
 
     References:
         Ghazi et al. 2021, Algorithm 2 and Theorem 3.
@@ -149,23 +149,23 @@ def prior_candidates(
 
 
 def bad_prior_row(prior: Float[np.ndarray, "n k"], tolerance: float) -> int:
-    """The first row of a prior that is no distribution, or -1."""
+    """The first row of a prior that is not a distribution, or -1."""
     from labeldp.privacy.channels._kernels import first_bad_row  # noqa: PLC0415 (the compiler loads at the first draw)
 
-    found: dict[int, int] = {}
+    bad_rows: dict[int, int] = {}
 
-    def look(part: slice) -> None:
+    def check(part: slice) -> None:
         if (row := first_bad_row(prior[part], tolerance)) >= 0:
-            found[part.start] = part.start + row
+            bad_rows[part.start] = part.start + row
 
-    over_chunks(look, len(prior), max(1, _ENTRIES_PER_CHUNK // prior.shape[1]))
-    return min(found.values(), default=-1)
+    over_chunks(check, len(prior), max(1, _ENTRIES_PER_CHUNK // prior.shape[1]))
+    return min(bad_rows.values(), default=-1)
 
 
 def top_candidates(
     prior: Float[np.ndarray, "n k"], size: int
 ) -> tuple[UInt8[np.ndarray, "n b"], Float[np.ndarray, "n"]]:
-    """The ``size`` most likely classes of each row, and their mass; ties go to the class that was declared first."""
+    """The ``size`` most likely classes of each row, and their prior mass; ties go to the class declared first."""
     order = np.argsort(-prior, axis=1, kind="stable")[:, :size]
     mask = np.zeros(prior.shape, dtype=np.bool_)
     np.put_along_axis(mask, order, True, axis=1)
@@ -173,15 +173,15 @@ def top_candidates(
 
 
 @lru_cache
-def _weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _response_weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The weights at every number of candidates; with one candidate nothing depends on the label."""
     pairs = [(1 << bits, 1), (1 << bits, 1), *(response_weights(m, epsilon, bits) for m in range(2, classes + 1))]
     for m, (keep, other) in enumerate(pairs[2:], start=2):
-        accept(_odds(keep, other, m, 1 << bits) if other else Fraction(1), epsilon, bits)
+        accept(_response_odds(keep, other, m, 1 << bits) if other else Fraction(1), epsilon, bits)
     return tuple(keep for keep, _ in pairs), tuple(other for _, other in pairs)
 
 
-def _odds(keep: int, other: int, m: int, word: int) -> Fraction:
+def _response_odds(keep: int, other: int, m: int, word: int) -> Fraction:
     """The worst ratio with ``m`` candidates: between two candidates, and between a candidate and a class outside."""
     if m < 2:
         return Fraction(1)

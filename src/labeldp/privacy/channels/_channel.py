@@ -1,4 +1,4 @@
-"""The channel: the law of the released label given the true one, and all that follows from it."""
+"""The channel: the distribution of the released label given the true one, and what can be computed from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENTRIES_PER_BLOCK = 1 << 22
 
 @dataclass(frozen=True)
 class Membership:
-    """How likely classes are to be released, given the true class; one entry, or one for each row.
+    """Probabilities that a class is released, given the true class; one entry, or one for each row.
 
     Attributes:
         true: Probability that the released class or set contains the true class.
@@ -40,10 +40,10 @@ class Membership:
 
 @dataclass(frozen=True)
 class Levels:
-    """The likelihood of released labels in its short form: two levels on a mask, three where there is a support.
+    """The likelihood of released labels in compressed form: two levels on a mask, three with a support.
 
     ``P(released | true = j)``, up to a factor for each row, is ``high`` where ``mask[:, j]``, 1 elsewhere, and
-    ``outside`` where ``support`` is given and does not hold.
+    ``outside`` where there is a ``support`` and ``support[:, j]`` is false.
     """
 
     mask: Bool[np.ndarray, "n k"]
@@ -61,8 +61,8 @@ class NumberLaw:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A law written out: every outcome, and its probability given each true class."""
+class TransitionTable:
+    """A channel's transition matrix: every outcome, and its probability given each true class."""
 
     outcomes: np.ndarray
     matrix: Float[np.ndarray, "k m"]
@@ -70,17 +70,17 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Channel(ABC):
-    """The law P(released label | true label), in integers that random words are compared with.
+    """The distribution P(released label | true label), in integers that random words are compared with.
 
-    A final channel is a frozen dataclass. Its integer fields are the law; an array field has one entry for each
-    row, where rows differ in public parameters. It is a ``ClassChannel`` or a ``NumberChannel``. Released labels have
-    one of three forms: ``"class"``, an integer array of class codes, ``"set"``, sets of classes as packed bits (a
-    boolean mask is accepted too), or ``"number"``, an integer array of the numbers of outcomes, each of which stands
-    for a number.
+    A final channel is a frozen dataclass. Its integer fields define the distribution; an array field has one entry for
+    each row, where rows differ in public parameters. It is a ``ClassChannel`` or a ``NumberChannel``. Released labels
+    have one of three forms: ``"class"``, an integer array of class codes, ``"set"``, sets of classes as packed bits (a
+    boolean mask is accepted too), or ``"number"``, an integer array of outcome indices, each of which stands for a
+    number.
 
     Attributes:
         classes: Number of classes, or of grid points, k.
-        bits: Length of the words; 64, or 16 where a test counts every word.
+        bits: Length of the words: 64, or 16 in tests that enumerate all words.
     """
 
     classes: int
@@ -92,12 +92,12 @@ class Channel(ABC):
     @property
     @abstractmethod
     def odds(self) -> Fraction:
-        """The largest ratio of an outcome's probabilities when the labels of one unit are replaced, exactly."""
+        """The exact largest ratio of an outcome's probabilities when the labels of one unit are replaced."""
 
     @property
     @abstractmethod
     def words_per_row(self) -> int:
-        """How many random words each row uses, whatever its label."""
+        """Number of random words that each row uses, whatever its label."""
 
     @abstractmethod
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> np.ndarray:
@@ -111,51 +111,51 @@ class Channel(ABC):
             released: A release, or released labels in the channel's form, one for each row.
 
         References:
-            The forward correction ``-log sum_j v_j p_j`` takes it: Patrini et al. 2017, section 4.
+            Patrini et al. 2017, section 4: it enters the forward correction ``-log sum_j v_j p_j``.
         """
 
     @abstractmethod
     def numbers(self, released: object) -> Float[np.ndarray, "n"]:
-        """What each released label says of a label on a grid, in steps above its first point.
+        """Unbiased estimates of labels on a grid, in steps above its first point.
 
-        Its mean, given the true label, is the true label, but for a channel that says otherwise (``NumberChannel``).
+        The mean given the true label is the true label, unless the channel states a bias (``NumberChannel``).
         """
 
     @abstractmethod
     def squares(self, released: object) -> Float[np.ndarray, "n"]:
-        """Numbers whose mean, given the true label, is its square, in squared steps.
+        """Unbiased estimates of the squared labels, in squared steps.
 
         Raises:
-            InputError: The law does not tell squares.
+            InputError: The channel does not identify squares.
         """
 
     @abstractmethod
     def number_laws(self) -> tuple[NumberLaw, ...]:
-        """Mean and variance of ``numbers`` given each grid point: of each different law that rows have."""
+        """Mean and variance of ``numbers`` given each grid point, for each different distribution among the rows."""
 
     def law_numbers(self, rows: int) -> Int[np.ndarray, "n"]:
-        """Which of ``number_laws`` each of so many rows has."""
+        """Index into ``number_laws`` for each of ``rows`` rows."""
         return np.zeros(rows, dtype=np.int32)
 
     @abstractmethod
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
-        """Whether each released label is one that the law can give."""
+        """Mask of the released labels that have positive probability."""
 
     @abstractmethod
-    def table(self, row: int = 0) -> Table:
-        """The law of one row written out, where it is small."""
+    def table(self, row: int = 0) -> TransitionTable:
+        """The transition matrix of one row, if it is small."""
 
     @property
     def epsilon(self) -> float:
-        """The certified epsilon of one unit's released labels, rounded up from the integers that are drawn with."""
+        """The certified epsilon of one unit's released labels, from the integers of the draw, rounded up."""
         return log_above(self.odds)
 
     def matrix(self, row: int = 0) -> Float[np.ndarray, "k m"]:
-        """P(outcome | true class) for one row, where it is small; the outcomes are ``table(row).outcomes``."""
+        """P(outcome | true class) for one row, if it is small; the outcomes are ``table(row).outcomes``."""
         return self.table(row).matrix
 
     def take(self, rows: slice | Int[np.ndarray, "m"]) -> Self:
-        """The channel of some of its rows."""
+        """The channel of a subset of its rows."""
         arrays: dict[str, Any] = {
             field.name: value[rows]
             for field in dataclasses.fields(self)
@@ -169,23 +169,23 @@ class ClassChannel(Channel):
     """A channel whose released label is a class, or a set of classes."""
 
     form: ClassVar[Literal["class", "set"]]
-    #: Whether all classes but the true one are released equally often, so that three numbers hold an unbiased vector.
+    #: True if all classes but the true one are equally likely, so that three numbers determine the unbiased vector.
     even: ClassVar[bool] = True
-    #: Whether all released sets are of one size, as single classes are, so that entries of unbiased vectors sum to one.
-    #: If not, each class is in or out by its own coin.
+    #: True if all released sets have one size, as single classes do, so that entries of unbiased vectors sum to one.
+    #: Otherwise each class is in the set by its own coin.
     fixed_size: ClassVar[bool] = True
 
     @property
     @abstractmethod
     def membership(self) -> Membership:
-        """How likely classes are to be released."""
+        """Probabilities that the true class, and another class, are released."""
 
     @abstractmethod
     def levels(self, released: np.ndarray) -> Levels:
-        """The likelihood of released labels in its short form."""
+        """The likelihood of released labels in compressed form."""
 
     def holding(self, codes: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
-        """Chances that a row's released label is, or holds, a given class: if it is the true one, and if another is.
+        """Probabilities that a row's released label is or contains a class: if it is the true one, and if it is not.
 
         Args:
             codes: A class for each row.
@@ -202,15 +202,16 @@ class ClassChannel(Channel):
         return np.where(levels.support, values, _column(levels.outside))
 
     def unbiased(self, released: object) -> Float[np.ndarray, "n k"]:
-        """Vectors ``w`` with ``E[w | true = j] = one_hot(j)``, for each row.
+        """Vectors ``w`` with ``E[w | true = j] = one_hot(j)``, for each row (backward correction).
 
-        Where rows have candidates, that holds for true labels among them, and the entries outside are zero.
+        With candidates, that holds for true labels among them, and the entries outside are zero.
 
         Args:
             released: A release, or released labels in the channel's form, one for each row.
 
         References:
-            Natarajan et al. 2013, Lemma 1, for two classes; Chua et al. 2025, Algorithm 1, line 10, for bits.
+            Natarajan et al. 2013, Lemma 1, for two classes; Patrini et al. 2017, section 4, for k classes; Chua et al.
+            2025, Algorithm 1, line 10, for bits.
         """
         levels, chance = self.levels(released_labels(released)), self.membership
         true, other = _column(chance.true), _column(chance.other)
@@ -226,10 +227,10 @@ class ClassChannel(Channel):
         return self._weighted(released, 2)
 
     def number_laws(self) -> tuple[NumberLaw, ...]:
-        """Of randomized response and of sets without candidates, where all classes are alike.
+        """The distribution's moments, for channels that are the same for all rows and classes.
 
         ``numbers`` is ``(sum_j m_j j - q s) / (p - q)`` for the mask m, ``s = sum_j j``: its variance follows from the
-        chances that one, or both, of two classes are in the mask.
+        probabilities that one, or both, of two classes are in the mask.
         """
         if row_arrays(self) or not self.even:
             raise InputError("expected a channel that is the same for all rows and classes, found another")
@@ -245,7 +246,7 @@ class ClassChannel(Channel):
 
     @property
     def pair_of_others(self) -> float:
-        """The chance that two given classes, none of them the true one, are both released; of sets it is not zero."""
+        """Probability that two given classes, neither of them true, are both released; above zero for sets alone."""
         return 0.0
 
     def _weighted(self, released: object, power: int) -> Float[np.ndarray, "n"]:
@@ -261,23 +262,23 @@ class ClassChannel(Channel):
 
 
 def row_arrays(channel: Channel) -> dict[str, np.ndarray]:
-    """What differs by row, by name."""
+    """The arrays with one entry for each row, by field name."""
     fields = {field.name: getattr(channel, field.name) for field in dataclasses.fields(channel)}
     return {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
 
 
 def candidate_sizes(channel: Channel) -> Int[np.ndarray, "n"] | None:
-    """The number of candidates of each row; None where rows have none, and any class may be released."""
+    """The number of candidates of each row; None for channels without candidates, where any class may be released."""
     packed = row_arrays(channel).get("candidates")
     return None if packed is None else sizes(packed)
 
 
 def released_labels(released: object) -> np.ndarray:
-    """The labels of a release, or an array as it is."""
+    """The labels of a release, or an array unchanged."""
     return np.asarray(getattr(released, "codes", released))
 
 
 def _column(values: Float[np.ndarray, "*rows"]) -> Float[np.ndarray, "..."]:
-    """One entry for each row as a column; a single entry as it is."""
+    """One entry for each row as a column; a single entry unchanged."""
     array = np.asarray(values, dtype=np.float64)
     return array[:, None] if array.ndim else array

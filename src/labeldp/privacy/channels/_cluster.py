@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, UInt64
 
 from labeldp.privacy._rounding import log_above
 from labeldp.privacy.channels._calibration import accept, bounds_resampled, cluster_weights, resampled_weights
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +29,8 @@ class ClusterChannel(ClassChannel):
         clusters: The cluster of each row, a public number.
 
     References:
-        Esfandiari et al. 2022, Algorithm 1, for given cluster distributions. Its cost here is exact: the likeliest
-        change is to the class of the least weight, so the odds of a cluster are ``(keep + least) / least``.
+        Esfandiari et al. 2022, Algorithm 1, for fixed cluster distributions. The cost here is exact: the worst ratio is
+        that of the class of the least weight, so the odds of a cluster are ``(keep + least) / least``.
     """
 
     keep: tuple[int, ...]
@@ -46,7 +46,7 @@ class ClusterChannel(ClassChannel):
             raise ValueError("expected a weight of the true class for each cluster")
         keep, limits = self._numbers
         most = np.uint64((1 << self.bits) - 1)
-        # sums that rise from above 0 have not passed 2**64, so that what is left of W is exactly what keep must be
+        # increasing sums above 0 have not overflowed 2**64, so W less the last one is exactly the required keep
         rising = limits[:, 0].all() and (limits[:, 1:] > limits[:, :-1]).all() and (limits[:, -1] <= most).all()
         if not (rising and keep.all() and (keep == most - limits[:, -1] + np.uint64(1)).all()):
             raise ValueError("expected weights of at least 1 that use every word once")
@@ -61,9 +61,9 @@ class ClusterChannel(ClassChannel):
         clusters: Int[np.ndarray, "n"],
         bits: int = 64,
     ) -> Self:
-        """The channel whose every cluster spends the epsilon that was asked for, and keeps as much truth as it buys."""
-        found = [cluster_weights(line.tolist(), epsilon, bits) for line in distributions]
-        keep, weights = tuple(keep for keep, _ in found), tuple(weights for _, weights in found)
+        """The channel whose clusters all spend the requested epsilon, keeping the true class as often as possible."""
+        pairs = [cluster_weights(line.tolist(), epsilon, bits) for line in distributions]
+        keep, weights = tuple(keep for keep, _ in pairs), tuple(weights for _, weights in pairs)
         channel = cls(distributions.shape[1], keep, weights, clusters, bits=bits)
         accept(channel.odds, epsilon, bits)
         return channel
@@ -77,39 +77,39 @@ class ClusterChannel(ClassChannel):
         clusters: Int[np.ndarray, "n"],
         bits: int = 64,
     ) -> Self:
-        """The channel that redraws a label with the same probability in all clusters, as the paper prints it.
+        """The channel that resamples a label with the same probability in all clusters, as in the paper.
 
-        A last cluster is declared in which no row is: it has the most ``keep`` and the least weight that any
-        distribution of that floor can have. So the odds are those that were known before any distribution was.
+        A last cluster without rows is declared, with the largest ``keep`` and the smallest weight that any distribution
+        of that floor can have. So the odds do not depend on the distributions.
         """
         k = distributions.shape[1]
         most, least = bounds_resampled(k, floor, redrawn, bits)
-        room = most > 2 * k + (1 << bits >> 40)  # for sums that are rounded up, and a floor that is rounded down
-        asked = log_above(1 + (1 / Fraction(redrawn) - 1) / Fraction(floor))
-        accept(1 + Fraction(most, least) * room, asked or math.ulp(0.0), bits)
-        found = [resampled_weights(line.tolist(), floor, redrawn, bits) for line in distributions]
-        found.append((most, ((1 << bits) - most - (k - 1) * least, *[least] * (k - 1))))
-        keep, weights = tuple(keep for keep, _ in found), tuple(weights for _, weights in found)
+        possible = most > 2 * k + (1 << bits >> 40)  # for sums that are rounded up, and a floor that is rounded down
+        requested = log_above(1 + (1 / Fraction(redrawn) - 1) / Fraction(floor))
+        accept(1 + Fraction(most, least) * possible, requested or math.ulp(0.0), bits)
+        pairs = [resampled_weights(line.tolist(), floor, redrawn, bits) for line in distributions]
+        pairs.append((most, ((1 << bits) - most - (k - 1) * least, *[least] * (k - 1))))
+        keep, weights = tuple(keep for keep, _ in pairs), tuple(weights for _, weights in pairs)
         return cls(k, keep, weights, clusters, bits=bits)
 
     @cached_property
     def epsilons(self) -> tuple[float, ...]:
-        """What each cluster that was declared costs, rounded up: ``log(1 + (1 - lambda) / (lambda q_min))``."""
+        """The epsilon of each declared cluster, rounded up: ``log(1 + (1 - lambda) / (lambda q_min))``."""
         return tuple(
             log_above(1 + Fraction(keep, min(line))) for keep, line in zip(self.keep, self.weights, strict=True)
         )
 
     @cached_property
     def odds(self) -> Fraction:
-        """The largest of ``(keep + least) / least`` over all clusters that were declared."""
+        """The largest ``(keep + least) / least`` over all declared clusters."""
         pairs = zip(self.keep, self.weights, strict=True)
         return max(1 + Fraction(keep, min(weights)) for keep, weights in pairs)
 
     @property
     def shares(self) -> Float[np.ndarray, "n k"]:
-        """The public class distribution of each row's cluster: what is drawn from where the true class is not kept."""
-        drawn = self._chances[1]
-        return np.asarray((drawn / drawn.sum(axis=1, keepdims=True))[self.clusters])
+        """The public class distribution of each row's cluster, from which labels are resampled."""
+        resample = self._chances[1]
+        return np.asarray((resample / resample.sum(axis=1, keepdims=True))[self.clusters])
 
     @property
     def words_per_row(self) -> int:
@@ -118,17 +118,17 @@ class ClusterChannel(ClassChannel):
 
     @cached_property
     def membership(self) -> Membership:
-        """Of each row, where true classes are distributed as in its cluster."""
-        kept, drawn = self._chances
-        match = (drawn**2).sum(axis=1) / drawn.sum(axis=1)
-        true, other, apart = kept + match, match, kept + 2 * match
+        """For each row, averaged over true classes distributed as in its cluster."""
+        keep, resample = self._chances
+        match = (resample**2).sum(axis=1) / resample.sum(axis=1)
+        true, other, apart = keep + match, match, keep + 2 * match
         return Membership(true[self.clusters], other[self.clusters], apart[self.clusters])
 
     def holding(self, codes: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
-        """By the weight of the class in the row's cluster."""
-        kept, drawn = self._chances
-        other = drawn[self.clusters, codes]
-        return other + kept[self.clusters], other
+        """From the weight of the class in the row's cluster."""
+        keep, resample = self._chances
+        other = resample[self.clusters, codes]
+        return other + keep[self.clusters], other
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
         """Released class codes."""
@@ -139,31 +139,31 @@ class ClusterChannel(ClassChannel):
         return released
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
-        """The released class at ``1 + keep / weight``."""
-        kept, drawn = self._chances
-        high = 1.0 + kept[self.clusters] / drawn[self.clusters, released]
+        """``1 + keep / weight`` for the released class."""
+        keep, resample = self._chances
+        high = 1.0 + keep[self.clusters] / resample[self.clusters, released]
         return Levels(released[:, None] == np.arange(self.classes), high)
 
     def unbiased(self, released: object) -> Float[np.ndarray, "n k"]:
-        """``(one_hot(z) - drawn) / kept``: what was drawn from the cluster is taken off; the entries sum to one."""
+        """``(one_hot(z) - resample) / keep``: subtracts the resampling probabilities; the entries sum to one."""
         codes = np.asarray(getattr(released, "codes", released))
-        kept, drawn = self._chances
+        keep, resample = self._chances
         hit = codes[:, None] == np.arange(self.classes)
-        return np.asarray((hit - drawn[self.clusters]) / kept[self.clusters, None])
+        return np.asarray((hit - resample[self.clusters]) / keep[self.clusters, None])
 
     def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
         """Every class."""
         return (released >= 0) & (released < self.classes)
 
-    def table(self, row: int = 0) -> Table:
+    def table(self, row: int = 0) -> TransitionTable:
         """Every class as an outcome."""
-        kept, drawn = self._chances
+        keep, resample = self._chances
         cluster = int(self.clusters[row])
-        matrix = np.tile(drawn[cluster], (self.classes, 1)) + kept[cluster] * np.eye(self.classes)
-        return Table(np.arange(self.classes, dtype=np.int32), matrix)
+        matrix = np.tile(resample[cluster], (self.classes, 1)) + keep[cluster] * np.eye(self.classes)
+        return TransitionTable(np.arange(self.classes, dtype=np.int32), matrix)
 
     def take(self, rows: slice | Int[np.ndarray, "m"]) -> Self:
-        """The channel of some of its rows; its clusters were checked, and what is known of them is kept."""
+        """The channel of a subset of its rows; its checked clusters and cached values carry over."""
         part = copy.copy(self)
         vars(part).pop("membership", None)
         vars(part)["clusters"] = self.clusters[rows]
@@ -171,7 +171,7 @@ class ClusterChannel(ClassChannel):
 
     @cached_property
     def _numbers(self) -> tuple[UInt64[np.ndarray, "clusters"], UInt64[np.ndarray, "clusters k"]]:
-        """The weight of the true class and the running sums of all weights, in each cluster."""
+        """The weight of the true class, and the cumulative sums of all weights, in each cluster."""
         try:
             keep, weights = np.array(self.keep, dtype=np.uint64), np.array(self.weights, dtype=np.uint64)
         except (OverflowError, TypeError, ValueError):
@@ -182,6 +182,6 @@ class ClusterChannel(ClassChannel):
 
     @cached_property
     def _chances(self) -> tuple[Float[np.ndarray, "clusters"], Float[np.ndarray, "clusters k"]]:
-        """Chances to keep, and to draw each class, in each cluster."""
+        """Probabilities to keep the true class, and to resample each class, in each cluster."""
         (keep, limits), word = self._numbers, 2.0**self.bits
         return keep / word, np.diff(limits, axis=1, prepend=np.uint64(0)) / word

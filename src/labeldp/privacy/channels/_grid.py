@@ -14,16 +14,16 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
 
 from labeldp.errors import InputError
-from labeldp.privacy.channels._channel import Channel, NumberLaw, Table, released_labels
+from labeldp.privacy.channels._channel import Channel, NumberLaw, TransitionTable, released_labels
 
-#: Numbers that outcomes stand for are whole parts of a grid step.
+#: The numbers of outcomes are multiples of one grid step over this.
 PARTS = 1 << 32
 MOST_KNOTS, MOST_OUTCOMES = 257, 1024
 #: Larger tables are not written out.
 LARGEST_TABLE = 1 << 26
-#: What the mean of squares may be off by, beside the square of the range.
+#: Largest error of the mean of squares, relative to the squared range.
 _TOLERANCE = 1e-6
-#: Between fewer knots a straight line is too far from a square: here by at most a 6000th of the squared range.
+#: With fewer pieces, linear interpolation of a square is too far off: here by at most a 6000th of the squared range.
 _PIECES_FOR_SQUARES = 32
 
 
@@ -36,18 +36,18 @@ class NumberChannel(Channel):
     @property
     @abstractmethod
     def steps(self) -> tuple[Float[np.ndarray, "m"], ...]:
-        """The numbers that outcomes stand for, in grid steps above the first point: of each law that rows have."""
+        """The numbers of the outcomes, in grid steps above the first point, for each distribution among the rows."""
 
     def numbers(self, released: object) -> Float[np.ndarray, "n"]:
         """The number of each outcome, in grid steps above the first point."""
         labels = released_labels(released)
         if len(self.steps) == 1:
             return np.asarray(self.steps[0][labels])
-        laws, found = self.law_numbers(len(labels)), np.empty(len(labels))
+        laws, numbers = self.law_numbers(len(labels)), np.empty(len(labels))
         for law, steps in enumerate(self.steps):
             rows = laws == law
-            found[rows] = steps[labels[rows]]
-        return found
+            numbers[rows] = steps[labels[rows]]
+        return numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class SingleNumberChannel(NumberChannel):
 
     @cached_property
     def steps(self) -> tuple[Float[np.ndarray, "m"], ...]:
-        """The numbers that outcomes stand for, in grid steps above the first point."""
+        """The numbers of the outcomes, in grid steps above the first point."""
         return (np.array([float(Fraction(value, PARTS)) for value in self.values]),)
 
     @abstractmethod
@@ -72,7 +72,7 @@ class SingleNumberChannel(NumberChannel):
     @property
     @abstractmethod
     def bias(self) -> float:
-        """The largest distance, in steps, of the mean of a released number from the true label, rounded up."""
+        """The largest absolute bias of a released number over all true labels, in steps, rounded up."""
 
     @cached_property
     def law(self) -> NumberLaw:
@@ -96,21 +96,21 @@ class SingleNumberChannel(NumberChannel):
         return self.law.variance
 
     def number_laws(self) -> tuple[NumberLaw, ...]:
-        """One for all rows."""
+        """One distribution for all rows."""
         return (self.law,)
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
         """Every outcome."""
         return np.asarray((released >= 0) & (released < len(self.values)))
 
-    def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
-        """Every outcome, where there are few."""
+    def table(self, row: int = 0) -> TransitionTable:  # noqa: ARG002 (all rows are alike)
+        """Every outcome, if there are few."""
         if self.classes * len(self.values) > LARGEST_TABLE:
             raise InputError(
-                f"expected a grid of few points for a law written out, found {self.classes} points and "
+                f"expected a coarser grid for a transition matrix, found {self.classes} points and "
                 f"{len(self.values)} outcomes; declare a larger step"
             )
-        return Table(np.arange(len(self.values), dtype=np.int16), self.rows_of(np.arange(self.classes)))
+        return TransitionTable(np.arange(len(self.values), dtype=np.int16), self.rows_of(np.arange(self.classes)))
 
     def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
         """P(released | true = j) for each row and grid point."""
@@ -119,16 +119,16 @@ class SingleNumberChannel(NumberChannel):
 
 @dataclass(frozen=True, eq=False)
 class GridChannel(SingleNumberChannel):
-    """A matrix of integers: the law of the outcome for labels at a few knots, and a random knot between two.
+    """An integer matrix with the outcome distribution at a few knots; labels between knots are rounded stochastically.
 
-    Knots are evenly spaced from the first grid point to the last. A label between two of them is put on one of the two
-    by chance, in proportion to how near it is, and then drawn as a label there: so its law is a mixture of theirs. A
-    mixture of rows has no larger ratio than the rows, and it leaves the mean of a released number a straight line
-    between knots: where numbers are unbiased at knots they are unbiased everywhere. It adds at most a quarter of the
-    squared distance of two knots to the variance. So the law is small however fine the grid is.
+    Knots are evenly spaced from the first grid point to the last. A label between two knots is rounded to one of them
+    at random, with probability linear in the distance, and then drawn as a label there: its distribution is a mixture
+    of theirs. A mixture of rows has no larger ratio than the rows, and the mean of a released number is linear between
+    knots: numbers that are unbiased at knots are unbiased everywhere. Rounding adds at most a quarter of the squared
+    knot distance to the variance. So the matrix is small however fine the grid is.
 
     Attributes:
-        weights: For each knot, how many of ``2**bits`` words give each outcome.
+        weights: For each knot, the number of words, of ``2**bits``, for each outcome.
 
     References:
         Duchi et al. 2018, section 4.2, for two knots and two outcomes.
@@ -149,17 +149,17 @@ class GridChannel(SingleNumberChannel):
 
     @cached_property
     def odds(self) -> Fraction:
-        """The largest ratio of two weights of one outcome; what is between knots is a mixture of them."""
+        """The largest ratio of two weights of one outcome; labels between knots have mixtures of the rows."""
         return max(Fraction(max(column), min(column)) for column in zip(*self.weights, strict=True))
 
     @property
     def pieces(self) -> int:
-        """How many parts knots divide the range into."""
+        """Number of intervals between knots."""
         return len(self.weights) - 1
 
     @property
     def words_per_row(self) -> int:
-        """One word decides the outcome, and one the knot where not every point is one."""
+        """One word for the outcome, and one for the knot unless every point is a knot."""
         return 1 if self.pieces == self.classes - 1 else 2
 
     @cached_property
@@ -169,29 +169,29 @@ class GridChannel(SingleNumberChannel):
 
     @cached_property
     def bias(self) -> float:
-        """At knots, exactly; between them a knot is chosen with a chance that is off by less than one word."""
+        """Exact at knots; between them the probability of a knot is off by less than one word."""
         word, gap = 1 << self.bits, Fraction(self.classes - 1, self.pieces)
         means = [
             Fraction(sum(w * v for w, v in zip(row, self.values, strict=True)), word * PARTS) for row in self.weights
         ]
-        off = max(abs(mean - i * gap) for i, mean in enumerate(means))
-        between = Fraction(0) if self.words_per_row == 1 else (gap + 2 * off) / word
-        return _float_above(off + between)
+        largest = max(abs(mean - i * gap) for i, mean in enumerate(means))
+        between = Fraction(0) if self.words_per_row == 1 else (gap + 2 * largest) / word
+        return _float_above(largest + between)
 
     def rows_of(self, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n m"]:
-        """The mixture of the two knots beside each grid point."""
+        """The mixture of the two knots around each grid point."""
         lower, rest = np.divmod(np.asarray(codes, dtype=np.int64) * self.pieces, self.classes - 1)
         share = self._limits_of_knots(rest) / float(1 << self.bits)
         upper = np.minimum(lower + 1, self.pieces)
         return np.asarray((1.0 - share)[:, None] * self.chances[lower] + share[:, None] * self.chances[upper])
 
     def _limits_of_knots(self, rest: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
-        """How many words put a label on the upper knot: ``rest * 2**bits / (k - 1)``, rounded up."""
+        """Number of words that round a label to the upper knot: ``rest * 2**bits / (k - 1)``, rounded up."""
         whole, over = divmod(1 << self.bits, self.classes - 1)
         return rest * float(whole) + np.ceil(rest * over / (self.classes - 1))
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
-        """Numbers of outcomes."""
+        """Indices of outcomes."""
         from labeldp.privacy.channels._kernels import draw_grid  # noqa: PLC0415 (the compiler loads at the first draw)
 
         released = np.empty(codes.size, dtype=np.int16)
@@ -201,42 +201,42 @@ class GridChannel(SingleNumberChannel):
 
     @cached_property
     def _limits(self) -> UInt64[np.ndarray, "knots m"]:
-        """The words below which each outcome, or one before it, is drawn; of the last one, all words are."""
+        """Cumulative weights of the outcomes, without the last: word limits for each outcome."""
         sums = [list(itertools.accumulate(row[:-1])) for row in self.weights]  # as whole numbers: arrays may round them
         return np.array(sums, dtype=np.uint64).reshape(len(self.weights), -1)
 
     def squares(self, released: object) -> Float[np.ndarray, "n"]:
         """Numbers whose mean is the square of the true label at knots, and near it between them.
 
-        Of all that are right at the knots it takes those of the least mean square. Between knots a mean is a straight
-        line, which lies above a square by up to a quarter of the squared distance g of two knots, and by g^2 / 6 on
-        average: that is taken off, and what remains is at most g^2 / 6.
+        Of all solutions that are right at the knots it is the one of least mean square. Between knots the mean is
+        linear, which exceeds the square by up to a quarter of the squared knot distance g, and by g^2 / 6 on average:
+        that is subtracted, and the remaining error is at most g^2 / 6.
 
         Raises:
-            InputError: The law does not tell squares, as with two outcomes, or knots are far apart.
+            InputError: The channel does not identify squares, as with two outcomes, or knots are far apart.
         """
         return np.asarray(self._squares[released_labels(released)])
 
     @cached_property
     def _squares(self) -> Float[np.ndarray, "m"]:
         gap, close = (self.classes - 1) / self.pieces, self.words_per_row == 1 or self.pieces >= _PIECES_FOR_SQUARES
-        wanted = (np.arange(self.pieces + 1) * gap) ** 2 - (gap**2 / 6 if self.words_per_row == 2 else 0.0)
+        targets = (np.arange(self.pieces + 1) * gap) ** 2 - (gap**2 / 6 if self.words_per_row == 2 else 0.0)
         root = np.sqrt(self.chances.mean(axis=0))
-        found = np.linalg.pinv(self.chances / root) @ wanted / root
-        if not close or np.abs(self.chances @ found - wanted).max() > _TOLERANCE * (self.classes - 1) ** 2:
+        solution = np.linalg.pinv(self.chances / root) @ targets / root
+        if not close or np.abs(self.chances @ solution - targets).max() > _TOLERANCE * (self.classes - 1) ** 2:
             raise InputError(
-                f"expected a law that tells the squares of labels, found one with {len(self.values)} outcomes for "
-                f"{self.pieces + 1} knots, which tells their means alone; compare models by their gain, or evaluate "
-                "on public labels"
+                f"expected a channel that identifies the squares of labels, found one with {len(self.values)} outcomes "
+                f"for {self.pieces + 1} knots, which tells their means alone; compare models by their gain, or "
+                "evaluate on public labels"
             )
-        return np.asarray(found)
+        return np.asarray(solution)
 
 
 @dataclass(frozen=True, eq=False)
 class BinChannel(SingleNumberChannel):
-    """Randomized response over bins of neighbouring grid points, each of which stands for a number.
+    """Randomized response over bins of neighbouring grid points; each bin has a number.
 
-    The mean of a released number is constant in a bin, and drawn towards the middle: numbers are biased, by ``bias``.
+    The mean of a released number is constant in a bin and shrunk towards the middle: numbers are biased, by ``bias``.
 
     Attributes:
         keep: Weight of the label's own bin, out of ``2**bits``.
@@ -281,24 +281,24 @@ class BinChannel(SingleNumberChannel):
         return np.asarray(np.searchsorted(np.array(self.starts), codes, side="right") - 1).astype(np.int32)
 
     def rows_of(self, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n m"]:
-        """The own bin at ``keep``, others at ``other``."""
+        """``keep`` for the label's bin, ``other`` for the others."""
         word, bins = 1 << self.bits, np.arange(len(self.starts))
         return np.where(self.bins_of(codes)[:, None] == bins, self.keep / word, self.other / word)
 
     @cached_property
     def bias(self) -> float:
-        """The largest distance of a bin's mean from the points in the bin, exactly."""
+        """The largest distance of a bin's mean from the points in the bin."""
         word, total = 1 << self.bits, sum(self.values)
         ends = zip(self.starts, (*(start - 1 for start in self.starts[1:]), self.classes - 1), strict=True)
-        off = [
+        distances = [
             abs(Fraction(self.other * total + (self.keep - self.other) * value, word * PARTS) - end)
             for value, pair in zip(self.values, ends, strict=True)
             for end in pair
         ]
-        return _float_above(max(off))
+        return _float_above(max(distances))
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
-        """Numbers of bins."""
+        """Indices of bins."""
         from labeldp.privacy.channels._kernels import draw_response  # noqa: PLC0415 (the compiler loads at the first draw)
 
         released = np.zeros(codes.size, dtype=np.int16)
@@ -307,15 +307,15 @@ class BinChannel(SingleNumberChannel):
         return released
 
     def squares(self, released: object) -> Float[np.ndarray, "n"]:
-        """Bins do not tell where in a bin a label is.
+        """Undefined: the position of a label within its bin is not disclosed.
 
         Raises:
             InputError: Always.
         """
         del released
         raise InputError(
-            "expected a law that tells the squares of labels, found bins of labels; compare models by their "
-            "likelihood, or evaluate on public labels"
+            "expected a channel that identifies the squares of labels, found bins of labels; compare models by "
+            "their likelihood, or evaluate on public labels"
         )
 
 
@@ -324,6 +324,6 @@ def _increasing(values: tuple[int, ...]) -> bool:
 
 
 def _float_above(value: Fraction) -> float:
-    """A float that is at least an exact number."""
-    found = float(value)
-    return found if Fraction(found) >= value else math.nextafter(found, math.inf)
+    """A float upper bound on an exact number."""
+    number = float(value)
+    return number if Fraction(number) >= value else math.nextafter(number, math.inf)

@@ -1,9 +1,9 @@
-"""From an epsilon to laws of released numbers: what is known in closed form, in integers, and how columns become rows.
+"""Construction of grid channels for an epsilon: closed forms in integers, and column solutions turned into rows.
 
-Labels are at knots ``0 .. A``, and numbers are counted in the distance of two knots. ``e`` is a rational number at
-most ``exp(epsilon)``, and ``W = 2**bits`` is the number of words. No law is claimed to keep an epsilon because it is
-built here: the channel's odds are the largest ratio of the integers that it draws with, ``accept`` compares them with
-what was asked for, and ``GridChannel`` refuses rows that do not use every word once.
+Labels are at knots ``0 .. A``, and the unit of numbers is the knot distance. ``e`` is a rational number at most
+``exp(epsilon)``, and ``W = 2**bits`` is the number of words. The guarantee does not rest on this construction: the
+channel's odds are the largest ratio of the integers that it draws with, ``accept`` compares them with the requested
+epsilon, and ``GridChannel`` refuses rows that do not use every word once.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ from labeldp.privacy._rounding import exp_below
 from labeldp.privacy.channels._calibration import accept, response_weights
 from labeldp.privacy.channels._grid import PARTS, BinChannel, GridChannel
 
-#: Binary digits of the powers of a discrete Laplace law.
+#: Binary digits of the powers in a discrete Laplace distribution.
 _DIGITS = 256
-#: Parts that the range of a fine grid has, for laws in closed form, and from which epsilon it has more.
+#: Intervals between knots of a fine grid, for closed forms: up to the epsilon ``_LARGE``, and above.
 _PIECES, _MORE_PIECES, _LARGE = 64, 256, 9.0
-#: More than this many times the number of parts no window is ever wide.
+#: The widest window, in multiples of the number of pieces.
 _WIDEST = 8
-#: Steps of Newton's method for integers beside a law in floats: each of them brings about ten digits.
+#: Newton steps from a solution in floats to integers: each adds about ten digits.
 _CORRECTIONS = 3
 
 Weights = Sequence[Sequence[int]]
 
 
 def pieces_of(classes: int, epsilon: float) -> int:
-    """Into how many parts knots divide a range of so many grid points; every point is a knot where there are few.
+    """Number of intervals between knots for a number of grid points; on a coarse grid every point is a knot.
 
-    Between knots a random knot adds a sixth of the squared distance of two of them to the variance on average, if
-    labels are spread evenly: at 64 parts 1/24576 of the squared range, a hundredth of the variance at epsilon 6.
+    Stochastic rounding to knots adds a sixth of the squared knot distance to the variance on average, for uniform
+    labels: with 64 pieces 1/24576 of the squared range, a hundredth of the variance at epsilon 6.
     """
     return min(classes - 1, _PIECES if epsilon <= _LARGE else _MORE_PIECES)
 
 
 @lru_cache(maxsize=64)
 def laplace_channel(classes: int, epsilon: float, bits: int = 64) -> GridChannel:
-    """The discrete Laplace law on knots, with one outcome for all that is at or below the first knot, and one above.
+    """Discrete Laplace noise on knots, with all values at or below the first knot merged, and those above the last.
 
-    To a label at knot i the discrete Laplace law adds m with probability ``(1-a) / (1+a) a**abs(m)``, where
-    ``a = e**(-1/A)``. An outcome ``-m`` at or below the first knot has the probability ``(1-a) / (1+a) a**(i+m)``: the
-    label decides the factor ``a**i`` alone, and m is geometric whatever it is. So nothing is lost when all of them are
-    one outcome (sufficiency), and its number is their mean, ``-a / (1-a)``, which does not depend on the label: the
-    mean of what is released stays i, and its variance falls by the variance within that outcome (Rao and Blackwell).
-    The same holds at and above the last knot. The first outcome has the probability ``a**i / (1+a)``, those inside
-    ``(1-a) / (1+a) a**abs(i-j)``: the largest ratio is ``a**-A = e``, of the first outcome and of the last.
+    Discrete Laplace noise adds m to a label at knot i with probability ``(1-a) / (1+a) a**abs(m)``, where
+    ``a = e**(-1/A)``. A value ``-m`` at or below the first knot has the probability ``(1-a) / (1+a) a**(i+m)``: the
+    label enters through the factor ``a**i`` alone, and m is geometric for every label. So merging these values into one
+    outcome loses nothing (sufficiency), and its number is their mean, ``-a / (1-a)``, which does not depend on the
+    label: the mean of the released number stays i, and its variance falls by the variance within that outcome (Rao and
+    Blackwell). The same holds at and above the last knot. The first outcome has the probability ``a**i / (1+a)``, those
+    inside ``(1-a) / (1+a) a**abs(i-j)``: the largest ratio is ``a**-A = e``, of the first outcome and of the last.
 
-    Weights are rounded up, and what is too much in a row is taken off outcomes beside its knot that have room.
+    Weights are rounded up, and the excess of a row is subtracted from outcomes near its knot, as far as ratios allow.
 
     References:
         Zhao et al. 2025, section 5, for Laplace noise; Ghosh et al. 2009 for the law, whose ends are at the knots.
@@ -72,7 +72,7 @@ def laplace_channel(classes: int, epsilon: float, bits: int = 64) -> GridChannel
 
 
 def window_channel(classes: int, pieces: int, width: int, epsilon: float, bits: int = 64) -> GridChannel:
-    """``A + width`` outcomes, of which a label at knot i makes those from i to ``i + width - 1`` likelier.
+    """``A + width`` outcomes; those in the window from i to ``i + width - 1`` are likelier for a label at knot i.
 
     With weights ``a`` inside the window and ``b`` outside, ``width * a + A * b = W`` for every row. Let
     ``b >= W / (A + e * width)``: then ``width * a = W - A * b <= e * width * b``, so ``a <= e * b``. Such a b for which
@@ -99,26 +99,26 @@ def window_channel(classes: int, pieces: int, width: int, epsilon: float, bits: 
 
 @lru_cache(maxsize=64)
 def one_bit_channel(classes: int, epsilon: float, bits: int = 64) -> GridChannel:
-    """Two outcomes, and the two ends of the range as knots."""
+    """The one-bit mechanism: two outcomes, with the two ends of the range as knots."""
     return window_channel(classes, 1, 1, epsilon, bits)
 
 
 @lru_cache(maxsize=64)
 def piecewise_channel(classes: int, epsilon: float, bits: int = 64) -> GridChannel:
-    """The window of the least mean variance for labels that are spread evenly."""
+    """The window channel of least mean variance for uniform labels."""
     accept(one_bit_channel(classes, epsilon, bits).odds, epsilon, bits)
     pieces = pieces_of(classes, epsilon)
     return window_channel(classes, pieces, window_width(pieces, epsilon), epsilon, bits)
 
 
 def window_width(pieces: int, epsilon: float) -> int:
-    """The width of the least mean variance, of those that have no odd divisor in common with the number of parts."""
+    """The window width of least mean variance, of those without an odd divisor in common with the number of pieces."""
     widths = [width for width in range(1, _WIDEST * pieces + 1) if math.gcd(pieces, width).bit_count() == 1]
     return widths[int(np.argmin(_window_variances(pieces, np.array(widths), epsilon)))]
 
 
 def _window_variances(pieces: int, widths: Int[np.ndarray, "w"], epsilon: float) -> Float[np.ndarray, "w"]:
-    """The mean over knots of the variance with windows of each width, the two end knots counted half.
+    """Mean variance over knots for windows of each width, with half weight on the two end knots.
 
     With ``F(n) = (n-1) n (2n-1) / 6``, the sum of the squares below n, the mean of ``j**2`` is
     ``b F(N) + (a-b) (F(i + width) - F(i))``.
@@ -127,13 +127,13 @@ def _window_variances(pieces: int, widths: Int[np.ndarray, "w"], epsilon: float)
     share = 1.0 / (width + pieces * math.exp(-epsilon))  # of one outcome inside; one outside has the rest
     low, gain = share * math.exp(-epsilon), -share * math.expm1(-epsilon)
     outcomes = pieces + width
-    second = low * _squares(outcomes) + gain * (_squares(knots + width) - _squares(knots))
+    second = low * _sum_of_squares(outcomes) + gain * (_sum_of_squares(knots + width) - _sum_of_squares(knots))
     mean = low * outcomes * (outcomes - 1) / 2 + gain * width * (knots + (width - 1) / 2)
     variances = (second - mean**2) / (gain * width) ** 2
     return np.asarray(variances.sum(axis=1) - (variances[:, 0] + variances[:, -1]) / 2) / pieces
 
 
-def _squares(count: np.ndarray) -> np.ndarray:
+def _sum_of_squares(count: np.ndarray) -> np.ndarray:
     """The sum of the squares of ``0 .. count - 1``."""
     return np.asarray((count - 1) * count * (2 * count - 1) / 6)
 
@@ -146,17 +146,17 @@ def column_channel(
     epsilon: float,
     bits: int = 64,
 ) -> GridChannel:
-    """The law of a few sets of knots: an outcome is ``exp(epsilon)`` times as likely for knots in its set.
+    """The channel of a column solution: each outcome is ``exp(epsilon)`` times as likely for the knots in its set.
 
-    Floats give the law nearly, and integers are found beside them: an outcome has ``low`` words for knots outside its
-    set and ``floor(e * low)`` inside, and the lows are corrected by what rows lack of W and their means of their knots.
+    The solution in floats is approximate, so integers are fitted to it: an outcome has ``low`` words for knots outside
+    its set and ``floor(e * low)`` inside, and the lows are corrected by the errors of the row sums and of the means.
 
     Args:
         classes: Number of grid points.
         masses: Probability of each outcome for knots outside its set.
-        inside: Whether a knot is in the set of an outcome.
-        numbers: The outcomes as parts of the range above its low end.
-        epsilon: The epsilon that was asked for.
+        inside: Mask of the knots in the set of each outcome.
+        numbers: The outcomes as fractions of the range above its low end.
+        epsilon: The requested epsilon.
         bits: Length of the words.
     """
     span = (classes - 1) * PARTS
@@ -165,7 +165,7 @@ def column_channel(
     for _ in range(_CORRECTIONS):
         lows = _corrected(lows, inside, values, span, epsilon, bits)
     merged: dict[int, list[list[int]]] = {}
-    for value, column in zip(values, _columns(lows, inside, epsilon), strict=True):
+    for value, column in zip(values, _column_weights(lows, inside, epsilon), strict=True):
         merged.setdefault(value, []).append(column)
     columns = [list(map(sum, zip(*merged[value], strict=True))) for value in sorted(merged)]
     rows = [list(row) for row in zip(*columns, strict=True)]
@@ -175,13 +175,13 @@ def column_channel(
 def bin_channel(
     classes: int, starts: Sequence[int], values: Sequence[int], epsilon: float, bits: int = 64
 ) -> BinChannel:
-    """Randomized response over bins, by ``response_weights`` for so many of them; one bin alone says nothing.
+    """Randomized response over bins, with the weights of ``response_weights``; a single bin discloses nothing.
 
     Args:
         classes: Number of grid points.
         starts: The first grid point of each bin.
         values: The numbers of the bins, in ``PARTS`` of a grid step, increasing.
-        epsilon: The epsilon that was asked for.
+        epsilon: The requested epsilon.
         bits: Length of the words.
     """
     keep, other = response_weights(max(2, len(starts)), epsilon, bits)
@@ -191,12 +191,12 @@ def bin_channel(
     return BinChannel(classes=classes, values=tuple(values), keep=keep, other=other, starts=tuple(starts), bits=bits)
 
 
-def _columns(lows: Sequence[int], inside: Bool[np.ndarray, "knots m"], epsilon: float) -> list[list[int]]:
-    """The weights of each outcome at all knots."""
+def _column_weights(lows: Sequence[int], inside: Bool[np.ndarray, "knots m"], epsilon: float) -> list[list[int]]:
+    """The weights of each outcome, for all knots."""
     odds = exp_below(epsilon)
     highs = [math.floor(odds * low) for low in lows]
     return [
-        [high if held else low for held in column]
+        [high if member else low for member in column]
         for low, high, column in zip(lows, highs, inside.T.tolist(), strict=True)
     ]
 
@@ -209,14 +209,14 @@ def _corrected(
     epsilon: float,
     bits: int,
 ) -> list[int]:
-    """The lows after one step of Newton's method: rows that sum to W, and whose means are their knots."""
+    """The lows after one Newton step towards rows that sum to W and whose means are their knots."""
     word, pieces = 1 << bits, len(inside) - 1
-    columns = _columns(lows, inside, epsilon)
+    columns = _column_weights(lows, inside, epsilon)
     lacks, means = [], []
     for i, row in enumerate(zip(*columns, strict=True)):
         lacks.append((word - sum(row)) / word)
-        off = sum(weight * (value * pieces - i * span) for weight, value in zip(row, values, strict=True))
-        means.append(-float(Fraction(off, word * span * pieces)))
+        error = sum(weight * (value * pieces - i * span) for weight, value in zip(row, values, strict=True))
+        means.append(-float(Fraction(error, word * span * pieces)))
     factors = np.where(inside, math.exp(epsilon), 1.0)
     places = np.array([value / span for value in values]) - np.linspace(0.0, 1.0, pieces + 1)[:, None]
     system = np.concatenate([factors, factors * places])
@@ -226,13 +226,13 @@ def _corrected(
 
 
 def _channel(classes: int, rows: Weights, numbers: Sequence[Fraction], epsilon: float, bits: int) -> GridChannel:
-    """The channel of rows that nearly use every word, and of numbers in the distance of two knots."""
+    """The channel of rows that sum to about W, and of numbers in units of the knot distance."""
     scale = Fraction((classes - 1) * PARTS, len(rows) - 1)
     return _filled_channel(classes, rows, [round(number * scale) for number in numbers], epsilon, bits)
 
 
 def _filled_channel(classes: int, rows: Weights, values: Sequence[int], epsilon: float, bits: int) -> GridChannel:
-    """The channel whose rows use every word once: no weight leaves what its column's least allows.
+    """The channel of rows corrected to sum to W, with each column's weights within the ratio e.
 
     A column's weights stay between ``low``, the least of them, and ``floor(e * low)``, so their largest ratio is at
     most e. Moving r words by a distance d moves a row's mean by ``r d / W``, and r is a few words for each outcome.
@@ -255,10 +255,10 @@ def _filled_channel(classes: int, rows: Weights, values: Sequence[int], epsilon:
 def _filled(
     row: list[int], order: Sequence[int], lows: Sequence[int], highs: Sequence[int], bits: int
 ) -> tuple[int, ...]:
-    """The row with what it lacks of ``2**bits`` added, or what is too much taken off, where there is room."""
+    """The row with its sum corrected to ``2**bits``, one outcome after the other, within the limits."""
     missing = (1 << bits) - sum(row)
     for z in order:
-        moved = max(lows[z] - row[z], min(highs[z] - row[z], missing))
-        row[z] += moved
-        missing -= moved
+        change = max(lows[z] - row[z], min(highs[z] - row[z], missing))
+        row[z] += change
+        missing -= change
     return tuple(row)

@@ -1,4 +1,4 @@
-"""Rows that differ in their law by group, and units of several rows."""
+"""Channels that differ between groups of rows, for privacy units of several rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from labeldp.privacy.channels._channel import (
     Levels,
     Membership,
     NumberLaw,
-    Table,
+    TransitionTable,
     released_labels,
     row_arrays,
 )
@@ -27,14 +27,14 @@ from labeldp.privacy.channels._grid import NumberChannel
 
 @dataclass(frozen=True, eq=False)
 class _Grouped(Channel):
-    """One law for each group of rows; all laws share the classes and the form.
+    """One channel for each group of rows; all share the classes and the form.
 
-    A group holds the rows of units with equally many rows, ``repeats`` of them. Replacing all labels of such a
-    unit changes the probability of what is released by at most the product of its rows' odds.
+    A group holds the rows of units with the same number of rows, ``repeats``. Replacing all labels of such a unit
+    changes the probability of any output by at most the product of its rows' odds.
 
     Attributes:
-        channels: The law of each group.
-        repeats: How many rows a unit in each group has.
+        channels: The channel of each group.
+        repeats: Number of rows of a unit in each group.
         groups: The group of each row, a public number.
     """
 
@@ -58,16 +58,16 @@ class _Grouped(Channel):
 
     @cached_property
     def odds(self) -> Fraction:
-        """The largest product over a unit, over all groups that were declared; rounded up beyond 1024 bits."""
+        """The largest product of odds over a unit, over all declared groups; rounded up beyond 1024 bits."""
         return max(power_above(channel.odds, m) for channel, m in zip(self.channels, self.repeats, strict=True))
 
     @cached_property
     def words_per_row(self) -> int:
-        """The most that any group needs."""
+        """The largest number over the groups."""
         return max(channel.words_per_row for channel in self.channels)
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> np.ndarray:
-        """Each group drawn by its own law, each row from its own words."""
+        """Draw each group from its channel, each row from its own words."""
         members = self._members(len(codes))
         parts = [
             channel.draw(codes[rows], np.ascontiguousarray(words[rows, : channel.words_per_row]))
@@ -76,22 +76,22 @@ class _Grouped(Channel):
         return _scattered(members, parts)
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
-        """What the law of the row's group can give."""
+        """Mask of the labels that the channel of the row's group can release."""
         members = self._members(len(released))
         parts = [channel.possible(released[rows]) for channel, rows in zip(self.channels, members, strict=True)]
         return _scattered(members, parts)
 
     def number_laws(self) -> tuple[NumberLaw, ...]:
-        """One of each group."""
+        """One distribution for each group."""
         return tuple(channel.number_laws()[0] for channel in self.channels)
 
     def law_numbers(self, rows: int) -> Int[np.ndarray, "n"]:
-        """Groups."""
+        """The groups."""
         del rows
         return self.groups
 
-    def table(self, row: int = 0) -> Table:
-        """The law of the row's group."""
+    def table(self, row: int = 0) -> TransitionTable:
+        """The transition matrix of the row's group."""
         return self.channels[int(self.groups[row])].table()
 
     def _members(self, rows: int) -> list[Int[np.ndarray, "m"]]:
@@ -103,7 +103,7 @@ class _Grouped(Channel):
 
 @dataclass(frozen=True, eq=False)
 class GroupedChannel(_Grouped, ClassChannel):
-    """One law of released classes for each group of rows, as the rows of units of several rows have."""
+    """One class channel for each group of rows, as for units of several rows."""
 
     channels: tuple[ClassChannel, ...]
 
@@ -111,17 +111,17 @@ class GroupedChannel(_Grouped, ClassChannel):
 
     @property
     def form(self) -> str:  # type: ignore[override]
-        """The form that all groups share."""
+        """The common form of all groups."""
         return self.channels[0].form
 
     @property
     def fixed_size(self) -> bool:  # type: ignore[override]
-        """As of each group."""
+        """True if it is true of each group."""
         return all(channel.fixed_size for channel in self.channels)
 
     @cached_property
     def membership(self) -> Membership:
-        """Of each row, by its group."""
+        """For each row, from its group."""
         parts = [channel.membership for channel in self.channels]
         true, other, apart = (
             np.array([float(getattr(part, name)) for part in parts])[self.groups] for name in ("true", "other", "apart")
@@ -129,14 +129,14 @@ class GroupedChannel(_Grouped, ClassChannel):
         return Membership(true, other, apart)
 
     def levels(self, released: np.ndarray) -> Levels:
-        """By row, at the odds of its group's law."""
+        """For each row, at the odds of its group."""
         high = np.array([float(channel.odds) for channel in self.channels])[self.groups]
         return Levels(self.channels[0].levels(released).mask, high)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedNumberChannel(_Grouped, NumberChannel):
-    """One law of released numbers for each group of rows, as the rows of units of several rows have."""
+    """One channel of numbers for each group of rows, as for units of several rows."""
 
     channels: tuple[NumberChannel, ...]
 
@@ -144,25 +144,25 @@ class GroupedNumberChannel(_Grouped, NumberChannel):
 
     @property
     def steps(self) -> tuple[Float[np.ndarray, "m"], ...]:
-        """The numbers that outcomes stand for, of each group."""
+        """The numbers of the outcomes, for each group."""
         return tuple(channel.steps[0] for channel in self.channels)
 
     def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
-        """By row, by its group's law."""
+        """For each row, from its group."""
         return self._by_group(released, lambda channel, labels: channel.likelihood(labels))
 
     def squares(self, released: object) -> Float[np.ndarray, "n"]:
-        """By row, by its group's law."""
+        """For each row, from its group."""
         return self._by_group(released, lambda channel, labels: channel.squares(labels))
 
-    def _by_group(self, released: object, ask: Callable[[NumberChannel, np.ndarray], np.ndarray]) -> np.ndarray:
+    def _by_group(self, released: object, apply: Callable[[NumberChannel, np.ndarray], np.ndarray]) -> np.ndarray:
         labels = released_labels(released)
         members = self._members(len(labels))
-        return _scattered(members, [ask(c, labels[rows]) for c, rows in zip(self.channels, members, strict=True)])
+        return _scattered(members, [apply(c, labels[rows]) for c, rows in zip(self.channels, members, strict=True)])
 
 
 def _scattered(members: list[np.ndarray], parts: list[np.ndarray]) -> np.ndarray:
-    """Parts of rows, put in the places of these rows."""
+    """One array with each part at the rows of its group."""
     whole = np.empty((sum(map(len, members)), *parts[0].shape[1:]), dtype=parts[0].dtype)
     for rows, part in zip(members, parts, strict=True):
         whole[rows] = part

@@ -1,6 +1,6 @@
-"""The hot loops, compiled. Each is a function of codes and words; none knows where a word comes from.
+"""Compiled loops of the draws: functions of codes and words, independent of the source of the words.
 
-All of them do the same work for every row, whatever its label, up to the choice of a branch.
+Each does the same work for every row, whatever its label, up to the choice of a branch.
 """
 
 # Compiled functions take their types from the call, so the type checker has nothing to hold on to here.
@@ -9,19 +9,20 @@ All of them do the same work for every row, whatever its label, up to the choice
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from labeldp._compile import compiled
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_response(codes, words, keep, other, out):
     """Randomized response: the label if ``u < keep``, else the ``(u - keep) // other``-th other class.
 
-    The quotient is estimated in floating point and then put right by integers. It is below the number of
-    classes, at most 2**31, and the estimate is off by less than one, so one step either way is enough and
-    ``j * other`` never passes 2**64.
+    The quotient is estimated in floating point and then corrected in integers. It is below the number of classes, at
+    most 2**31, and the estimate is off by less than one, so one step either way is enough and ``j * other`` never
+    exceeds 2**64.
     """
     inverse = 1.0 / np.float64(other)
     for i in range(codes.size):
@@ -34,9 +35,9 @@ def draw_response(codes, words, keep, other, out):
         out[i] = y if u < keep else j + (j >= y)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_grid(codes, words, limits, top, whole, over, out):
-    """An outcome by the law of the knot that a label is at, or is put at: the first whose limit exceeds the word.
+    """Round each label to a knot at random and draw the knot's outcome: the first whose limit exceeds the word.
 
     ``top`` is the last code, and knots divide it into ``limits.shape[0] - 1`` pieces. Between two knots, ``rest / top``
     of a piece above the lower one, the upper one is taken if the second word is below ``rest * W / top``, rounded up;
@@ -62,9 +63,9 @@ def draw_grid(codes, words, limits, top, whole, over, out):
         out[i] = low
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_cluster(codes, words, clusters, keep, limits, out):
-    """The label if ``u < keep``, else the first class of the cluster whose running sum of weights exceeds the rest."""
+    """The label if ``u < keep``, else the first class of the cluster whose cumulative weight exceeds the rest."""
     for i in range(codes.size):
         c = clusters[i]
         rest = words[i, 0] - keep[c]
@@ -78,9 +79,9 @@ def draw_cluster(codes, words, clusters, keep, limits, out):
         out[i] = codes[i] if words[i, 0] < keep[c] else low
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_candidates(codes, words, candidates, sizes, keep, other, uniform, out):
-    """RRTop-k: randomized response on a row's candidates; a label outside them gives one of them uniformly.
+    """RRTop-k: randomized response on a row's candidates; a label outside them is replaced by a uniform candidate.
 
     ``keep``, ``other`` and ``uniform`` are indexed by the number of candidates.
     """
@@ -100,9 +101,9 @@ def draw_candidates(codes, words, candidates, sizes, keep, other, uniform, out):
         out[i] = _nth(candidates[i], np.int64(rank), skip)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _nth(packed, rank, skip):
-    """The class of the given rank in a packed set, one class left out."""
+    """The class of a rank in a packed set, skipping one class."""
     for byte in range(packed.size):
         bits = packed[byte]
         while bits:
@@ -119,21 +120,21 @@ def _nth(packed, rank, skip):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_subset(codes, words, classes, size, member, out):
-    """Subsets of a fixed size: the first word decides whether the true class is in, the others choose the rest.
+    """Subsets of a fixed size: the first word decides membership of the true class, the others choose the rest.
 
     The rest is a uniform subset of the other classes by Floyd's algorithm (Bentley and Floyd 1987), on halves of
     words, each mapped to ``[0, m)`` by multiplication with the rejection that makes it uniform (Lemire 2019). The
     numbers of halves and of rejections depend on the words alone, not on the label. Returns False if a row ran
-    out of words, which no one will see (``SubsetChannel.words_per_row``).
+    out of words, which practically never happens (``SubsetChannel.words_per_row``).
     """
     for i in range(codes.size):
         y = codes[i]
         inside = words[i, 0] < member
-        chosen = size - 1 if inside else size
+        others = size - 1 if inside else size
         half = 2
-        for j in range(classes - 1 - chosen, classes - 1):
+        for j in range(classes - 1 - others, classes - 1):
             bound = np.uint64(j + 1)
             floor = ((_LOW + np.uint64(1)) - bound) % bound
             while True:
@@ -154,11 +155,11 @@ def draw_subset(codes, words, classes, size, member, out):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_candidate_subset(codes, words, candidates, size, member, out):
-    """Subsets of a row's candidates, as ``draw_subset`` draws them, on the candidates in their order.
+    """Subsets of a row's candidates, drawn like those of ``draw_subset``, with the candidates in class order.
 
-    The first half is a stand-in among the candidates for a label that is none of them; it is drawn for every row.
+    The first half word picks a stand-in candidate for a label outside the candidates; it is drawn for every row.
     ``size`` and ``member`` are indexed by the number of candidates. Returns False if a row ran out of words.
     """
     members = np.empty(8 * candidates.shape[1], dtype=np.int64)
@@ -173,11 +174,11 @@ def draw_candidate_subset(codes, words, candidates, size, member, out):
         if m == 1:
             out[i, members[0] >> 3] |= np.uint8(1) << np.uint8(members[0] & 7)
             continue
-        held = words[i, 0] < member[m]
-        chosen = size[m] - 1 if held else size[m]
+        contains = words[i, 0] < member[m]
+        others = size[m] - 1 if contains else size[m]
         half = 2
-        for j in range(m - 2 - chosen, m - 1):
-            stand_in = j == m - 2 - chosen
+        for j in range(m - 2 - others, m - 1):
+            stand_in = j == m - 2 - others
             bound = np.uint64(m if stand_in else j + 1)
             floor = ((_LOW + np.uint64(1)) - bound) % bound
             while True:
@@ -196,12 +197,12 @@ def draw_candidate_subset(codes, words, candidates, size, member, out):
             if out[i, chosen_class >> 3] >> np.uint8(chosen_class & 7) & 1:
                 chosen_class = members[j + (j >= place)]
             out[i, chosen_class >> 3] |= np.uint8(1) << np.uint8(chosen_class & 7)
-        if held:
+        if contains:
             out[i, members[place] >> 3] |= np.uint8(1) << np.uint8(members[place] & 7)
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_bits(codes, words, true, false, out):
     """Independent bits: one word for each class, below ``true`` for the true class and ``false`` for the others."""
     for i in range(codes.size):
@@ -211,17 +212,17 @@ def draw_bits(codes, words, true, false, out):
             out[i, j >> 3] |= np.uint8(words[i, j] < threshold) << np.uint8(j & 7)
 
 
-# Sums of priors may be reordered, which lets them run in vectors: they choose public candidates, not a law.
+# Sums of priors may be reordered, so that they vectorise: they choose public candidates, not probabilities of a draw.
 _REORDER = {"reassoc", "nsz", "contract"}
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def best_candidates(prior, gain, out, mass):
     """The candidates that maximise ``sum_A prior / (gain + |A|)``, ``gain = exp(epsilon) - 1``, and their mass.
 
     The best set is ``{j : prior_j > value}`` with ``value`` the maximum itself, and iterating from the value of
-    the full set climbs to it (Dinkelbach 1967). Equal priors are all in or all out; at a tie in value the
-    smaller set wins.
+    the full set climbs to it (Dinkelbach 1967). Equal priors are all in or all out; at a tie in value the smaller set
+    is taken.
     """
     n, k = prior.shape
     for i in range(n):
@@ -246,9 +247,9 @@ def best_candidates(prior, gain, out, mass):
         mass[i] = total
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@compiled(fastmath=_REORDER)
 def first_bad_row(prior, tolerance):
-    """The first row that is no distribution, or -1; what is not a number is bad."""
+    """The first row that is not a distribution, or -1; NaN counts as invalid."""
     n, k = prior.shape
     for i in range(n):
         total, negative = 0.0, 0

@@ -1,7 +1,7 @@
-"""A channel as plain data, and back: what a certificate holds of it.
+"""Serialisation of channels for certificates.
 
-Integers are written as strings, since many readers of JSON keep only 53 bits. Arrays have one entry for each row
-and travel as columns beside the released labels, under the names of their fields.
+Integers are written as strings, since many readers of JSON keep only 53 bits. Arrays have one entry for each row and
+are stored as columns beside the released labels, under the names of their fields.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from labeldp.privacy.channels._grouped import GroupedChannel, GroupedNumberChann
 from labeldp.privacy.channels._response import ResponseChannel
 from labeldp.privacy.channels._subset import SubsetChannel
 
-#: Every final kind of channel by its name.
+#: Every final class of channels by its kind.
 CHANNELS: Mapping[str, type[Channel]] = types.MappingProxyType(
     {
         kind.kind: kind
@@ -44,42 +44,42 @@ CHANNELS: Mapping[str, type[Channel]] = types.MappingProxyType(
 
 
 def law_of(channel: Channel) -> dict[str, Any]:
-    """The integers of a channel, and the names of what differs by row."""
+    """The integers of a channel, and the names of its arrays by row."""
     fields = {field.name: getattr(channel, field.name) for field in dataclasses.fields(channel)}
-    law = {name: _plain(value) for name, value in fields.items() if not isinstance(value, np.ndarray)}
+    law = {name: _serialised(value) for name, value in fields.items() if not isinstance(value, np.ndarray)}
     return {"kind": channel.kind, **law, "by_row": list(row_arrays(channel))}
 
 
 def channel_of(law: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) -> Channel:
-    """The channel of a law, with its arrays by row; without them, a channel of no rows with the same odds.
+    """The channel of serialised integers, with its arrays by row; without them, a channel of no rows and the same odds.
 
     Raises:
-        ValueError: The law is of no known kind, or its integers do not form one.
+        ValueError: The kind is unknown, or the integers do not form a channel of it.
     """
-    given = dict(law)
-    kind, by_row = given.pop("kind", None), given.pop("by_row", [])
+    fields = dict(law)
+    kind, by_row = fields.pop("kind", None), fields.pop("by_row", [])
     if arrays is None:
-        arrays = {name: _no_rows(name, int(given["classes"])) for name in by_row}
+        arrays = {name: _no_rows(name, int(fields["classes"])) for name in by_row}
     if kind not in CHANNELS or set(by_row) != set(arrays):
         raise ValueError(f"expected a law of a known kind with its columns {by_row}, found kind {kind!r}")
     names = {field.name for field in dataclasses.fields(CHANNELS[kind])}
-    if set(given) | set(arrays) != names:
+    if set(fields) | set(arrays) != names:
         raise ValueError(f"expected the fields {sorted(names)} in a law of kind {kind!r}")
-    return CHANNELS[kind](**{name: _read(value) for name, value in given.items()}, **arrays)
+    return CHANNELS[kind](**{name: _parsed(value) for name, value in fields.items()}, **arrays)
 
 
 def _no_rows(name: str, classes: int) -> np.ndarray:
-    """Candidates are packed sets, anything else is one number for each row."""
+    """An array by row of length zero: candidates are packed sets, all others one number for each row."""
     return np.empty((0, (classes + 7) // 8), dtype=np.uint8) if name == "candidates" else np.empty(0, dtype=np.int32)
 
 
-def _plain(value: Any) -> Any:
+def _serialised(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+        return [_serialised(item) for item in value]
     return law_of(value) if isinstance(value, Channel) else str(int(value))
 
 
-def _read(value: Any) -> Any:
+def _parsed(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(_read(item) for item in value)
+        return tuple(_parsed(item) for item in value)
     return channel_of(value) if isinstance(value, dict) else int(value)

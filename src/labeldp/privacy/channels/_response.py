@@ -1,4 +1,4 @@
-"""Randomized response: the true class, or any other class, at two integer weights."""
+"""The channel of randomized response: the true class, or any other class, with two integer weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int, UInt64
 
 from labeldp.privacy.channels._calibration import accept, response_weights
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +35,14 @@ class ResponseChannel(ClassChannel):
 
     @classmethod
     def at(cls, classes: int, epsilon: float, bits: int = 64) -> Self:
-        """The channel with the largest integers' epsilon that is at most the one asked for."""
+        """The channel with the largest epsilon that integers reach within the requested one."""
         keep, other = response_weights(classes, epsilon, bits)
         accept(Fraction(keep, other) if other else Fraction(1), epsilon, bits)
         return cls(classes, keep, other, bits=bits)
 
     @classmethod
     def nearly_certain(cls, classes: int) -> Self:
-        """The channel that changes a label in ``classes - 1`` of ``2**64`` words: for labels that are public."""
+        """The channel that changes a label in ``classes - 1`` of ``2**64`` words, for public labels."""
         return cls(classes, (1 << 64) - (classes - 1), 1)
 
     @property
@@ -57,7 +57,7 @@ class ResponseChannel(ClassChannel):
 
     @cached_property
     def membership(self) -> Membership:
-        """``keep / W`` and ``other / W``; only one class is released, so the two events exclude each other."""
+        """``keep / W`` and ``other / W``; one class is released, so the two events exclude each other."""
         true, other = (Fraction(weight, 1 << self.bits) for weight in (self.keep, self.other))
         return Membership.of(true, other, true + other)
 
@@ -70,16 +70,16 @@ class ResponseChannel(ClassChannel):
         return released
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
-        """The released class at ``keep / other``."""
+        """``keep / other`` for the released class."""
         return Levels(released[:, None] == np.arange(self.classes), np.array(float(self.odds)))
 
     def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
         """Every class."""
         return (released >= 0) & (released < self.classes)
 
-    def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
+    def table(self, row: int = 0) -> TransitionTable:  # noqa: ARG002 (all rows are alike)
         """Every class as an outcome."""
         chance = self.membership
         matrix = np.full((self.classes, self.classes), float(chance.other))
         np.fill_diagonal(matrix, float(chance.true))
-        return Table(np.arange(self.classes, dtype=np.int32), matrix)
+        return TransitionTable(np.arange(self.classes, dtype=np.int32), matrix)

@@ -1,4 +1,4 @@
-"""Subsets of a fixed size: the true class is in with a chosen probability, the others are uniform."""
+"""The channel of subsets of a fixed size: the true class is in with a chosen probability, the others are uniform."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from jaxtyping import Bool, Int, UInt8, UInt64
 
 from labeldp.privacy.channels._bitsets import pack, unpack
 from labeldp.privacy.channels._calibration import accept, subset_weight
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, Table
+from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
 
-#: A row runs out of words with a probability below 2**-LOST; the draw then stops and nothing is released.
+#: A row runs out of words with a probability below 2**-_LOST; the draw then stops and nothing is released.
 _LOST = 128
 #: Larger tables are not written out.
 LARGEST_TABLE = 1 << 22
@@ -42,24 +42,24 @@ class SubsetChannel(ClassChannel):
 
     @classmethod
     def at(cls, classes: int, size: int, epsilon: float, bits: int = 64) -> Self:
-        """The channel with the largest weight whose epsilon is at most the one asked for."""
+        """The channel with the largest weight whose epsilon is within the requested one."""
         member = subset_weight(classes, size, epsilon, bits)
-        accept(_odds(classes, size, member, 1 << bits), epsilon, bits)
+        accept(_subset_odds(classes, size, member, 1 << bits), epsilon, bits)
         return cls(classes, size, member, bits=bits)
 
     @property
     def odds(self) -> Fraction:
-        """``A (classes - size) / ((W - A) size)``: a subset with the true class against one without it."""
-        return _odds(self.classes, self.size, self.member, 1 << self.bits)
+        """``A (classes - size) / ((W - A) size)``: the ratio of a subset with the true class to one without it."""
+        return _subset_odds(self.classes, self.size, self.member, 1 << self.bits)
 
     @cached_property
     def words_per_row(self) -> int:
-        """One word for membership; halves of words for the rest, with enough to spare for rejections."""
+        """One word for membership; halves of words for the rest, and spare ones for rejections."""
         return words_for_picks(self.size, self.classes)
 
     @cached_property
     def membership(self) -> Membership:
-        """``A / W`` for the true class; the other places are shared by the other classes."""
+        """``A / W`` for the true class; the other classes share the other places."""
         true = Fraction(self.member, 1 << self.bits)
         others = self.classes - 1
         other = (self.size - true) / others
@@ -68,7 +68,7 @@ class SubsetChannel(ClassChannel):
 
     @property
     def pair_of_others(self) -> float:
-        """Of the places that the true class leaves, each pair is as likely as any."""
+        """All pairs of other classes are equally likely."""
         true, d, pairs = float(self.membership.true), self.size, max(1, (self.classes - 1) * (self.classes - 2))
         return (true * (d - 1) * (d - 2) + (1 - true) * d * (d - 1)) / pairs
 
@@ -82,15 +82,15 @@ class SubsetChannel(ClassChannel):
         return released
 
     def levels(self, released: np.ndarray) -> Levels:
-        """The classes in the subset at ``odds``."""
+        """``odds`` for the classes in the subset."""
         return Levels(set_mask(released, self.classes), np.array(float(self.odds)))
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
         """Every set of that size."""
         return np.asarray(np.count_nonzero(set_mask(released, self.classes), axis=1) == self.size)
 
-    def table(self, row: int = 0) -> Table:  # noqa: ARG002 (all rows are alike)
-        """Every subset of that size, where there are few."""
+    def table(self, row: int = 0) -> TransitionTable:  # noqa: ARG002 (all rows are alike)
+        """Every subset of that size, if there are few."""
         count = math.comb(self.classes, self.size)
         if count * self.classes > LARGEST_TABLE:
             raise ValueError(f"expected a small law, found {count} outcomes for {self.classes} classes; use levels")
@@ -100,14 +100,14 @@ class SubsetChannel(ClassChannel):
         true = Fraction(self.member, 1 << self.bits)
         inside = float(true / math.comb(self.classes - 1, self.size - 1))
         outside = float((1 - true) / math.comb(self.classes - 1, self.size))
-        return Table(pack(mask), np.where(mask.T, inside, outside))
+        return TransitionTable(pack(mask), np.where(mask.T, inside, outside))
 
 
 def words_for_picks(picks: int, classes: int) -> int:
-    """One word, and as many more as have halves for picks below ``classes``, with enough to spare for rejections.
+    """Number of words: one, and halves of words for picks below ``classes``, with spare ones for rejections.
 
-    A half is rejected with probability below ``classes / 2**32``, so ``r`` or more of the picks are with probability
-    below ``(picks * classes / 2**32)**r``.
+    A half is rejected with probability below ``classes / 2**32``, so ``r`` or more rejections among the picks have
+    probability below ``(picks * classes / 2**32)**r``.
     """
     doubt = 32 - math.log2(picks * classes + 1)
     spare = math.ceil(_LOST / doubt) if doubt > 1 else _LOST + picks
@@ -119,7 +119,7 @@ def set_mask(released: np.ndarray, classes: int) -> np.ndarray:
     return released if released.dtype == np.bool_ else unpack(released, classes)
 
 
-def _odds(classes: int, size: int, member: int, word: int) -> Fraction:
+def _subset_odds(classes: int, size: int, member: int, word: int) -> Fraction:
     if not 0 < member < word:
         return Fraction(0)
     return Fraction(member * (classes - size), (word - member) * size)

@@ -1,5 +1,5 @@
 from ._answer_columns import CLUSTERS as CLUSTERS
-from ._answer_columns import form_of as form_of
+from ._answer_columns import stored_form as stored_form
 from ._certificate import Certificate as Certificate
 from ._certificate import Draw as Draw
 from ._certificate import FEATURES_REDRAWN as FEATURES_REDRAWN

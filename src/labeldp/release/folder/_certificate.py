@@ -1,4 +1,4 @@
-"""The certificate: what was released, under which law and guarantee, in JSON that anyone can recompute."""
+"""The certificate: the release, its law and its guarantee, in JSON that anyone can recompute."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from labeldp.errors import BudgetError, VerificationError
 from labeldp.mechanisms.features import FeatureLaw
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation
 from labeldp.privacy import Guarantee, LabelSpace, shown_above, space_from
-from labeldp.privacy.accounting import Charge, RenyiGuarantee, Rows, compose
+from labeldp.privacy.accounting import Charge, RenyiGuarantee, RowRanges, compose
 from labeldp.privacy.channels import CHANNELS, Channel, ResponseChannel, channel_of, law_of
 
 SCHEMA = "labeldp/certificate/1"
 
-#: What is declared where labels were drawn in stages.
+#: The assumption of releases that were drawn in stages.
 IN_STAGES = "which rows are of which stage does not depend on labels, but through answers and releases that are charged"
 
-#: How it is declared that a prior was computed from another release of these rows.
+#: Beginning of the declaration that a prior was computed from another release of these rows.
 RESTS_ON = "the prior was computed from"
 
 _ADDS_UP = (
@@ -31,12 +31,12 @@ _ADDS_UP = (
     "both cost adds up."
 )
 
-#: How it is said that true features must not stand beside released labels.
+#: The declaration that true features must not be published beside released labels.
 FEATURES_REDRAWN = "features of these rows left redrawn in another release, and are not kept beside these labels"
 
 _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
 
-#: What no certificate can show.
+#: Facts that no certificate can show.
 UNKNOWN = (
     "that the labels were drawn honestly, with this law and with secure random words",
     "that the kept columns, the row order, the row set and the split into files do not give the label away",
@@ -54,15 +54,15 @@ _UNKNOWN_OF_FEATURES = (
 
 @dataclass(frozen=True)
 class Draw:
-    """One charge: a mechanism, its law, the rows, and what was promised."""
+    """One charge: a mechanism, its law, the rows, and the guarantee."""
 
     mechanism: str
     law: Mapping[str, Any]
-    rows: Rows
+    rows: RowRanges
     guarantee: Guarantee
 
     @classmethod
-    def of(cls, mechanism: str, channel: Channel, rows: Rows, guarantee: Guarantee) -> Draw:
+    def of(cls, mechanism: str, channel: Channel, rows: RowRanges, guarantee: Guarantee) -> Draw:
         """The charge for a draw from a channel."""
         return cls(mechanism, law_of(channel), rows, guarantee)
 
@@ -78,23 +78,23 @@ class File:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was released and what is promised.
+    """The facts and the guarantee of a release.
 
-    Nothing in it depends on a true label other than through what was drawn and charged for.
+    Nothing in it depends on a true label except through charged draws.
 
     Attributes:
-        release: A random name.
+        release: A random identifier.
         label: The label column.
         space: The declared label space.
         rows: Number of rows.
         draws: The charges, in order.
-        expects: What the released rows keep of their labels, from parameters alone; None for an answer.
+        expects: Expected utility of the released rows, from parameters alone; None for an answer.
         columns: Names and Arrow types of the released columns, in order.
         files: The released files.
-        assumptions: What was declared and not checked.
-        private: False if the words came from a test source; then nothing is promised.
+        assumptions: Facts that were declared and not checked.
+        private: False if randomness came from a test source; then there is no guarantee.
         parent: The hash of the release that this one is part of.
-        features: The law by which features left, where they were not public.
+        features: The distribution of the released features, if they were not public.
     """
 
     release: str
@@ -119,7 +119,7 @@ class Certificate:
 
     @property
     def labels(self) -> tuple[Draw, ...]:
-        """The charges for released labels: one, or one for each stage, whose rows are different."""
+        """The charges for released labels: one, or one for each stage, with disjoint rows."""
         return tuple(draw for draw in self.draws if draw.law.get("kind") in CHANNELS)
 
     @property
@@ -129,22 +129,22 @@ class Certificate:
 
     @property
     def law(self) -> Mapping[str, Any]:
-        """The law that what was released was drawn with: that of the last charge."""
+        """The law of the last charge, which is that of the released values."""
         return self.draws[-1].law
 
     @property
     def of_answer(self) -> bool:
-        """Whether it is of the answer to a query, and not of released labels, which have a channel."""
+        """True for the answer to a query, False for released labels, which have a channel."""
         return self.law.get("kind") not in CHANNELS
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """What it cannot show."""
+        """Facts that this certificate cannot show."""
         return UNKNOWN if self.features is None else (*UNKNOWN, *_UNKNOWN_OF_FEATURES)
 
     @property
     def sentence(self) -> str:
-        """The guarantee in plain words; where the words were a test's, that nothing is promised."""
+        """The guarantee in plain words, or that there is none because randomness came from a test source."""
         if not self.private:
             return _NOT_PRIVATE
         if self.features is not None:
@@ -154,21 +154,21 @@ class Certificate:
 
     @property
     def conditional(self) -> tuple[RenyiGuarantee, ...]:
-        """What is promised with conditional features, for each order; nothing where features are public."""
+        """The guarantees with conditional features, one for each order; none if features are public."""
         if self.features is None:
             return ()
         channel = channel_of(self.law)
         if not isinstance(channel, ResponseChannel):
-            raise ValueError("expected randomized response beside features that were redrawn, found another law")
+            raise ValueError("expected randomized response with resampled features, found another mechanism")
         return self.features.conditional(channel)
 
     @property
     def rests_on_another(self) -> bool:
-        """Whether its prior was computed from another release, whose charge is not among these."""
+        """True if its prior was computed from another release, whose charge is not among these."""
         return any(each.startswith(RESTS_ON) for each in self.assumptions)
 
     def of_rows(self, rows: int, parent: str) -> Certificate:
-        """That of some of the rows, before they are written to files; ``parent`` is the hash of what they are from."""
+        """The certificate of a subset of rows not yet written to files; ``parent`` is the hash of the whole release."""
         return dataclasses.replace(self, rows=rows, files=(), columns=(), parent=parent)
 
     def to_json(self) -> str:
@@ -197,13 +197,13 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """The certificate that a text holds.
+        """Parse a certificate.
 
         Raises:
             VerificationError: The text is no certificate of this schema, or its parts contradict each other.
         """
         try:
-            body = json.loads(text, object_pairs_hook=_once)
+            body = json.loads(text, object_pairs_hook=_unique_keys)
             schema = body.get("schema")
         except (ValueError, AttributeError, RecursionError):
             raise VerificationError("expected a certificate in JSON, found something else") from None
@@ -213,27 +213,29 @@ class Certificate:
             certificate = _from_plain(cls, body)
             claimed = dict(body["guarantee"])
             sentence = claimed.pop("sentence")
-            found = _guarantee_to_plain(certificate.guarantee)
+            recomputed = _guarantee_to_plain(certificate.guarantee)
             same = {**json.loads(certificate.to_json()), "made_with": body.get("made_with")}
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, BudgetError) as problem:
             raise VerificationError(f"expected a complete certificate, found {type(problem).__name__}") from None
-        if claimed != found or sentence != certificate.sentence:
+        if claimed != recomputed or sentence != certificate.sentence:
             raise VerificationError("expected a guarantee that follows from the charges, found another")
         if same != body:
-            raise VerificationError("expected the parts of a certificate and no others, found more, or another form")
+            raise VerificationError(
+                "expected exactly the parts of a certificate, found others, or another form of them"
+            )
         return certificate
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object whose keys occur once: of two, readers would not agree which counts."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object without repeated keys, which readers would resolve differently."""
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
         raise ValueError("a key occurs twice")
-    return found
+    return unique
 
 
 def digest(text: bytes) -> str:
-    """SHA-256 in hexadecimal; taken of released things only."""
+    """SHA-256 in hexadecimal; use it on released data only."""
     return hashlib.sha256(text).hexdigest()
 
 
@@ -255,30 +257,30 @@ def _from_plain(cls: type[Certificate], body: Mapping[str, Any]) -> Certificate:
     )
 
 
-def conditional_sentence(found: tuple[RenyiGuarantee, ...]) -> str:
-    """What is promised with conditional features: the largest order in words, the others as numbers."""
-    if not found:
+def conditional_sentence(guarantees: tuple[RenyiGuarantee, ...]) -> str:
+    """The guarantees with conditional features: the largest order in words, the others as numbers."""
+    if not guarantees:
         return (
             "Conditional features: nothing is promised of what the released features tell of labels, since it is not "
             "known how far the generator's features are from true ones."
         )
-    others = "; ".join(f"{each.alpha:g}: {shown_above(each.epsilon, 7)}" for each in found[:-1])
-    return found[-1].sentence() + (f"\nRényi divergences of other orders are at most: {others}." if others else "")
+    others = "; ".join(f"{each.alpha:g}: {shown_above(each.epsilon, 7)}" for each in guarantees[:-1])
+    return guarantees[-1].sentence() + (f"\nRényi divergences of other orders are at most: {others}." if others else "")
 
 
 def _features_to_plain(certificate: Certificate) -> dict[str, Any]:
-    """The law of features and what follows from it, where they were not public."""
+    """The law of features and its guarantees, if they were not public."""
     if certificate.features is None:
         return {}
-    promised = [
+    guarantees = [
         {"order": repr(each.alpha), "epsilon": repr(each.epsilon), "sentence": each.sentence()}
         for each in certificate.conditional
     ]
-    return {"features": {"law": certificate.features.plain(), "conditional": promised}}
+    return {"features": {"law": certificate.features.plain(), "conditional": guarantees}}
 
 
 def _expects_from_plain(body: Mapping[str, Any] | None) -> Expectation | NumberExpectation | None:
-    """What released rows keep: of classes, or of numbers."""
+    """Parse the expected utility of released classes or numbers."""
     if body is None:
         return None
     return NumberExpectation(**body) if "squared_error" in body else Expectation(**body)
@@ -294,7 +296,7 @@ def _draw_to_plain(draw: Draw) -> dict[str, Any]:
 
 
 def _draw_from_plain(body: Mapping[str, Any]) -> Draw:
-    rows = Rows(tuple((int(a), int(b)) for a, b in body["rows"]))
+    rows = RowRanges(tuple((int(a), int(b)) for a, b in body["rows"]))
     return Draw(str(body["mechanism"]), body["law"], rows, _guarantee_from_plain(body["guarantee"]))
 
 

@@ -1,4 +1,4 @@
-"""Released labels as Arrow columns, and back."""
+"""Conversion of released labels to Arrow columns and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from labeldp.errors import InputError, VerificationError
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import Channel, NumberChannel, channel_of, pack, row_arrays, unpack
 
-#: The field that holds the released labels themselves; the other fields are what the channel needs for each row.
+#: The field of the released labels; the other fields are the row arrays of the channel.
 CODES = "codes"
 
 
@@ -25,7 +25,7 @@ def column_name(label: str, field: str) -> str:
 
 
 def to_columns(label: str, space: LabelSpace, channel: Channel, codes: np.ndarray) -> dict[str, pa.Array]:
-    """Released labels and what differs by row, as columns by name; sets are lists in declared order."""
+    """Released labels and row arrays as columns by name; sets are lists in declared order."""
     points = points_of(space)
     columns = {CODES: _FROM_CODES[channel.form](codes, space, channel)}
     for field, values in row_arrays(channel).items():
@@ -42,25 +42,25 @@ def column_types(label: str, space: LabelSpace, channel: Channel) -> dict[str, p
 
 
 def from_columns(columns: Mapping[str, pa.Array], space: LabelSpace, law: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Released codes and what differs by row, by field, of columns by field.
+    """Convert columns by field to released codes and row arrays by field.
 
     Raises:
-        VerificationError: A value is missing or not one that the law can give, or a set repeats or is out of order.
+        VerificationError: A value is missing or impossible under the law, or a set repeats or is out of order.
     """
-    found = {name: from_column(column, space) for name, column in columns.items() if name != CODES}
-    channel = channel_of(law, found)
+    fields = {name: from_column(column, space) for name, column in columns.items() if name != CODES}
+    channel = channel_of(law, fields)
     if isinstance(channel, NumberChannel):
-        return {CODES: _outcomes(columns[CODES], space, channel), **found}
-    return {CODES: from_column(columns[CODES], space), **found}
+        return {CODES: _outcomes(columns[CODES], space, channel), **fields}
+    return {CODES: from_column(columns[CODES], space), **fields}
 
 
 def from_column(column: pa.Array, space: LabelSpace) -> np.ndarray:
-    """Codes of a column of points, packed sets of a column of lists, numbers of a column of group numbers.
+    """Convert classes to codes, lists to packed sets, and group numbers to an array.
 
     Raises:
         VerificationError: A value is missing or not in the space, or a set repeats or is out of order.
     """
-    _complete(column)
+    _check_no_nulls(column)
     points = points_of(space)
     if pa.types.is_list(column.type):
         return _to_sets(column, points)
@@ -70,15 +70,15 @@ def from_column(column: pa.Array, space: LabelSpace) -> np.ndarray:
 
 
 def points_of(space: LabelSpace) -> pa.Array:
-    """The points of a space as an Arrow array."""
+    """The label values of a space as an Arrow array."""
     return pa.array(space.points, space.arrow_type())
 
 
 def outcome_numbers(space: LabelSpace, channel: NumberChannel) -> tuple[np.ndarray, ...]:
-    """The numbers of the outcomes of each of a channel's laws, in the label's unit, increasing.
+    """The released numbers of each distribution of a channel, in the label's unit, strictly increasing.
 
-    Far from zero floats may be too coarse to tell two of them apart: the second is then the next float, so that no law
-    is refused. Laws that are made from noisy counts must not fail after the counts.
+    If floats far from zero are too coarse to distinguish two of them, the second becomes the next float, so that no
+    channel is refused: one computed from noisy counts must not fail after the counts.
     """
     if not isinstance(space, Interval):
         raise InputError(f"expected labels on an Interval for numbers, found {type(space).__name__}")
@@ -86,39 +86,41 @@ def outcome_numbers(space: LabelSpace, channel: NumberChannel) -> tuple[np.ndarr
 
 
 def _increasing(numbers: Float[np.ndarray, "m"]) -> Float[np.ndarray, "m"]:
-    """Numbers of which none is as large as the one after it."""
+    """Make numbers strictly increasing, in place."""
     for i in range(1, len(numbers)):
         if numbers[i] <= numbers[i - 1]:
             numbers[i] = np.nextafter(numbers[i - 1], np.inf)
     return numbers
 
 
-def _complete(column: pa.Array) -> None:
+def _check_no_nulls(column: pa.Array) -> None:
     if column.null_count:
         raise VerificationError(f"expected a value in every row of a released column, found {column.null_count} nulls")
 
 
 def _from_outcomes(codes: Int[np.ndarray, "n"], space: LabelSpace, channel: Channel) -> pa.Array:
-    """The numbers that outcomes stand for."""
+    """Convert outcomes to numbers."""
     assert isinstance(channel, NumberChannel)  # noqa: S101 (the form says so)
     numbers, which = outcome_numbers(space, channel), channel.law_numbers(len(codes))
-    found = np.empty(len(codes))
+    released = np.empty(len(codes))
     for law, values in enumerate(numbers):
         rows = which == law
-        found[rows] = values[codes[rows]]
-    return pa.array(found)
+        released[rows] = values[codes[rows]]
+    return pa.array(released)
 
 
 def _outcomes(column: pa.Array, space: LabelSpace, channel: NumberChannel) -> Int[np.ndarray, "n"]:
-    """The outcomes that numbers stand for, by the law of each row."""
-    _complete(column)
-    found = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-    which, codes = channel.law_numbers(len(found)), np.empty(len(found), dtype=np.int16)
+    """Convert numbers to outcomes, by the distribution of each row."""
+    _check_no_nulls(column)
+    numbers = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+    which, codes = channel.law_numbers(len(numbers)), np.empty(len(numbers), dtype=np.int16)
     for law, values in enumerate(outcome_numbers(space, channel)):
         rows = which == law
-        places = np.searchsorted(values, found[rows]).clip(0, len(values) - 1)
-        if not (values[places] == found[rows]).all():
-            raise VerificationError("expected only numbers that the law can give in a released column, found others")
+        places = np.searchsorted(values, numbers[rows]).clip(0, len(values) - 1)
+        if not (values[places] == numbers[rows]).all():
+            raise VerificationError(
+                "expected only numbers that are possible under the law in a released column, found others"
+            )
         codes[rows] = places
     return codes
 

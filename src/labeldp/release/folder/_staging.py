@@ -1,4 +1,4 @@
-"""The folder of a release: staged beside its target, moved there in one step, or never seen."""
+"""Atomic writing of a release folder: staged beside its target, then moved there in one step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from labeldp.errors import OutputError
 CERTIFICATE = "certificate.json"
 _MARK = ".labeldp-"
 
-#: What became of an output: it stands at its target, it never left its staging folder, or that can't be told.
+#: The fate of an output: at its target, still in its staging folder, or unknown.
 Fate = Literal["left", "never left", "unknown"]
 
 
@@ -25,27 +25,27 @@ def staging_of(target: Path, identifier: str) -> Path:
 
 
 def check_target(target: Path) -> None:
-    """Refuse a target that exists, or that has no folder to be in.
+    """Refuse a target that exists, or whose parent folder does not.
 
     Raises:
-        OutputError: It does, or it has not.
+        OutputError: The target exists, or its parent folder does not.
     """
     if os.path.lexists(target):
         raise OutputError(f"expected an output folder that does not exist yet, found {target}; choose another name")
     if not target.parent.is_dir():
-        raise OutputError(f"expected an existing folder to put the output in, found none at {target.parent}")
+        raise OutputError(f"expected an existing folder for the output, found none at {target.parent}; create it first")
 
 
 @contextmanager
 def staged(target: Path, identifier: str) -> Iterator[Path]:
-    """An empty, private staging folder; the caller moves it with ``publish`` or it is removed.
+    """Yield an empty, private staging folder, which the caller moves with ``publish``; otherwise it is removed.
 
     Raises:
         OutputError: The target exists, or its parent folder does not.
     """
     check_target(target)
     for old in target.parent.glob(f".{target.name}{_MARK}*"):
-        with suppress(OSError):  # an empty one is left by a job that was killed before its charge
+        with suppress(OSError):  # left empty by a job that was killed before its charge
             old.rmdir()
     staging = staging_of(target, identifier)
     try:
@@ -56,12 +56,12 @@ def staged(target: Path, identifier: str) -> Iterator[Path]:
     try:
         yield staging
     finally:
-        if os.getpid() == process:  # a forked child is not who made it
+        if os.getpid() == process:  # a forked child does not own it
             shutil.rmtree(staging, ignore_errors=True)
 
 
 def publish(staging: Path, target: Path) -> None:
-    """Move a staging folder to its target, once everything in it is on disk."""
+    """Flush a staging folder to disk, and move it to its target."""
     for file in staging.iterdir():
         _sync(file)
     _sync(staging)
@@ -71,7 +71,7 @@ def publish(staging: Path, target: Path) -> None:
 
 
 def fate_of(target: Path, identifier: str) -> Fate:
-    """What became of an output; a staging folder that is still there never left, and is removed."""
+    """The fate of an output; a staging folder that still exists was never published, and is removed."""
     if _identifier_at(target) == identifier:
         return "left"
     staging = staging_of(target, identifier)
@@ -82,7 +82,7 @@ def fate_of(target: Path, identifier: str) -> Fate:
 
 
 def _identifier_at(target: Path) -> object:
-    """The identifier in the certificate of a folder, if there is one."""
+    """The identifier in the certificate of a folder, if any."""
     try:
         return json.loads((target / CERTIFICATE).read_bytes()).get("release")
     except (OSError, ValueError, AttributeError):
@@ -90,7 +90,7 @@ def _identifier_at(target: Path) -> object:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file or folder is on disk."""
+    """Flush a file or folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Verification: what anyone can recompute from a release, without the true labels."""
+"""Verification of releases by recomputation, without the true labels."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
-from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLaw, form_from
-from labeldp.mechanisms.features import Form as FeatureForm
+from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLaw, Form, form_from
 from labeldp.mechanisms.queries import promise_of
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation
 from labeldp.privacy import Guarantee, Interval, shown_above
@@ -29,18 +28,18 @@ from labeldp.privacy.channels import (
     channel_of,
     law_of,
 )
-from labeldp.release.folder._answer_columns import CLUSTERS, Form, form_of
+from labeldp.release.folder._answer_columns import CLUSTERS, StoredForm, stored_form
 from labeldp.release.folder._certificate import IN_STAGES, UNKNOWN, Certificate, Draw, File
 from labeldp.release.folder._columns import CODES, column_name, column_types, from_columns
 from labeldp.release.folder._staging import CERTIFICATE
 from labeldp.release.folder._write import file_digest
-from labeldp.release.tables import ahead
+from labeldp.release.tables import prefetch
 
 _ROWS_PER_BATCH = 1 << 16
 _ENTRIES_PER_BATCH = 1 << 24
-#: Bytes of a column that are read from disk at a time, however long its pieces in the file are.
+#: Bytes of a column to read from disk at a time, whatever the size of its pieces in the file.
 BUFFER = 1 << 18
-#: What the mean of many shares may be off by.
+#: Relative tolerance for the mean of many shares.
 _ROUNDING = 1e-9
 _HASH = re.compile("[0-9a-f]{64}")
 _OF_ROWS = (DoubleResponse.name, DummyResponse.name)
@@ -49,7 +48,7 @@ _ALLOWED_METADATA = {b"ARROW:schema"}
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was checked: what, whether it holds, and what was found."""
+    """One check: its subject, its outcome, and its finding."""
 
     what: str
     holds: bool
@@ -58,12 +57,12 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What verification found.
+    """The outcome of a verification.
 
     Attributes:
         certificate: The certificate, if it could be read.
-        checks: What was checked, in order; it stops at the first that fails.
-        unknown: What cannot be known from a release.
+        checks: The checks in order, up to the first that fails.
+        unknown: Facts that cannot be known from a release.
     """
 
     certificate: Certificate | None
@@ -72,18 +71,18 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether every check holds."""
+        """True if every check holds."""
         return self.certificate is not None and all(check.holds for check in self.checks)
 
 
 def verify(directory: str | Path) -> Verdict:
-    """Recompute the guarantee of a release from its law, and scan its files.
+    """Recompute the guarantee of a release from its law, and check its files.
 
     Args:
         directory: The folder of a release.
 
     Returns:
-        The verdict. It proves that files, law and guarantee agree; it cannot show that the drawing was honest.
+        The verdict. It proves that files, law and guarantee agree; it cannot show that the draw was honest.
     """
     folder = Path(directory)
     try:
@@ -109,24 +108,25 @@ def read_certificate(folder: Path) -> Certificate:
         return Certificate.from_json((folder / CERTIFICATE).read_text(encoding="utf-8"))
     except (OSError, UnicodeError):
         raise VerificationError(
-            f"expected a release with a {CERTIFICATE} in {folder}, found none; answer.save or labeldp release makes one"
+            f"expected a release with a {CERTIFICATE} in {folder}, found none; check the path, or make one with "
+            "answer.save or labeldp release"
         ) from None
 
 
 def verified(folder: Path) -> tuple[Certificate, np.ndarray, Channel]:
-    """The certificate, the released labels and the channel in a folder, once they are verified.
+    """Verify a folder, and return its certificate, released labels and channel.
 
     Raises:
         VerificationError: They do not agree, or the folder holds an answer.
     """
     certificate = certified_labels(folder)
-    parts = [part for _, part in _fields(folder, certificate)]
-    concatenate = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return certificate, concatenate.pop(CODES), channel_of(certificate.law, concatenate)
+    parts = [part for _, part in _batch_fields(folder, certificate)]
+    fields = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return certificate, fields.pop(CODES), channel_of(certificate.law, fields)
 
 
 def certified_labels(folder: Path) -> Certificate:
-    """The certificate of released labels in a folder, once everything is verified.
+    """Verify a folder of released labels, and return its certificate.
 
     Raises:
         VerificationError: They do not agree, or the folder holds an answer.
@@ -138,7 +138,7 @@ def certified_labels(folder: Path) -> Certificate:
 
 
 def certified(folder: Path) -> Certificate:
-    """The certificate in a folder, once everything is verified.
+    """Verify a folder, and return its certificate.
 
     Raises:
         VerificationError: They do not agree.
@@ -153,7 +153,7 @@ def certified(folder: Path) -> Certificate:
 
 
 def read_alone(file: Path) -> Certificate:
-    """A certificate without its folder, once its words, law and guarantee agree.
+    """Read a certificate without its folder, and check its randomness, law and guarantee.
 
     Raises:
         VerificationError: It cannot be read, or they do not agree.
@@ -163,8 +163,8 @@ def read_alone(file: Path) -> Certificate:
     except (OSError, UnicodeError):
         raise VerificationError(f"expected a certificate at {file}, found none") from None
     try:
-        _words(file, certificate)
-        _laws(file, certificate)
+        _check_randomness(file, certificate)
+        _check_laws(file, certificate)
     except (ValueError, TypeError, KeyError, ArithmeticError) as problem:
         if isinstance(problem, VerificationError):
             raise
@@ -173,84 +173,90 @@ def read_alone(file: Path) -> Certificate:
 
 
 def law_of_rows(folder: Path, certificate: Certificate) -> Channel:
-    """The channel of a verified folder, with one row for each number of candidates that its rows have."""
+    """The channel of a verified folder, with one row for each number of candidates."""
     law = certificate.law
     if candidate_sizes(channel_of(law)) is None:
         return channel_of(law)
-    found: dict[int, np.ndarray] = {}
-    for _, part in _fields(folder, certificate):
+    by_count: dict[int, np.ndarray] = {}
+    for _, part in _batch_fields(folder, certificate):
         packed = part["candidates"]
         numbers, rows = np.unique(np.bitwise_count(packed).sum(axis=1, dtype=np.int64), return_index=True)
-        found |= {int(m): packed[row] for m, row in zip(numbers, rows, strict=True)}
-    return channel_of(law, {"candidates": np.array(list(found.values()))} if found else None)
+        by_count |= {int(m): packed[row] for m, row in zip(numbers, rows, strict=True)}
+    return channel_of(law, {"candidates": np.array(list(by_count.values()))} if by_count else None)
 
 
-def _words(_: Path, certificate: Certificate) -> str:
+def _check_randomness(_: Path, certificate: Certificate) -> str:
     if not certificate.private:
-        raise VerificationError("expected secure random words, found a test source: this release is NOT PRIVATE")
+        raise VerificationError(
+            "expected a cryptographic random source, found a test source: this release is NOT PRIVATE"
+        )
     return "a private release"
 
 
-def _laws(_: Path, certificate: Certificate) -> str:
-    """Each charge's epsilon follows from the integers of its law."""
+def _check_laws(_: Path, certificate: Certificate) -> str:
+    """Recompute the epsilon of each charge from the integers of its law."""
     *before, last = certificate.draws
     if certificate.of_answer and (before or certificate.parent is not None or not certificate.rows):
-        raise VerificationError("expected a whole answer about some rows with one charge, found another")
+        raise VerificationError("expected an answer to be whole, about some rows and with one charge, found another")
     if certificate.rows and not all(draw.rows.ranges for draw in certificate.draws):
         raise VerificationError("expected every charge to be for some rows, found one for none")
     if not set(certificate.guarantee.assumptions) <= set(certificate.assumptions):
-        raise VerificationError("expected what the guarantee assumes among what was declared, found it left out")
+        raise VerificationError("expected the assumptions of the guarantee among the declared ones, found some missing")
     answers, labels = certificate.answers, certificate.labels
     if certificate.draws != (*answers, *labels):
         raise VerificationError("expected the charges of answers before those of labels, found another order")
     for draw in answers:
-        _answer_law(draw, last.guarantee.unit, certificate)
+        _check_answer_law(draw, last.guarantee.unit, certificate)
     for draw in labels:
-        _label_law(draw, certificate)
+        _check_label_law(draw, certificate)
     if len(labels) > 1:
-        _stages(labels, certificate)
-    _features(certificate)
+        _check_stages(labels, certificate)
+    _check_features(certificate)
     if certificate.parent is not None and not _HASH.fullmatch(str(certificate.parent)):
-        raise VerificationError("expected the SHA-256 of the release that this is part of, found something else")
+        raise VerificationError("expected a SHA-256 of the release that this is part of, found something else")
     if certificate.parent is None and len(labels) <= 1 and not last.rows.may_be(certificate.rows):
         raise VerificationError(f"expected a charge for {certificate.rows} rows, found other rows")
     return f"epsilon {shown_above(certificate.guarantee.epsilon, 7)}, rounded up"
 
 
-def _features(certificate: Certificate) -> None:
-    """Rows that were released whole have a law of features that goes with their mechanism, their labels and columns."""
-    law, named = certificate.features, [draw for draw in certificate.draws if draw.mechanism in _OF_ROWS]
+def _check_features(certificate: Certificate) -> None:
+    """Check that a law of features goes with the mechanism, the labels and the columns."""
+    law, draws = certificate.features, [draw for draw in certificate.draws if draw.mechanism in _OF_ROWS]
     if law is None:
-        if named:
-            raise VerificationError(f"expected the law of features of {named[0].mechanism!r}, found none")
+        if draws:
+            raise VerificationError(f"expected the law of features of {draws[0].mechanism!r}, found none")
         return
     (last,) = certificate.draws
     expected = DummyResponse.name if law.generator is None else DoubleResponse.name
     if (last.mechanism, last.guarantee.unit, law.classes) != (expected, "row", certificate.space.size):
-        raise VerificationError("expected a law of features that goes with its mechanism and classes, found another")
+        raise VerificationError(
+            "expected a law of features for this mechanism, unit and number of classes, found another"
+        )
     if FeatureLaw.from_plain(law.plain()) != law or not set(law.assumptions) <= set(certificate.assumptions):
-        raise VerificationError("expected what conditional features rest on among what was declared, found it left out")
-    if law.generator is not None and (paid := law.generator["source"].get("certificate")) is not None:
-        _paid_split(paid)
-    if certificate.columns and _form(law) != _public_types(certificate):
+        raise VerificationError(
+            "expected the assumptions on conditional features among the declared ones, found some missing"
+        )
+    if law.generator is not None and (text := law.generator["source"].get("certificate")) is not None:
+        _check_paid_split(text)
+    if certificate.columns and _feature_types(law) != _public_types(certificate):
         raise VerificationError("expected the columns of the generator's form beside the label, found others")
 
 
-def _paid_split(text: str) -> None:
-    """The certificate of what a generator was fitted on is one, of released labels."""
+def _check_paid_split(text: str) -> None:
+    """Check the certificate of the release that a generator was fitted on."""
     certificate = Certificate.from_json(text)
-    _words(Path(), certificate)
-    _laws(Path(), certificate)
+    _check_randomness(Path(), certificate)
+    _check_laws(Path(), certificate)
     if certificate.of_answer:
         raise VerificationError("expected released labels behind a generator, found an answer")
 
 
-def _form(law: FeatureLaw) -> list[tuple[str, str]]:
-    """Names and types of the columns that features have."""
+def _feature_types(law: FeatureLaw) -> list[tuple[str, str]]:
+    """Names and types of the feature columns."""
     if law.generator is None:
         return []
     schema = form_from(law.generator["form"]).schema
-    return [(field.name, str(field.type).replace("<item:", "<element:")) for field in schema]  # as Parquet names them
+    return [(field.name, str(field.type).replace("<item:", "<element:")) for field in schema]  # the name in Parquet
 
 
 def _public_types(certificate: Certificate) -> list[tuple[str, str]]:
@@ -259,8 +265,8 @@ def _public_types(certificate: Certificate) -> list[tuple[str, str]]:
     return [(name, kind.replace("<item:", "<element:")) for name, kind in certificate.columns if name not in added]
 
 
-def _stages(labels: Sequence[Draw], certificate: Certificate) -> None:
-    """Labels that were drawn in stages have one law; the rows of the stages are all rows, each once."""
+def _check_stages(labels: Sequence[Draw], certificate: Certificate) -> None:
+    """Check that stages have one law and that their rows are all rows, each once."""
     if any((draw.law, draw.guarantee) != (labels[0].law, labels[0].guarantee) for draw in labels):
         raise VerificationError("expected one law in all stages, found several")
     ranges = sorted(pair for draw in labels for pair in draw.rows.ranges)
@@ -268,37 +274,41 @@ def _stages(labels: Sequence[Draw], certificate: Certificate) -> None:
     if starts != [0, *stops[:-1]] or (certificate.parent is None and stops[-1] != certificate.rows):
         raise VerificationError(f"expected stages of all {certificate.rows} rows, each once, found others")
     if IN_STAGES not in certificate.assumptions:
-        raise VerificationError("expected it among what was declared that stages do not depend on labels, found it not")
+        raise VerificationError("expected the declaration that stages do not depend on labels, found none")
 
 
-def _answer_law(draw: Draw, unit: str, certificate: Certificate) -> None:
-    """The promise of an answer follows from the integers of its law; what it assumes is said, and more may be."""
+def _check_answer_law(draw: Draw, unit: str, certificate: Certificate) -> None:
+    """Recompute the guarantee of an answer from the integers of its law; it may declare more assumptions."""
     found, expected = draw.guarantee, promise_of(draw.law, certificate.space)
-    # without a rho it claims less, as certificates of histograms did before theirs was known
-    if _numbers(found) not in (_numbers(expected), _numbers(dataclasses.replace(expected, rho=None))):
-        raise VerificationError(f"expected {_numbers(expected)} as (epsilon, delta, rho), found {_numbers(found)}")
+    # without a rho it claims less: certificates of histograms once had none
+    if _parameters(found) not in (_parameters(expected), _parameters(dataclasses.replace(expected, rho=None))):
+        raise VerificationError(
+            f"expected {_parameters(expected)} as (epsilon, delta, rho), found {_parameters(found)}"
+        )
     if (found.unit, found.trust) != (unit, expected.trust) or not set(expected.assumptions) <= set(found.assumptions):
-        raise VerificationError("expected a curator's or peers' answer about the unit of the release, found another")
+        raise VerificationError("expected an answer with the trust, unit and assumptions of its query, found others")
     whole = certificate.guarantee
     if expected.trust != whole.trust or not set(expected.assumptions) <= set(whole.assumptions):
-        raise VerificationError("expected the trust and the assumptions of an answer in the whole, found others there")
+        raise VerificationError(
+            "expected the trust and the assumptions of an answer in the whole guarantee, found others"
+        )
     if draw.mechanism != draw.law["kind"]:
-        raise VerificationError(f"expected the mechanism {draw.law['kind']!r}, found another name for it")
+        raise VerificationError(f"expected the mechanism {draw.law['kind']!r}, found another name")
     if unit != "row" and "labels_of_a_unit" not in draw.law:
         raise VerificationError(f"expected a law for the unit {found.unit!r}, found one for single rows")
     if sum(map(int, draw.law.get("cluster_sizes", ()))) > certificate.rows:
-        raise VerificationError(f"expected clusters among {certificate.rows} rows, found larger ones")
+        raise VerificationError(f"expected clusters of at most {certificate.rows} rows together, found more")
 
 
-def _label_law(draw: Draw, certificate: Certificate) -> None:
-    """The promise of released labels follows from their channel."""
+def _check_label_law(draw: Draw, certificate: Certificate) -> None:
+    """Recompute the guarantee and the expected utility of released labels from their channel."""
     channel = channel_of(draw.law)
-    if _numbers(draw.guarantee) != (channel.epsilon, 0.0, None):
+    if _parameters(draw.guarantee) != (channel.epsilon, 0.0, None):
         raise VerificationError(f"expected epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")
     if law_of(channel) != dict(draw.law):
-        raise VerificationError("expected the integers of a law each in its one form, found another")
+        raise VerificationError("expected the integers of a law in canonical form, found another form")
     if isinstance(channel, NumberChannel) != isinstance(certificate.expects, NumberExpectation):
-        raise VerificationError("expected what a law of its kind keeps of a label, found what another does")
+        raise VerificationError("expected the utility of a law of this kind, found that of another kind")
     if isinstance(channel, NumberChannel) and not isinstance(certificate.space, Interval):
         raise VerificationError("expected a law of numbers for labels on an interval, found other labels")
     if channel.classes != certificate.space.size:
@@ -306,28 +316,28 @@ def _label_law(draw: Draw, certificate: Certificate) -> None:
     if (draw.guarantee.unit != "row") != isinstance(channel, GroupedChannel | GroupedNumberChannel):
         raise VerificationError(f"expected a law for the unit {draw.guarantee.unit!r}, found another")
     if certificate.expects is None:
-        raise VerificationError("expected what the law keeps of a label, found nothing")
-    kept = dataclasses.asdict(certificate.expects)
-    error = kept.pop("squared_error", 0.0)
-    if not (0.0 <= error < math.inf and all(0.0 <= share <= 1.0 + _ROUNDING for share in kept.values())):
-        raise VerificationError("expected shares of rows in what the law keeps of a label, found other numbers")
+        raise VerificationError("expected the utility of the released labels, found none")
+    shares = dataclasses.asdict(certificate.expects)
+    error = shares.pop("squared_error", 0.0)
+    if not (0.0 <= error < math.inf and all(0.0 <= share <= 1.0 + _ROUNDING for share in shares.values())):
+        raise VerificationError("expected shares of rows as the utility of the released labels, found other numbers")
     expected = certificate.expects if draw.law["by_row"] else expectation(channel, np.ones(()))
-    if not _close(expected, certificate.expects):
-        raise VerificationError("expected what the law keeps of a label, found other figures")
+    if not _nearly_equal(expected, certificate.expects):
+        raise VerificationError("expected the utility that follows from the law, found other figures")
 
 
-def _numbers(guarantee: Guarantee) -> tuple[float, float, float | None]:
+def _parameters(guarantee: Guarantee) -> tuple[float, float, float | None]:
     return guarantee.epsilon, guarantee.delta, guarantee.rho
 
 
-def _close(one: Expectation | NumberExpectation, other: Expectation | NumberExpectation) -> bool:
-    """Whether two expectations are the same up to the rounding of a mean."""
+def _nearly_equal(one: Expectation | NumberExpectation, other: Expectation | NumberExpectation) -> bool:
+    """True if two expectations are equal up to the rounding of a mean."""
     pairs = zip(dataclasses.astuple(one), dataclasses.astuple(other), strict=True)
     return type(one) is type(other) and all(math.isclose(a, b, rel_tol=_ROUNDING) for a, b in pairs)
 
 
-def _files(folder: Path, certificate: Certificate) -> str:
-    """The folder holds the listed files and nothing else, byte for byte."""
+def _check_files(folder: Path, certificate: Certificate) -> str:
+    """Check that the folder has the listed files and nothing else, byte for byte."""
     listed = {file.name for file in certificate.files} | {CERTIFICATE}
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
     if listed != found:
@@ -338,8 +348,8 @@ def _files(folder: Path, certificate: Certificate) -> str:
     return f"{len(certificate.files)} file(s), unchanged"
 
 
-def _schemas(folder: Path, certificate: Certificate) -> str:
-    """Every file has the listed columns, rows and no metadata beyond them."""
+def _check_schemas(folder: Path, certificate: Certificate) -> str:
+    """Check that every file has the listed columns and rows, and no other metadata."""
     for file in certificate.files:
         with pq.ParquetFile(folder / file.name) as opened:
             schema = opened.schema_arrow
@@ -357,13 +367,13 @@ def _schemas(folder: Path, certificate: Certificate) -> str:
             if opened.metadata.num_rows != file.rows:
                 raise VerificationError(f"expected {file.rows} rows in {file.name}, found {opened.metadata.num_rows}")
     rows, columns = sum(file.rows for file in certificate.files), dict(certificate.columns)
-    form = form_of(certificate.law) if certificate.of_answer else None
+    form = stored_form(certificate.law) if certificate.of_answer else None
     if rows != certificate.rows and (form is None or form.by_row):
-        raise VerificationError("expected files with the listed number of rows in all")
+        raise VerificationError(f"expected files with {certificate.rows} rows in all, found {rows}")
     if certificate.label in columns:
-        raise VerificationError(f"expected the label column {certificate.label!r} to be gone, found it")
+        raise VerificationError(f"expected no column {certificate.label!r}, the true label, found one")
     if form is not None:
-        _answer_columns(form, certificate)
+        _check_answer_columns(form, certificate)
         return f"{len(columns)} columns, {rows} lines"
     for name, kind in column_types(certificate.label, certificate.space, channel_of(certificate.law)).items():
         if columns.get(name) != str(kind):
@@ -371,56 +381,58 @@ def _schemas(folder: Path, certificate: Certificate) -> str:
     return f"{len(columns)} columns, {rows} rows"
 
 
-def _answer_columns(form: Form, certificate: Certificate) -> None:
-    """An answer has its columns, and public ones only where it has a line for each row."""
+def _check_answer_columns(form: StoredForm, certificate: Certificate) -> None:
+    """Check that an answer has its columns, and public ones only if it has a line for each row."""
     found, expected = [name for name, _ in certificate.columns], form.names(certificate.label, certificate.space)
     if not set(expected) <= set(found) or (found != expected and not form.by_row):
         raise VerificationError(f"expected the columns {expected} of an answer, found {found}")
     public = [name for name in found if name not in expected]
-    if mistaken := form.mistakable(certificate.label, certificate.space, public):
-        raise VerificationError(f"expected no public column {min(mistaken)!r}, as of an entry of the answer, found it")
+    if clash := form.clashes(certificate.label, certificate.space, public):
+        raise VerificationError(f"expected no public column with the name of an entry, found {min(clash)!r}")
 
 
 def released_columns(certificate: Certificate) -> dict[str, str]:
-    """The columns of released labels and of what their law needs for each row, by field."""
+    """The columns of released labels and of the row arrays of their channel, by field."""
     return {name: column_name(certificate.label, name) for name in (CODES, *certificate.law["by_row"])}
 
 
 def added_columns(certificate: Certificate) -> list[str]:
-    """The columns of a release that were not in the table: released labels, or an answer, and what belongs to them."""
+    """The columns that a release adds to the table: released labels or an answer, and row arrays."""
     label, space = certificate.label, certificate.space
     if certificate.of_answer:
-        return [*form_of(certificate.law).names(label, space), column_name(label, CLUSTERS)]
+        return [*stored_form(certificate.law).names(label, space), column_name(label, CLUSTERS)]
     return list(column_types(label, space, channel_of(certificate.law)))
 
 
 def _has_metadata(field: pa.Field) -> bool:
-    """Whether a field says more than its name and type, at any depth."""
+    """True if a field has metadata beyond its name and type, at any depth."""
     kind = field.type
     inner = [kind.field(i) for i in range(kind.num_fields)] if pa.types.is_nested(kind) else []
     allowed = {b"PARQUET:field_id"}
     return bool(set(field.metadata or {}) - allowed) or any(_has_metadata(part) for part in inner)
 
 
-def _values(folder: Path, certificate: Certificate) -> str:
-    """Every released value is one that the law can give."""
+def _check_values(folder: Path, certificate: Certificate) -> str:
+    """Check that every released value is possible under the law."""
     if certificate.of_answer:
         answer_in(folder, certificate)
         return "all of the form of such an answer"
     law = certificate.law
-    for file, part in _fields(folder, certificate):
+    for file, part in _batch_fields(folder, certificate):
         codes = part.pop(CODES)
         channel = channel_of(law, part)
         if not channel.possible(codes).all():
             row = int(np.argmin(channel.possible(codes)))
-            raise VerificationError(f"expected only outcomes of the law in {file.name}, found another (+{row})")
+            raise VerificationError(
+                f"expected only outcomes of the law in {file.name}, found another in row {row} of a batch"
+            )
     if certificate.features is not None and certificate.features.generator is not None:
-        _formed(folder, certificate, form_from(certificate.features.generator["form"]))
+        _check_form(folder, certificate, form_from(certificate.features.generator["form"]))
     return "all within the law"
 
 
-def _formed(folder: Path, certificate: Certificate, form: FeatureForm) -> None:
-    """Every released row is in the form that own and drawn features have."""
+def _check_form(folder: Path, certificate: Certificate, form: Form) -> None:
+    """Check that all released features are in the form that true and drawn features share."""
     for file in certificate.files:
         with pq.ParquetFile(folder / file.name, pre_buffer=False, buffer_size=BUFFER) as opened:
             for batch in opened.iter_batches(batch_size=_ROWS_PER_BATCH, columns=form.names):
@@ -429,12 +441,12 @@ def _formed(folder: Path, certificate: Certificate, form: FeatureForm) -> None:
 
 
 def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
-    """The answer in a folder.
+    """Read the answer in a folder.
 
     Raises:
-        VerificationError: It is not of the form of its query, or has other lines, steps or clusters than its law.
+        VerificationError: It is not in the form of its query, or has other lines, steps or clusters than its law.
     """
-    form, columns = form_of(certificate.law), [name for name, _ in certificate.columns]
+    form, columns = stored_form(certificate.law), [name for name, _ in certificate.columns]
     names, clusters = form.names(certificate.label, certificate.space), column_name(certificate.label, CLUSTERS)
     counted = [clusters] if "cluster_sizes" in certificate.law and clusters in columns else []
     parts = [pq.read_table(folder / file.name, columns=[*names, *counted]) for file in certificate.files]
@@ -442,37 +454,37 @@ def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
     if counted:
         sizes = np.unique(np.unique(table[clusters].to_numpy(), return_counts=True)[1])
         if sizes.tolist() != [int(size) for size in certificate.law["cluster_sizes"]]:
-            raise VerificationError("expected clusters of the sizes that were accounted for, found others")
+            raise VerificationError("expected clusters of the sizes that were charged, found others")
     value = form.read([table[name].combine_chunks() for name in names], certificate.space)
     law = certificate.law
     if len(value) != int(law.get("columns", len(value))):
         raise VerificationError(f"expected a line for each of {law['columns']} features, found {len(value)} lines")
     if form.in_steps and (np.ldexp(value, int(law.get("bits", 0))) % 1).any():
-        raise VerificationError("expected sums in whole steps, as noise is drawn, found others")
+        raise VerificationError("expected sums in whole steps of the noise, found others")
     if not form.fits(value, certificate.space, law):
         raise VerificationError(
-            "expected numbers that the law can give, inside its interval or in its steps, found others"
+            "expected numbers that are possible under the law, in its interval and its steps, found others"
         )
     return value
 
 
 _CHECKS: dict[str, Callable[[Path, Certificate], str]] = {
-    "it states that the words were secure": _words,
-    "each epsilon follows from the integers of its law": _laws,
-    "the folder holds the listed files, unchanged, and nothing else": _files,
-    "the files have the listed columns and no other content": _schemas,
-    "every released value is an outcome of the law": _values,
+    "the certificate states that a cryptographic random source was used": _check_randomness,
+    "each epsilon follows from the integers of its law": _check_laws,
+    "the folder holds the listed files, unchanged, and nothing else": _check_files,
+    "the files have the listed columns and no other content": _check_schemas,
+    "every released value is an outcome of the law": _check_values,
 }
 
 
-def _fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File, dict[str, np.ndarray]]]:
-    """Released codes and what differs by row, batch by batch."""
+def _batch_fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File, dict[str, np.ndarray]]]:
+    """Released codes and row arrays, in batches."""
     law: Any = certificate.law
     columns = released_columns(certificate)
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // certificate.space.size))
     for file in certificate.files:
         with pq.ParquetFile(folder / file.name, pre_buffer=False, buffer_size=BUFFER) as opened:
-            batches = ahead(opened.iter_batches(batch_size=rows, columns=list(columns.values())))
+            batches = prefetch(opened.iter_batches(batch_size=rows, columns=list(columns.values())))
             empty = pa.record_batch(
                 [pa.array([], field.type) for field in opened.schema_arrow], schema=opened.schema_arrow
             )

@@ -1,4 +1,4 @@
-"""Released files: Parquet written from scratch, with nothing but the released columns."""
+"""Writing of released files: Parquet from scratch, with nothing but the released columns."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 from labeldp.errors import InputError
 from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
 from labeldp.release.folder._staging import CERTIFICATE, publish, staged
-from labeldp.release.tables import plain_column, plain_schema
+from labeldp.release.tables import no_such_column, plain_column, plain_schema
 
 
 class FileWriter:
-    """One Parquet file of a release, written in pieces; plain types, no metadata but the schema.
+    """Writer of one Parquet file of a release, in pieces; plain types, no metadata but the schema.
 
     Args:
         folder: The staging folder.
@@ -36,19 +36,19 @@ class FileWriter:
         self._last: Future[None] | None = None
 
     def write(self, table: pa.Table) -> None:
-        """Append rows, in a thread; it waits for the rows before, so that at most two pieces are held."""
+        """Append rows in a thread, after the rows before, so that at most two pieces are in memory."""
         self._wait()
         self._last = self._thread.submit(self._writer.write_table, table, row_group_size=max(table.num_rows, 1))
         self._rows += table.num_rows
 
     def close(self) -> File:
-        """Finish the file and describe it."""
+        """Finish the file, and return its description."""
         self._wait()
         self._writer.close()
         return File(self._path.name, self._rows, file_digest(self._path))
 
     def _wait(self) -> None:
-        """Wait for the rows before, and raise what befell them."""
+        """Wait for the rows before, and raise their error if any."""
         last, self._last = self._last, None
         if last is not None:
             last.result()
@@ -61,46 +61,46 @@ class FileWriter:
         self._writer.close()
 
 
-def declared_public(given: object, keep: Sequence[str] | str | None) -> pa.Table:
-    """The columns of a table that were declared public; none where there is no table.
+def declared_public(table: object, keep: Sequence[str] | str | None) -> pa.Table:
+    """The columns of a table that were declared public; none without a table.
 
     Raises:
-        InputError: None were declared, one does not exist, or there is no table to keep any of.
+        InputError: None were declared, one does not exist, or there is no table.
     """
     if isinstance(keep, str) and keep != "all":
         raise InputError(f"expected keep as a list of columns or 'all', found {keep!r}; write keep=[{keep!r}]")
-    if given is None:
+    if table is None:
         if keep is not None:
-            raise InputError("expected the table whose columns to keep, found none; give it, or leave keep out")
+            raise InputError("expected the table of the columns to keep, found none; pass it, or leave keep out")
         return pa.table({})
-    table = without_index(pa.table(given))
-    names = table.column_names
+    columns = without_index(pa.table(table))
+    names = columns.column_names
     if keep is None:
         raise InputError(
-            f"expected the public columns of the table, found no declaration; write keep=[...] or keep='all' for "
-            f"{', '.join(map(str, names[:20]))}, without the true label"
+            f"expected keep=[...] or keep='all' to declare public columns, found neither; columns: "
+            f"{', '.join(map(str, names[:20]))} (the true label must not be among them)"
         )
     chosen = names if isinstance(keep, str) else list(keep)
     if missing := [name for name in chosen if name not in names]:
-        raise InputError(f"expected public columns of the table, found {missing[0]!r}, which is none")
-    return table if chosen is names else table.select(chosen)
+        raise InputError(no_such_column(missing[0], names))
+    return columns if chosen is names else columns.select(chosen)
 
 
 def check_beside(certificate: Certificate, table: object) -> None:
-    """Refuse a table beside labels of rows whose features left redrawn in another release.
+    """Refuse a table beside labels of rows whose resampled features are in another release.
 
     Raises:
-        InputError: There is one.
+        InputError: There is a table.
     """
     if table is not None and FEATURES_REDRAWN in certificate.assumptions:
         raise InputError(
-            "expected no table beside these labels, found one: features of these rows left redrawn in another release, "
-            "and who sees features twice knows which are true; save the labels alone"
+            "expected no table beside these labels, found one; save the labels alone: another release has resampled "
+            "features of these rows, and comparing the two would disclose which are true"
         )
 
 
 def without_index(table: pa.Table) -> pa.Table:
-    """A table without the columns that a pandas index became: an index is public only as a column."""
+    """Drop the columns of a pandas index: an index is public only if it is declared as a column."""
     try:
         index = (table.schema.pandas_metadata or {}).get("index_columns", [])
     except ValueError:
@@ -109,12 +109,12 @@ def without_index(table: pa.Table) -> pa.Table:
 
 
 def columns_of(file: Path) -> tuple[tuple[str, str], ...]:
-    """Names and types of a file's columns, as a certificate lists them."""
+    """Names and types of a file's columns, in the form of a certificate."""
     return tuple((field.name, str(field.type)) for field in pq.read_schema(file))
 
 
 def write_release(target: Path, table: pa.Table, certificate: Certificate) -> Path:
-    """Write one file and its certificate into a new folder, all at once."""
+    """Write one file and its certificate to a new folder, atomically."""
     schema = plain_schema(table.schema)
     plain = pa.table([plain_column(column) for column in table.columns], schema=schema)
     with staged(target, certificate.release) as staging:
@@ -128,7 +128,7 @@ def write_release(target: Path, table: pa.Table, certificate: Certificate) -> Pa
 
 
 def finish(staging: Path, target: Path, certificate: Certificate) -> None:
-    """Put the certificate beside the files and move them to their target."""
+    """Write the certificate beside the files, and move them to their target."""
     (staging / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
     publish(staging, target)
 

@@ -1,4 +1,4 @@
-"""The record of what was spent on which data."""
+"""The record of all charges, by data."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Columns as their values alone: no dictionaries, no extension types, no metadata."""
+"""Reduction of columns to plain values: no dictionaries, no extension types, no metadata."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import pyarrow as pa
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema without metadata, and with plain values in place of dictionaries and extension types."""
+    """The schema without metadata, with plain types instead of dictionaries and extension types."""
     return pa.schema([pa.field(field.name, plain_type(field.type)) for field in schema])
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values themselves, all the way down."""
+    """The plain type of the values, at every depth."""
     if pa.types.is_dictionary(kind):
         return plain_type(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType):
@@ -30,5 +30,5 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 
 def plain_column(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """A column's values themselves, without a dictionary that may list values that do not occur."""
+    """A column of plain values, without a dictionary that may list values that do not occur."""
     return column.cast(plain_type(column.type)) if plain_type(column.type) != column.type else column

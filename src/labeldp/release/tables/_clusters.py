@@ -1,4 +1,4 @@
-"""The public clusters of a table's rows: numbers, one for each row, made without looking at a label."""
+"""Public cluster numbers of a table's rows, computed without reading a label."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from jaxtyping import Int
 
 from labeldp.errors import TableError
 from labeldp.mechanisms.queries import cell_numbers
-from labeldp.release.tables._tables import Table, ahead
+from labeldp.release.tables._tables import Table, prefetch
 from labeldp.release.tables._units import unit_keys
 
 
 def clusters_of(
     table: Table, clusters: str | Int[np.ndarray, "n"], rows_per_batch: int, report: Callable[[str, int, int], None]
 ) -> Int[np.ndarray, "n"]:
-    """The number of each row's cluster, from 0: as given, or those of a column in the order of its values' keys.
+    """The number of each row's cluster, from 0: as passed, or numbered by the keys of a column's values.
 
-    Four bytes are kept for each row.
+    This takes four bytes per row.
 
     Raises:
-        InputError: The numbers are no whole numbers from 0.
+        InputError: The numbers are not whole numbers from 0.
         TableError: The column has a missing value, or the table no rows.
     """
     if not isinstance(clusters, str):
         return cell_numbers(clusters).astype(np.int32)
     numbers: dict[int, int] = {}
     parts, done = [], 0
-    for batch in ahead(table.batches([clusters], rows_per_batch)):
+    for batch in prefetch(table.batches([clusters], rows_per_batch)):
         if batch[clusters].null_count:
-            raise TableError(f"expected a cluster in every row of {clusters!r}, found none in some; fill it in")
+            raise TableError(f"expected a cluster in every row of {clusters!r}, found missing ones; fill them in")
         keys, places = np.unique(unit_keys(batch[clusters]), return_inverse=True)
-        found = np.array([numbers.setdefault(int(key), len(numbers)) for key in keys], dtype=np.int32)
-        parts.append(found[places])
+        cells = np.array([numbers.setdefault(int(key), len(numbers)) for key in keys], dtype=np.int32)
+        parts.append(cells[places])
         done += batch.num_rows
         report("clusters", done, 0)
     if not done:

@@ -1,4 +1,4 @@
-"""Classes as a user types them, in the type of the label column."""
+"""Conversion of typed class names to the type of the label column."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from labeldp.release.tables._tables import Table
 
 
 def declared_classes(table: Table, texts: Sequence[str], missing: str = REFUSE) -> Classes:
-    """The label space that texts declare for a table.
+    """Convert class names to the label space of a table.
 
-    Text in Parquet stays text, and numbers and booleans are read as such. CSV has no types: classes that are all
-    whole numbers as one writes them are numbers.
+    Text in Parquet stays text, and numbers and booleans are parsed. CSV has no types: classes that are all whole
+    numbers in plain notation are numbers.
 
     Raises:
         LabelError: The texts do not fit the column's type, or are no space.
@@ -26,20 +26,22 @@ def declared_classes(table: Table, texts: Sequence[str], missing: str = REFUSE) 
         whole = all(_is_whole(text) for text in texts)
         return _classes(texts, {text: int(text) for text in texts} if whole else {}, missing)
     if pa.types.is_boolean(kind):
-        return _classes(texts, {"true": True, "false": False}, missing, strict=True)
+        return _classes(texts, {"true": True, "false": False}, missing, "true and false")
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return _classes(texts, {text: int(text) for text in texts if _is_whole(text)}, missing, strict=True)
+        whole_numbers = {text: int(text) for text in texts if _is_whole(text)}
+        return _classes(texts, whole_numbers, missing, f"whole numbers, since the column is stored as {kind}")
     return _classes(texts, {}, missing)
 
 
 def _classes(
-    texts: Sequence[str], read: dict[str, int] | dict[str, bool], missing: str, strict: bool = False
+    texts: Sequence[str], values: dict[str, int] | dict[str, bool], missing: str, required: str = ""
 ) -> Classes:
-    if strict and not set(texts) <= set(read):
-        raise LabelError("expected classes in the type of the label column, found other text; look at its type")
+    """The declared classes; with ``required``, a description of valid names, each must have a value."""
+    if required and not set(texts) <= set(values):
+        raise LabelError(f"expected the classes to be {required}, found other text; write them as the table does")
     if missing != REFUSE and missing not in texts:
         raise LabelError("expected a declared class for missing labels, found another; add it to the classes")
-    return Classes([read.get(text, text) for text in texts], read.get(missing, missing))
+    return Classes([values.get(text, text) for text in texts], values.get(missing, missing))
 
 
 def _is_whole(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The first pass over a table: everything is checked before anything is drawn."""
+"""The first pass over a table, which checks everything before anything is drawn."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from jaxtyping import Int
 from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
 from labeldp.privacy import LabelSpace
-from labeldp.release.tables._tables import Table, ahead
+from labeldp.release.tables._tables import Table, prefetch
 from labeldp.release.tables._units import Units
 
 _HEAD = 1 << 16
-#: Rows of a fingerprint: few, so that a table is known again after rows were appended.
+#: Rows of a fingerprint: few, so that a table is recognized after rows were appended.
 _FINGERPRINT_ROWS = 32
 _FEW_VALUES = 0.5
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What the first pass found; of the labels only that all of them are in the space.
+    """Findings of the first pass; about labels only that all of them are in the space.
 
     Attributes:
-        rows: The number of rows.
-        units: The rows of each unit, where a unit was declared.
-        notes: For the curator alone: what kept columns or the order of rows say about labels.
+        rows: Number of rows.
+        units: The rows of each unit, if a unit was declared.
+        notes: Private notes for the curator: kept columns or a row order that disclose labels.
     """
 
     rows: int
@@ -45,9 +45,9 @@ def survey(
     prior: list[str],
     rows_per_batch: int,
     report: Callable[[str, int, int], None],
-    take_up: Callable[[np.ndarray, int], None] = lambda *_: None,
+    process: Callable[[np.ndarray, int], None] = lambda *_: None,
 ) -> Survey:
-    """Read the label, the unit and the prior of every row; ``take_up`` gets the codes of each batch and its first row.
+    """Check label, unit and prior of every row; ``process`` receives the codes of each batch and its first row.
 
     Raises:
         LabelError: A label is missing or not in the space.
@@ -58,9 +58,9 @@ def survey(
     rows = changes = 0
     last = -1
     seen = np.zeros(space.size, dtype=np.bool_)
-    for batch in ahead(table.batches([table.label, *([unit] if unit else []), *prior], rows_per_batch)):
+    for batch in prefetch(table.batches([table.label, *([unit] if unit else []), *prior], rows_per_batch)):
         codes = label_codes(table, batch, space, rows)
-        take_up(codes, rows)
+        process(codes, rows)
         if units is not None and unit is not None:
             units.add(batch[unit])
         if prior:
@@ -77,12 +77,14 @@ def survey(
         raise TableError(f"expected at least one row in {table.path}, found none")
     notes = list(_column_notes(table, space, kept))
     if changes + 1 == np.count_nonzero(seen) and rows > 2 * space.size:
-        notes.append("the rows are grouped by label, so their order gives labels away: shuffle the table first")
+        notes.append(
+            "the rows are grouped by label, so their order discloses labels: shuffle the table before the release"
+        )
     return Survey(rows, units, tuple(notes))
 
 
 def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_row: int) -> Int[np.ndarray, "n"]:
-    """Codes of a batch's labels. In CSV a label is text, read as the declared space has it; empty is missing."""
+    """Codes of a batch's labels. Labels in CSV are parsed in the type of the declared space; empty means missing."""
     column = batch[table.label]
     if table.kind != "csv":
         return space.encode(column, first_row)
@@ -91,7 +93,7 @@ def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_ro
     if pa.types.is_string(space.arrow_type()):
         return space.encode(column, first_row)
     if pa.types.is_floating(space.arrow_type()):
-        numbers = _numbers(column)
+        numbers = _to_floats(column)
         if numbers is None:
             raise LabelError("expected numbers in the label column, found other text; declare classes instead")
         return space.encode(numbers, first_row)
@@ -100,51 +102,53 @@ def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_ro
     texts = pa.array([str(value).lower() if isinstance(value, bool) else str(value) for value in space.points])
     places = pc.index_in(column, value_set=texts).cast(pa.int64())
     known = pa.array(space.points, space.arrow_type()).take(places)
-    strange = pc.and_(known.is_null(), column.is_valid())
-    if pc.any(strange).as_py():
-        row = first_row + pc.index(strange, True).as_py()
+    undeclared = pc.and_(known.is_null(), column.is_valid())
+    if pc.any(undeclared).as_py():
+        row = first_row + pc.index(undeclared, True).as_py()
         raise LabelError(
             f"expected one of the {space.size} declared classes in every row, found something else in row {row}; "
-            "declare all classes that can occur"
+            "declare every class that can occur, spelled as in the table (0.0 is not 0, ' a' is not 'a')"
         )
     return space.encode(known, first_row)
 
 
 def prior_of(batch: pa.RecordBatch, columns: list[str], first_row: int) -> np.ndarray:
-    """The prior in a batch's columns, checked."""
-    numbers = [_numbers(batch[name]) for name in columns]
+    """The checked prior of a batch."""
+    numbers = [_to_floats(batch[name]) for name in columns]
     if any(column is None for column in numbers):
         raise TableError(f"expected numbers in the prior columns {columns[0]!r} ..., found something else")
     return checked_prior(np.stack([np.asarray(column) for column in numbers], axis=1), len(columns), first_row)
 
 
 def _texts(column: pa.Array) -> list[str]:
-    """Values as text, by Arrow where it can: Python cannot hold every date and time."""
+    """Convert values to text, by Arrow if possible: Python cannot represent every date and time."""
     try:
         return [str(text) for text in column.cast(pa.string()).to_pylist()]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return [str(value) for value in column.to_pylist()]
 
 
-def _numbers(column: pa.Array) -> pa.Array | None:
-    """A column as numbers, or None; Arrow's complaint may quote a label and ends here."""
+def _to_floats(column: pa.Array) -> pa.Array | None:
+    """Convert a column to numbers, or return None; Arrow's error may quote a label and is dropped here."""
     try:
         return column.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
 
 
-def heads(table: Table) -> dict[str, str]:
-    """The first values of each column but the label, as text, where they tell data sets apart."""
+def column_heads(table: Table) -> dict[str, str]:
+    """The first values of each column but the label, as text, if they differ and so can identify a data set."""
     others = [name for name in table.schema.names if name != table.label]
     for batch in table.batches(others, _FINGERPRINT_ROWS) if others else ():
-        texts = {name: list(map(_one_form, _texts(column))) for name, column in zip(others, batch.columns, strict=True)}
-        return {name: "\n".join(found) for name, found in texts.items() if len(set(found)) > 1}
+        texts = {
+            name: list(map(_canonical, _texts(column))) for name, column in zip(others, batch.columns, strict=True)
+        }
+        return {name: "\n".join(values) for name, values in texts.items() if len(set(values)) > 1}
     return {}
 
 
-def _one_form(text: str) -> str:
-    """A number as Python writes it, whatever file it was in; other text as it is."""
+def _canonical(text: str) -> str:
+    """A number in Python's notation, whatever file it was in; other text unchanged."""
     try:
         return repr(float(text))
     except ValueError:
@@ -152,7 +156,7 @@ def _one_form(text: str) -> str:
 
 
 def _column_notes(table: Table, space: LabelSpace, kept: list[str]) -> Iterator[str]:
-    """Which kept columns equal or determine the label in the head of the table."""
+    """Notes on kept columns that equal or determine the label in the first rows of the table."""
     for batch in table.batches([table.label, *kept], _HEAD):
         codes = label_codes(table, batch, space, 0).astype(np.int64)
         for name in kept:
@@ -164,5 +168,5 @@ def _column_notes(table: Table, space: LabelSpace, kept: list[str]) -> Iterator[
             different = np.unique(groups).size
             pairs = np.unique(groups * space.size + codes).size
             if pairs == different and 1 < different <= _FEW_VALUES * codes.size:
-                yield f"the kept column {name!r} equals or determines the label: drop it, or it gives labels away"
+                yield f"the kept column {name!r} equals or determines the label: drop it, or it discloses labels"
         return

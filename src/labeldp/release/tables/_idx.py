@@ -1,6 +1,6 @@
-"""IDX files, in which MNIST and its like come: a header of a few bytes, then whole numbers; plain or gzipped.
+"""Reader of IDX files, the format of MNIST: a short header, then whole numbers; plain or gzipped.
 
-What a header says is not believed: no more is held than what the file holds, and no more than a limit.
+The header is not trusted: memory is bounded by the size of the file, and by a limit.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ import numpy as np
 from labeldp.errors import TableError
 
 _GZIP = b"\x1f\x8b"
-#: The kinds of numbers, by the third byte of a file.
+#: Number types by the third byte of a file.
 _KINDS = MappingProxyType({0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4"})
 _PIECE = 1 << 20
 _MOST_BYTES = 1 << 32
 
 
 def read_idx(path: str | Path, dimensions: int, most_bytes: int = _MOST_BYTES) -> np.ndarray:
-    """The whole numbers of an IDX file.
+    """Read the whole numbers of an IDX file.
 
     Args:
         path: The file, plain or gzipped, whatever its name.
-        dimensions: How many it must have: 1 for labels, 3 for images.
-        most_bytes: The most that its numbers may take.
+        dimensions: Required number of dimensions: 1 for labels, 3 for images.
+        most_bytes: Largest size of its numbers.
 
     Returns:
-        An array of the file's kind of numbers, in the machine's order of bytes.
+        An array of the file's number type, in native byte order.
 
     Raises:
-        TableError: There is no such file, it has another form, its header does not fit what follows, or it is larger
-            than the limit.
+        TableError: There is no such file, it has another format, its header contradicts its size, or it exceeds the
+            limit.
     """
     file = Path(path)
     if not file.is_file():
@@ -62,7 +62,7 @@ def read_idx(path: str | Path, dimensions: int, most_bytes: int = _MOST_BYTES) -
 
 @contextmanager
 def _opened(file: Path) -> Iterator[BufferedIOBase]:
-    """The file's bytes; what is wrong with them is said without quoting any."""
+    """Open a file, plain or gzipped; errors quote none of its bytes."""
     try:
         with file.open("rb") as plain:
             packed = plain.read(len(_GZIP)) == _GZIP
@@ -77,12 +77,12 @@ def _opened(file: Path) -> Iterator[BufferedIOBase]:
 
 
 def _header(file: Path, stream: BufferedIOBase, dimensions: int) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
-    """The kind of numbers and the shape that a file claims to have."""
+    """Read the number type and the shape from the header."""
     magic = stream.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _KINDS:
         raise TableError(
-            f"expected an IDX file of whole numbers in {file.name}, found another beginning: 0, 0, the kind of "
-            "numbers (8, 9, 11 or 12) and how many dimensions there are"
+            f"expected an IDX file of whole numbers in {file.name}, found another header; it must begin with "
+            "0, 0, the number type (8, 9, 11 or 12) and the number of dimensions"
         )
     if magic[3] != dimensions:
         raise TableError(f"expected {dimensions} dimensions in {file.name}, found {magic[3]}; is it the right file?")

@@ -1,4 +1,4 @@
-"""Rows in parts by public chance, so that an account can hold each part exactly."""
+"""Public random splits of rows, which an account can hold exactly."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from jaxtyping import Int
 from labeldp import _checks
 from labeldp.errors import InputError, RowsError
 
-#: Rows are parted in so many runs at most: far fewer than a charge holds, so that a certificate stays a short text.
+#: Largest number of runs of a split: far fewer than a charge holds, so that a certificate stays short.
 _MOST_RUNS = 1 << 14
 
 
 def public_split(count: int, shares: Sequence[float], seed: int | None = None) -> list[Int[np.ndarray, "m"]]:
-    """Rows ``0 .. count - 1`` in parts by public chance: of single rows, or of short runs of rows where there are many.
+    """Split rows ``0 .. count - 1`` at random into public parts: of single rows, or of short runs if rows are many.
 
-    A charge for very scattered rows is one for all rows between the first and the last, so that parts of them would
-    add up. These parts never do: the curator charges what is drawn from different parts as the largest.
+    A charge for very scattered rows covers all rows between the first and the last, so that charges for such parts
+    would add up. Charges for these parts never do: the curator charges the maximum of them.
 
     Args:
-        count: How many rows there are.
+        count: Number of rows.
         shares: A positive number for each part, in proportion; each part has some rows.
-        seed: Makes the split repeatable. Public either way: a split protects nothing and depends on no label.
+        seed: Makes the split reproducible. A split is public, protects nothing and depends on no label.
 
     Returns:
         The rows of each part, in their order.
@@ -37,7 +37,7 @@ def public_split(count: int, shares: Sequence[float], seed: int | None = None) -
         (6, 4, True)
 
     Raises:
-        InputError: The shares are no positive numbers.
+        InputError: The shares are not positive numbers.
         RowsError: There are fewer rows than parts.
     """
     weights = np.array([_checks.number(share, "share") for share in shares])
@@ -55,7 +55,7 @@ def public_split(count: int, shares: Sequence[float], seed: int | None = None) -
 
 
 def _sizes(weights: np.ndarray, runs: int) -> Int[np.ndarray, "parts"]:
-    """How many runs each part has: its share, rounded, and at least one."""
+    """Number of runs of each part: its share, rounded, and at least one."""
     place = np.arange(1, weights.size)
     cuts = np.rint(np.cumsum(weights)[:-1] / weights.sum() * runs).astype(np.int64)
     cuts = np.maximum.accumulate(np.maximum(cuts - place, 0)) + place

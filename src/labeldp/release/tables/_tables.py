@@ -1,12 +1,13 @@
 """Tables on disk: CSV, Parquet, IDX files of labels, or a folder of one kind, read in batches and in order.
 
-What a reader says of a broken file may quote it, labels included, so its messages stay here: a ``TableError`` names
-the file and what to do.
+A reader's error about a broken file may quote it, labels included, so it is replaced by a ``TableError`` that names the
+file and what to do.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,13 +32,15 @@ _ENDINGS = {
     "idx1-ubyte": "idx",
     "idx1-ubyte.gz": "idx",
 }
-#: The one column of a file of labels alone.
+#: The only column of a file of labels.
 _IDX_LABEL = "label"
 _OURS = ".labeldp-"
 _CSV_BLOCK = 1 << 24
-_ROWS_LOOKED_AT = 1 << 16
+#: Columns to list in an error message.
+_LISTED = 20
+_ROWS_PER_BATCH = 1 << 16
 
-#: What a column of a CSV may be, besides text, in the order in which it is tried.
+#: Types of CSV columns besides text, in the order in which they are tried.
 _TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("us"))
 #: Texts that stand for a missing value in a column that is not text.
 _MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None")
@@ -46,13 +49,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Table:
-    """A table that can be read again and again.
+    """A table on disk that can be read repeatedly.
 
     Attributes:
-        path: What the user named.
-        kind: How its files are written.
+        path: The path that the user passed.
+        kind: The file format.
         files: Its files, in the order of their paths.
-        schema: All columns. CSV has text alone until ``typed`` has read all of it.
+        schema: All columns. Those of a CSV are text until ``typed`` has read all of it.
         label: The label column.
     """
 
@@ -63,25 +66,26 @@ class Table:
     label: str
 
     def batches(self, columns: Sequence[str], rows: int, file: Path | None = None) -> Iterator[pa.RecordBatch]:
-        """Some columns in batches of at most the given number of rows, in order; of all files, or of one."""
+        """Columns in batches of at most so many rows, in order; of all files, or of one."""
         wanted = list(dict.fromkeys(columns))
         for path in self.files if file is None else (file,):
             parts = _partition(self.path, path)
-            stored = [name for name in wanted if name not in parts] or [self.label]  # one at least, to count rows by
-            for batch in even(_quiet(path, self._read(path, stored, rows)), rows):
+            stored = [name for name in wanted if name not in parts] or [self.label]  # at least one, to count rows
+            for batch in equal_batches(_quiet(path, self._read(path, stored, rows)), rows):
                 constants = {name: pa.repeat(value, batch.num_rows) for name, value in parts.items()}
-                found = dict(zip(batch.schema.names, batch.columns, strict=True)) | constants
-                if not set(wanted) <= set(found):
+                values = dict(zip(batch.schema.names, batch.columns, strict=True)) | constants
+                if not set(wanted) <= set(values):
                     raise TableError(
-                        f"expected the columns of {path.name} to stay as they are, found one gone; try again"
+                        f"expected a table that does not change meanwhile, found a column of {path.name} gone; try "
+                        "again"
                     )
-                yield pa.record_batch([found[name] for name in wanted], names=wanted)
+                yield pa.record_batch([values[name] for name in wanted], names=wanted)
 
     @property
     def stamp(self) -> tuple[tuple[int, ...], ...]:
-        """What changes when a file is written: its size, its time and its place on the disk."""
-        found = [file.stat() for file in self.files if file.exists()]
-        return tuple((state.st_size, state.st_mtime_ns, state.st_ino) for state in found)
+        """Size, modification time and inode of each file, which change when a file is written."""
+        states = [file.stat() for file in self.files if file.exists()]
+        return tuple((state.st_size, state.st_mtime_ns, state.st_ino) for state in states)
 
     def _read(self, path: Path, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         if self.kind == "parquet":
@@ -95,12 +99,12 @@ class Table:
                 yield pa.record_batch([pa.array(labels[first : first + rows], pa.int64())], names=[_IDX_LABEL])
             return
         for batch in _open_csv(path, self.schema.names, columns):
-            found = [_read_as(batch[name], self.schema.field(name).type) for name in columns]
-            yield pa.record_batch(found, names=columns)
+            values = [_read_as(batch[name], self.schema.field(name).type) for name in columns]
+            yield pa.record_batch(values, names=columns)
 
 
 def open_table(path: Path, label: str) -> Table:
-    """Look at a table's files and columns, not at its values.
+    """Open a table: read its files and columns, not its values.
 
     Raises:
         TableError: There is no such table, it has no label column, or its files differ in columns.
@@ -108,7 +112,7 @@ def open_table(path: Path, label: str) -> Table:
     files = _files(path)
     kinds = {_kind(file) for file in files}
     if len(kinds) != 1:
-        raise TableError(f"expected files of one kind in {path}, found {' and '.join(sorted(map(str, kinds)))}")
+        raise TableError(f"expected files of one format in {path}, found {' and '.join(sorted(map(str, kinds)))}")
     kind = kinds.pop()
     schemas = [_schema(path, file, kind) for file in files]
     for file, schema in zip(files, schemas, strict=True):
@@ -118,58 +122,81 @@ def open_table(path: Path, label: str) -> Table:
     if len(set(names)) != len(names):
         raise TableError("expected different column names, found one twice; rename it")
     if label not in names:
-        raise TableError(
-            f"expected a label column {label!r}, found {len(names)} others; does the first line name them?"
-        )
+        if kind == "csv" and not _is_header(names):
+            raise TableError(f"expected column names in the first line of {path}, found {len(names)} values; add them")
+        raise TableError(no_such_column(label, names))
     if any(label in _partition(path, file) for file in files):
-        raise TableError(f"expected {label!r} inside the files, found it in their paths, which give labels away")
+        raise TableError(f"expected {label!r} inside the files, found it in their paths, which disclose labels")
     return Table(path, kind, tuple(files), schemas[0], label)
 
 
-def typed(table: Table, columns: Sequence[str]) -> Table:
-    """The table with the types of some columns of a CSV: for each, the first that all its values can be read as.
+def no_such_column(name: str, columns: Sequence[str], what: str = "") -> str:
+    """An error message for a missing column, with the columns of the table and the nearest name."""
+    more = ", ..." if len(columns) > _LISTED else ""
+    message = f"no {what}{' ' * bool(what)}column {name!r}; columns: {', '.join(columns[:_LISTED])}{more}"
+    if len(columns) == 1 and any(mark in columns[0] for mark in ";\t|"):
+        return f"{message} (found a single one: separate columns by commas)"
+    nearest = difflib.get_close_matches(name, columns, 1)
+    return f"{message}; did you mean {nearest[0]!r}?" if nearest else message
 
-    Every value is looked at, so the types do not depend on where a block of the file ends, which the length of
-    labels decides.
+
+def _is_header(names: Sequence[str]) -> bool:
+    """False if a first line looks like values, which must not be printed."""
+    return not any(_is_number(name) for name in names)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return not text
+    return True
+
+
+def typed(table: Table, columns: Sequence[str]) -> Table:
+    """Infer the types of columns of a CSV: for each, the first type that all of its values fit.
+
+    Every value is read, so the types do not depend on the ends of file blocks, which depend on the length of labels.
     """
     if table.kind != "csv":
         return table
-    left = {name: list(_TYPES) for name in dict.fromkeys(columns) if name != table.label}
-    for batch in table.batches(list(left), _ROWS_LOOKED_AT) if left else ():
-        for name, kinds in left.items():
-            left[name] = [kind for kind in kinds if _can_be_read_as(batch[name], kind)]
-    fields = [pa.field(n, left[n][0]) if left.get(n) else table.schema.field(n) for n in table.schema.names]
+    candidates = {name: list(_TYPES) for name in dict.fromkeys(columns) if name != table.label}
+    for batch in table.batches(list(candidates), _ROWS_PER_BATCH) if candidates else ():
+        for name, kinds in candidates.items():
+            candidates[name] = [kind for kind in kinds if _can_be_read_as(batch[name], kind)]
+    types = {name: kinds[0] for name, kinds in candidates.items() if kinds}
+    fields = [pa.field(field.name, types.get(field.name, field.type)) for field in table.schema]
     return dataclasses.replace(table, schema=pa.schema(fields))
 
 
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """The items of an iterator, the next one made in a thread while this one is used."""
+def prefetch(items: Iterator[T]) -> Iterator[T]:
+    """Iterate over items, preparing the next one in a thread while this one is used."""
     done = object()
     with ThreadPoolExecutor(1) as thread:
-        coming = thread.submit(next, items, done)
-        while (item := coming.result()) is not done:
-            coming = thread.submit(next, items, done)
+        following = thread.submit(next, items, done)
+        while (item := following.result()) is not done:
+            following = thread.submit(next, items, done)
             yield item  # type: ignore[misc]
 
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        found = sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path)))
-        if not found:
+        files = sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path)))
+        if not files:
             raise TableError(f"expected CSV or Parquet files in the folder {path}, found none")
-        return found
+        return files
     if not path.is_file():
-        raise TableError(f"expected a table, found no file or folder {path}")
+        raise TableError(f"expected a table, found no file or folder {path}; check the path")
     return [path]
 
 
 def _is_hidden(file: Path) -> bool:
-    """Whether a file in a folder is none of its tables: hidden, or kept here by this package."""
+    """True for a file that is no part of the table: hidden, or written by this package."""
     return any(part.startswith((".", "_")) for part in file.parts) or _OURS in file.name
 
 
 def _but(schema: pa.Schema, label: str) -> list[tuple[str, pa.DataType]]:
-    """The columns of a schema. Of the label only where it stands: missing labels may change how a file stores it."""
+    """Names and types of columns; without the type of the label, which missing labels may change."""
     return [(field.name, pa.null() if field.name == label else field.type) for field in schema]
 
 
@@ -177,7 +204,9 @@ def _kind(file: Path) -> Literal["csv", "parquet", "idx"]:
     for ending, kind in _ENDINGS.items():
         if file.name.lower().endswith(ending):
             return kind  # type: ignore[return-value]
-    raise TableError(f"expected a name that ends in {', '.join(_ENDINGS)}, found {file.name}")
+    raise TableError(
+        f"expected a table that ends in {', '.join(_ENDINGS)}, found {file.name}; save it as CSV or Parquet"
+    )
 
 
 def _schema(root: Path, file: Path, kind: str) -> pa.Schema:
@@ -199,7 +228,7 @@ def _stored_schema(file: Path, kind: str) -> Iterator[pa.Schema]:
 
 
 def _open_csv(path: Path, names: Sequence[str] = (), columns: list[str] | None = None) -> pc_csv.CSVStreamingReader:
-    """A CSV whose columns are all read as text."""
+    """Open a CSV with all columns as text."""
     return pc_csv.open_csv(
         pa.input_stream(path, compression="detect"),
         read_options=pc_csv.ReadOptions(block_size=_CSV_BLOCK),
@@ -212,7 +241,7 @@ def _open_csv(path: Path, names: Sequence[str] = (), columns: list[str] | None =
 
 
 def _read_as(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Texts as values of a type; of another type than text, what is empty or says so is missing."""
+    """Convert texts to a type; except for text, empty and NA-like values are missing."""
     if pa.types.is_string(kind):
         return texts
     missing = pc.is_in(texts, value_set=pa.array(_MISSING))
@@ -227,31 +256,31 @@ def _can_be_read_as(texts: pa.Array, kind: pa.DataType) -> bool:
     return True
 
 
-def even(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of equal length, wherever the reader cut them."""
+def equal_batches(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Regroup rows into batches of equal length."""
     waiting: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
         waiting, count = [*waiting, batch], count + batch.num_rows
         while count >= rows:
-            concatenate = waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
-            yield concatenate.slice(0, rows)
-            waiting, count = ([concatenate.slice(rows)] if count > rows else []), count - rows
+            combined = waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+            yield combined.slice(0, rows)
+            waiting, count = ([combined.slice(rows)] if count > rows else []), count - rows
     if count:
         yield pa.concat_batches(waiting)
 
 
 def _partition(root: Path, file: Path) -> dict[str, str]:
-    """The columns that a folder's layout holds: ``region=north/part.parquet``."""
+    """The columns in a folder's layout, such as ``region=north/part.parquet``."""
     parents = file.relative_to(root).parts[:-1] if file != root else ()
     pairs = (part.partition("=") for part in parents if "=" in part)
     return {name: urllib.parse.unquote(value) for name, _, value in pairs}
 
 
 def _quiet(path: Path, items: Iterator[T]) -> Iterator[T]:
-    """The items, where a reader's complaint is replaced by a message that quotes nothing of the file.
+    """Iterate over items, and replace a reader's error by a message that quotes nothing of the file.
 
-    The message is raised outside the handler, so that the complaint does not hang on as its context either.
+    The message is raised outside the handler, so that the original error is not its context either.
     """
     while True:
         try:
@@ -259,7 +288,10 @@ def _quiet(path: Path, items: Iterator[T]) -> Iterator[T]:
         except StopIteration:
             return
         except (pa.ArrowException, OSError, UnicodeError) as problem:
-            why = getattr(problem, "strerror", None) or "it is cut off, damaged, or a value does not fit its column"
+            why = (
+                getattr(problem, "strerror", None)
+                or "it is cut off, damaged, not in UTF-8, or a value does not fit its column"
+            )
         else:
             yield item
             continue

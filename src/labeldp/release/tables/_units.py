@@ -1,4 +1,4 @@
-"""Units of protection: how many rows each has, in a table or beside an array of labels."""
+"""Privacy units: the number of rows of each, in a table or beside an array of labels."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FEWEST_TO_SORT = 1 << 21
 
 @dataclass
 class Units:
-    """How many rows each unit has, by a 64-bit number for each unit.
+    """Number of rows of each unit, by a 64-bit key for each unit.
 
-    Whole numbers stand for themselves and other values for a hash of their text. Two units with one hash would be
-    taken for one larger unit, which gets less epsilon for each row, not more.
+    Whole numbers are their own keys, other values are hashed. Two units with the same hash would count as one larger
+    unit, which gets less epsilon per row, not more.
     """
 
     keys: Int[np.ndarray, "u"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -27,13 +27,13 @@ class Units:
     _waiting: list[np.ndarray] = field(default_factory=list)
 
     def add(self, column: pa.Array) -> None:
-        """Count the rows of a batch; batches wait until they are worth a sort of all units."""
+        """Count the rows of a batch; batches are collected before all units are sorted again."""
         self._waiting.append(unit_keys(column))
         if sum(map(len, self._waiting)) > max(self.keys.size, _FEWEST_TO_SORT):
             self.settle()
 
     def settle(self) -> None:
-        """Count the batches that wait."""
+        """Count the collected batches."""
         keys, inverse = np.unique(np.concatenate([self.keys, *self._waiting]), return_inverse=True)
         weights = np.ones(inverse.size, dtype=np.int64)
         weights[: self.counts.size] = self.counts
@@ -42,15 +42,14 @@ class Units:
         self.keys, self.counts, self._waiting = keys, counts, []
 
     def rows_per_unit(self, column: pa.Array) -> Int[np.ndarray, "n"]:
-        """For each row of a batch, how many rows its unit has in the whole table."""
+        """The number of rows in the whole table of the unit of each row of a batch."""
         return np.asarray(self.counts[np.searchsorted(self.keys, unit_keys(column))])
 
 
 def unit_keys(column: pa.Array) -> Int[np.ndarray, "n"]:
-    """A 64-bit number for each row's unit, which depends on the row's value and on its type alone.
+    """A 64-bit key for each row's unit, which depends only on the row's value and its type.
 
-    Whole numbers, dates and times stand for themselves, other values for a hash of their bytes; two values that
-    are equal have one number.
+    Whole numbers, dates and times are their own keys, other values are hashed; equal values have equal keys.
 
     Raises:
         TableError: A unit is missing, or the values are nested.
@@ -58,7 +57,7 @@ def unit_keys(column: pa.Array) -> Int[np.ndarray, "n"]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.null_count:
-        raise TableError(f"expected a unit in every row, found none in {column.null_count}; fill it in")
+        raise TableError(f"expected a unit in every row, found {column.null_count} rows without one; fill it in")
     kind = column.type
     if pa.types.is_integer(kind):
         return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
@@ -66,7 +65,7 @@ def unit_keys(column: pa.Array) -> Int[np.ndarray, "n"]:
         whole = pa.int32() if kind.bit_width == 32 else pa.int64()
         return np.asarray(column.view(whole).to_numpy(zero_copy_only=False)).astype(np.int64)
     if pa.types.is_nested(kind) or pa.types.is_interval(kind):
-        raise TableError(f"expected a unit column of plain values, found {kind}; name another")
+        raise TableError(f"expected a unit column of plain values, found {kind}; name another column")
     plain = column.cast(pa.large_binary()) if _is_bytes(kind) else column
     coded = plain.dictionary_encode()
     values = [_bytes(value) for value in coded.dictionary.to_pylist()]
@@ -89,7 +88,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _bytes(value: object) -> bytes:
-    """The bytes of a value; 0.0 and -0.0 are one value."""
+    """The bytes of a value; 0.0 and -0.0 are equal."""
     if isinstance(value, bytes):
         return value
     return repr(value + 0.0 if isinstance(value, float) else value).encode()

@@ -1,10 +1,10 @@
-"""Real labels: how long the law of least variance is searched for, and labels beside NumPy's Laplace noise.
+"""Numeric labels: search for the channel of least variance, and speed beside NumPy's Laplace noise.
 
-    python benchmarks/real_labels.py                       10 million labels
-    python benchmarks/real_labels.py --rows 100000000      100 million
+    python benchmarks/numeric_labels.py                       10 million labels
+    python benchmarks/numeric_labels.py --rows 100000000      100 million
 
-Both sides of the second part take their turn in one process, on the same labels: ours are put on the grid and drawn
-with secure words by the integers of a law; NumPy adds floating-point noise from a fast generator that is not secure.
+The second part compares both sides in one process, on the same labels: labeldp encodes them on the grid and draws from
+a cryptographic source by integers; NumPy adds floating-point noise from a fast generator that is not secure.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SPACE = Interval(0.0, 100.0, 0.1)
 
 
 def seconds(action) -> float:
-    """How long a call takes."""
+    """Seconds that a call takes."""
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
@@ -35,8 +35,10 @@ def randomized(labels: np.ndarray, randomizer: NumberRandomizer) -> np.ndarray:
 
 
 def searches() -> None:
-    """The search at growing numbers of knots, with its growth."""
-    print(f"seconds to find the law of the least mean variance at epsilon {EPSILON:g}, and of the worst label")
+    """Time the search by the number of knots."""
+    print(
+        f"seconds to find the channel of least mean variance at epsilon {EPSILON:g}, and of least worst-case variance"
+    )
     for knots in (11, 21, 33, 101):
         mean = seconds(lambda knots=knots: least_variance(even(knots - 1), EPSILON, worst=False))
         worst = (
@@ -46,7 +48,7 @@ def searches() -> None:
 
 
 def contest(rows: int, rounds: int) -> None:
-    """Labels and noise in turns."""
+    """Time the randomizers and NumPy's noise in turns."""
     labels = np.random.default_rng(1).uniform(0.0, 100.0, rows)
     contestants = {"numpy's laplace": lambda: labels + np.random.default_rng().laplace(0.0, 100.0 / EPSILON, rows)}
     for kind in (OneBitResponse, OptimalResponse, LaplaceResponse):
@@ -59,18 +61,18 @@ def contest(rows: int, rounds: int) -> None:
             times[name].append(seconds(action))
     base = statistics.median(times["numpy's laplace"])
     print(f"seconds for {rows} labels, the median of {rounds} rounds, and the ratio to NumPy's")
-    for name, found in times.items():
-        print(f"  {name:16s} {statistics.median(found):8.2f} {statistics.median(found) / base:6.2f}")
+    for name, durations in times.items():
+        print(f"  {name:16s} {statistics.median(durations):8.2f} {statistics.median(durations) / base:6.2f}")
 
 
 def main() -> None:
-    """Both parts."""
+    """Run both parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     searches()
-    contest(given.rows, given.rounds)
+    contest(arguments.rows, arguments.rounds)
 
 
 if __name__ == "__main__":

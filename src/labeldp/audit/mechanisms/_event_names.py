@@ -1,4 +1,4 @@
-"""Outputs, and cells of them, in words."""
+"""Names of events: single outputs, and the cells of a partition."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ import numpy as np
 from jaxtyping import Float
 
 
-def said(output: Any) -> str:
-    """An output in words."""
+def output_name(output: Any) -> str:
+    """Name of an output: its shortened representation; of a set, its size alone."""
     if isinstance(output, set | frozenset):
         return f"a set of {len(output)}"
     return reprlib.repr(output.tolist() if isinstance(output, np.ndarray | np.generic) else output)
 
 
-def said_number(value: Any) -> str:
-    """A number in words; whole numbers as such."""
+def number_name(value: Any) -> str:
+    """Name of a number; whole numbers without a fraction."""
     return f"{int(value) if np.isfinite(value) and value == np.floor(value) else float(value)!r}"
 
 
-def one_of(texts: Sequence[str], rest: Sequence[int]) -> str:
-    """Some outputs, in words."""
-    texts = [*texts, *(("an output that is rarely seen", "an output that is no number")[kind] for kind in rest)]
+def outcomes_name(texts: Sequence[str], rest: Sequence[int]) -> str:
+    """Name of an event that consists of several outputs."""
+    texts = [*texts, *(("a rarely seen output", "an output that is not a number")[kind] for kind in rest)]
     if len(texts) == 1:
         return texts[0] if rest else f"the output {texts[0]}"
     return f"one of {len(texts)} outputs, {texts[0]} among them"
 
 
-def said_ranges(edges: Float[np.ndarray, "e"], chosen: Sequence[int]) -> str:
-    """Ranges of numbers, in words."""
+def ranges_name(edges: Float[np.ndarray, "e"], chosen: Sequence[int]) -> str:
+    """Name of an event that consists of ranges of numbers."""
     if len(edges) + 1 in chosen:
-        return "an output that is no number, or in some range"
+        return "an output that is not a number, or is in some range"
     places = enumerate(sorted(chosen))
     runs = [[cell for _, cell in run] for _, run in itertools.groupby(places, key=lambda pair: pair[1] - pair[0])]
     low, high = runs[0][0], runs[0][-1]

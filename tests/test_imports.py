@@ -1,0 +1,72 @@
+"""The import contracts of pyproject.toml catch what they are there for."""
+
+import builtins
+import dis
+import importlib
+import os
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import labeldp
+
+ROOT = Path(__file__).parent.parent
+
+#: A line at the end of a file, and the contract that it breaks.
+STRAYS = {
+    "learning/stages/_priors.py": ("import torch", "PyTorch lives in learning.torch"),
+    "learning/metrics/_classes.py": (
+        "import sklearn",
+        "No scikit-learn in losses, metrics, reports and commands",
+    ),
+    "learning/losses/_rows.py": ("from labeldp.learning.tables import learn", "Inside learning"),
+    "bounds/planning/_plan.py": ("from labeldp.report import plan_text", "Packages: imports go downwards only"),
+    "release/_curator.py": ("import secrets", "Only the random words touch entropy"),
+    "privacy/_stray.py": ("", "Inside privacy"),  # a file that no layer names
+    "audit/attacks/_inference.py": ("from labeldp.audit.mechanisms import audit_channel", "Inside audit"),
+}
+
+
+def test_a_stray_import_breaks_its_contract(tmp_path):
+    """Each stray line breaks the contract that forbids it, and no other contract is broken."""
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for name, (line, _) in STRAYS.items():
+        with (tmp_path / "src" / "labeldp" / name).open("a") as file:
+            file.write(f"\n{line}\n")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "src"), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    broken = re.findall(r"^(.+) BROKEN$", done.stdout, re.MULTILINE)
+    assert sorted(broken) == sorted(contract for _, contract in STRAYS.values())
+
+
+def global_names(code):
+    """Names that the functions of a compiled module look up as globals."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "LOAD_GLOBAL":
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from global_names(constant)
+
+
+def test_every_name_is_defined():
+    """No function uses a global that its module does not have: linters are blind here, as shapes look like names."""
+    undefined = []
+    for info in pkgutil.walk_packages(labeldp.__path__, "labeldp."):
+        if info.name != "labeldp.__main__":
+            module = importlib.import_module(info.name)
+            code = compile(Path(module.__file__).read_text(encoding="utf-8"), info.name, "exec")
+            undefined += [f"{info.name}: {name}" for name in {*global_names(code)} - {*vars(module), *dir(builtins)}]
+    assert undefined == []
