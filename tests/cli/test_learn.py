@@ -158,7 +158,7 @@ def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monk
     output = tmp_path / "shared"
     given = {"drop": [], "unit": "person", "ledger": tmp_path / "ledger"}
     release_table(folder / "train.parquet", "ill", Classes(["no", "yes"]), 6.0, output, **given)
-    from labeldp.learning import tables  # noqa: PLC0415 (its division of rows is watched)
+    from labeldp.learning.tables import _learn as tables  # noqa: PLC0415 (its division of rows is watched)
 
     seen = []
     real = tables.folds_of
@@ -223,7 +223,7 @@ BAD = {
     ),
     "other released classes": (
         ["evaluate", "model.skops", "other-shared", "--label", "ill", "--released"],
-        "the label space that the model knows",
+        "the label space of the model",
     ),
     "other columns": (
         ["evaluate", "model.skops", "few.csv", "--label", "ill", "--labels-are-public"],

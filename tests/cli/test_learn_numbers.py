@@ -161,7 +161,7 @@ def test_bins_are_refused_where_numbers_are_taken_for_labels(model, folder, tmp_
     """A model that takes each released number for the label says that bins are none, and what to use."""
     given = {"drop": [], "mechanism": "bins", "ledger": tmp_path / "ledger", "budget": 9.0}
     release_table(folder / "train.csv", "cost", SPACE, 4.0, tmp_path / "bins", **given)
-    with pytest.raises(InputError, match=f"is the label for {model}, found bins"):
+    with pytest.raises(InputError, match=f"unbiased released numbers for {model}, found bins"):
         learn(tmp_path / "bins", model=model)
 
 

@@ -26,7 +26,7 @@ from labeldp.errors import InputError
 #: Number of random points at which a user's loss is tested, and the tolerance for rounding.
 _TRIALS, _ROUNDING = 64, 1e-9
 
-Scores = Float[np.ndarray, "n s"]
+RowScores = Float[np.ndarray, "n s"]
 Points = Float[np.ndarray, "k"]
 
 
@@ -52,7 +52,7 @@ class Loss(ABC):
         return None
 
     @abstractmethod
-    def values(self, scores: Scores, points: Points) -> Float[np.ndarray, "n k"]:
+    def values(self, scores: RowScores, points: Points) -> Float[np.ndarray, "n k"]:
         """The loss of each row for each possible label."""
 
     @abstractmethod
@@ -82,7 +82,7 @@ class SoftmaxLoss(Loss):
         del classes
         return 1.0
 
-    def values(self, scores: Scores, points: Points) -> Float[np.ndarray, "n k"]:
+    def values(self, scores: RowScores, points: Points) -> Float[np.ndarray, "n k"]:
         """The loss of each row for each class."""
         del points
         top = scores.max(axis=1, keepdims=True)
@@ -110,7 +110,7 @@ class HingeLoss(Loss):
         del classes, largest
         return math.sqrt(2.0)
 
-    def values(self, scores: Scores, points: Points) -> Float[np.ndarray, "n k"]:
+    def values(self, scores: RowScores, points: Points) -> Float[np.ndarray, "n k"]:
         """The loss of each row for each class; the best rival is the top class, or the second one for the top class."""
         del points
         order = np.sort(scores, axis=1)
@@ -145,7 +145,7 @@ class LinearLoss(Loss):
         del classes
         return 0.5
 
-    def values(self, scores: Scores, points: Points) -> Float[np.ndarray, "n k"]:
+    def values(self, scores: RowScores, points: Points) -> Float[np.ndarray, "n k"]:
         """The loss of each row for each class."""
         del points
         return np.asarray(-0.5 * (scores - scores.mean(axis=1, keepdims=True)))
@@ -171,7 +171,7 @@ class NumberLoss(Loss):
     def slope(self, difference: np.ndarray) -> np.ndarray:
         """Its derivative."""
 
-    def values(self, scores: Scores, points: Points) -> Float[np.ndarray, "n k"]:
+    def values(self, scores: RowScores, points: Points) -> Float[np.ndarray, "n k"]:
         """The loss of each row for each possible label."""
         return np.asarray(self.of(scores - points))
 
@@ -305,7 +305,7 @@ class CustomLoss(Loss):
         del classes, largest
         return float(self.constant)
 
-    def values(self, scores: Scores, points: Points) -> Float[np.ndarray, "n k"]:
+    def values(self, scores: RowScores, points: Points) -> Float[np.ndarray, "n k"]:
         """The loss of each row for each class."""
         return np.array([[self.function(row, code)[0] for code in range(len(points))] for row in scores])
 

@@ -135,8 +135,8 @@ class TableModel:
 
         Args:
             path: A file that ``save`` wrote. Only types that such a file needs are loaded, and only in the pipeline
-                that ``learn`` makes, so opening it runs no foreign code. A forged decision tree can still crash the
-                process: open models of boosting only from people you trust.
+                that ``learn`` makes, so opening it runs no foreign code. A forged decision or search tree can still
+                crash the process: open models only from people you trust.
 
         Raises:
             InputError: The file does not exist, or is not such a model.
