@@ -447,7 +447,11 @@ BAD = {
     "a bit that cannot say it": (lambda: gradients(epsilon=60.0).promise(1), EpsilonError, "64-bit word"),
     "too little for a bit": (lambda: gradients(epsilon=1e-18).promise(1), EpsilonError, "64-bit word"),
     "too little": (lambda: gradients(epsilon=1e-14, delta=1e-30).promise(1), EpsilonError, "Gaussian noise can meet"),
-    "other rows": (lambda: gradients().check_rows(5), InputError, "a request for 5 rows, as there are labels, found one for 3"),
+    "other rows": (
+        lambda: gradients().check_rows(5),
+        InputError,
+        "a request for 5 rows, as there are labels, found one for 3",
+    ),
     "another shape": (lambda: answered(np.ones((2, 3))), InputError, r"found shape \(2, 3\) for row 0"),
     "lengths of fewer": (lambda: answered(np.ones(3), dimension=2), InputError, r"found shape \(3,\) for row 0"),
     "a missing number": (lambda: answered([1.0, 2.0, np.nan]), InputError, "finite vectors"),
