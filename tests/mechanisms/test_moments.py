@@ -289,7 +289,7 @@ def test_a_delta_that_could_publish_a_row_is_warned_of():
 BAD = {
     "no space": (lambda: LabelMoments(["a"], 1.0, 1e-6, WHOLE), LabelError, "declared label space"),
     "no epsilon": (lambda: moments(epsilon=0.0), EpsilonError, "epsilon"),
-    "no delta": (lambda: moments(delta=0.0), EpsilonError, "keeps no epsilon without one"),
+    "no delta": (lambda: moments(delta=0.0), EpsilonError, "has no pure guarantee"),
     "a delta of one": (lambda: moments(delta=1.0), EpsilonError, "below 1"),
     "a missing number": (lambda: moments([[1.0], [np.nan]]), InputError, "finite features .* in row 1"),
     "an infinite number": (lambda: moments([[np.inf], [1.0]]), InputError, "finite features .* in row 0"),
@@ -306,7 +306,7 @@ BAD = {
     "an infinite norm": (lambda: moments(norm=math.inf), InputError, "a norm above 0"),
     "a text for a norm": (lambda: moments(norm="1"), InputError, "norm to be a number"),
     "other rows": (lambda: moments().check_rows(5), InputError, "each of the 5 rows, found 6"),
-    "too small": (lambda: moments(epsilon=1e-14, delta=1e-30).noise(1), EpsilonError, "Gaussian noise can keep"),
+    "too small": (lambda: moments(epsilon=1e-14, delta=1e-30).noise(1), EpsilonError, "Gaussian noise can meet"),
 }
 
 
