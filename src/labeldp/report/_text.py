@@ -72,7 +72,7 @@ def _release_parts(release: TableRelease) -> Parts:
     delta = f" at delta {budget.delta:g}" if budget.concentrated else delta
     spent = f"epsilon {epsilon_above(release.spent[0])} of {epsilon_above(budget.epsilon)}{delta}"
     add_row(lines, "spent", f"{spent} for this label, over all releases in the ledger")
-    add_row(lines, "your notes", f"read {release.notes_file} before you share: kept columns that reveal labels")
+    add_row(lines, "your notes", f"read {release.notes_file} before you share: it lists columns that reveal labels")
     promise = certificate.guarantee
     cost = f"epsilon {epsilon_above(promise.epsilon)}" + (f", delta {_delta(promise.delta)}," if promise.delta else "")
     return [sentence(f"Released {certificate.rows:,} rows at {cost} per {promise.unit}."), Text(), lines]
