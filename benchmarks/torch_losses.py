@@ -24,11 +24,11 @@ from labeldp import Classes, Curator, PriorResponse, RandomizedResponse, Release
 from labeldp.learning.torch import (
     NETWORK_METHODS,
     SCHEDULES,
-    Alone,
-    Course,
     NetworkMethod,
     ReleasedRows,
     Run,
+    SingleDevice,
+    TrainingSettings,
     convolutional,
 )
 
@@ -58,7 +58,7 @@ def released_epoch(
     module: nn.Module, images: np.ndarray, release: Release, method: NetworkMethod
 ) -> Callable[[], object]:
     """An epoch of ``TorchClassifier`` on a release."""
-    course = Course(
+    course = TrainingSettings(
         epochs=1 << 20,
         batch_size=BATCH,
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=RATE, momentum=0.9, weight_decay=1e-4),
@@ -72,7 +72,7 @@ def released_epoch(
         channels_last=False,
     )
     rows = ReleasedRows(images, release, method)
-    return Run.start(module, rows, np.arange(len(rows)), None, course, Alone(torch.device("cpu"))).epoch
+    return Run.start(module, rows, np.arange(len(rows)), None, course, SingleDevice(torch.device("cpu"))).epoch
 
 
 def releases(labels: np.ndarray, classes: int) -> dict[str, Release]:
