@@ -39,7 +39,7 @@ def test_units_are_not_mixed(release, table, tmp_path, states):
     assert release(table, tmp_path / "one", epsilon=0.5, budget=2).code == 0
     ran = release(table, tmp_path / "two", epsilon=0.5, unit="person")
     assert ran.code == 1
-    assert re.search("expected one unit .*found", ran.err)
+    assert re.search("expected one privacy unit .*found", ran.err)
     assert not (tmp_path / "two").exists()
     assert states(f"{table}.labeldp-ledger") == ["released"]
 

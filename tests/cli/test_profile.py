@@ -26,7 +26,7 @@ def test_the_profile_of_a_release_is_shown_and_drawn(run, tmp_path):
     assert f"figure: {tmp_path / 'profile.svg'}" in done.out
     assert "From released labels, at no further cost." in done.out
     assert (
-        "assumed: for each row the chance of 'yes' given its features is the mean of those of its 20 nearest"
+        "assumed: for each row the probability of 'yes' given its features is the mean of those of its 20 nearest"
         in done.out
     )
     assert (tmp_path / "profile.svg").read_bytes().startswith(b"<?xml")

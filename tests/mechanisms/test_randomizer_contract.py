@@ -17,7 +17,6 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.stats import beta, binom
 
-import labeldp.mechanisms
 from labeldp import (
     BinResponse,
     BitResponse,
@@ -40,6 +39,7 @@ from labeldp import (
 from labeldp._words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms import _draw as _drawing
+from labeldp.mechanisms import randomizers
 from labeldp.mechanisms.randomizers import NumberRandomizer
 from labeldp.privacy.channels import ResponseChannel, row_arrays, unpack
 
@@ -107,7 +107,7 @@ def finals(kind):
 
 def test_every_exported_randomizer_is_covered():
     """A randomizer that the room exports must be in this suite."""
-    exported = [getattr(labeldp.mechanisms, name) for name in labeldp.mechanisms.__all__]
+    exported = [getattr(randomizers, name) for name in randomizers.__all__]
     kinds = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, Randomizer)}
     kinds = {kind for kind in kinds if not getattr(kind, "__abstractmethods__", None)}
     assert kinds == {kind for kind, _ in CASES.values()}

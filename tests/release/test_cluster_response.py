@@ -131,7 +131,7 @@ BAD = {
     "masked clusters": (
         lambda c: cluster_response(c, np.ma.masked_array(CLUSTERS, mask=CLUSTERS == 1), 1.0),
         InputError,
-        "rows without one",
+        "found masked rows",
     ),
     "neither": (lambda c: cluster_response(c, CLUSTERS), InputError, "found neither"),
     "both": (lambda c: cluster_response(c, CLUSTERS, 1.0, parameters=PRINTED), InputError, "parameters alone"),

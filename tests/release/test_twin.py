@@ -393,4 +393,4 @@ def test_all_randomness_goes_through_one_door(maker, labels):
     """With the draw and the name constant, a run is repeated byte for byte: nothing else in it is random."""
     make = maker("t.parquet")
     assert len({hashlib.sha256(repr(run(make, labels)).encode()).hexdigest() for _ in range(3)}) == 1
-    assert Path(survey_module.__file__).read_text().count("random") == 0
+    assert Path(survey_module.__file__).read_text().replace("labeldp.mechanisms.randomizers", "").count("random") == 0

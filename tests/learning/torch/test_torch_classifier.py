@@ -252,7 +252,7 @@ def test_a_function_without_arguments_makes_a_network_too(features, release):
         ({"epochs": 1.5}, "epochs to be a whole number"),
         ({"batch_size": 0}, "batch_size to be a whole number of at least 1"),
         ({"seed": -1}, "seed to be a whole number of at least 0"),
-        ({"correction": 0.5}, "'unbiased' alone"),
+        ({"correction": 0.5}, "only with method='unbiased'"),
         ({"device": "warp"}, "device that PyTorch finds here, found 'warp'"),
         ({"precision": "half"}, "precision among full, bf16, found 'half'"),
         ({"accelerator": list, "precision": "bf16"}, "neither device nor precision with an accelerator"),

@@ -350,7 +350,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from labeldp import Ledger
-with Ledger(Path(sys.argv[1]))._alone():
+with Ledger(Path(sys.argv[1]))._locked():
     print("held", flush=True)
     sys.stdin.readline()
 """

@@ -58,7 +58,7 @@ def test_ledgers_that_both_know_a_label_are_not_chosen_among(tmp_path):
     for name in ("one.parquet", "two.parquet"):
         pq.write_table(TABLE, tmp_path / name)
         release(tmp_path / name, f"o-{name}", ledger=tmp_path / f"{name}.labeldp-ledger")
-    with pytest.raises(LedgerError, match="expected one ledger that knows 'y'"):
+    with pytest.raises(LedgerError, match="expected one ledger with charges for 'y'"):
         release(tmp_path / "one.parquet", "o3", budget=3.0)
     release(tmp_path / "one.parquet", "o3", budget=3.0, ledger=tmp_path / "two.parquet.labeldp-ledger")
 
