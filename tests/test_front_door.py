@@ -99,7 +99,7 @@ def test_every_documented_name_is_there_and_explained():
         for name in set(importlib.import_module(package).__all__) - {"__version__"}:
             found = getattr(importlib.import_module(package), name)
             assert inspect.getdoc(found), f"{package}.{name}"
-            home = found.__module__.rpartition("._")[0]
+            home = (found.__module__ or package).rpartition("._")[0] or package
             assert getattr(importlib.import_module(home), name) is found, f"{package}.{name}"
 
 

@@ -197,7 +197,8 @@ def test_stages_of_numbers_are_joined():
     whole = concatenate(parts)
     assert whole.guarantee.epsilon == 1.0
     assert (whole.numbers()[parts[0][0]] == parts[0][1].numbers()).all()
-    assert whole.certificate.expects == parts[0][1].certificate.expects
+    for name, value in vars(parts[0][1].certificate.expects).items():  # means of equal parts, to the last digit
+        assert getattr(whole.certificate.expects, name) == pytest.approx(value, rel=1e-12)
 
 
 def test_learners_of_classes_refuse_numbers():

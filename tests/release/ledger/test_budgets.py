@@ -183,7 +183,7 @@ def test_a_ledger_is_shown_as_it_counts(tmp_path, capsys):
     assert main(["ledger", str(tmp_path / "l")]) == 0
     last = capsys.readouterr().out.split("spent", 1)[1]
     assert "concentrated" in last
-    assert "1.897377" in last
+    assert "│ 1.9 " in last
     assert "0.000001" in last or "1e-06" in last
 
 

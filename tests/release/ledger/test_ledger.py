@@ -395,7 +395,7 @@ def test_another_process_is_refused_while_one_is_at_work(source, release, tables
         [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(LedgerError, match="at work"):
+        with pytest.raises(LedgerError, match="in progress"):
             release(source, "o")
         assert not (tables / "o").exists()
         holder.kill()
