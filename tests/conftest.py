@@ -6,8 +6,9 @@ import sys
 import tomllib
 import types
 from collections import defaultdict
+from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import jaxtyping
 import numpy as np
@@ -51,6 +52,47 @@ def check(function):
     return _execute(function)
 
 
+def _shaped(hint):
+    """Whether an annotation holds the shape of an array."""
+    return (isinstance(hint, type) and issubclass(hint, AbstractArray)) or any(map(_shaped, get_args(hint)))
+
+
+def _read(hint, names):
+    """An annotation that stands as text; Any if it uses names for the type checker alone."""
+    try:
+        return eval(hint, names) if isinstance(hint, str) else hint  # noqa: S307 (the text is ours)
+    except (NameError, TypeError):
+        return Any
+
+
+def annotated(thing=None, *, typechecker):
+    """Execute annotations by jaxtyping where they hold a shape, and elsewhere by beartype alone, which is faster."""
+    if thing is None:
+        return partial(annotated, typechecker=typechecker)
+    function = thing.__init__ if isinstance(thing, type) else thing
+    hints = getattr(function, "__annotations__", {})
+    read = {place: _read(hint, function.__globals__) for place, hint in hints.items()}
+    if any(map(_shaped, read.values())):
+        return _jaxtyped(thing, typechecker=typechecker)
+    if not hints or isinstance(thing, type) or function.__name__ == "__init__":
+        return thing
+    # A twin is checked, since Typer reads the annotations of the function itself.
+    twin = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    twin.__kwdefaults__, twin.__annotations__ = function.__kwdefaults__, read
+    twin.__qualname__, twin.__module__ = function.__qualname__, function.__module__
+    executed = check(twin)
+
+    @wraps(function)
+    def called(*args, **kwargs):
+        return (function if jaxtyping.config.jaxtyping_disable else executed)(*args, **kwargs)
+
+    return called
+
+
+_jaxtyped = jaxtyping.jaxtyped
+jaxtyping.jaxtyped = annotated  # the hook decorates with what is found here
 sys.modules[_CHECKER] = types.ModuleType(_CHECKER)
 sys.modules[_CHECKER].check = check
 install_import_hook(checked_modules(), f"{_CHECKER}.check")

@@ -7,11 +7,12 @@ import sys
 
 import numpy as np
 import pytest
+from beartype.roar import BeartypeCallHintViolation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 
-from labeldp import _checks
+from labeldp import _checks, _threads
 from labeldp.errors import EpsilonError, InputError
 from labeldp.privacy.channels import ResponseChannel
 
@@ -94,6 +95,12 @@ def test_annotations_are_executed_in_the_tests():
         channel.draw(np.zeros(3, dtype=np.int32), words)
     with pytest.raises(TypeCheckError):
         channel.draw(np.zeros(2, dtype=np.int32), words.astype(np.int64))
+
+
+def test_annotations_without_a_shape_are_executed():
+    """A function without arrays is checked too, by its arguments and by what it returns."""
+    with pytest.raises(BeartypeCallHintViolation):
+        _threads.over_chunks(print, "rows", 1)
 
 
 def test_compiled_functions_are_left_alone():

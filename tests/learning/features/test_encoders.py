@@ -193,6 +193,7 @@ BAD = {
 }
 
 
+@pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize("case", BAD)
 def test_plain_data_that_no_encoder_writes_is_refused(case):
     """By an error that the reader of a file expects, whatever is wrong with it."""
