@@ -17,6 +17,8 @@ from beartype import BeartypeConf, beartype
 from beartype.vale import Is
 from jaxtyping import AbstractArray, install_import_hook
 
+from labeldp import _shapes
+
 # The hook matches whole subtrees by name, so it is given single modules: packages would bring in the compiled ones.
 _COMPILED = "_kernels"
 _CHECKER = "labeldp_annotations"
@@ -91,6 +93,7 @@ def annotated(thing=None, *, typechecker):
     return called
 
 
+vars(_shapes).update({name: getattr(jaxtyping, name) for name in _shapes.__all__})  # a user's arrays have no shapes
 _jaxtyped = jaxtyping.jaxtyped
 jaxtyping.jaxtyped = annotated  # the hook decorates with what is found here
 sys.modules[_CHECKER] = types.ModuleType(_CHECKER)

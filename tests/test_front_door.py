@@ -14,7 +14,9 @@ import pytest
 
 import labeldp
 
-HEAVY = {"numpy", "scipy", "pyarrow", "numba", "rich", "typer", "torch", "sklearn", "matplotlib", "pandas"}
+HEAVY = {
+    "jaxtyping", "matplotlib", "numba", "numpy", "pandas", "pyarrow", "rich", "scipy", "sklearn", "torch", "typer",
+}  # fmt: skip
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference.md"
 DOCUMENTED = (
     "labeldp",
@@ -179,6 +181,14 @@ def test_a_plan_compiles_nothing():
     """A plan without a figure loads neither the compiler nor the plotting library."""
     loaded = loaded_by("from labeldp.cli import main; main('plan --classes 3 --rows 9 --epsilon 1'.split())")
     assert not loaded & {"numba", "matplotlib", "torch", "sklearn", "pandas"}
+
+
+@pytest.mark.parametrize("kind", ["auto", "subset", "optimal"])
+def test_verification_loads_what_it_needs(kind):
+    """Verification loads no learner, no compiler and no pandas, which pyarrow loads where it converts a column."""
+    folder = Path(__file__).with_name("golden") / "command" / kind
+    loaded = loaded_by(f"from labeldp.cli import main; assert main(['verify', {str(folder)!r}]) == 0")
+    assert loaded <= {"numpy", "pyarrow", "rich", "scipy", "typer"}
 
 
 def imported(path):

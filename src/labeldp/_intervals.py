@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from scipy.special import betainc, betaincc, betainccinv, betaincinv
+
+from labeldp._shapes import Float
 
 #: Relative error allowed for the inverse of the incomplete beta function; bounds are moved outward by it.
 _ROUNDING = 1e-9

@@ -21,7 +21,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float
+
+from labeldp._shapes import Float
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 

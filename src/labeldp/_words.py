@@ -12,7 +12,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from jaxtyping import UInt64
+
+from labeldp._shapes import UInt64
 
 _WORDS_PER_BLOCK = 2  # an AES block is 128 bits
 _ZEROS = memoryview(bytes(1 << 20))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -41,7 +40,9 @@ def _about(
     version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
 ) -> None:
     if version:
-        typer.echo(f"labeldp {metadata.version('labeldp')}")
+        from labeldp._version import __version__  # noqa: PLC0415 (reading it takes as long as a small command)
+
+        typer.echo(f"labeldp {__version__}")
 
 
 for _command in (release, stages, verify, audit, generator, learn, evaluate, plan, account, ledger):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Int
 
+from labeldp._shapes import Int
 from labeldp._threads import over_chunks
 from labeldp._words import Words
 from labeldp.privacy.channels import Channel, row_arrays

@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from labeldp._shapes import Float, Int
 from labeldp.errors import LabelError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Int
 
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, VerificationError
 from labeldp.mechanisms.queries import noise_deviation
 from labeldp.privacy import Guarantee, LabelSpace

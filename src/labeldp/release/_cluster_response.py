@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
 from labeldp.mechanisms.randomizers import ClusterParameters, ClusterResponse, PriorResponse, Randomizer, truncated

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
 
+from labeldp._shapes import Int
 from labeldp.errors import InputError, RowsError
 from labeldp.mechanisms.randomizers import mean_expectation
 from labeldp.privacy.accounting import RowRanges

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Int
 
+from labeldp._shapes import Int
 from labeldp._words import SecureWords, WatchedWords, Words, identifier
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms import draw

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from jaxtyping import Int
 
+from labeldp._shapes import Int
 from labeldp.errors import InputError, TableError
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import ResponseChannel

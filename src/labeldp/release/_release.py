@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float
 
 from labeldp import _checks
+from labeldp._shapes import Float
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
 from labeldp.privacy.channels import Channel, ClassChannel, ResponseChannel, row_arrays

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Int
 
+from labeldp._shapes import Int
 from labeldp._words import Words
 from labeldp.errors import EpsilonError, InputError
 from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLaw

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Int
 
+from labeldp._shapes import Int
 from labeldp.errors import RowsError
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Int
 
 from labeldp import _checks
+from labeldp._shapes import Int
 from labeldp._words import SecureWords, Words, identifier
 from labeldp.errors import InputError, LabelError, LedgerError, TableError
 from labeldp.mechanisms import draw

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
 from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._shapes import Float
 from labeldp.audit.attacks._instance_loss import check_share
 from labeldp.errors import InputError
 from labeldp.privacy.channels import ClassChannel

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from labeldp._intervals import clopper_pearson_lower
+from labeldp._shapes import Float, Int
 
 #: Ratio of the counts at which exact bounds are taken, from either end.
 _RATIO = 1.1

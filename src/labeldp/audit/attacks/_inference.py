@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, PriorError
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import ClassChannel, candidate_sizes, nearest_distributions

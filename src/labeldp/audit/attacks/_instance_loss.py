@@ -20,10 +20,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 from scipy.special import expit, logit
 
 from labeldp import _checks
+from labeldp._shapes import Float
 from labeldp.errors import EpsilonError, InputError
 
 #: Bisections of an interval of logits, after which no double lies between its ends.

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float, Float32, Int
 
+from labeldp._shapes import Float, Float32, Int
 from labeldp._threads import over_chunks
 from labeldp.errors import InputError
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.special import logit
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp.audit._audit import check_confidence
 from labeldp.audit.attacks._class_probability import Bracket, ClassIndicators
 from labeldp.audit.attacks._dkw_band import survival_band

@@ -11,10 +11,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
 from scipy.special import gammaln
 
 from labeldp import _checks
+from labeldp._shapes import Float
 from labeldp.audit.attacks._inference import Inference, Loss, checked_prior, make_attacker, normalised
 from labeldp.errors import InputError
 from labeldp.privacy import Classes

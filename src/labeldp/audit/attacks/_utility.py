@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
 
 from labeldp import _checks
 from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._shapes import Float
 from labeldp.audit._audit import check_confidence
 from labeldp.audit.attacks._inference import Attacker, Inference, Loss, losses_by_label, make_attacker, normalised
 from labeldp.errors import InputError

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+
+from labeldp._shapes import Float
 
 
 def output_name(output: Any) -> str:

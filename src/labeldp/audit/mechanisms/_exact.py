@@ -11,9 +11,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int, UInt64
 
 from labeldp import _checks
+from labeldp._shapes import Int, UInt64
 from labeldp.audit._audit import Audit, check_claim, check_confidence
 from labeldp.audit.mechanisms._sampled import Progress, audit_mechanism
 from labeldp.errors import InputError

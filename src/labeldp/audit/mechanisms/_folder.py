@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from scipy.special import betainc
 
+from labeldp._shapes import Bool, Float, Int
 from labeldp.audit._audit import Audit, check_confidence
 from labeldp.audit.mechanisms._exact import audit_channel, audit_drawing
 from labeldp.audit.mechanisms._sampled import Progress

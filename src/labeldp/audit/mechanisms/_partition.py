@@ -20,8 +20,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from labeldp._shapes import Float, Int
 from labeldp.audit.mechanisms._event_names import number_name, outcomes_name, output_name, ranges_name
 from labeldp.errors import InputError
 

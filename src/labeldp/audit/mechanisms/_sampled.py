@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from labeldp import _checks
 from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._shapes import Float, Int
 from labeldp.audit._audit import Audit, check_claim, check_confidence
 from labeldp.audit.mechanisms._partition import (
     Partition,

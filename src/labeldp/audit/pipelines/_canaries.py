@@ -11,11 +11,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.stats import binom
 
 from labeldp import _checks
 from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._shapes import Float, Int
 from labeldp.audit._audit import check_confidence
 from labeldp.errors import InputError
 from labeldp.privacy import LabelSpace

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
 from scipy.special import logsumexp
 
 from labeldp import _checks
+from labeldp._shapes import Float
 from labeldp.audit._audit import check_confidence
 from labeldp.errors import InputError
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from labeldp import _checks
 from labeldp._intervals import clopper_pearson_lower, log_odds
+from labeldp._shapes import Bool, Float, Int
 from labeldp.audit._audit import Audit, check_claim, check_confidence
 from labeldp.errors import InputError
 from labeldp.privacy import LabelSpace

@@ -20,8 +20,8 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from jaxtyping import Float
 
+from labeldp._shapes import Float
 from labeldp.bounds._checks import check_classes, check_not_negative, check_order, check_probability
 from labeldp.bounds.theorems._bound import Bound
 from labeldp.errors import InputError

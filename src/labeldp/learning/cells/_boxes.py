@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from labeldp import _checks
+from labeldp._shapes import Bool, Float, Int
 from labeldp._smoothing import averaged_rows, cell_bias, clip_level
 from labeldp.errors import InputError
 from labeldp.learning.features import finite_points

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import csr_matrix, diags
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
@@ -28,6 +27,7 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.cells._tree import ClusterTree, ward
 from labeldp.learning.features import finite_points

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.privacy.channels import nearest_distributions
 from labeldp.release import Answer

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, LabelError
 from labeldp.learning.cells._distributions import require_answer, rows_of_cells
 from labeldp.learning.losses import ends_of, label_variance, noise_variances, unbiased_numbers

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+
+from labeldp._shapes import Float, Int, Shaped
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.convex._descent import (
     Descent,

@@ -23,10 +23,10 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import issparse
 
 from labeldp._documented import documented_in
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.convex._losses import Loss
 from labeldp.learning.convex._regions import Ball, Box, Region, Unconstrained

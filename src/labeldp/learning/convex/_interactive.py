@@ -6,9 +6,9 @@ import math
 from typing import Any, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Int
 from sklearn.base import clone
 
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.convex._base import ConvexLearner, GradientNoiseBound, score_count
 from labeldp.learning.convex._descent import Descent, DescentRows

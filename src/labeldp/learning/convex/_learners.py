@@ -6,10 +6,10 @@ import math
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Int
 from sklearn.utils.metaestimators import available_if
 
 from labeldp._documented import documented_in
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.convex._base import ConvexLearner, GradientNoiseBound, Targets
 from labeldp.learning.convex._descent import squared_lengths

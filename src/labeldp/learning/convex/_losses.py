@@ -18,9 +18,9 @@ from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float
 
 from labeldp._documented import documented_in
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 
 #: Number of random points at which a user's loss is tested, and the tolerance for rounding.

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
 from labeldp._documented import documented_in
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.privacy.channels import nearest_distributions
 

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Float
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
+from labeldp._shapes import Float
 from labeldp.errors import InputError, TableError
 
 #: Kinds of feature columns, and the Arrow type that values of each are read as.

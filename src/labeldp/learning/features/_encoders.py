@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float32, Int64, UInt8
 
+from labeldp._shapes import Float32, Int64, UInt8
 from labeldp.errors import InputError
 from labeldp.learning.features._columns import KINDS, MOST_CATEGORIES
 

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from jaxtyping import UInt8
 
+from labeldp._shapes import UInt8
 from labeldp.errors import InputError, MissingExtraError, TableError
 from labeldp.release.tables import read_idx
 

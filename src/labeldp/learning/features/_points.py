@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Shaped
 
+from labeldp._shapes import Shaped
 from labeldp.errors import InputError
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from scipy.sparse import issparse
 
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int, UInt64
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int, UInt64
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import FormEncoder, FreshNumbers
 from labeldp.privacy import log_above

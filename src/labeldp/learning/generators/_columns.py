@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Float, Int, UInt64
 from scipy.special import ndtri
 
+from labeldp._shapes import Float, Int, UInt64
 from labeldp._words import SecureWords
 from labeldp.errors import InputError
 from labeldp.mechanisms.features import ColumnForm, Form

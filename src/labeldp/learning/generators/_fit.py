@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Int
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, MissingExtraError, RowsError
 from labeldp.learning.features import is_network, write_new_file
 from labeldp.learning.generators._cell_law import CellLaw, cell_codes, cell_law, check_smoothing

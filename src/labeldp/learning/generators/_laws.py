@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
 from sklearn.covariance import ledoit_wolf
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from labeldp._shapes import Float, Int
 from labeldp.learning.generators._columns import FEW, FormEncoder, FreshNumbers
 
 _SLACK = 1e-4

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, VotingClassifier
 from sklearn.impute import SimpleImputer
@@ -18,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
 from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import FormEncoder
 from labeldp.learning.generators._fit import FittedGenerator, fit_cells, fit_copula, fit_mixture

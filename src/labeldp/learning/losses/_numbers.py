@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.special import ndtr
 
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.losses._released import require_release
 from labeldp.privacy import Interval, LabelSpace

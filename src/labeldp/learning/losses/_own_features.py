@@ -16,9 +16,9 @@ import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.losses._unbiased import blocks_of, require_identified, unbiased_rows
 from labeldp.privacy.channels import nearest_distributions

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 
+from labeldp._shapes import Float
 from labeldp.learning.losses._own_features import OriginalFeatures
 from labeldp.release import Release
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, UInt8
 
+from labeldp._shapes import Float, UInt8
 from labeldp._threads import over_chunks
 from labeldp.errors import InputError
 from labeldp.learning.losses._own_features import OriginalFeatures

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from scipy.sparse import issparse, vstack
 
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count
 from labeldp.learning.losses._own_features import resampling_probability

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.losses._released import require_release
 from labeldp.privacy.channels import candidate_sizes

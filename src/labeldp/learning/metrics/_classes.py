@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.losses import blocks_of, gain, require_identified, require_release, unbiased_rows
 from labeldp.learning.metrics._estimates import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from scipy.special import ndtri
 
+from labeldp._shapes import Bool, Float, Int
 from labeldp.errors import InputError
 
 

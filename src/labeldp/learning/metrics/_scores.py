@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning import metrics
 from labeldp.learning.losses import require_release

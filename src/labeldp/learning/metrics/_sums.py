@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
 from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._shapes import Bool, Float, Int
 from labeldp.learning.losses import blocks_of, unbiased_rows
 from labeldp.learning.metrics._estimates import Estimates, check_level, normal_estimates
 from labeldp.privacy.channels import candidate_sizes, row_arrays

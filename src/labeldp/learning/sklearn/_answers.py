@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float, Int
 from sklearn.base import MetaEstimatorMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp._documented import documented_in
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.cells import QUERIES, cell_distributions, numbers_of, require_answer
 from labeldp.learning.features import indexable_rows, row_weights

@@ -7,10 +7,10 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
+from labeldp._shapes import Float
 from labeldp.errors import InputError, LabelError
 from labeldp.learning.cells import NUMBER_QUERIES, cell_means, released_cell_means, require_answer
 from labeldp.learning.losses import require_numeric_labels

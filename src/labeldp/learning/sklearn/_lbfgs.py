@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from scipy.optimize import minimize
 
+from labeldp._shapes import Float
 from labeldp.learning.losses import RowLoss, TargetLoss
 
 #: Features and logits of a block, few enough to stay in the cache for the second product.

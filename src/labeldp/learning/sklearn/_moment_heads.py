@@ -21,10 +21,10 @@ from types import MappingProxyType
 from typing import Literal, Self
 
 import numpy as np
-from jaxtyping import Float
 from scipy.optimize import minimize
 from scipy.special import chdtri
 
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.sklearn._lbfgs import softmax
 

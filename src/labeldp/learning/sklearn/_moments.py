@@ -6,10 +6,10 @@ import math
 from typing import Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.cells import require_answer
 from labeldp.learning.sklearn._lbfgs import softmax

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import issparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -15,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from labeldp import _checks
 from labeldp._documented import documented_in
+from labeldp._shapes import Float, Int
 from labeldp._smoothing import neighbour_count, participation
 from labeldp.learning.losses import (
     ends_of,

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
@@ -18,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from labeldp._documented import documented_in
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows, row_count, row_weights, take_rows
 from labeldp.learning.losses import (

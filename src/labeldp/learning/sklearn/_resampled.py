@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import issparse
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -23,6 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
 from labeldp.learning.losses import (

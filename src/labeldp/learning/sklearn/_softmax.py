@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import issparse
 from sklearn.base import MetaEstimatorMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -22,6 +21,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp._documented import documented_in
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows, row_weights, take_rows
 from labeldp.learning.losses import (

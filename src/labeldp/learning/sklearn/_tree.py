@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.cells import ClusterTree
 from labeldp.learning.features import row_weights

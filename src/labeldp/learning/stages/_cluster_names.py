@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.losses import require_release, splits
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier

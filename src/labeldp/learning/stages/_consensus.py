@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
 from labeldp.learning.losses import require_release

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from labeldp._shapes import Bool, Float, Int
 from labeldp.errors import BudgetError, InputError, OutputError
 from labeldp.learning.features import take_rows
 from labeldp.learning.stages._files import StageFiles

@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
+from labeldp._shapes import Bool, Float, Int
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
 from labeldp.learning.sklearn import (

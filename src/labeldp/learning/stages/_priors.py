@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, PriorError, RowsError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
 from labeldp.learning.losses import posterior

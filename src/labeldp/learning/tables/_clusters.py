@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Int
 from scipy.sparse import issparse
 
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, TableError
 from labeldp.learning.cells import cluster
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer

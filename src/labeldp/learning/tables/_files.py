@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
+from labeldp._shapes import Float
 from labeldp.errors import InputError, MissingExtraError, VerificationError
 from labeldp.learning.features import frame_of, is_network, write_new_file
 from labeldp.learning.sklearn import NeighborsRegressor

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Float
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.convex import FewRowsWarning
 from labeldp.learning.losses import gain

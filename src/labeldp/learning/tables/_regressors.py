@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.pipeline import Pipeline
 
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning import metrics
 from labeldp.learning.convex import ConvexRegressor

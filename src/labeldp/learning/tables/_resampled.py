@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
 from sklearn.pipeline import Pipeline
 
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import frame_of
 from labeldp.learning.metrics import Estimate

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Int
 from scipy.sparse import issparse
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, MissingExtraError, TableError
 from labeldp.learning.features import check_model_path
 from labeldp.mechanisms.randomizers import best_response

@@ -15,11 +15,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count, row_weights
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, require_release

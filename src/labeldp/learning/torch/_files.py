@@ -18,11 +18,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import torch
-from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from labeldp._shapes import Float
 from labeldp.errors import InputError, VerificationError
 from labeldp.learning.features import (
     ColumnEncoder,

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
 
+from labeldp._shapes import Float, Int, UInt8
 from labeldp._words import SecureWords
 from labeldp.errors import InputError
 from labeldp.learning.features import write_new_file

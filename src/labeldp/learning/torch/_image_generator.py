@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int, UInt8
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.losses import posterior, require_release
 from labeldp.learning.torch._classifier import TorchClassifier

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import torch
-from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
+
+from labeldp._shapes import Float, Int, UInt8
 
 #: Number of quantiles at which pixel values of generated and of training images are matched.
 _LEVELS = 1 << 14

@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Int, UInt8
 from torch import Tensor
 
+from labeldp._shapes import Float, Float32, Int, UInt8
 from labeldp.errors import InputError
 from labeldp.learning.losses import OriginalFeatures, RowLoss, TargetLoss, row_loss
 from labeldp.privacy.channels import pack, unpack

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
+from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.torch._rows import shape_of
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from scipy.sparse import issparse
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
 
+from labeldp._shapes import Int
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import row_count, row_weights
 from labeldp.learning.losses import OriginalFeatures, require_release

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Bool, Float, UInt64
 
+from labeldp._shapes import Bool, Float, UInt64
 from labeldp.errors import InputError
 from labeldp.mechanisms.features._column_form import (
     DATE,

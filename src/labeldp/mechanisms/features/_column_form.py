@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from labeldp._checks import whole
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 
 #: The largest number of different texts of a column: more would identify rows.

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Int
 
 from labeldp import _checks
+from labeldp._shapes import Bool, Int
 from labeldp._words import Words
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms.features._feature_law import WORDS, FeatureLaw

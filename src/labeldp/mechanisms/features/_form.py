@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool
 
+from labeldp._shapes import Bool
 from labeldp.errors import InputError
 from labeldp.mechanisms.features._column_form import ColumnForm
 

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Int
 
+from labeldp._shapes import Int
 from labeldp.errors import InputError
 from labeldp.mechanisms.features._form import Form
 from labeldp.privacy import LabelSpace

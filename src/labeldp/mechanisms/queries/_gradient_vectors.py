@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 
 _LARGEST_ENTRY = 1e100

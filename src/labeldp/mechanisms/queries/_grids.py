@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 
 #: Rows are at most 2**_BITS steps long, up to float rounding: an entry fits in 32 bits, and the square of a row's

@@ -7,9 +7,9 @@ from dataclasses import InitVar, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp._words import Words
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries._delta import warn_of_large

@@ -13,8 +13,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
 
+from labeldp._shapes import Int
 from labeldp._words import Words
 from labeldp.errors import EpsilonError
 from labeldp.privacy import printed_above

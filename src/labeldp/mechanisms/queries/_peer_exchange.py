@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from jaxtyping import Bool, Int, Int8, Integer, UInt64
 
 from labeldp import _checks
+from labeldp._shapes import Bool, Int, Int8, Integer, UInt64
 from labeldp._words import Words
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries._delta import warn_of_large

@@ -11,9 +11,9 @@ from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp._words import Words
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms.queries._noise import PARTS

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from labeldp._shapes import Float, Int
 from labeldp.mechanisms.randomizers._optimal import PRIOR_DECLARED, checked_distribution
 from labeldp.mechanisms.randomizers._randomizer import NumberRandomizer
 from labeldp.privacy import Interval

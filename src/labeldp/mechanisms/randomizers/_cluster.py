@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp.errors import EpsilonError, InputError, LabelError, PriorError
 from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
 from labeldp.mechanisms.randomizers._prior import checked_prior

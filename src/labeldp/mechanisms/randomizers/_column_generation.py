@@ -33,8 +33,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
 
+from labeldp._shapes import Bool, Float
 from labeldp.privacy.channels import window_width
 
 #: Pieces of the coarsest grid, on which the search begins.

@@ -6,8 +6,8 @@ import dataclasses
 import math
 
 import numpy as np
-from jaxtyping import Int
 
+from labeldp._shapes import Int
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers._randomizer import Randomizer
 from labeldp.mechanisms.randomizers._response import RandomizedResponse

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float
 
+from labeldp._shapes import Float
 from labeldp.errors import EpsilonError, InputError, PriorError
 from labeldp.mechanisms.randomizers._column_generation import RestrictedProgramme, even, least_variance, projected
 from labeldp.mechanisms.randomizers._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float
 
 from labeldp import _checks
+from labeldp._shapes import Float
 from labeldp.errors import PriorError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
 from labeldp.privacy import LabelSpace

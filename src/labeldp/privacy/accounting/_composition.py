@@ -30,9 +30,9 @@ from functools import cached_property, reduce
 from typing import Self
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from labeldp import _checks
+from labeldp._shapes import Float, Int
 from labeldp.errors import EpsilonError, InputError
 from labeldp.privacy._rounding import float_above, log_above
 from labeldp.privacy.accounting._account import Charge, compose, together

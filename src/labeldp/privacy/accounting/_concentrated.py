@@ -22,8 +22,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 
 import numpy as np
-from jaxtyping import Float
 
+from labeldp._shapes import Float
 from labeldp.privacy._rounding import float_above
 
 _DOWN = Context(prec=80, rounding=ROUND_FLOOR)

@@ -44,8 +44,8 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
 
+from labeldp._shapes import Float
 from labeldp.privacy._rounding import log_above
 
 _WORD = 1 << 64

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, UInt8
+
+from labeldp._shapes import Bool, UInt8
 
 
 def pack(mask: Bool[np.ndarray, "n k"]) -> UInt8[np.ndarray, "n b"]:

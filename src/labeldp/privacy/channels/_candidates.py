@@ -8,8 +8,8 @@ from functools import cached_property, lru_cache
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, UInt8, UInt64
 
+from labeldp._shapes import Bool, Float, Int, UInt8, UInt64
 from labeldp._threads import over_chunks
 from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
 from labeldp.privacy.channels._calibration import accept, response_weights

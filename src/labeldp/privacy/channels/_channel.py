@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, UInt64
 
+from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.errors import InputError
 from labeldp.privacy._rounding import log_above
 from labeldp.privacy.channels._bitsets import sizes

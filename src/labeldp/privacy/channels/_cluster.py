@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, UInt64
 
+from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.privacy._rounding import log_above
 from labeldp.privacy.channels._calibration import accept, bounds_resampled, cluster_weights, resampled_weights
 from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable

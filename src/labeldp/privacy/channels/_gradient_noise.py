@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
+from labeldp._shapes import Float
 from labeldp.privacy.channels._channel import ClassChannel, candidate_sizes
 from labeldp.privacy.channels._cluster import ClusterChannel
 

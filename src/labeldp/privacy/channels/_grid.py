@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, UInt64
 
+from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.errors import InputError
 from labeldp.privacy.channels._channel import Channel, NumberLaw, TransitionTable, released_labels
 

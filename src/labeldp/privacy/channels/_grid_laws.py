@@ -15,8 +15,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
+from labeldp._shapes import Bool, Float, Int
 from labeldp.privacy._rounding import exp_below
 from labeldp.privacy.channels._calibration import accept, response_weights
 from labeldp.privacy.channels._grid import PARTS, BinChannel, GridChannel

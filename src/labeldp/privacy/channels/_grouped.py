@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, UInt64
 
+from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.privacy._rounding import power_above
 from labeldp.privacy.channels._channel import (
     Channel,

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from jaxtyping import Bool, Int, UInt8, UInt64
 
+from labeldp._shapes import Bool, Int, UInt8, UInt64
 from labeldp.privacy.channels._bitsets import pack, unpack
 from labeldp.privacy.channels._calibration import accept, subset_weight
 from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable

@@ -27,7 +27,7 @@ from labeldp.mechanisms.queries import (
     quantile_points,
 )
 from labeldp.privacy import LabelSpace
-from labeldp.release.folder._columns import CODES, column_name
+from labeldp.release.folder._columns import CODES, arrow, column_name, points_of
 
 #: Largest relative distance of a product of floats from a whole number.
 _ROUNDING = 2.0**-51
@@ -97,7 +97,7 @@ def _released_name(label: str, _: LabelSpace) -> list[str]:
 
 
 def _write_numbers(value: np.ndarray, _: LabelSpace) -> list[pa.Array]:
-    return [pa.array(np.ascontiguousarray(column)) for column in np.atleast_2d(value.T)]
+    return [arrow(column) for column in np.atleast_2d(value.T)]
 
 
 def _read_numbers(columns: list[pa.Array], _: LabelSpace) -> np.ndarray:
@@ -131,7 +131,7 @@ def _on_grid(quantiles: np.ndarray, space: LabelSpace, law: Mapping[str, Any]) -
 
 def _write_classes(value: np.ndarray, space: LabelSpace) -> list[pa.Array]:
     codes = pa.array(value.astype(np.int64), mask=value < 0)
-    return [pa.array(space.points, space.arrow_type()).take(codes)]
+    return [points_of(space).take(codes)]
 
 
 def _read_classes(columns: list[pa.Array], space: LabelSpace) -> np.ndarray:
@@ -144,10 +144,10 @@ def _read_optional_classes(columns: list[pa.Array], space: LabelSpace) -> np.nda
 
 def _class_codes(column: pa.Array, space: LabelSpace) -> np.ndarray:
     """Codes of classes, with -1 for nulls."""
-    codes = pc.index_in(column, value_set=pa.array(space.points, space.arrow_type()))
+    codes = pc.index_in(column, value_set=points_of(space))
     if codes.null_count != column.null_count:
         raise VerificationError("expected only declared labels in an answer, found others")
-    return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.from_dlpack(codes.fill_null(-1)).astype(np.int64)
 
 
 def _without_nulls(column: pa.Array) -> pa.Array:

@@ -477,6 +477,11 @@ _CHECKS: dict[str, Callable[[Path, Certificate], str]] = {
 }
 
 
+def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows."""
+    return pa.record_batch([pa.array([], field.type) for field in schema], schema=schema)
+
+
 def _batch_fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File, dict[str, np.ndarray]]]:
     """Released codes and row arrays, in batches."""
     law: Any = certificate.law
@@ -485,10 +490,7 @@ def _batch_fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File
     for file in certificate.files:
         with pq.ParquetFile(folder / file.name, pre_buffer=False, buffer_size=BUFFER) as opened:
             batches = prefetch(opened.iter_batches(batch_size=rows, columns=list(columns.values())))
-            empty = pa.record_batch(
-                [pa.array([], field.type) for field in opened.schema_arrow], schema=opened.schema_arrow
-            )
-            for batch in batches if file.rows else [empty]:
+            for batch in batches if file.rows else [_empty_batch(opened.schema_arrow)]:
                 yield (
                     file,
                     from_columns({name: batch[column] for name, column in columns.items()}, certificate.space, law),

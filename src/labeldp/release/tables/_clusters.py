@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Int
 
+from labeldp._shapes import Int
 from labeldp.errors import TableError
 from labeldp.mechanisms.queries import cell_numbers
 from labeldp.release.tables._tables import Table, prefetch

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Int
 
 from labeldp import _checks
+from labeldp._shapes import Int
 from labeldp.errors import InputError, RowsError
 
 #: Largest number of runs of a split: far fewer than a charge holds, so that a certificate stays short.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Int
 
+from labeldp._shapes import Int
 from labeldp.errors import TableError
 
 _FEWEST_TO_SORT = 1 << 21
