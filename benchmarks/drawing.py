@@ -18,8 +18,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from labeldp import BitResponse, Classes, PriorResponse, PriorSubsetResponse, RandomizedResponse, SubsetResponse, draw
+from labeldp import BitResponse, Classes, PriorResponse, PriorSubsetResponse, RandomizedResponse, SubsetResponse
 from labeldp._words import SecureWords
+from labeldp.mechanisms import draw
 
 EPSILON = 1.0
 CHUNK = 1 << 16

@@ -13,8 +13,9 @@ import time
 
 import numpy as np
 
-from labeldp import Interval, LaplaceResponse, OneBitResponse, OptimalResponse, draw
+from labeldp import Interval, LaplaceResponse, OneBitResponse, OptimalResponse
 from labeldp._words import SecureWords
+from labeldp.mechanisms import draw
 from labeldp.mechanisms.randomizers import NumberRandomizer, even, least_variance
 
 EPSILON = 1.0

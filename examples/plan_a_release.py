@@ -2,7 +2,6 @@
 
 from labeldp import Interval
 from labeldp.bounds import forecast, rate
-from labeldp.bounds.theorems import Regularity, central_regression_upper, local_regression_upper
 
 # Ages from 0 to 100, 50,000 rows, features with an effective dimension of three. No label is needed for any of it.
 ages = Interval(0, 100, 5)
@@ -17,11 +16,7 @@ for target in (5.0, 1.0):
     goal = forecast(ages, rows=50_000, target=target, dimension=3, trust="central", epsilons=()).goal
     print(f"{target} years:", f"epsilon {goal.epsilon:.2g}" if goal.epsilon else f"needs {goal.rows:,} rows")
 
-# Theory: the decay of errors with rows, and the parameters that attain it.
+# Theory: the decay of errors with rows.
 for problem in ("regression", "heavy-tailed"):
     slope = rate("local", problem, dimension=3, moments=2.5).rows
     print(f"{problem}: the squared error falls as rows^-{slope:.2f}")
-line = Regularity(dimension=3)
-for bound in (local_regression_upper, central_regression_upper):
-    value = bound(50_000, 1.0, line)
-    print(value.theorem, *(f"{name} {size:.3g}" for name, size in value.sizes), f"({value.constants} constants)")

@@ -11,9 +11,10 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor
 
-from labeldp import Classes, read_idx
+from labeldp import Classes
 from labeldp.learning.cells import ClusterTree, embed
 from labeldp.learning.tables import read_images
+from labeldp.release.tables import read_idx
 
 SPACE = Classes(range(10))
 COMPONENTS, NEIGHBOURS, EIGENVECTORS, ROWS_PER_LEAF = 50, 15, (15, 30, 60), 60

@@ -17,17 +17,9 @@ from sklearn.cluster import KMeans
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
-from labeldp import (
-    BitResponse,
-    Curator,
-    PriorResponse,
-    RandomizedResponse,
-    Randomizer,
-    Release,
-    SubsetResponse,
-    best_unit_response,
-)
+from labeldp import BitResponse, Curator, PriorResponse, RandomizedResponse, Randomizer, Release, SubsetResponse
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
+from labeldp.mechanisms.randomizers import best_unit_response
 from labeldp.privacy.channels import pair_share
 
 FIRST_STAGE = 0.2

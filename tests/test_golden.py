@@ -168,7 +168,7 @@ def randomized(make):
 
 def best_of_unit(asked):
     """The best randomizer of classes for units."""
-    best = labeldp.best_unit_response(labeldp.best_response(asked.space, 1.0), asked.labels_of_a_unit)
+    best = randomizers.best_unit_response(labeldp.best_response(asked.space, 1.0), asked.labels_of_a_unit)
     return asked.randomize(best).certificate
 
 

@@ -1,8 +1,6 @@
 from ._version import __version__ as __version__
-from .mechanisms._draw import draw as draw
 from .mechanisms.features._double_response import DoubleResponse as DoubleResponse
 from .mechanisms.features._double_response import DummyResponse as DummyResponse
-from .mechanisms.features._feature_law import FeatureLaw as FeatureLaw
 from .mechanisms.features._form import Form as Form
 from .mechanisms.features._generator import Generator as Generator
 from .mechanisms.features._generator import Source as Source
@@ -20,7 +18,6 @@ from .mechanisms.randomizers._bins import BinResponse as BinResponse
 from .mechanisms.randomizers._bits import BitResponse as BitResponse
 from .mechanisms.randomizers._cluster import ClusterParameters as ClusterParameters
 from .mechanisms.randomizers._cluster import ClusterResponse as ClusterResponse
-from .mechanisms.randomizers._group_privacy import best_unit_response as best_unit_response
 from .mechanisms.randomizers._numbers import LaplaceResponse as LaplaceResponse
 from .mechanisms.randomizers._numbers import OneBitResponse as OneBitResponse
 from .mechanisms.randomizers._numbers import PiecewiseResponse as PiecewiseResponse
@@ -55,11 +52,9 @@ from .release._curator import Curator as Curator
 from .release._public import public_columns as public_columns
 from .release._release import Release as Release
 from .release._row_release import RowRelease as RowRelease
-from .release._table_curator import release_with as release_with
 from .release._table_release import release_table as release_table
 from .release._total import combined_guarantee as combined_guarantee
 from .release.folder._certificate import Certificate as Certificate
 from .release.folder._verify import verify as verify
 from .release.ledger._ledger import Ledger as Ledger
-from .release.tables._idx import read_idx as read_idx
 from .release.tables._random_split import public_split as public_split

@@ -17,10 +17,10 @@ from labeldp import (
     Release,
     SubsetResponse,
 )
-from labeldp import draw as draw_labels
 from labeldp._words import TapeWords
 from labeldp.audit import audit_folder
 from labeldp.errors import InputError
+from labeldp.mechanisms import draw as draw_labels
 
 SPACE, RANGE = Classes(["zq-a", "zq-b", "zq-c"]), Interval(0, 1, 0.25)
 ROWS = 4_000

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import draw, public_split
+from labeldp import public_split
 from labeldp._words import TapeWords
+from labeldp.mechanisms import draw
 
 pytestmark = pytest.mark.usefixtures("still")
 

@@ -58,6 +58,7 @@ from facts import (
 
 import labeldp
 from labeldp import Classes, cli
+from labeldp.mechanisms import randomizers
 
 PUBLIC = HERE / "public.csv"
 FEATURES = ("age", "town", "smokes")
@@ -348,7 +349,7 @@ def randomized_response_of_units() -> Any:
 def best_of_units() -> Any:
     """The randomizer that suits units of so many rows."""
     asked = curator(units=persons())
-    best = labeldp.best_unit_response(labeldp.RandomizedResponse(asked.space, EPSILON), asked.labels_of_a_unit)
+    best = randomizers.best_unit_response(labeldp.RandomizedResponse(asked.space, EPSILON), asked.labels_of_a_unit)
     return asked.randomize(best)
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from labeldp import Classes, Curator, RandomizedResponse, Release, draw
+from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp._words import TapeWords
+from labeldp.mechanisms import draw
 from labeldp.privacy.channels import (
     BitChannel,
     CandidateChannel,

@@ -34,12 +34,11 @@ from labeldp import (
     SubsetResponse,
     TopKResponse,
     best_response,
-    draw,
 )
 from labeldp._words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms import _draw as _drawing
-from labeldp.mechanisms import randomizers
+from labeldp.mechanisms import draw, randomizers
 from labeldp.mechanisms.randomizers import NumberRandomizer
 from labeldp.privacy.channels import ResponseChannel, row_arrays, unpack
 

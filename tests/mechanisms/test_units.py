@@ -6,9 +6,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from labeldp import BitResponse, Classes, PriorResponse, RandomizedResponse, SubsetResponse, draw
+from labeldp import BitResponse, Classes, PriorResponse, RandomizedResponse, SubsetResponse
 from labeldp._words import TapeWords
 from labeldp.errors import InputError
+from labeldp.mechanisms import draw
 from labeldp.mechanisms.randomizers import grouped, per_unit, unit_sizes
 
 SPACE = Classes(range(6))

@@ -16,7 +16,6 @@ from labeldp import (
     Curator,
     DoubleResponse,
     DummyResponse,
-    FeatureLaw,
     Form,
     Generator,
     PeerExchange,
@@ -31,7 +30,7 @@ from labeldp import (
 )
 from labeldp._words import SecureWords, TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelDPError, LabelError, VerificationError
-from labeldp.mechanisms.features import ColumnForm, seen_in
+from labeldp.mechanisms.features import ColumnForm, FeatureLaw, seen_in
 from labeldp.mechanisms.queries import ExchangedLabels
 
 SPACE = Classes(["no", "yes"])

@@ -9,7 +9,6 @@ __all__ = [
     "attack_folder",
     "attack_release",
     "audit_channel",
-    "audit_drawing",
     "audit_folder",
     "audit_matrix",
     "audit_mechanism",

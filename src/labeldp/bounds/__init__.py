@@ -8,7 +8,6 @@ __all__ = [
     "attack_limit",
     "conditional_attack_limit",
     "convex_rate",
-    "effective_dimension",
     "features_divergence",
     "forecast",
     "free_epsilon",

@@ -21,7 +21,6 @@ from labeldp import (
     PiecewiseResponse,
     RandomizedResponse,
     Release,
-    draw,
 )
 from labeldp._words import TapeWords
 from labeldp.errors import InputError, NotTrueLabelsError
@@ -40,6 +39,7 @@ from labeldp.learning.sklearn import NeighborsClassifier, NeighborsRegressor, Re
 from labeldp.learning.sklearn import _regressor as _number_learners
 from labeldp.learning.sklearn._neighbors import _candidate_counts, effective_dimension
 from labeldp.learning.sklearn._regressor import precisions
+from labeldp.mechanisms import draw
 from labeldp.privacy.channels import GroupedChannel, ResponseChannel, SubsetChannel
 
 SPACE = Interval(-1.0, 3.0, 0.25)

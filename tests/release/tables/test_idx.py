@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import Classes, Release, public_columns, read_idx, release_table, verify
+from labeldp import Classes, Release, public_columns, release_table, verify
 from labeldp.errors import LabelDPError, TableError
 from labeldp.release import public_table
-from labeldp.release.tables import open_table
+from labeldp.release.tables import open_table, read_idx
 
 KINDS = {8: "u1", 9: "i1", 11: "i2", 12: "i4"}
 

@@ -24,10 +24,10 @@ from labeldp import (
     concatenate,
     public_split,
     release_table,
-    release_with,
     verify,
 )
 from labeldp.errors import BudgetError, InputError, LabelDPError, OutputError, TableError
+from labeldp.release import release_with
 
 SPACE = Classes(["zq-a", "zq-b", "zq-c"])
 ROWS = 60

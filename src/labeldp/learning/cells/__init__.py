@@ -5,8 +5,6 @@ import lazy_loader
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
-    "class_cells",
-    "clip_for",
     "cluster",
     "cluster_tree",
     "embed",

@@ -9,12 +9,10 @@ __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
     "Ball",
-    "Box",
     "ConvexClassifier",
     "ConvexRegressor",
     "CustomLoss",
     "HuberLoss",
-    "Simplex",
     "Unconstrained",
     "fit_interactively",
 ]

@@ -12,5 +12,4 @@ __all__ = [
     "fit_copula",
     "fit_mixture",
     "open_generator",
-    "two_sample_accuracy",
 ]

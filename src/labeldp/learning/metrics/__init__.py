@@ -6,7 +6,6 @@ __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
     "accuracy",
-    "accuracy_bounds",
     "accuracy_scorer",
     "auc",
     "calibration",

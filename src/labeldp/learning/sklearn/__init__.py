@@ -14,7 +14,6 @@ __all__ = [
     "MomentRegressor",
     "NeighborsClassifier",
     "NeighborsRegressor",
-    "OriginalFeatures",
     "ReleasedLabelClassifier",
     "ReleasedLabelRegressor",
     "ResampledClassifier",
@@ -22,5 +21,4 @@ __all__ = [
     "SoftmaxRegression",
     "TreeClassifier",
     "mean_in_cells",
-    "original_share",
 ]

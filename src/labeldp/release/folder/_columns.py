@@ -157,7 +157,7 @@ def _from_sets(packed: UInt8[np.ndarray, "n b"], points: pa.Array) -> pa.Array:
 
 
 def _to_sets(column: pa.ListArray, points: pa.Array) -> UInt8[np.ndarray, "n b"]:
-    lengths = np.from_dlpack(pc.list_value_length(column))
+    lengths = np.from_dlpack(pc.list_value_length(column)).astype(np.int64)
     rows = np.repeat(np.arange(len(column)), lengths)
     members = _to_codes(column.flatten(), points)
     same_row = rows[1:] == rows[:-1]
