@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from labeldp import BitResponse, Classes, PriorResponse, PriorSubsetResponse, RandomizedResponse, SubsetResponse
-from labeldp._words import SecureWords
+from labeldp._random_words import SecureWords
 from labeldp.mechanisms import draw
 
 EPSILON = 1.0

@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from labeldp import Interval, LaplaceResponse, OneBitResponse, OptimalResponse
-from labeldp._words import SecureWords
+from labeldp._random_words import SecureWords
 from labeldp.mechanisms import draw
 from labeldp.mechanisms.randomizers import NumberRandomizer, even, least_variance
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from labeldp import PeerExchange
-from labeldp._words import SecureWords
+from labeldp._random_words import SecureWords
 from labeldp.mechanisms.queries import exchange
 
 

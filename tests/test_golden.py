@@ -16,7 +16,7 @@ import pytest
 import labeldp
 from labeldp import Classes, Curator, cli
 from labeldp.errors import BudgetError
-from labeldp.mechanisms import features, queries, randomizers
+from labeldp.mechanisms import queries, randomizers, resampling
 from labeldp.release import _requests
 
 HERE = Path(__file__).parent / "golden"
@@ -67,7 +67,7 @@ def test_expectations_are_of_all_folders():
 def test_every_randomizer_and_query_has_a_golden_folder():
     """What ``labeldp.mechanisms`` exports to draw labels or answers with occurs in a golden certificate."""
     kinds = (labeldp.Randomizer, labeldp.Query, labeldp.DoubleResponse, labeldp.DummyResponse)
-    packages = (randomizers, queries, features)
+    packages = (randomizers, queries, resampling)
     exported = [getattr(package, name) for package in packages for name in package.__all__]
     concrete = [each for each in exported if inspect.isclass(each) and issubclass(each, kinds)]
     names = {each.name for each in concrete if not inspect.isabstract(each)}

@@ -27,7 +27,7 @@ import pytest
 from scipy.stats import binom
 
 from labeldp import PeerExchange
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.mechanisms.queries import exchange
 
 ALARM = 1e-9

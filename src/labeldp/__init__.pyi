@@ -1,9 +1,9 @@
 from ._version import __version__ as __version__
-from .mechanisms.features._double_response import DoubleResponse as DoubleResponse
-from .mechanisms.features._double_response import DummyResponse as DummyResponse
-from .mechanisms.features._form import Form as Form
-from .mechanisms.features._generator import Generator as Generator
-from .mechanisms.features._generator import Source as Source
+from .mechanisms.resampling._double_response import DoubleResponse as DoubleResponse
+from .mechanisms.resampling._double_response import DummyResponse as DummyResponse
+from .mechanisms.resampling._form import Form as Form
+from .mechanisms.resampling._generator import Generator as Generator
+from .mechanisms.resampling._generator import Source as Source
 from .mechanisms.queries._gradients import NoisyGradients as NoisyGradients
 from .mechanisms.queries._moments import LabelMoments as LabelMoments
 from .mechanisms.queries._moments import NumberMoments as NumberMoments

@@ -17,7 +17,7 @@ from labeldp import (
     Release,
     SubsetResponse,
 )
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.audit import audit_folder
 from labeldp.errors import InputError
 from labeldp.mechanisms import draw as draw_labels

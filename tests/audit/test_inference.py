@@ -26,7 +26,7 @@ from labeldp.audit.attacks._inference import label_posterior, make_attacker, ori
 from labeldp.audit.attacks._utility import any_label_utility, attack_utility, bounded_mean, unbiased_gains
 from labeldp.bounds import attack_limit, features_divergence
 from labeldp.errors import InputError, LabelError, PriorError
-from labeldp.mechanisms.features import ColumnForm
+from labeldp.mechanisms.resampling import ColumnForm
 from labeldp.privacy.channels import BitChannel, ResponseChannel, SubsetChannel, laplace_channel
 
 CHANNELS = {

@@ -17,7 +17,7 @@ from labeldp import (
     SubsetResponse,
     cluster_response,
 )
-from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp.audit import loss_profile
 from labeldp.audit.attacks import neighbour_sums
 from labeldp.audit.attacks._class_probability import ClassIndicators, mean_lower_bound

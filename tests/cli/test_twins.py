@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import public_split
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.mechanisms import draw
 
 pytestmark = pytest.mark.usefixtures("still")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.mechanisms import draw
 from labeldp.privacy.channels import (
     BitChannel,

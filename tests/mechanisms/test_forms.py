@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from labeldp import Classes, Form, Generator, Source
 from labeldp.errors import InputError
-from labeldp.mechanisms.features import ColumnForm, form_from
+from labeldp.mechanisms.resampling import ColumnForm, form_from
 
 ALARM = 1e-9
 NAMES = ["age", "wage", "ratio", "visits", "town", "smokes", "born", "seen", "exact", "single", "level"]

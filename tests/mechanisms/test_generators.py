@@ -9,8 +9,8 @@ import pytest
 
 from labeldp import Classes, Form, Generator, Source
 from labeldp.errors import InputError
-from labeldp.mechanisms.features import form_from, seen_in
-from labeldp.mechanisms.features._generator import row_digests
+from labeldp.mechanisms.resampling import form_from, seen_in
+from labeldp.mechanisms.resampling._generator import row_digests
 
 SPACE = Classes(["no", "yes"])
 PUBLIC = Source("public", "made up")

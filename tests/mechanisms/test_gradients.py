@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from labeldp import Classes, Interval, NoisyGradients
-from labeldp._words import SecureWords, TapeWords, Words
+from labeldp._random_words import SecureWords, TapeWords, Words
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries import DeltaWarning, _gradients, gradient_error, promise_of
 from labeldp.mechanisms.queries import _gradient_vectors as _class_vectors

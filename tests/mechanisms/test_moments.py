@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.stats import binom, chi2, norm
 
 from labeldp import Classes, LabelMoments, NoisyArgmax, NoisyHistogram
-from labeldp._words import SecureWords, TapeWords, Words
+from labeldp._random_words import SecureWords, TapeWords, Words
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries import DeltaWarning, _grids, _moments, _noise, noise_deviation, promise_of
 from labeldp.mechanisms.queries._grids import FeatureGrid

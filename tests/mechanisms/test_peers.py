@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import binom
 
 from labeldp import Classes, Guarantee, PeerExchange
-from labeldp._words import SecureWords, TapeWords
+from labeldp._random_words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries import DeltaWarning, exchange
 

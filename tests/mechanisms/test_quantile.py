@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from labeldp import Classes, Curator, Interval, NoisyQuantile
-from labeldp._words import SecureWords, TapeWords, Words
+from labeldp._random_words import SecureWords, TapeWords, Words
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries import promise_of
 from labeldp.mechanisms.queries._noise import PARTS

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom
 
 from labeldp import Classes, Interval, NoisyArgmax, NoisyHistogram, NoisyMean
-from labeldp._words import SecureWords, TapeWords
+from labeldp._random_words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries import _noise, promise_of, sum_deviation
 from labeldp.mechanisms.queries import _query as _queries

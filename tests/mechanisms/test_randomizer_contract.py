@@ -35,7 +35,7 @@ from labeldp import (
     TopKResponse,
     best_response,
 )
-from labeldp._words import SecureWords, TapeWords
+from labeldp._random_words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms import _draw as _drawing
 from labeldp.mechanisms import draw, randomizers

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from labeldp import BitResponse, Classes, PriorResponse, RandomizedResponse, SubsetResponse
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.errors import InputError
 from labeldp.mechanisms import draw
 from labeldp.mechanisms.randomizers import grouped, per_unit, unit_sizes

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from labeldp import Answer, Classes, Curator, NoisyArgmax, NoisyHistogram, PeerExchange, RandomizedResponse
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, InputError, LabelError
 from labeldp.mechanisms.queries import ExchangedLabels
 from labeldp.mechanisms.queries import _query as _queries

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from labeldp import BitResponse, Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse, verify
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelDPError, LabelError, LedgerError, RowsError
 from labeldp.privacy.channels import unpack
 

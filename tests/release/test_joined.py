@@ -20,7 +20,7 @@ from labeldp import (
     public_split,
     verify,
 )
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, InputError, RowsError, VerificationError
 from labeldp.privacy.accounting import RowRanges
 from labeldp.release import _curator as curator_module

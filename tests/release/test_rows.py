@@ -28,10 +28,10 @@ from labeldp import (
     release_table,
     verify,
 )
-from labeldp._words import SecureWords, TapeWords
+from labeldp._random_words import SecureWords, TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelDPError, LabelError, VerificationError
-from labeldp.mechanisms.features import ColumnForm, FeatureLaw, seen_in
 from labeldp.mechanisms.queries import ExchangedLabels
+from labeldp.mechanisms.resampling import ColumnForm, FeatureLaw, seen_in
 
 SPACE = Classes(["no", "yes"])
 FORM = Form((ColumnForm("town", "string", values=("Bonn", "Ulm", "Wien")), ColumnForm("age", "int64", low=0, high=99)))

@@ -15,7 +15,7 @@ import labeldp.release._table_release as table_module
 import labeldp.release.tables._first_pass as survey_module
 import labeldp.release.tables._tables as tables_module
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.privacy.channels import pack, unpack
 from labeldp.release._requests import MECHANISMS, NUMBER_MECHANISMS, PRIOR
 from labeldp.release._table_release import ledger_path

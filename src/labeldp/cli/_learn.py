@@ -13,7 +13,7 @@ from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.learning.tables import Learned
-    from labeldp.mechanisms.features import Generator
+    from labeldp.mechanisms.resampling import Generator
 
 #: Prefix of the names of networks.
 NETWORK = "torch:"

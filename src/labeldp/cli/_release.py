@@ -172,7 +172,7 @@ def _generator(text: str) -> Any:
         from labeldp.learning.generators import open_generator  # noqa: PLC0415 (the learners are an extra)
 
         return open_generator(text).generator()
-    from labeldp.mechanisms.features import Generator  # noqa: PLC0415
+    from labeldp.mechanisms.resampling import Generator  # noqa: PLC0415
 
     generator = named_object(text, "--generator")
     if callable(generator) and not isinstance(generator, Generator):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from labeldp._random_words import Words
 from labeldp._shapes import Int
 from labeldp._threads import over_chunks
-from labeldp._words import Words
 from labeldp.privacy.channels import Channel, row_arrays
 
 #: Words of a chunk: two megabytes, so that the interpreter's overhead per chunk is small.

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from labeldp._random_words import SecureWords, WatchedWords, Words, identifier
 from labeldp._shapes import Int
-from labeldp._words import SecureWords, WatchedWords, Words, identifier
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms import draw
-from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.mechanisms.queries import Query
 from labeldp.mechanisms.randomizers import Randomizer, expectation, grouped, per_unit, unit_sizes
+from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, LabelSpace, shown_above
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, row_arrays

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from labeldp._random_words import Words
 from labeldp._shapes import Int
-from labeldp._words import Words
 from labeldp.errors import EpsilonError, InputError
-from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.mechanisms.queries import ExchangedLabels, NoisyHistogram, PeerExchange
 from labeldp.mechanisms.randomizers import (
     BinResponse,
@@ -37,6 +36,7 @@ from labeldp.mechanisms.randomizers import (
     per_unit,
     unit_sizes,
 )
+from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, Interval, LabelSpace, rest_of
 from labeldp.privacy.channels import Channel, law_of
 from labeldp.release._answer import distributions_of

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp.errors import InputError, VerificationError
-from labeldp.mechanisms.features import FeatureLaw, Form, form_from
+from labeldp.mechanisms.resampling import FeatureLaw, Form, form_from
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import RenyiGuarantee
 from labeldp.privacy.channels import ResponseChannel

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
-from labeldp._words import identifier
+from labeldp._random_words import identifier
 from labeldp.errors import InputError, LabelDPError, LabelError
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
+from labeldp._random_words import SecureWords, Words, identifier
 from labeldp._shapes import Int
-from labeldp._words import SecureWords, Words, identifier
 from labeldp.errors import InputError, LabelError, LedgerError, TableError
 from labeldp.mechanisms import draw
-from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLaw, Generator
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation, mean_expectation
+from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw, Generator
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.release._curator import budget_of

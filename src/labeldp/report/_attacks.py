@@ -8,7 +8,7 @@ from rich.text import Text
 
 from labeldp._checks import printable
 from labeldp.audit.attacks import AttackReport, AttackRow, Utility
-from labeldp.mechanisms.features import FeatureLaw
+from labeldp.mechanisms.resampling import FeatureLaw
 from labeldp.report._figures import new_figure, write_figure
 from labeldp.report._parts import Parts, add_row, epsilon_above, sentence, titled_table
 

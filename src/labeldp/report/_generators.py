@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from labeldp.audit.pipelines import DivergenceEstimate
-from labeldp.mechanisms.features import ColumnForm
+from labeldp.mechanisms.resampling import ColumnForm
 from labeldp.privacy import shown_above
 from labeldp.report._parts import Parts, add_row, name_value_table, sentence
 

@@ -14,7 +14,7 @@ from labeldp.report._parts import Parts, add_row, epsilon_above, sentence, title
 
 if TYPE_CHECKING:  # a plan and a release load no audit
     from labeldp.audit.attacks import Bracket, LossCurve, LossProfile
-    from labeldp.mechanisms.features import FeatureLaw
+    from labeldp.mechanisms.resampling import FeatureLaw
 
 _SHARES = (0.5, 0.05, 0.01)
 _EXPOSED = 0.05

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from labeldp import Classes, Curator, Interval, NoisyGradients, RandomizedResponse, Release
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, InputError
 from labeldp.learning.convex import (
     Ball,

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from labeldp import Classes, Curator, Form, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError, OutputError, RowsError
 from labeldp.learning.generators import fit_cells, fit_copula, fit_mixture, load, open_generator, two_sample_accuracy
-from labeldp.mechanisms.features import ColumnForm
+from labeldp.mechanisms.resampling import ColumnForm
 
 SPACE = Classes(["no", "yes"])
 ROWS = 2400

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from labeldp import Classes, Curator, LabelMoments, NoisyHistogram, Release
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.cells import embed
 from labeldp.learning.sklearn import MomentClassifier

@@ -22,7 +22,7 @@ from labeldp import (
     RandomizedResponse,
     Release,
 )
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.errors import InputError, NotTrueLabelsError
 from labeldp.learning.losses import Latent, clipped_mean, decoded_numbers, label_variance
 from labeldp.learning.metrics import (

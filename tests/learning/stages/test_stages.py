@@ -25,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import labeldp.release._curator as curator_module
 from labeldp import Answer, Classes, Curator, NoisyHistogram, PriorResponse, RandomizedResponse, Release, verify
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, NotTrueLabelsError, OutputError
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
 from labeldp.learning.stages import (

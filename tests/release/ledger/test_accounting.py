@@ -19,7 +19,7 @@ from labeldp import (
     TopKResponse,
     combined_guarantee,
 )
-from labeldp._words import TapeWords
+from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LedgerError, VerificationError
 from labeldp.learning.stages import FixedPrior, MultiStage, ReleasePrior
 from labeldp.privacy.accounting import Composition, RowRanges

@@ -19,7 +19,7 @@ from labeldp import (
     release_table,
     verify,
 )
-from labeldp._words import SecureWords, TapeWords
+from labeldp._random_words import SecureWords, TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelError, TableError
 
 SPACE = Classes(["no", "yes"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Float
 from labeldp.audit.attacks._instance_loss import check_share
 from labeldp.errors import InputError

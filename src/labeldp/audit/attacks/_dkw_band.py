@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from labeldp._intervals import clopper_pearson_lower
+from labeldp._confidence_intervals import clopper_pearson_lower
 from labeldp._shapes import Float, Int
 
 #: Ratio of the counts at which exact bounds are taken, from either end.

@@ -11,12 +11,12 @@ from typing import Literal
 import numpy as np
 
 from labeldp import _checks
-from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Float
 from labeldp.audit._audit import check_confidence
 from labeldp.audit.attacks._inference import Attacker, Inference, Loss, losses_by_label, make_attacker, normalised
 from labeldp.errors import InputError
-from labeldp.mechanisms.features import FeatureLaw
+from labeldp.mechanisms.resampling import FeatureLaw
 from labeldp.privacy.channels import ClassChannel, candidate_sizes, row_arrays
 from labeldp.release import Release, RowRelease, public_columns
 

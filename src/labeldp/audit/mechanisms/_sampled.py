@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from labeldp import _checks
-from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Float, Int
 from labeldp.audit._audit import Audit, check_claim, check_confidence
 from labeldp.audit.mechanisms._partition import (

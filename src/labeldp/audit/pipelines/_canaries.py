@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import binom
 
 from labeldp import _checks
-from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Float, Int
 from labeldp.audit._audit import check_confidence
 from labeldp.errors import InputError

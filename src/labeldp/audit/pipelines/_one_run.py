@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from labeldp import _checks
-from labeldp._intervals import clopper_pearson_lower, log_odds
+from labeldp._confidence_intervals import clopper_pearson_lower, log_odds
 from labeldp._shapes import Bool, Float, Int
 from labeldp.audit._audit import Audit, check_claim, check_confidence
 from labeldp.errors import InputError

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp.errors import InputError
-from labeldp.mechanisms.features import ColumnForm, Form
+from labeldp.mechanisms.resampling import ColumnForm, Form
 
 #: Fewest rows that share a text or a listed number before it is shown.
 _OFTEN = 5

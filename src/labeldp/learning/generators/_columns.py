@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import ndtri
 
+from labeldp._random_words import SecureWords
 from labeldp._shapes import Float, Int, UInt64
-from labeldp._words import SecureWords
 from labeldp.errors import InputError
-from labeldp.mechanisms.features import ColumnForm, Form
+from labeldp.mechanisms.resampling import ColumnForm, Form
 
 _MOST_WIDE = 1000
 #: Most listed numbers that count as categories; longer lists are numbers, which the form rounds to the nearest one.

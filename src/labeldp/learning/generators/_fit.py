@@ -30,7 +30,7 @@ from labeldp.learning.generators._columns import FEW, FormEncoder, FreshNumbers
 from labeldp.learning.generators._laws import CopulaLaw, MixtureLaw, copula_law, mixture_law
 from labeldp.learning.losses import posterior, require_release
 from labeldp.learning.sklearn import SoftmaxRegression
-from labeldp.mechanisms.features import Form, Generator, Source, form_from, seen_in
+from labeldp.mechanisms.resampling import Form, Generator, Source, form_from, seen_in
 from labeldp.privacy import Classes, LabelSpace, space_from
 from labeldp.release import Release
 

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
-from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import FormEncoder

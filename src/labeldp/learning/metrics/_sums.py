@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from labeldp._intervals import clopper_pearson_lower, clopper_pearson_upper
+from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Bool, Float, Int
 from labeldp.learning.losses import blocks_of, unbiased_rows
 from labeldp.learning.metrics._estimates import Estimates, check_level, normal_estimates

@@ -40,7 +40,7 @@ from labeldp.learning.metrics import Estimate, class_weights, normal_estimate
 from labeldp.learning.sklearn._adapter import for_released_labels
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
 from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier, classes_of
-from labeldp.mechanisms.features import Generator
+from labeldp.mechanisms.resampling import Generator
 from labeldp.release import Release, RowRelease
 
 __all__ = ["OriginalFeatures", "class_shares"]  # documented here, defined elsewhere

@@ -39,8 +39,8 @@ from labeldp.learning.tables._regressors import (
     number_setting,
 )
 from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator, corrected
-from labeldp.mechanisms.features import Generator
 from labeldp.mechanisms.queries import ExchangedLabels
+from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Interval
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
 

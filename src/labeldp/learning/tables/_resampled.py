@@ -14,7 +14,7 @@ from labeldp.errors import InputError
 from labeldp.learning.features import frame_of
 from labeldp.learning.metrics import Estimate
 from labeldp.learning.sklearn import ResampledClassifier, RowMethod, classes_of, synthetic_rows, true_accuracy
-from labeldp.mechanisms.features import Generator
+from labeldp.mechanisms.resampling import Generator
 from labeldp.release import Release
 
 #: Method for resampled rows, for each method of released labels that can be corrected.

@@ -16,13 +16,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
 
+from labeldp._random_words import SecureWords
 from labeldp._shapes import Float, Int, UInt8
-from labeldp._words import SecureWords
 from labeldp.errors import InputError
 from labeldp.learning.features import write_new_file
 from labeldp.learning.torch._files import weights_of
 from labeldp.learning.torch._image_laws import LAWS, ImageDiscriminator, Law, sides_fit
-from labeldp.mechanisms.features import ColumnForm, Form, Generator, Source, form_from
+from labeldp.mechanisms.resampling import ColumnForm, Form, Generator, Source, form_from
 from labeldp.privacy import LabelSpace, space_from
 
 SCHEMA = "labeldp/image-generator/1"

@@ -31,7 +31,7 @@ from labeldp.learning.torch._image_laws import (
 )
 from labeldp.learning.torch._networks import convolutional
 from labeldp.learning.torch._training import Progress, averaging
-from labeldp.mechanisms.features import Source, seen_in
+from labeldp.mechanisms.resampling import Source, seen_in
 from labeldp.privacy import Classes
 from labeldp.release import Release
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from labeldp import _checks
+from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
-from labeldp._words import Words
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries._delta import warn_of_large
 from labeldp.mechanisms.queries._gradient_vectors import ClassVectors, class_vectors

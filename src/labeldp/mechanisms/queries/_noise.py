@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from labeldp._random_words import Words
 from labeldp._shapes import Int
-from labeldp._words import Words
 from labeldp.errors import EpsilonError
 from labeldp.privacy import printed_above
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from labeldp import _checks
+from labeldp._random_words import Words
 from labeldp._shapes import Bool, Int, Int8, Integer, UInt64
-from labeldp._words import Words
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries._delta import warn_of_large
 from labeldp.mechanisms.queries._query import Query
@@ -367,7 +367,7 @@ def exchange(
 
     Example:
         >>> import numpy as np
-        >>> from labeldp._words import SecureWords
+        >>> from labeldp._random_words import SecureWords
         >>> from labeldp import PeerExchange
         >>> from labeldp.mechanisms.queries import exchange
         >>> codes, clusters = np.array([0, 1, 1, 0]), np.array([7, 7, 9, 9])

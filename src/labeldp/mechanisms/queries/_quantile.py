@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from labeldp import _checks
+from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
-from labeldp._words import Words
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms.queries._noise import PARTS
 from labeldp.mechanisms.queries._query import CellQuery

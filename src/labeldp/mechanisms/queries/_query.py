@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from labeldp import _checks
+from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
-from labeldp._words import Words
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms.queries._noise import PARTS, discrete_laplace, epsilon_of, noisy_best, rate_below
 from labeldp.privacy import Guarantee, Interval, LabelSpace

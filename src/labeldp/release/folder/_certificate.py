@@ -12,8 +12,8 @@ from importlib.metadata import version
 from typing import Any
 
 from labeldp.errors import BudgetError, VerificationError
-from labeldp.mechanisms.features import FeatureLaw
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation
+from labeldp.mechanisms.resampling import FeatureLaw
 from labeldp.privacy import Guarantee, LabelSpace, shown_above, space_from
 from labeldp.privacy.accounting import Charge, RenyiGuarantee, RowRanges, compose
 from labeldp.privacy.channels import CHANNELS, Channel, ResponseChannel, channel_of, law_of

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
-from labeldp.mechanisms.features import DoubleResponse, DummyResponse, FeatureLaw, Form, form_from
 from labeldp.mechanisms.queries import promise_of
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation
+from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw, Form, form_from
 from labeldp.privacy import Guarantee, Interval, shown_above
 from labeldp.privacy.channels import (
     Channel,

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
-from labeldp._words import identifier
+from labeldp._random_words import identifier
 from labeldp.errors import BudgetError, InputError, LedgerError
 from labeldp.privacy import Guarantee, shown_above
 from labeldp.privacy.accounting import Account, Budget, Charge, RowRanges

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from labeldp._shapes import Bool, Float, UInt64
 from labeldp.errors import InputError
-from labeldp.mechanisms.features._column_form import (
+from labeldp.mechanisms.resampling._column_form import (
     DATE,
     FLAG,
     MOST_DIGITS,

@@ -16,7 +16,7 @@ import numpy as np
 
 from labeldp._shapes import Bool
 from labeldp.errors import InputError
-from labeldp.mechanisms.features._column_form import ColumnForm
+from labeldp.mechanisms.resampling._column_form import ColumnForm
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +70,7 @@ class Form:
         Raises:
             InputError: A column has no type that a form knows, too many different texts, or no value at all.
         """
-        from labeldp.mechanisms.features._coerce import columns_of  # noqa: PLC0415 (keeps `import labeldp` light)
+        from labeldp.mechanisms.resampling._coerce import columns_of  # noqa: PLC0415 (keeps `import labeldp` light)
 
         columns, of_array = columns_of(public)
         return cls(columns, of_array)
@@ -88,7 +88,7 @@ class Form:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of shaped rows."""
-        from labeldp.mechanisms.features._coerce import schema_of  # noqa: PLC0415 (keeps `import labeldp` light)
+        from labeldp.mechanisms.resampling._coerce import schema_of  # noqa: PLC0415 (keeps `import labeldp` light)
 
         return schema_of(self.columns)
 
@@ -108,7 +108,7 @@ class Form:
         Raises:
             InputError: Columns are missing or too many, or have other types. Values do not matter.
         """
-        from labeldp.mechanisms.features._coerce import table_of  # noqa: PLC0415 (keeps `import labeldp` light)
+        from labeldp.mechanisms.resampling._coerce import table_of  # noqa: PLC0415 (keeps `import labeldp` light)
 
         return table_of(self.columns, self.array_name, rows)
 
@@ -122,8 +122,8 @@ class Form:
             Each value is a function of the same text alone, and every text has one: text that is no value of the
             column's type becomes missing. So reading private rows never fails, and failure discloses nothing.
         """
-        from labeldp.mechanisms.features._coerce import container  # noqa: PLC0415 (keeps `import labeldp` light)
-        from labeldp.mechanisms.features._parse import read_columns  # noqa: PLC0415
+        from labeldp.mechanisms.resampling._coerce import container  # noqa: PLC0415 (keeps `import labeldp` light)
+        from labeldp.mechanisms.resampling._parse import read_columns  # noqa: PLC0415
 
         return read_columns(self.columns, container(self.array_name, rows))
 
@@ -142,7 +142,7 @@ class Form:
             * It is total: it never fails, whatever the values are, so failure discloses nothing.
             * It is idempotent, so nobody can see whether a row was shaped before.
         """
-        from labeldp.mechanisms.features._coerce import shaped  # noqa: PLC0415 (keeps `import labeldp` light)
+        from labeldp.mechanisms.resampling._coerce import shaped  # noqa: PLC0415 (keeps `import labeldp` light)
 
         return shaped(self.columns, rows)
 
@@ -152,7 +152,7 @@ class Form:
         Raises:
             InputError: The form is that of a table.
         """
-        from labeldp.mechanisms.features._coerce import array_of  # noqa: PLC0415 (keeps `import labeldp` light)
+        from labeldp.mechanisms.resampling._coerce import array_of  # noqa: PLC0415 (keeps `import labeldp` light)
 
         if not self.of_array:
             raise InputError("expected the form of an array, found that of a table; use the table")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp.mechanisms.features._column_form import DATE, FLAG, REAL, TEXT, TIME, WHOLE, ColumnForm
+from labeldp.mechanisms.resampling._column_form import DATE, FLAG, REAL, TEXT, TIME, WHOLE, ColumnForm
 
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?$"
 _INTEGER = r"^-?\d{1,18}$"

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import betainc, betaincc
 from scipy.stats import binom
 
-from labeldp import _intervals
+from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper, log_odds
 
 
 @pytest.mark.parametrize("trials", [1, 7, 40, 100_000])
@@ -15,9 +15,7 @@ from labeldp import _intervals
 def test_bounds_are_the_tightest_that_are_right(trials, level):
     """At the bound the binomial tail is the level, and not above it: Clopper and Pearson from both sides."""
     counts = np.unique(np.linspace(0, trials, 9).astype(int))
-    low, high = (
-        bound(counts, trials, level) for bound in (_intervals.clopper_pearson_lower, _intervals.clopper_pearson_upper)
-    )
+    low, high = (bound(counts, trials, level) for bound in (clopper_pearson_lower, clopper_pearson_upper))
     assert (low <= counts / trials).all()
     assert (high >= counts / trials).all()
     assert low[0] == 0.0
@@ -33,9 +31,7 @@ def test_bounds_are_the_tightest_that_are_right(trials, level):
 def test_bounds_of_many_trials_are_right_too(trials, level):
     """Bounds grow with the count, and keep their level, also where the inverse that they start from is wrong."""
     counts = np.array([1.0, 998, 999, 1000, 1001, 5000, 0.3 * trials // 1])
-    low, high = (
-        bound(counts, trials, level) for bound in (_intervals.clopper_pearson_lower, _intervals.clopper_pearson_upper)
-    )
+    low, high = (bound(counts, trials, level) for bound in (clopper_pearson_lower, clopper_pearson_upper))
     assert (np.diff(low) > 0).all()
     assert (np.diff(high) > 0).all()
     assert (betainc(counts, trials - counts + 1, low) <= level).all()
@@ -49,6 +45,6 @@ def test_bounds_of_many_trials_are_right_too(trials, level):
 
 def test_log_odds_reach_their_ends():
     """Log odds of 0 and 1 are infinite."""
-    assert _intervals.log_odds(0.0) == -math.inf
-    assert _intervals.log_odds(1.0) == math.inf
-    assert _intervals.log_odds(0.75) == pytest.approx(math.log(3))
+    assert log_odds(0.0) == -math.inf
+    assert log_odds(1.0) == math.inf
+    assert log_odds(0.75) == pytest.approx(math.log(3))

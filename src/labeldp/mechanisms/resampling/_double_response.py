@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from labeldp import _checks
+from labeldp._random_words import Words
 from labeldp._shapes import Bool, Int
-from labeldp._words import Words
 from labeldp.errors import InputError, LabelError
-from labeldp.mechanisms.features._feature_law import WORDS, FeatureLaw
-from labeldp.mechanisms.features._generator import Generator
 from labeldp.mechanisms.randomizers import RandomizedResponse
+from labeldp.mechanisms.resampling._feature_law import WORDS, FeatureLaw
+from labeldp.mechanisms.resampling._generator import Generator
 from labeldp.privacy import LabelSpace
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from labeldp._shapes import Int
 from labeldp.errors import InputError
-from labeldp.mechanisms.features._form import Form
+from labeldp.mechanisms.resampling._form import Form
 from labeldp.privacy import LabelSpace
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Generator:
 
     def _checked(self, rows: object, count: int) -> pa.Table:
         """The sampler's rows as a table, checked against the form."""
-        from labeldp.mechanisms.features._coerce import missing_or_endless  # noqa: PLC0415 (keeps `import labeldp` light)
+        from labeldp.mechanisms.resampling._coerce import missing_or_endless  # noqa: PLC0415 (keeps `import labeldp` light)
 
         try:
             table = self.form.table(rows)
@@ -224,7 +224,7 @@ class Generator:
 
 def row_digests(form: Form, rows: pa.Table) -> np.ndarray:
     """64-bit digests of rows, after shaping: equal for equal rows."""
-    from labeldp.mechanisms.features._coerce import digests  # noqa: PLC0415 (keeps `import labeldp` light)
+    from labeldp.mechanisms.resampling._coerce import digests  # noqa: PLC0415 (keeps `import labeldp` light)
 
     return digests(form.columns, form.shaped(rows)[0])
 

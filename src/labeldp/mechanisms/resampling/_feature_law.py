@@ -13,8 +13,8 @@ from typing import Any, Literal, Self
 
 from labeldp import _checks
 from labeldp.errors import InputError
-from labeldp.mechanisms.features._form import form_from
-from labeldp.mechanisms.features._generator import Source
+from labeldp.mechanisms.resampling._form import form_from
+from labeldp.mechanisms.resampling._generator import Source
 from labeldp.privacy import printed_above
 from labeldp.privacy.accounting import RenyiGuarantee, checked_divergence, divergence_sum, label_divergence
 from labeldp.privacy.accounting import replaced_divergence as _replaced
