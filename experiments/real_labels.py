@@ -463,8 +463,8 @@ VARIANCES = Study(
     columns=("randomizer", "epsilon", "mean", "largest"),
     cells=variance_cells,
     run=variance,
-    spots=tuple(
-        Spot(Cell({"randomizer": name, "epsilon": 1.0}), "mean", draws=1, least=1e-4) for name in (*LOCAL, "bins")
+    spots=tuple(  # the search for auto's distribution ends a little elsewhere on another machine
+        Spot(Cell({"randomizer": name, "epsilon": 1.0}), "mean", draws=1, least=2e-3) for name in (*LOCAL, "bins")
     ),
 )
 EXPERIMENT = Experiment(

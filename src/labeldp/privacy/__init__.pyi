@@ -1,4 +1,5 @@
 from ._guarantee import Guarantee as Guarantee
+from ._kinds import Kinds as Kinds
 from ._rounding import exp_below as exp_below
 from ._rounding import log_above as log_above
 from ._rounding import printed_above as printed_above
