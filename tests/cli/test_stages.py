@@ -288,8 +288,8 @@ def test_bad_input_is_refused(stages, folder, states, monkeypatch, case):
     assert not ledger.exists() or set(states(ledger)) <= {"void"}
 
 
-PLACES = ("release._curator.draw", "release._table_curator.finish", "release._table_curator.survey",
-          "release._table_curator.FileWriter", "learning.torch.TorchClassifier.fit")  # fmt: skip
+PLACES = ("release._curator.draw", "release._table_job.finish", "release._table_job.survey",
+          "release._sink.FileWriter", "learning.torch.TorchClassifier.fit")  # fmt: skip
 
 
 FULL = OSError(28, "No space left on device")
@@ -314,7 +314,7 @@ def test_whatever_stops_it_nothing_is_left(stages, folder, monkeypatch, states, 
     assert "zq-secret" not in done.err
     assert sorted(folder.glob("*out*")) + sorted(folder.glob(".*out*")) == []
     ledger = folder / "t.csv.labeldp-ledger"
-    drawn = place in ("release._table_curator.finish", "release._table_curator.FileWriter")
+    drawn = place in ("release._table_job.finish", "release._sink.FileWriter")
     assert not drawn or "labeldp ledger shows what was charged" in done.err
     assert states(ledger) == ["charged"] if drawn else not ledger.exists() or states(ledger) == ["void"]
     if place == PLACES[0]:

@@ -19,6 +19,7 @@ from labeldp import (
     combined_guarantee,
     verify,
 )
+from labeldp._random_words import WatchedWords
 from labeldp.errors import BudgetError, InputError, LedgerError, VerificationError
 
 SPACE, GRID = Classes(["no", "yes"]), Interval(0.0, 2.0, 0.5)
@@ -156,7 +157,7 @@ def test_any_request_that_fails_after_a_draw_stays_charged(monkeypatch):
     taken = 0
 
     def drawn_and_lost(*given):
-        given[-1].block(0, taken)
+        next(each for each in given if isinstance(each, WatchedWords)).block(0, taken)
         raise MemoryError
 
     monkeypatch.setattr("labeldp.release._curator.draw", drawn_and_lost)

@@ -11,6 +11,7 @@ from ._peer_exchange import exchange as exchange
 from ._promises import promise_of as promise_of
 from ._quantile import NoisyQuantile as NoisyQuantile
 from ._quantile import quantile_points as quantile_points
+from ._query import CountQuery as CountQuery
 from ._query import NoisyArgmax as NoisyArgmax
 from ._query import NoisyHistogram as NoisyHistogram
 from ._query import NoisyMean as NoisyMean
