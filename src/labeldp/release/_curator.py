@@ -212,7 +212,7 @@ class Curator:
         return f"<Curator of {len(self)} labels in {self.space!r}, epsilon {shown_above(self.spent[0], 7)} spent>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a curator holds true labels and is not copied; pass its releases around")
+        raise TypeError("a curator holds true labels and cannot be copied; pass its releases instead")
 
     def _randomize(self, randomizer: Randomizer, rows: object, words: Words) -> Release:
         """``randomize`` with a source of random words; a test source makes a release that is not private."""

@@ -396,7 +396,7 @@ def _row_mechanism(request: ReleaseRequest, _: Survey, __: LabelCounts) -> Table
     """Labels by randomized response, with resampled features or none."""
     response, law = request.response, request.features
     if response is None or law is None:
-        raise InputError(f"expected a generator for {request.mechanism!r}, found none")
+        raise InputError(f"expected a generator for {request.mechanism!r}, found none; pass --generator")
     channel = response.labels.channel()
     law.conditional(channel)  # refuse an impossible guarantee before any charge
     charge = (response.name, law_of(channel), Guarantee(channel.epsilon))
@@ -410,9 +410,7 @@ def _row_mechanism(request: ReleaseRequest, _: Survey, __: LabelCounts) -> Table
             return response.draw(original, words, first)
 
         def notes() -> tuple[str, ...]:
-            note = (
-                f"{sum(moved):,} rows had features outside the generator's form: they were moved to the nearest inside"
-            )
+            note = f"{sum(moved):,} rows had features outside the generator's form: they were moved to the nearest one"
             return (note,) if any(moved) else ()
 
         moved: list[int] = []

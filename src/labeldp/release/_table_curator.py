@@ -109,7 +109,7 @@ def release_with(
     stamp, heads = table.stamp, column_heads(table)
     kept = kept_columns(table.schema, label, keep, drop)
     if table.kind == "csv" and "" in space.points:
-        raise LabelError("expected classes with text, found an empty one, which is a missing label in CSV; rename it")
+        raise LabelError("expected non-empty classes, found an empty one, which is a missing label in CSV; rename it")
     for name in (column_name(label, field) for field in (CODES, _CANDIDATES)):
         if name in kept:
             raise InputError(f"expected no column named {name!r}, which the release adds, found one; rename or drop it")

@@ -170,7 +170,7 @@ def release_table(
             "expected another name for the unit column, found 'row', which means that each row is a unit; rename it"
         )
     if table.kind == "csv" and "" in space.points:
-        raise LabelError("expected classes with text, found an empty one, which is a missing label in CSV; rename it")
+        raise LabelError("expected non-empty classes, found an empty one, which is a missing label in CSV; rename it")
     target = Path(output).absolute()
     check_target(target)
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // space.size))
@@ -265,7 +265,7 @@ def ledger_of(source: Path, ledger: str | Path | None, label: str, heads: Mappin
         names = ", ".join(str(each.path) for each in ledgers)
         raise LedgerError(
             f"expected one ledger with charges for {label!r} of this table, found {names}; their charges add up: "
-            "reduce the budget by the others, and pass one of them (ledger=, --ledger)"
+            "pass one of them (ledger=, --ledger), and reduce the budget by the charges in the others"
         )
     return ledgers[0] if ledgers else Ledger(original)
 
@@ -314,7 +314,8 @@ class _Job:
                 files.append(writer.close())
         if done != self.rows:
             raise TableError(
-                f"expected a table that does not change meanwhile, found {done} rows after {self.rows}; try again"
+                f"expected a table that does not change during the release, found {done} rows after {self.rows}; try "
+                "again"
             )
         self.notes.extend(table_draw.notes())
         unit = entry.guarantee.unit
@@ -426,7 +427,7 @@ def _with_features(
     if sorted(kept) != sorted(generator.form.names):
         raise InputError(
             f"expected to keep the columns that the generator draws, {', '.join(generator.form.names)}, found "
-            f"{', '.join(kept) or 'none'}; any other column would disclose which rows are true"
+            f"{', '.join(kept) or 'none'}; any other column would disclose which features are original"
         )
     response = DoubleResponse(request.space, request.epsilon, generator, replaced)
     return dataclasses.replace(request, response=response, features=response.law(population, divergences))
@@ -470,7 +471,9 @@ def _check_columns(schema: pa.Schema, names: Sequence[str], what: str = "") -> N
 def unchanged(table: Table, stamp: object) -> None:
     """Refuse a table that changed since it was checked: other units and priors would not be charged."""
     if table.stamp != stamp:
-        raise TableError(f"expected a table that does not change meanwhile, found {table.path} changed; try again")
+        raise TableError(
+            f"expected a table that does not change during the release, found {table.path} changed; try again"
+        )
 
 
 def marks_of(ledger: Ledger, path: Path, heads: Mapping[str, str]) -> tuple[str, ...]:
@@ -482,7 +485,7 @@ def marks_of(ledger: Ledger, path: Path, heads: Mapping[str, str]) -> tuple[str,
 def write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
     """Append notes for the curator to a file beside the ledger that only its owner can read."""
     path = ledger.with_name(f"{ledger.name}.notes")
-    lines = notes or ("no kept column and no row order was found that discloses labels",)
+    lines = notes or ("no kept column and no row order was found to disclose labels",)
     with suppress(OSError):  # the failure of a release must not depend on notes
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
