@@ -176,7 +176,7 @@ def test_images_in_the_order_of_rows(stages, run, folder):
     learned = run("learn", folder / "shared", *typed, "--output", folder / "m.safetensors")
     assert learned.code == 0, learned.err
     assert "12 rows, by released labels of a tenth" in learned.out
-    assert "images of 8 x 8 points, 1 channel" in learned.out
+    assert "images of 8 x 8 pixels, 1 channel" in learned.out
     test = [folder / "test-labels-idx1-ubyte.gz", "--label", "label", "--labels-are-public"]
     for model in (folder / "out.safetensors", folder / "m.safetensors"):
         judged = run("evaluate", model, *test, "--images", folder / "test-images-idx3-ubyte")

@@ -208,7 +208,7 @@ def test_an_answer_is_kept_and_verified(form, delta, tmp_path):
         assert verify(folder).holds
     (found,) = combined_guarantee([tmp_path / "alone"])
     assert found.composition.epsilon_at(delta or 1e-9) <= answer.guarantee.epsilon * (1 + 1e-9)
-    with pytest.raises(InputError, match="NoisyHistogram, found one to noisy-gradients"):
+    with pytest.raises(InputError, match="NoisyHistogram, found the answer to noisy-gradients"):
         answer.distributions()
     with pytest.raises(InputError, match="found that to noisy-gradients"):
         _ = answer.noise_deviation

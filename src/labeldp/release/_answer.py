@@ -94,7 +94,7 @@ class Answer:
             InputError: The answer is to another query.
         """
         if self.query != "noisy-argmax":
-            raise InputError(f"expected the answer to NoisyArgmax, found one to {self.query}")
+            raise InputError(f"expected the answer to NoisyArgmax, found the answer to {self.query}")
         return [self.space.points[code] for code in self.value]
 
     def distributions(self) -> Float[np.ndarray, "cells k"]:
@@ -117,7 +117,7 @@ class Answer:
             1.0
         """
         if self.query != "noisy-histogram":
-            raise InputError(f"expected the answer to NoisyHistogram, found one to {self.query}")
+            raise InputError(f"expected the answer to NoisyHistogram, found the answer to {self.query}")
         return distributions_of(self.value)
 
     def save(
@@ -156,7 +156,8 @@ class Answer:
         name, form = label or self.certificate.label, stored_form(self.law)
         if table is not None and not form.by_row:
             raise InputError(
-                f"expected no table with the answer to {self.query}, which has no value per row, found one"
+                f"expected no table with the answer to {self.query}, which has no value per row, found one; leave it "
+                "out"
             )
         check_beside(self.certificate, table)
         public = declared_public(table, keep)

@@ -126,7 +126,7 @@ def cluster_response(
     if parameters is not None:
         if epsilon is not None or floor is not None or (share is not None and split == "epsilon"):
             raise InputError(
-                "expected the paper's parameters alone, found epsilon, floor or a share of epsilon too; leave it out"
+                "expected the paper's parameters alone, found epsilon, floor or a share of epsilon too; leave them out"
             )
         return _as_printed(curator, _parts(numbers, split, _SHARE if share is None else share), parameters)
     if epsilon is None:
@@ -188,7 +188,7 @@ def cluster_prior_response(
     parts = _parts(numbers, split, share_of_prior(numbers, total, split) if share is None else share)
     first, second = parts.divide(total)
     if not second:
-        raise InputError("expected a share below 1, found 1, at which no label would respond")
+        raise InputError("expected a share below 1, found 1, which leaves nothing for the labels")
     query = NoisyHistogram(curator.space, first, numbers[parts.counted], parts.count)
 
     def respond(distributions: np.ndarray, clusters: np.ndarray) -> Randomizer:

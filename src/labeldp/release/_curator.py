@@ -232,7 +232,7 @@ class Curator:
         return f"<Curator of {len(self)} labels in {self.space!r}, epsilon {shown_above(self.spent[0], 7)} spent>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a curator holds true labels and is not copied; pass its releases around")
+        raise TypeError("a curator holds true labels and cannot be copied; pass its releases instead")
 
     def _randomize(self, randomizer: Randomizer, rows: object = None, words: Words | None = None) -> Any:
         """``randomize`` into any sink, with a source of random words; with a test source, a release is not private."""

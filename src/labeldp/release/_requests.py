@@ -304,7 +304,7 @@ def _row_mechanism(request: ReleaseRequest, _: TableSource) -> TableMechanism:
     """Labels by randomized response, with resampled features or none."""
     chosen = request.resampling
     if chosen is None:
-        raise InputError(f"expected a generator for {request.mechanism!r}, found none")
+        raise InputError(f"expected a generator for {request.mechanism!r}, found none; pass --generator")
     response, channel = chosen.response, chosen.response.labels.channel()
     chosen.law.conditional(channel)  # refuse an impossible guarantee before any charge
 

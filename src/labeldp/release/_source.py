@@ -260,7 +260,8 @@ class TableSource(Source):
         """Refuse a table that had another number of rows when it was checked."""
         if found != self.rows:
             raise TableError(
-                f"expected a table that does not change meanwhile, found {found} rows after {self.rows}; try again"
+                f"expected a table that does not change during the release, found {found} rows after {self.rows}; try "
+                "again"
             )
 
     def _check_all(self, places: Places) -> None:

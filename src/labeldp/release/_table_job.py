@@ -111,7 +111,7 @@ class TableJob:
         kept = kept_columns(table.schema, label, *columns)
         if table.kind == "csv" and "" in space.points:
             raise LabelError(
-                "expected classes with text, found an empty one, which is a missing label in CSV; rename it"
+                "expected non-empty classes, found an empty one, which is a missing label in CSV; rename it"
             )
         target = Path(output).absolute()
         check_target(target)
@@ -214,7 +214,7 @@ class TableJob:
         """Refuse a table that changed since it was checked: other units and priors would not be charged."""
         if self.table.stamp != self.stamp:
             raise TableError(
-                f"expected a table that does not change meanwhile, found {self.table.path} changed; try again"
+                f"expected a table that does not change during the release, found {self.table.path} changed; try again"
             )
 
 
@@ -265,7 +265,7 @@ def ledger_of(source: Path, ledger: str | Path | None, label: str, heads: Mappin
         names = ", ".join(str(each.path) for each in ledgers)
         raise LedgerError(
             f"expected one ledger with charges for {label!r} of this table, found {names}; their charges add up: "
-            "reduce the budget by the others, and pass one of them (ledger=, --ledger)"
+            "pass one of them (ledger=, --ledger), and reduce the budget by the charges in the others"
         )
     return ledgers[0] if ledgers else Ledger(original)
 
@@ -293,7 +293,7 @@ def marks_of(ledger: Ledger, path: Path, heads: Mapping[str, str]) -> tuple[str,
 def _write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
     """Append notes for the curator to a file beside the ledger that only its owner can read."""
     path = ledger.with_name(f"{ledger.name}.notes")
-    lines = notes or ("no kept column and no row order was found that discloses labels",)
+    lines = notes or ("no kept column and no row order was found to disclose labels",)
     with suppress(OSError):  # the failure of a release must not depend on notes
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:

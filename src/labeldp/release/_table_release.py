@@ -165,7 +165,7 @@ def _misfits(table: TableSource) -> tuple[str, ...]:
     """A private note on rows whose features were changed."""
     if not table.misfits:
         return ()
-    return (f"{table.misfits:,} rows had features outside the generator's form: they were moved to the nearest inside",)
+    return (f"{table.misfits:,} rows had features outside the generator's form: they were moved to the nearest one",)
 
 
 def _prior_columns(table: Table, space: LabelSpace, mechanism: str, prefix: str | None) -> list[str]:
@@ -209,7 +209,7 @@ def _resampling(
     if sorted(kept) != sorted(generator.form.names):
         raise InputError(
             f"expected to keep the columns that the generator draws, {', '.join(generator.form.names)}, found "
-            f"{', '.join(kept) or 'none'}; any other column would disclose which rows are true"
+            f"{', '.join(kept) or 'none'}; any other column would disclose which features are original"
         )
     response = DoubleResponse(request.space, request.epsilon, generator, replaced)
     return Resampling(response, divergences, population)

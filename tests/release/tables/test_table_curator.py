@@ -390,7 +390,7 @@ def test_a_table_that_changes_meanwhile_is_refused(table, tmp_path):
         table.write_text(table.read_text().replace("north", "west"))
         return once(columns, curator)
 
-    with pytest.raises(TableError, match=r"does not change meanwhile, found .* changed"):
+    with pytest.raises(TableError, match=r"does not change during the release, found .* changed"):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=["town"])
     assert states(tmp_path) == [("charged", 1.0)]  # it was drawn by then
 

@@ -176,13 +176,14 @@ def _check_distributions(matrix: Sequence[Sequence[Any]], off: Fraction) -> list
         raise InputError("expected probabilities as finite numbers, found something else") from None
     if len(lines) < 2 or len({len(line) for line in lines}) != 1:
         raise InputError(
-            f"expected a line of probabilities for each of at least two inputs, all of one length, found {len(lines)}"
+            f"expected a row of probabilities for each of at least two inputs, all of one length, found {len(lines)} "
+            "rows, or several lengths"
         )
     for number, line in enumerate(lines):
         total = sum(line, Fraction(0))
         if any(entry < 0 for entry in line) or abs(total - 1) > off * len(line):
             raise InputError(
-                f"expected probabilities that sum to 1 in line {number}, found a sum of {float(total):.17g} or a "
+                f"expected probabilities that sum to 1 in row {number}, found a sum of {float(total):.17g} or a "
                 "negative entry; give fractions, or state the rounding of each entry (rounding=1e-12)"
             )
     return lines
@@ -221,11 +222,11 @@ def _log_odds(odds: Fraction | float, up: bool) -> float:
 
 
 def _response_outcomes(channel: ResponseChannel) -> Outcomes:
-    yield "a class from itself", (channel.keep, channel.other)
+    yield "an output equal to the true class", (channel.keep, channel.other)
 
 
 def _bin_outcomes(channel: BinChannel) -> Outcomes:
-    yield "a bin from itself", (channel.keep, channel.other) if channel.other else (1, 1)
+    yield "an output equal to the bin of the true label", (channel.keep, channel.other) if channel.other else (1, 1)
 
 
 def _candidate_outcomes(channel: CandidateChannel) -> Outcomes:
@@ -245,20 +246,20 @@ def _candidate_subset_outcomes(channel: CandidateSubsetChannel) -> Outcomes:
         d, member = channel.size[m], channel.member[m]
         inside = Fraction(member, math.comb(m - 1, d - 1))
         without = Fraction(word - member, math.comb(m - 1, d)) if d < m else inside
-        yield f"a subset of {m} candidates from one in it", (inside, without, (d * inside + (m - d) * without) / m)
+        yield f"a subset of {m} candidates with the true class", (inside, without, (d * inside + (m - d) * without) / m)
 
 
 def _cluster_outcomes(channel: ClusterChannel) -> Outcomes:
     for number, (keep, weights) in enumerate(zip(channel.keep, channel.weights, strict=True)):
         for z, weight in enumerate(weights):
-            yield f"class number {z} in cluster {number} from itself", (keep + weight, weight)
+            yield f"class number {z} in cluster {number}, when it is the true class", (keep + weight, weight)
 
 
 def _subset_outcomes(channel: SubsetChannel) -> Outcomes:
     k, d = channel.classes, channel.size
     word = 1 << channel.bits
     inside = Fraction(channel.member, math.comb(k - 1, d - 1))
-    yield "a subset from a class in it", (inside, Fraction(word - channel.member, math.comb(k - 1, d)))
+    yield "a subset that contains the true class", (inside, Fraction(word - channel.member, math.comb(k - 1, d)))
 
 
 def _bit_outcomes(channel: BitChannel) -> Outcomes:
@@ -267,13 +268,13 @@ def _bit_outcomes(channel: BitChannel) -> Outcomes:
     chances = [((word - p, p), (word - q, q)), ((word - q, q), (word - p, p))]
     for one, other in itertools.product((0, 1), repeat=2):
         weights = [first[one] * second[other] for first, second in chances]
-        yield f"a set with bits {one} and {other} from the first of them", weights
+        yield f"a set with bits {one} and {other} for the two labels", weights
 
 
 def _grid_outcomes(channel: GridChannel) -> Outcomes:
     """Between knots the distribution is a mixture of those of two knots."""
     for z, weights in enumerate(zip(*channel.weights, strict=True)):
-        yield f"outcome {z} from the knot that makes it likeliest", weights
+        yield f"outcome {z}, for a label at the knot that makes it most likely", weights
 
 
 _OUTCOMES: Mapping[type[Channel], Callable[[Any], Outcomes]] = {

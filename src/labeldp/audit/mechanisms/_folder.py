@@ -279,7 +279,7 @@ def _independence_check(folder: Path, other: Path, certificate: Certificate, err
             f"{other_certificate.rows} rows or other labels"
         )
     if other_certificate.release == certificate.release:
-        raise InputError(f"expected another release in {other}, found the same one; give one drawn anew")
+        raise InputError(f"expected another release in {other}, found the same one; give an independent one")
     for one, two in zip(_release_batches(folder, certificate), _release_batches(other, other_certificate), strict=True):
         tally = _agreement_counter(one.channel, two.channel)(one.codes, two.codes, first)
         total, first = tally if total is None else total + tally, first + len(one)

@@ -28,8 +28,8 @@ def require_answer(y: object, queries: tuple[str, ...]) -> Answer:
     """
     if not isinstance(y, Answer):
         raise NotTrueLabelsError(
-            f"expected an Answer as labels, found {type(y).__name__}; ask a Curator with answer(query), or load an "
-            "answer with Answer.load"
+            f"expected an Answer as labels, found {type(y).__name__}; get one from "
+            "Curator.answer(query), or from Answer.load"
         )
     if y.query not in queries:
         raise InputError(f"expected the answer to a query among {', '.join(queries)}, found that to {y.query}")
@@ -42,7 +42,7 @@ def numbers_of(cells: Any, rows: int) -> Int[np.ndarray, "n"]:
     if numbers.shape != (rows,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
         raise InputError(
             f"expected the cell of each of the {rows} rows that the answer is about, numbered from 0, found "
-            f"{numbers.dtype} of shape {numbers.shape}; give the cells that the curator was asked about"
+            f"{numbers.dtype} of shape {numbers.shape}; give the cells of the query"
         )
     return numbers.astype(np.int64)
 
@@ -88,7 +88,7 @@ def _from_peer_exchange(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np
     """
     flip = int(answer.law["flip"]) / _WORD
     if 2 * int(answer.law["flip"]) == _WORD:
-        raise InputError("expected labels that peers flip with probability below 1/2, found 1/2, which is noise alone")
+        raise InputError("expected labels that peers flip with probability below 1/2, found 1/2, which is pure noise")
     rows = rows_of_cells(cells, int(cells.max()) + 1)
     responded = answer.value >= 0
     released = np.bincount(cells[responded], minlength=len(rows))
@@ -126,7 +126,7 @@ def rows_of_cells(cells: Int[np.ndarray, "n"], count: int) -> Int[np.ndarray, "c
     if int(cells.max()) >= count:
         raise InputError(
             f"expected cells below {count}, the number of cells of the answer, found cell {cells.max()}; give the "
-            "cells that the curator was asked about"
+            "cells of the query"
         )
     return np.bincount(cells, minlength=count)
 

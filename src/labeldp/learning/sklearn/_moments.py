@@ -44,8 +44,8 @@ class MomentHead(BaseEstimator):
             raise InputError(f"expected l2 to be 'auto' or a number above 0, found {self.l2!r}")
         if features.shape != (answer.rows, len(answer.value)):
             raise InputError(
-                f"expected the features that the moments are of, {answer.rows} rows and {len(answer.value)} columns, "
-                f"found shape {features.shape}"
+                f"expected the features that the moments were computed from, {answer.rows} rows and "
+                f"{len(answer.value)} columns, found shape {features.shape}"
             )
         step = math.ldexp(1.0, -int(answer.law["bits"]))
         self.norm_ = math.sqrt(int(answer.law["sensitivity_squared"]) / 2) * step / int(answer.law.get("parts", 1))

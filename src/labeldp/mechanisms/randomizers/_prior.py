@@ -199,7 +199,7 @@ def checked_prior(prior: object, classes: int, first_row: int = 0) -> np.ndarray
     if row >= 0:
         raise PriorError(
             "expected non-negative probabilities that sum to 1 in every row of the prior, found other numbers in row "
-            f"{first_row + row}; normalise it"
+            f"{first_row + row}; normalize it"
         )
     array.flags.writeable = False
     return array

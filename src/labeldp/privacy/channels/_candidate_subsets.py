@@ -123,7 +123,7 @@ class CandidateSubsetChannel(ClassChannel):
         m, d = members.size, self.size[members.size]
         count = math.comb(m, d)
         if count * self.classes > LARGEST_TABLE:
-            raise ValueError(f"expected a small law, found {count} outcomes for {m} candidates; use levels")
+            raise ValueError(f"expected few outcomes, found {count} for {m} candidates; use levels")
         mask = np.zeros((count, self.classes), dtype=np.bool_)
         for outcome, subset in zip(mask, itertools.combinations(members.tolist(), d), strict=True):
             outcome[list(subset)] = True

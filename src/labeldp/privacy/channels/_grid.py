@@ -226,7 +226,7 @@ class GridChannel(SingleNumberChannel):
         if not close or np.abs(self.chances @ solution - targets).max() > _TOLERANCE * (self.classes - 1) ** 2:
             raise InputError(
                 f"expected a channel that identifies the squares of labels, found one with {len(self.values)} outcomes "
-                f"for {self.pieces + 1} knots, which tells their means alone; compare models by their gain, or "
+                f"for {self.pieces + 1} knots, which determine only their means; compare models by their gain, or "
                 "evaluate on public labels"
             )
         return np.asarray(solution)

@@ -93,7 +93,7 @@ class SubsetChannel(ClassChannel):
         """Every subset of that size, if there are few."""
         count = math.comb(self.classes, self.size)
         if count * self.classes > LARGEST_TABLE:
-            raise ValueError(f"expected a small law, found {count} outcomes for {self.classes} classes; use levels")
+            raise ValueError(f"expected few outcomes, found {count} for {self.classes} classes; use levels")
         mask = np.zeros((count, self.classes), dtype=np.bool_)
         for outcome, subset in zip(mask, itertools.combinations(range(self.classes), self.size), strict=True):
             outcome[list(subset)] = True

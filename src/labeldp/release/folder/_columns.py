@@ -131,9 +131,7 @@ def _outcomes(column: pa.Array, space: LabelSpace, channel: NumberChannel) -> In
         rows = which == law
         places = np.searchsorted(values, numbers[rows]).clip(0, len(values) - 1)
         if not (values[places] == numbers[rows]).all():
-            raise VerificationError(
-                "expected only numbers that are possible under the law in a released column, found others"
-            )
+            raise VerificationError("expected only possible outputs of the channel in a released column, found others")
         codes[rows] = places
     return codes
 
