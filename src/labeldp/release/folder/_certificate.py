@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -110,7 +111,7 @@ class Certificate:
     parent: str | None = None
     features: FeatureLaw | None = None
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """The composition of all charges."""
         first = self.draws[0].guarantee
