@@ -242,9 +242,9 @@ class Curator:
         places = row_places(rows, len(self))
         channels = self._source.channels(randomizer, places)
         declared = (*_priors(channels.whole), *randomizer.declared)
-        return self.draw_labels(randomizer.name, randomizer.epsilon, places, channels, declared, words)
+        return self._draw_labels(randomizer.name, randomizer.epsilon, places, channels, declared, words)
 
-    def draw_labels(
+    def _draw_labels(
         self,
         name: str,
         asked: float,

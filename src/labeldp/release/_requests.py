@@ -209,7 +209,7 @@ def _by_channels(
     every = slice(0, source.rows)
 
     def ask(curator: Curator) -> Any:
-        return curator.draw_labels(name, request.epsilon, every, channels, declared)
+        return curator._draw_labels(name, request.epsilon, every, channels, declared)
 
     guarantee = Guarantee(channels.whole.epsilon, unit=source.unit)
     return TableMechanism(name, guarantee, column_types(request.label, request.space, channels.whole), ask)
