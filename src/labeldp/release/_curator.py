@@ -15,7 +15,7 @@ from labeldp._random_words import SecureWords, WatchedWords, Words, identifier
 from labeldp._shapes import Int
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms import draw
-from labeldp.mechanisms.queries import Query
+from labeldp.mechanisms.queries import Query, charged_law
 from labeldp.mechanisms.randomizers import Randomizer, expectation, grouped, per_unit, unit_sizes
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, LabelSpace, shown_above
@@ -304,6 +304,7 @@ class Curator:
         codes = self._codes[places]
         query.check_rows(codes.size)
         most = 1 if self._unit is None else int(np.unique(self._unit[places], return_counts=True)[1].max(initial=1))
+        law = charged_law(query, most)
         guarantee = dataclasses.replace(query.promise(most), unit=self._unit_name)
         entry = self._entry(query.name, guarantee, whole or query.requested_epsilon(most), places)
         declared = self._declared(entry)
@@ -315,7 +316,7 @@ class Curator:
             self._name,
             self.space,
             codes.size,
-            (Draw(query.name, query.law(most), entry.rows, guarantee),),
+            (Draw(query.name, law, entry.rows, guarantee),),
             expects=None,
             assumptions=(*declared, *guarantee.assumptions),
             private=words.private,

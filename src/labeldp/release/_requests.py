@@ -42,7 +42,7 @@ from labeldp.privacy.channels import Channel, law_of
 from labeldp.release._answer import distributions_of
 from labeldp.release._cluster_response import PAID, share_of_counts
 from labeldp.release._counted_response import share_of_points
-from labeldp.release.folder import CLUSTERS, column_name, column_types, stored_form
+from labeldp.release.folder import CLUSTERS, answer_columns, column_name, column_types
 from labeldp.release.tables import Survey, prior_of
 
 AUTO, CLUSTER, PEER = "auto", "cluster", "peer"
@@ -375,20 +375,15 @@ def _peer_mechanism(request: ReleaseRequest, _: Survey, labels: LabelCounts) -> 
     name = column_name(request.label, CLUSTERS)
 
     def begin(words: Words) -> TableDraw:
-        codes, form = query.answer(labels.codes, 1, words), stored_form(law)
+        codes = query.answer(labels.codes, 1, words)
 
         def released(rows: slice) -> dict[str, pa.Array]:
-            columns = dict(zip(form.names(request.label, space), form.write(codes[rows], space), strict=True))
-            return {**columns, name: pa.array(clusters[rows])}
+            return {**answer_columns(codes[rows], request.label, law, space), name: pa.array(clusters[rows])}
 
         return TableDraw(((query.name, law, guarantee),), released=released)
 
-    kinds = zip(
-        stored_form(law).names(request.label, space),
-        stored_form(law).write(np.empty(0, dtype=np.int8), space),
-        strict=True,
-    )
-    added = {column: array.type for column, array in kinds} | {name: pa.int32()}
+    none = answer_columns(np.empty(0, dtype=np.int8), request.label, law, space)
+    added = {column: array.type for column, array in none.items()} | {name: pa.int32()}
     return TableMechanism(PEER, guarantee, added, begin)
 
 

@@ -328,6 +328,6 @@ def test_other_answers_are_refused():
     """The answer to a question about counts is no moment."""
     answer = Curator(["ham", "spam"], SPACE).answer(NoisyHistogram(SPACE, 1.0))
     with pytest.raises(
-        InputError, match="expected the answer to a query among label-moments, found that to noisy-hist"
+        InputError, match="expected an answer of sums of features by class, found that to noisy-hist"
     ):
         MomentClassifier().fit(np.eye(2), answer)
