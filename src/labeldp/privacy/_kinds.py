@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -88,7 +88,8 @@ class Kinds(Generic[T]):
             raise VerificationError(f"{problem}{source}") from None
         if package != found:
             raise VerificationError(
-                f"expected the {self.what} {law.get('kind')!r:.100} of {_named(package)}, found that of {_named(found)}"
+                f"expected the {self.what} {law.get('kind')!r:.100} of {_distribution(package)}, found that of "
+                f"{_distribution(found)}"
             )
         return kind
 
@@ -119,15 +120,24 @@ class Kinds(Generic[T]):
         """The kind of a name, and the distribution that defines it unless it is this one."""
         if isinstance(name, str) and name in self.own:
             return self.own[name], None
-        points = entry_points(group=GROUP)
-        others = {kind: point.dist.name for point in points if point.dist for kind in self._of_entry(point, name)}
+        others: dict[type[T], str] = {}
+        broken = []
+        for point in entry_points(group=GROUP):
+            source = point.dist.name if point.dist else point.module
+            try:
+                loaded = point.load()
+            except Exception:  # noqa: BLE001 (a broken distribution must not break the others)
+                broken.append(source)
+            else:
+                others |= dict.fromkeys(self._named(loaded, name), source)
         if len(others) > 1:
             raise InputError(
                 f"expected one {self.what} {name!r:.100}, found several, of {', '.join(sorted(others.values()))}; "
                 "uninstall all but one"
             )
         if not others:
-            raise InputError(f"expected a known {self.what}, found {name!r:.100}; known: {', '.join(self.own)}")
+            failed = f"; distributions that could not be loaded: {', '.join(broken)}" if broken else ""
+            raise InputError(f"expected a known {self.what}, found {name!r:.100}; known: {', '.join(self.own)}{failed}")
         return others.popitem()
 
     def _of_files(self) -> Iterator[type[T]]:
@@ -139,12 +149,8 @@ class Kinds(Generic[T]):
                     if inspect.isclass(found) and issubclass(found, self.base) and not inspect.isabstract(found):
                         yield found
 
-    def _of_entry(self, point: EntryPoint, name: object) -> list[type[T]]:
-        """The class of an entry point, or one that it brings, that has the name; its members are checked."""
-        try:
-            loaded = point.load()
-        except Exception:  # noqa: BLE001 (a broken distribution must not break the others)
-            return []
+    def _named(self, loaded: object, name: object) -> list[type[T]]:
+        """The kind of an entry point, or one that it brings, that has the name; its members are checked."""
         kinds = [kind for kind in (loaded, *getattr(loaded, "brings", ())) if inspect.isclass(kind)]
         named = [kind for kind in kinds if issubclass(kind, self.base) and getattr(kind, self.attribute, None) == name]
         for kind in named:
@@ -153,5 +159,5 @@ class Kinds(Generic[T]):
         return named
 
 
-def _named(package: object) -> str:
+def _distribution(package: object) -> str:
     return "labeldp" if package is None else f"the distribution {package!r:.100}"

@@ -251,7 +251,8 @@ def test_other_answers_are_refused():
     space = Interval(0.0, 1.0, 0.5)
     answer = Curator([0.0, 1.0], space).answer(NoisyMean(space, 1.0, np.array([0, 1])))
     with pytest.raises(
-        InputError, match=r"expected an answer of counts of classes or common classes or flipped labels, found that to noisy-mean"
+        InputError,
+        match=r"expected an answer of counts of classes or common classes or flipped labels, found that to noisy-mean",
     ):
         SoftLabelClassifier().fit(np.eye(2), answer, np.array([0, 1]))
 
