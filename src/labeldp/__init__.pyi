@@ -14,6 +14,7 @@ from .mechanisms.queries._argmax import NoisyArgmax as NoisyArgmax
 from .mechanisms.queries._histogram import NoisyHistogram as NoisyHistogram
 from .mechanisms.queries._mean import NoisyMean as NoisyMean
 from .mechanisms.queries._query import Query as Query
+from .mechanisms.queries._top_k import NoisyTopK as NoisyTopK
 from .mechanisms.randomizers._bins import BinResponse as BinResponse
 from .mechanisms.randomizers._bits import BitResponse as BitResponse
 from .mechanisms.randomizers._cluster import ClusterParameters as ClusterParameters

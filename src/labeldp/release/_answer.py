@@ -94,14 +94,15 @@ class Answer:
         return QUERIES.of_law(self.law).reading(self.value, self.law, self.space)
 
     def points(self) -> list[Any]:
-        """The classes of an answer to ``NoisyArgmax``, one for each cell.
+        """The classes of an answer to ``NoisyArgmax``, one for each cell; a list for each cell of ``NoisyTopK``.
 
         Raises:
             InputError: The answer is to another query.
         """
         if not isinstance(self.reading, Choices):
-            raise InputError(f"expected the answer to NoisyArgmax, found one to {self.query}")
-        return [self.space.points[code] for code in self.value]
+            raise InputError(f"expected the answer to NoisyArgmax or NoisyTopK, found one to {self.query}")
+        points = self.space.points
+        return [points[each] if np.ndim(each) == 0 else [points[code] for code in each] for each in self.value]
 
     def distributions(self) -> Float[np.ndarray, "cells k"]:
         """The class distribution of each cell: the projection of the noisy counts onto the simplex.

@@ -36,3 +36,4 @@ from ._stored_form import StoredForm as StoredForm
 from ._stored_form import check_possible as check_possible
 from ._stored_form import check_steps as check_steps
 from ._stored_form import class_columns as class_columns
+from ._top_k import NoisyTopK as NoisyTopK

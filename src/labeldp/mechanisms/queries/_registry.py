@@ -51,8 +51,7 @@ def charged_law(query: Query, labels_of_a_unit: int) -> dict[str, Any]:
     Raises:
         InputError: The query is not registered, or its guarantee does not follow from its law.
     """
-    QUERIES.check(type(query))
-    law, package = query.law(labels_of_a_unit), QUERIES.distribution_of(type(query))
+    package, law = QUERIES.distribution_of(type(query)), query.law(labels_of_a_unit)
     if package is None:
         return law
     law["package"] = package
