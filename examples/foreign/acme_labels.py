@@ -51,15 +51,13 @@ class CountOfOneClass(CountQuery):
         return counts[:, int(self.parameters["class"])] + discrete_laplace(len(counts), rate, words)
 
     @classmethod
-    def stored(cls, law, space) -> StoredForm:
+    def stored(cls, _, __) -> StoredForm:
         """A column of counts."""
-        del law, space
         return StoredForm(("count",), "number", by_row=False)
 
     @classmethod
-    def check_value(cls, value, law, space) -> None:
+    def check_value(cls, value, _, __) -> None:
         """Counts are whole numbers."""
-        del law, space
         check_steps(value, 0)
 
     @classmethod

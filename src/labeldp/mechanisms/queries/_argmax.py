@@ -66,9 +66,8 @@ class NoisyArgmax(CountQuery):
         return LawFields({"method": lambda value: value in get_args(Method)}, {})
 
     @classmethod
-    def sensitivity_of(cls, parameters: Mapping[str, Any], space: LabelSpace) -> int:
+    def sensitivity_of(cls, _: Mapping[str, Any], __: LabelSpace) -> int:
         """The best count and another move against each other by two."""
-        del parameters, space
         return 2
 
     def values(self, counts: Int[np.ndarray, "cells k"], rate: int, words: Words) -> Int[np.ndarray, "cells"]:
@@ -76,9 +75,8 @@ class NoisyArgmax(CountQuery):
         return noisy_best(counts, rate, words, again=self.method == "exponential")
 
     @classmethod
-    def stored(cls, law: Mapping[str, Any], space: LabelSpace) -> StoredForm:
+    def stored(cls, _: Mapping[str, Any], __: LabelSpace) -> StoredForm:
         """A column of classes."""
-        del law, space
         return StoredForm(("released",), "class", by_row=False)
 
     @classmethod
@@ -86,9 +84,8 @@ class NoisyArgmax(CountQuery):
         """Every class is possible."""
 
     @classmethod
-    def reading(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> Choices:
+    def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> Choices:
         """One common class of each cell."""
-        del space
         return Choices(value[:, None], int(law["rate"]) / int(law["parts"]))
 
     @classmethod

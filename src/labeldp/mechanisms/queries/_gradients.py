@@ -199,13 +199,12 @@ class NoisyGradients(Query):
         return LawFields(dict.fromkeys(("dimension", "labels_of_a_unit"), integer), {**noise, "delta": decimal})
 
     @classmethod
-    def promise_of(cls, law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
+    def promise_of(cls, law: Mapping[str, Any], _: LabelSpace) -> Guarantee:
         """The guarantee, recomputed from the integers of the noise.
 
         Raises:
             ValueError: They are not valid parameters of noisy gradients.
         """
-        del space
         noise: GradientLaw
         if {"deviation", "delta"} <= law.keys():
             noise = _Gaussian(int(law["deviation"]), float(law["delta"]), int(law["labels_of_a_unit"]))

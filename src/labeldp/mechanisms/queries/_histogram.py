@@ -47,9 +47,8 @@ class NoisyHistogram(CountQuery):
     name: ClassVar[str] = "noisy-histogram"
 
     @classmethod
-    def sensitivity_of(cls, parameters: Mapping[str, Any], space: LabelSpace) -> int:
+    def sensitivity_of(cls, _: Mapping[str, Any], __: LabelSpace) -> int:
         """Two counts move by one."""
-        del parameters, space
         return 2
 
     @classmethod
@@ -68,15 +67,13 @@ class NoisyHistogram(CountQuery):
         return np.asarray(counts + discrete_laplace(counts.size, rate, words).reshape(counts.shape))
 
     @classmethod
-    def stored(cls, law: Mapping[str, Any], space: LabelSpace) -> StoredForm:
+    def stored(cls, _: Mapping[str, Any], space: LabelSpace) -> StoredForm:
         """A column for each class."""
-        del law
         return StoredForm(class_columns(space), "numbers", by_row=False)
 
     @classmethod
-    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
+    def check_value(cls, value: np.ndarray, _: Mapping[str, Any], __: LabelSpace) -> None:
         """Counts are whole numbers."""
-        del law, space
         check_steps(value, 0)
 
     @classmethod
@@ -85,9 +82,8 @@ class NoisyHistogram(CountQuery):
         return laplace_deviation(int(law["rate"]), int(law["parts"]))
 
     @classmethod
-    def reading(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> Counts:
+    def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> Counts:
         """Counts of classes."""
-        del space
         return Counts(value, cls.noise_deviation(law))
 
     @classmethod

@@ -121,9 +121,8 @@ class NoisyMean(CellQuery):
         return sums
 
     @classmethod
-    def stored(cls, law: Mapping[str, Any], space: LabelSpace) -> StoredForm:
+    def stored(cls, _: Mapping[str, Any], __: LabelSpace) -> StoredForm:
         """A column of means."""
-        del law, space
         return StoredForm(("mean",), "number", by_row=False)
 
     @classmethod

@@ -159,13 +159,12 @@ class LabelMoments(Query):
         return LawFields({**dict.fromkeys(names, integer), "delta": decimal}, {})
 
     @classmethod
-    def promise_of(cls, law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
+    def promise_of(cls, law: Mapping[str, Any], _: LabelSpace) -> Guarantee:
         """The guarantee, recomputed from the integers of the noise.
 
         Raises:
             ValueError: They are not valid parameters of label moments.
         """
-        del space
         names = ("deviation", "sensitivity_squared", "labels_of_a_unit", "columns")
         deviation, squared, labels, columns = (int(law[name]) for name in names)
         if squared % 2 or labels < 1 or columns < 1:
@@ -175,15 +174,13 @@ class LabelMoments(Query):
         )
 
     @classmethod
-    def stored(cls, law: Mapping[str, Any], space: LabelSpace) -> StoredForm:
+    def stored(cls, _: Mapping[str, Any], space: LabelSpace) -> StoredForm:
         """A column for each class, and a line for each feature."""
-        del law
         return StoredForm(class_columns(space), "numbers", by_row=False)
 
     @classmethod
-    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
+    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> None:
         """A line for each feature, in whole steps."""
-        del space
         _check_lines(value, law)
         check_steps(value, int(law["bits"]))
 
@@ -193,9 +190,8 @@ class LabelMoments(Query):
         return math.ldexp(rounded_normal_deviation(int(law["deviation"])), -int(law["bits"]))
 
     @classmethod
-    def reading(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> FeatureSums:
+    def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> FeatureSums:
         """Sums of features by class."""
-        del space
         step = math.ldexp(1.0, -int(law["bits"]))
         norm = math.sqrt(int(law["sensitivity_squared"]) / 2) * step
         return ClassSums(value, cls.noise_deviation(law), step, norm)
@@ -285,15 +281,13 @@ class NumberMoments(LabelMoments):
         return super().promise_of(law, space)
 
     @classmethod
-    def stored(cls, law: Mapping[str, Any], space: LabelSpace) -> StoredForm:
+    def stored(cls, _: Mapping[str, Any], __: LabelSpace) -> StoredForm:
         """A column for each end of the interval, and a line for each feature."""
-        del law, space
         return StoredForm(("low", "high"), "numbers", by_row=False)
 
     @classmethod
-    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
+    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> None:
         """A line for each feature, in whole parts of steps up to the rounding of floats."""
-        del space
         _check_lines(value, law)
         with np.errstate(over="ignore", invalid="ignore"):
             parts = np.ldexp(value, int(law["bits"])) * int(law["parts"])

@@ -317,21 +317,19 @@ class ExchangedLabels(Query):
         return LawFields({**draws, "delta": decimal, "cluster_sizes": integers}, {})
 
     @classmethod
-    def promise_of(cls, law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
+    def promise_of(cls, law: Mapping[str, Any], _: LabelSpace) -> Guarantee:
         """The guarantee, recomputed from the integers of the users' draws.
 
         Raises:
             ValueError: They are not valid parameters of an exchange.
         """
-        del space
         peers = PeerLaw(int(law["flip"]), int(law["sample"]), law["fixed"] is True)
         sizes = _checked_sizes(int(size) for size in law["cluster_sizes"])
         return _guarantee(peers, sizes, _positive_delta(float(law["delta"])))
 
     @classmethod
-    def stored(cls, law: Mapping[str, Any], space: LabelSpace) -> StoredForm:
+    def stored(cls, _: Mapping[str, Any], __: LabelSpace) -> StoredForm:
         """A column of classes, with nulls for rows that are not released."""
-        del law, space
         return StoredForm(("released",), "class or none", by_row=True)
 
     @classmethod
@@ -339,9 +337,8 @@ class ExchangedLabels(Query):
         """Every class is possible."""
 
     @classmethod
-    def reading(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> FlippedLabels:
+    def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> FlippedLabels:
         """Labels of two classes, flipped at random."""
-        del space
         return FlippedLabels(value, Fraction(int(law["flip"]), _WORD))
 
 

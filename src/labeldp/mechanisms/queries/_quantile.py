@@ -149,9 +149,8 @@ class NoisyQuantile(CellQuery):
         return quantiles
 
     @classmethod
-    def stored(cls, law: Mapping[str, Any], space: LabelSpace) -> StoredForm:
+    def stored(cls, _: Mapping[str, Any], __: LabelSpace) -> StoredForm:
         """A column of points."""
-        del law, space
         return StoredForm(("quantile",), "number", by_row=False)
 
     @classmethod

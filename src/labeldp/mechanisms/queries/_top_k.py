@@ -100,22 +100,19 @@ class NoisyTopK(CountQuery):
         return np.asarray(np.lexsort((ties, -noisy), axis=-1)[:, : self.top])
 
     @classmethod
-    def stored(cls, law: Mapping[str, Any], space: LabelSpace) -> StoredForm:
+    def stored(cls, law: Mapping[str, Any], _: LabelSpace) -> StoredForm:
         """A column for each rank."""
-        del space
         return StoredForm(tuple(f"rank{rank}" for rank in range(1, int(law["top"]) + 1)), "classes", by_row=False)
 
     @classmethod
-    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
+    def check_value(cls, value: np.ndarray, _: Mapping[str, Any], __: LabelSpace) -> None:
         """The classes of a cell differ."""
-        del law, space
         if (np.diff(np.sort(value, axis=1), axis=1) == 0).any():
             raise VerificationError("expected different classes for each cell, found one twice")
 
     @classmethod
-    def reading(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> Choices:
+    def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> Choices:
         """Common classes of each cell."""
-        del space
         return Choices(value, int(law["rate"]) / int(law["parts"]))
 
 
