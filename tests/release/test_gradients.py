@@ -161,7 +161,7 @@ def test_any_request_that_fails_after_a_draw_stays_charged(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr("labeldp.release._curator.draw", drawn_and_lost)
-    monkeypatch.setattr("labeldp.mechanisms.queries._query.discrete_laplace", drawn_and_lost)
+    monkeypatch.setattr("labeldp.mechanisms.queries._histogram.discrete_laplace", drawn_and_lost)
     for taken, spent in ((0, 0.0), (1, 0.5)):  # noqa: B007 (it is how many words are taken)
         for ask, request in (
             (Curator.randomize, RandomizedResponse(SPACE, 0.5)),

@@ -14,7 +14,7 @@ import pyarrow as pa
 from labeldp._random_words import SecureWords, WatchedWords, Words, identifier
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms import draw
-from labeldp.mechanisms.queries import Query
+from labeldp.mechanisms.queries import Query, charged_law
 from labeldp.mechanisms.randomizers import Randomizer, expectation
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, LabelSpace, shown_above
@@ -336,13 +336,14 @@ class Curator:
         places = row_places(rows, len(self))
         query.check_rows(size_of(places))
         most = self._source.labels_of_a_unit(places)
+        law = charged_law(query, most)
         guarantee = dataclasses.replace(query.promise(most), unit=self._source.unit)
         entry = self._entry(query.name, guarantee, whole or query.requested_epsilon(most), places)
         declared = (*self._declared(entry), *guarantee.assumptions)
         watched = WatchedWords(words)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
             value = self._source.answer(query, places, most, watched)
-        charge = Draw(query.name, query.law(most), entry.rows, guarantee)
+        charge = Draw(query.name, law, entry.rows, guarantee)
         return Answer(value, self._certificate(entry, charge, places, declared, words))
 
     def _check_space(self, mechanism: Randomizer | Query | DoubleResponse | DummyResponse, what: str) -> None:

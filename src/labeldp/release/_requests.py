@@ -43,7 +43,7 @@ from labeldp.release._curator import Curator
 from labeldp.release._row_release import POPULATION
 from labeldp.release._sink import Written
 from labeldp.release._source import Batch, BatchChannels, TableSource
-from labeldp.release.folder import CLUSTERS, column_name, column_types, stored_form
+from labeldp.release.folder import CLUSTERS, answer_columns, column_name, column_types
 from labeldp.release.tables import prior_of
 
 AUTO, CLUSTER, PEER = "auto", "cluster", "peer"
@@ -292,11 +292,9 @@ def _peer_mechanism(request: ReleaseRequest, _: TableSource) -> TableMechanism:
     sizes = np.unique(np.bincount(clusters)[np.unique(clusters)])
     peers = PeerExchange.calibrate(request.epsilon, request.delta, sizes.tolist())
     query = ExchangedLabels(space, peers, clusters, request.delta)
-    form = stored_form(query.law(1))
-    empty = form.write(np.empty(0, dtype=np.int8), space)
-    kinds = {name: array.type for name, array in zip(form.names(request.label, space), empty, strict=True)}
     beside = {column_name(request.label, CLUSTERS): pa.array(clusters.astype(np.int32))}
-    added = kinds | {name: array.type for name, array in beside.items()}
+    none = answer_columns(np.empty(0, dtype=np.int8), request.label, query.law(1), space)
+    added = {name: array.type for name, array in (none | beside).items()}
     return TableMechanism(PEER, query.promise(1), added, partial(Curator.answer, query=query), beside)
 
 

@@ -34,7 +34,7 @@ from labeldp.release._row_release import POPULATION
 from labeldp.release._sink import FolderSink
 from labeldp.release._source import Progress, TableSource
 from labeldp.release._table_job import TableJob, TableRelease, check_columns
-from labeldp.release.folder import FEATURES_REDRAWN, Certificate, stored_form
+from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns
 from labeldp.release.ledger import Entry, Ledger, features_left
 from labeldp.release.tables import Table, clusters_of
 
@@ -151,9 +151,7 @@ def _drawn(asked: TableMechanism, sink: FolderSink, record: Ledger, entry: Entry
     budget = Budget(entry.guarantee.epsilon, entry.guarantee.delta)
     result = asked.ask(Curator._of(sink.source, sink, entry.label, budget))
     if isinstance(result, Answer):
-        form = stored_form(result.law)
-        names = form.names(entry.label, sink.space)
-        values = dict(zip(names, form.write(result.value, sink.space), strict=True))
+        values = answer_columns(result.value, entry.label, result.law, sink.space)
         sink.write_columns({**values, **asked.beside})
     certificate = sink.certified(result.certificate, entry.identifier)
     if asked.types or not features_left(record.entries(), entry, ["redrawn"]):

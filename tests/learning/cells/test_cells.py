@@ -21,6 +21,7 @@ from labeldp import (
     NoisyArgmax,
     NoisyHistogram,
     NoisyMean,
+    NoisyTopK,
     PeerExchange,
     RandomizedResponse,
     Release,
@@ -106,6 +107,16 @@ def test_names_are_believed_as_far_as_rows_allow():
     np.testing.assert_array_equal(found[:3].argmax(axis=1), answer.value[:3])
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     np.testing.assert_allclose(found[3], 1 / 3)
+
+
+def test_several_common_classes_share_a_cell():
+    """The m classes that are named weigh alike, and the others by the odds against a class that leads by rows / m."""
+    space, numbers = Classes(range(4)), np.repeat([0, 1], [3000, 3])
+    query = NoisyTopK(space, 1.5, numbers, top=2)
+    found = cell_distributions(Curator(np.arange(3003) % 2, space).answer(query), numbers)
+    np.testing.assert_allclose(found[0], [0.5, 0.5, 0.0, 0.0], atol=1e-12)
+    against = np.exp(-1.5 * query.rate(1) / 2**40)
+    np.testing.assert_allclose(np.sort(found[1]), np.array([against, against, 1, 1]) / (2 + 2 * against), rtol=1e-9)
 
 
 @pytest.mark.usefixtures("as_users_call")
@@ -251,7 +262,8 @@ def test_other_answers_are_refused():
     space = Interval(0.0, 1.0, 0.5)
     answer = Curator([0.0, 1.0], space).answer(NoisyMean(space, 1.0, np.array([0, 1])))
     with pytest.raises(
-        InputError, match=r"among noisy-histogram, noisy-argmax, peer-exchange, found that to noisy-mean"
+        InputError,
+        match=r"expected an answer of counts of classes or common classes or flipped labels, found that to noisy-mean",
     ):
         SoftLabelClassifier().fit(np.eye(2), answer, np.array([0, 1]))
 

@@ -275,7 +275,7 @@ BAD = {
     "quantiles": (
         lambda: fitted(asked(NoisyQuantile(SPACE, 1.0, 0.5, TWO))),
         InputError,
-        "among noisy-mean, noisy-histogram, found that to noisy-quantile",
+        "answer of means of cells or counts of classes, found that to noisy-quantile",
     ),
     "classes": (
         lambda: fitted(asked(NoisyHistogram(Classes(["a", "b"]), 1.0, TWO), "abab")),

@@ -329,7 +329,5 @@ def test_what_cannot_be_fitted_is_refused(options, columns, message):
 def test_other_answers_are_refused():
     """The answer to a question about counts is no moment."""
     answer = Curator(["ham", "spam"], SPACE).answer(NoisyHistogram(SPACE, 1.0))
-    with pytest.raises(
-        InputError, match="expected the answer to a query among label-moments, found that to noisy-hist"
-    ):
+    with pytest.raises(InputError, match="expected an answer of sums of features by class, found that to noisy-hist"):
         MomentClassifier().fit(np.eye(2), answer)

@@ -17,8 +17,10 @@ from labeldp._shapes import Float, Int
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries._delta import warn_of_large
 from labeldp.mechanisms.queries._gradient_vectors import ClassVectors, class_vectors
+from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
 from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, rounded_normal
 from labeldp.mechanisms.queries._query import Query
+from labeldp.mechanisms.queries._stored_form import StoredForm, class_columns
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import BitNoise, GaussianNoise, least_deviation
 
@@ -190,6 +192,40 @@ class NoisyGradients(Query):
             self.client.tell(row, reply)
         return replies
 
+    @classmethod
+    def fields(cls) -> LawFields:
+        """The entries of a vector, and the fields of Gaussian noise or those of a bit."""
+        noise = dict.fromkeys(("deviation", "sensitivity_squared", "least", "parts"), integer)
+        return LawFields(dict.fromkeys(("dimension", "labels_of_a_unit"), integer), {**noise, "delta": decimal})
+
+    @classmethod
+    def promise_of(cls, law: Mapping[str, Any], _: LabelSpace) -> Guarantee:
+        """The guarantee, recomputed from the integers of the noise.
+
+        Raises:
+            ValueError: They are not valid parameters of noisy gradients.
+        """
+        noise: GradientLaw
+        if {"deviation", "delta"} <= law.keys():
+            noise = _Gaussian(int(law["deviation"]), float(law["delta"]), int(law["labels_of_a_unit"]))
+        else:
+            noise = _OneBit(BitNoise(int(law.get("least", 0)), int(law["labels_of_a_unit"])))
+        canonical = {"kind": cls.name, "dimension": law["dimension"], **noise.parameters}
+        if dict(law) != canonical or not 1 <= int(law["dimension"]) <= _LARGEST_DIMENSION:
+            raise ValueError("expected the integers of noisy gradients in their canonical form, found others")
+        return noise.promise
+
+    @classmethod
+    def stored(cls, law: Mapping[str, Any], space: LabelSpace) -> StoredForm:
+        """The entries of a vector: classes if there is one entry for each, else numbers from 1."""
+        dimension = int(law["dimension"])
+        numbers = tuple(map(str, range(1, dimension + 1)))
+        return StoredForm(class_columns(space) if dimension == space.size else numbers, "numbers", by_row=True)
+
+    @classmethod
+    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
+        """Every vector is possible."""
+
 
 def gradient_error(
     epsilon: float,
@@ -223,23 +259,6 @@ def gradient_error(
     law = gradient_law(_checks.epsilon(epsilon), _checks.delta(delta), labels_of_a_unit)
     bound = _largest_radius(classes, dimension) * spread if radius is None else radius
     return law.error(classes, dimension, spread, bound)
-
-
-def promise_of_gradients(law: Mapping[str, Any]) -> Guarantee:
-    """The guarantee of noisy gradients, recomputed from the parameters in a certificate.
-
-    Raises:
-        ValueError: They are not valid parameters of noisy gradients.
-    """
-    noise: GradientLaw
-    if {"deviation", "delta"} <= law.keys():
-        noise = _Gaussian(int(law["deviation"]), float(law["delta"]), int(law["labels_of_a_unit"]))
-    else:
-        noise = _OneBit(BitNoise(int(law.get("least", 0)), int(law["labels_of_a_unit"])))
-    canonical = {"kind": NoisyGradients.name, "dimension": law["dimension"], **noise.parameters}
-    if dict(law) != canonical or not 1 <= int(law["dimension"]) <= _LARGEST_DIMENSION:
-        raise ValueError("expected the integers of noisy gradients in their canonical form, found others")
-    return noise.promise
 
 
 class GradientLaw(ABC):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
@@ -15,7 +16,10 @@ from labeldp._random_words import Words
 from labeldp._shapes import Bool, Int, Int8, Integer, UInt64
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries._delta import warn_of_large
+from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer, integers
 from labeldp.mechanisms.queries._query import Query
+from labeldp.mechanisms.queries._readings import FlippedLabels
+from labeldp.mechanisms.queries._stored_form import StoredForm
 from labeldp.privacy import Guarantee, LabelSpace, shown_above
 from labeldp.privacy.accounting import LARGEST_CLUSTER, PeerLaw
 
@@ -306,17 +310,36 @@ class ExchangedLabels(Query):
         del labels_of_a_unit
         return exchange(codes, self.clusters, self.peers, words)[0]
 
+    @classmethod
+    def fields(cls) -> LawFields:
+        """The integers of the users' draws, delta and the sizes of clusters."""
+        draws = {**dict.fromkeys(("flip", "sample"), integer), "fixed": lambda value: isinstance(value, bool)}
+        return LawFields({**draws, "delta": decimal, "cluster_sizes": integers}, {})
 
-def promise_of_exchange(law: Mapping[str, Any]) -> Guarantee:
-    """The guarantee of an exchange, recomputed from the parameters in a certificate.
+    @classmethod
+    def promise_of(cls, law: Mapping[str, Any], _: LabelSpace) -> Guarantee:
+        """The guarantee, recomputed from the integers of the users' draws.
 
-    Raises:
-        ValueError: They are not valid parameters of an exchange.
-    """
-    integers = PeerLaw(int(law["flip"]), int(law["sample"]), law["fixed"] is True)
-    return _guarantee(
-        integers, _checked_sizes(int(size) for size in law["cluster_sizes"]), _positive_delta(float(law["delta"]))
-    )
+        Raises:
+            ValueError: They are not valid parameters of an exchange.
+        """
+        peers = PeerLaw(int(law["flip"]), int(law["sample"]), law["fixed"] is True)
+        sizes = _checked_sizes(int(size) for size in law["cluster_sizes"])
+        return _guarantee(peers, sizes, _positive_delta(float(law["delta"])))
+
+    @classmethod
+    def stored(cls, _: Mapping[str, Any], __: LabelSpace) -> StoredForm:
+        """A column of classes, with nulls for rows that are not released."""
+        return StoredForm(("released",), "class or none", by_row=True)
+
+    @classmethod
+    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
+        """Every class is possible."""
+
+    @classmethod
+    def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> FlippedLabels:
+        """Labels of two classes, flipped at random."""
+        return FlippedLabels(value, Fraction(int(law["flip"]), _WORD))
 
 
 def _guarantee(law: PeerLaw, sizes: list[int], delta: float) -> Guarantee:

@@ -1,4 +1,5 @@
 from ._answer_columns import CLUSTERS as CLUSTERS
+from ._answer_columns import answer_columns as answer_columns
 from ._answer_columns import stored_form as stored_form
 from ._certificate import Certificate as Certificate
 from ._certificate import Draw as Draw

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
-from labeldp.mechanisms.queries import promise_of
+from labeldp.mechanisms.queries import StoredForm, promise_of
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw, Form, form_from
 from labeldp.privacy import Guarantee, Interval, shown_above
@@ -28,7 +28,7 @@ from labeldp.privacy.channels import (
     channel_of,
     law_of,
 )
-from labeldp.release.folder._answer_columns import CLUSTERS, StoredForm, stored_form
+from labeldp.release.folder._answer_columns import CLUSTERS, answer_from, stored_form
 from labeldp.release.folder._certificate import IN_STAGES, UNKNOWN, Certificate, Draw, File
 from labeldp.release.folder._columns import CODES, column_name, column_types, from_columns
 from labeldp.release.folder._staging import CERTIFICATE
@@ -367,7 +367,7 @@ def _check_schemas(folder: Path, certificate: Certificate) -> str:
             if opened.metadata.num_rows != file.rows:
                 raise VerificationError(f"expected {file.rows} rows in {file.name}, found {opened.metadata.num_rows}")
     rows, columns = sum(file.rows for file in certificate.files), dict(certificate.columns)
-    form = stored_form(certificate.law) if certificate.of_answer else None
+    form = stored_form(certificate.law, certificate.space) if certificate.of_answer else None
     if rows != certificate.rows and (form is None or form.by_row):
         raise VerificationError(f"expected files with {certificate.rows} rows in all, found {rows}")
     if certificate.label in columns:
@@ -383,11 +383,11 @@ def _check_schemas(folder: Path, certificate: Certificate) -> str:
 
 def _check_answer_columns(form: StoredForm, certificate: Certificate) -> None:
     """Check that an answer has its columns, and public ones only if it has a line for each row."""
-    found, expected = [name for name, _ in certificate.columns], form.names(certificate.label, certificate.space)
+    found, expected = [name for name, _ in certificate.columns], form.names(certificate.label)
     if not set(expected) <= set(found) or (found != expected and not form.by_row):
         raise VerificationError(f"expected the columns {expected} of an answer, found {found}")
     public = [name for name in found if name not in expected]
-    if clash := form.clashes(certificate.label, certificate.space, public):
+    if clash := form.clashes(certificate.label, public):
         raise VerificationError(f"expected no public column with the name of an entry, found {min(clash)!r}")
 
 
@@ -400,7 +400,7 @@ def added_columns(certificate: Certificate) -> list[str]:
     """The columns that a release adds to the table: released labels or an answer, and row arrays."""
     label, space = certificate.label, certificate.space
     if certificate.of_answer:
-        return [*stored_form(certificate.law).names(label, space), column_name(label, CLUSTERS)]
+        return [*stored_form(certificate.law, space).names(label), column_name(label, CLUSTERS)]
     return list(column_types(label, space, channel_of(certificate.law)))
 
 
@@ -446,26 +446,16 @@ def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
     Raises:
         VerificationError: It is not in the form of its query, or has other lines, steps or clusters than its law.
     """
-    form, columns = stored_form(certificate.law), [name for name, _ in certificate.columns]
-    names, clusters = form.names(certificate.label, certificate.space), column_name(certificate.label, CLUSTERS)
-    counted = [clusters] if "cluster_sizes" in certificate.law and clusters in columns else []
+    law, label, columns = certificate.law, certificate.label, [name for name, _ in certificate.columns]
+    names, clusters = stored_form(law, certificate.space).names(label), column_name(label, CLUSTERS)
+    counted = [clusters] if "cluster_sizes" in law and clusters in columns else []
     parts = [pq.read_table(folder / file.name, columns=[*names, *counted]) for file in certificate.files]
     table = pa.concat_tables(parts)
     if counted:
         sizes = np.unique(np.unique(table[clusters].to_numpy(), return_counts=True)[1])
-        if sizes.tolist() != [int(size) for size in certificate.law["cluster_sizes"]]:
+        if sizes.tolist() != [int(size) for size in law["cluster_sizes"]]:
             raise VerificationError("expected clusters of the sizes that were charged, found others")
-    value = form.read([table[name].combine_chunks() for name in names], certificate.space)
-    law = certificate.law
-    if len(value) != int(law.get("columns", len(value))):
-        raise VerificationError(f"expected a line for each of {law['columns']} features, found {len(value)} lines")
-    if form.in_steps and (np.ldexp(value, int(law.get("bits", 0))) % 1).any():
-        raise VerificationError("expected sums in whole steps of the noise, found others")
-    if not form.fits(value, certificate.space, law):
-        raise VerificationError(
-            "expected numbers that the mechanism can release, in its interval and steps, found others"
-        )
-    return value
+    return answer_from([table[name].combine_chunks() for name in names], law, certificate.space)
 
 
 _CHECKS: dict[str, Callable[[Path, Certificate], str]] = {
