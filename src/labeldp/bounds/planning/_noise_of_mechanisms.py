@@ -137,13 +137,13 @@ def _class_noise(make: Callable[[LabelSpace, float], ClassRandomizer]) -> NoiseF
 
 def _query_noises(space: LabelSpace, epsilon: float) -> Iterator[Noise]:
     """Noise that is drawn once for each cell, of every query that forecasts it for such labels."""
-    for name, query in QUERIES.own.items():
+    for query in QUERIES.every():
         try:
             forecast = query.forecast(space, epsilon)
         except EpsilonError:
             continue
         if forecast is not None:
-            yield Noise(name, forecast[0], total=forecast[1])
+            yield Noise(query.name, forecast[0], total=forecast[1])
 
 
 def _step(space: LabelSpace) -> float:

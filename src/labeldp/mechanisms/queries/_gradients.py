@@ -14,12 +14,12 @@ import numpy as np
 from labeldp import _checks
 from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
-from labeldp.errors import EpsilonError, InputError, LabelError
+from labeldp.errors import EpsilonError, InputError
 from labeldp.mechanisms.queries._delta import warn_of_large
 from labeldp.mechanisms.queries._gradient_vectors import ClassVectors, class_vectors
 from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
 from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, rounded_normal
-from labeldp.mechanisms.queries._query import Query
+from labeldp.mechanisms.queries._query import CalibratedQuery
 from labeldp.mechanisms.queries._stored_form import StoredForm, class_columns
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import BitNoise, GaussianNoise, least_deviation
@@ -63,7 +63,7 @@ class InteractiveClient(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyGradients(Query):
+class NoisyGradients(CalibratedQuery):
     """One noisy vector for each row's label, requested row by row; every label is used once.
 
     For each row an interactive client proposes a vector for each class, such as the gradient for that class. It
@@ -131,7 +131,6 @@ class NoisyGradients(Query):
         ((1000, 2), 8.0, True)
     """
 
-    epsilon: float
     delta: float = 0.0
     client: InteractiveClient = field(kw_only=True, repr=False)
     rows: int = field(kw_only=True)
@@ -140,12 +139,9 @@ class NoisyGradients(Query):
     name: ClassVar[str] = "noisy-gradients"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.space, LabelSpace):
-            kind = type(self.space).__name__
-            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {kind}")
+        super().__post_init__()
         if not isinstance(self.client, InteractiveClient):
             raise InputError(f"expected a client with the methods ask and tell, found {type(self.client).__name__}")
-        object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
         object.__setattr__(self, "delta", _checks.delta(self.delta))
         object.__setattr__(self, "rows", _checks.whole(self.rows, "rows", 1, _LARGEST_ROWS))
         dimension = _checks.whole(self.dimension or self.space.size, "dimension", 1, _LARGEST_DIMENSION)
@@ -167,11 +163,6 @@ class NoisyGradients(Query):
     def law(self, labels_of_a_unit: int) -> dict[str, Any]:
         """The parameters of the noise, and the number of entries of a vector, for the certificate."""
         return {"kind": self.name, "dimension": str(self.dimension), **self.noise(labels_of_a_unit).parameters}
-
-    def requested_epsilon(self, labels_of_a_unit: int) -> float:
-        """The requested epsilon."""
-        del labels_of_a_unit
-        return self.epsilon
 
     def check_rows(self, rows: int) -> None:
         """Refuse a number of rows that differs from the declared one."""

@@ -17,7 +17,7 @@ from labeldp.mechanisms.queries._delta import warn_of_large
 from labeldp.mechanisms.queries._grids import FeatureGrid
 from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
 from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, rounded_normal, rounded_normal_deviation
-from labeldp.mechanisms.queries._query import Query
+from labeldp.mechanisms.queries._query import CalibratedQuery
 from labeldp.mechanisms.queries._readings import ClassSums, EndSums, FeatureSums
 from labeldp.mechanisms.queries._stored_form import StoredForm, check_possible, check_steps, class_columns
 from labeldp.privacy import Guarantee, Interval, LabelSpace
@@ -30,7 +30,7 @@ _ROUNDING = 2.0**-51
 
 
 @dataclass(frozen=True, eq=False)
-class LabelMoments(Query):
+class LabelMoments(CalibratedQuery):
     """The sum of the features of each class, with Gaussian noise: ``S = sum_i f(x_i) one_hot(y_i)^T``, shape (p, k).
 
     It is a sufficient statistic of the labels for a ridge or softmax head, whose loss is linear in them: such a head
@@ -75,7 +75,6 @@ class LabelMoments(Query):
         ((3, 2), 10.35)
     """
 
-    epsilon: float
     delta: float
     features: InitVar[object]
     norm: float | None = None
@@ -84,10 +83,7 @@ class LabelMoments(Query):
     name: ClassVar[str] = "label-moments"
 
     def __post_init__(self, features: object) -> None:
-        if not isinstance(self.space, LabelSpace):
-            kind = type(self.space).__name__
-            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {kind}")
-        object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
+        super().__post_init__()
         object.__setattr__(self, "delta", _positive_delta(self.delta))
         object.__setattr__(self, "grid", self._gridded(features))
         warn_of_large(self.delta, self.grid.shape[0], "the number of rows", stacklevel=4)
@@ -134,11 +130,6 @@ class LabelMoments(Query):
             "columns": str(self.grid.shape[1]),
             "delta": repr(self.delta),
         }
-
-    def requested_epsilon(self, labels_of_a_unit: int) -> float:
-        """The requested epsilon."""
-        del labels_of_a_unit
-        return self.epsilon
 
     def check_rows(self, rows: int) -> None:
         """Refuse a number of rows that differs from that of the features."""

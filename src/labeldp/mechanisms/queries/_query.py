@@ -120,27 +120,44 @@ class Query(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class CellQuery(Query):
-    """A query about the labels of each cell, answered with exact noise.
-
-    Cells are disjoint sets of rows, so the answer for all of them costs as much as for one. Its guarantee follows from
-    ``sensitivity_of`` and ``rho_of``.
+class CalibratedQuery(Query):
+    """A query whose noise is calibrated to a requested epsilon.
 
     Attributes:
         epsilon: The requested epsilon; the certified one is never larger.
-        cells: The number of each row's cell, from 0, computed without these labels; by default all rows are in one.
-        cell_count: The number of cells, those without rows included; by default one more than the largest.
     """
 
     epsilon: float
-    cells: Int[np.ndarray, "n"] | None = None
-    cell_count: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, LabelSpace):
             kind = type(self.space).__name__
             raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {kind}")
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
+
+    def requested_epsilon(self, labels_of_a_unit: int) -> float:
+        """The requested epsilon."""
+        del labels_of_a_unit
+        return self.epsilon
+
+
+@dataclass(frozen=True, eq=False)
+class CellQuery(CalibratedQuery):
+    """A query about the labels of each cell, answered with exact noise.
+
+    Cells are disjoint sets of rows, so the answer for all of them costs as much as for one. Its guarantee follows from
+    ``sensitivity_of`` and ``rho_of``.
+
+    Attributes:
+        cells: The number of each row's cell, from 0, computed without these labels; by default all rows are in one.
+        cell_count: The number of cells, those without rows included; by default one more than the largest.
+    """
+
+    cells: Int[np.ndarray, "n"] | None = None
+    cell_count: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.cells is not None:
             object.__setattr__(self, "cells", cell_numbers(self.cells))
         least = 1 if self.cells is None else int(self.cells.max()) + 1
@@ -216,11 +233,6 @@ class CellQuery(Query):
             raise ValueError(f"expected noise for a sensitivity of {expected}, found other integers")
         epsilon = epsilon_of(rate, sensitivity * labels)
         return Guarantee(epsilon, trust="central", rho=cls.rho_of(epsilon))
-
-    def requested_epsilon(self, labels_of_a_unit: int) -> float:
-        """The requested epsilon."""
-        del labels_of_a_unit
-        return self.epsilon
 
     def check_rows(self, rows: int) -> None:
         """Refuse a number of rows that differs from that of the cells."""

@@ -12,7 +12,7 @@ from labeldp.mechanisms.queries._query import Query
 from labeldp.privacy import Guarantee, Kinds, LabelSpace
 
 #: All queries by name: one for each final class in this package's files, and those of other distributions.
-QUERIES: Kinds[Query] = Kinds(Query, "name", "labeldp.mechanisms.queries", "query")  # type: ignore[type-abstract]
+QUERIES: Kinds[Query] = Kinds(Query, "name", "labeldp.mechanisms.queries", "query")
 
 
 def promise_of(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
@@ -51,7 +51,8 @@ def charged_law(query: Query, labels_of_a_unit: int) -> dict[str, Any]:
     Raises:
         InputError: The query is not registered, or its guarantee does not follow from its law.
     """
-    package, law = QUERIES.distribution_of(type(query)), query.law(labels_of_a_unit)
+    QUERIES.check(type(query))
+    package, law = QUERIES.distribution(query.name), query.law(labels_of_a_unit)
     if package is None:
         return law
     law["package"] = package
