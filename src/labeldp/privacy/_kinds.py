@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from labeldp.errors import InputError
 
@@ -34,7 +35,7 @@ class Kinds(Generic[T]):
         what: The noun for messages.
     """
 
-    base: type[T]
+    base: type[Any]
     attribute: str
     package: str
     what: str
@@ -53,22 +54,39 @@ class Kinds(Generic[T]):
                 raise InputError(f"expected each {self.what} to have a name of its own, found {name!r} twice")
         return MappingProxyType(kinds)
 
-    def find(self, name: str) -> type[T]:
+    def find(self, name: str, distribution: object = None) -> type[T]:
         """The kind of a name, of this distribution or of another.
+
+        Args:
+            name: The name.
+            distribution: The distribution that is said to define it; for the message.
 
         Raises:
             InputError: There is no such kind, several distributions define it, or the class lacks members.
         """
         if name in self.own:
             return self.own[name]
-        others = [kind for point in entry_points(group=GROUP) for kind in self._of_entry(point, name)]
+        others = self._others(name)
+        if not others:
+            where = f"; install {str(distribution)!r}, which defines it" if distribution else ""
+            raise InputError(f"expected a known {self.what}, found {name!r}{where}; known: {', '.join(self.own)}")
         if len(others) > 1:
             raise InputError(
-                f"expected one {self.what} {name!r}, found it in several distributions; uninstall all but one"
+                f"expected one {self.what} {name!r}, found it in {', '.join(sorted(others))}; uninstall all but one"
             )
-        if not others:
-            raise InputError(f"expected a known {self.what}, found {name!r}; known: {', '.join(self.own)}")
-        return others[0]
+        (kind,) = others.values()
+        if missing := [each for each in _missing(kind) if each != self.attribute]:
+            raise InputError(f"expected a complete {self.what} {name!r}, found none of: {', '.join(missing)}")
+        return kind
+
+    def every(self) -> tuple[type[T], ...]:
+        """All kinds: those of this distribution, and the complete ones of others."""
+        foreign = {getattr(kind, self.attribute, None) for kind in self._foreign()} - set(self.own)
+        return (*self.own.values(), *(self.find(str(name)) for name in foreign if self.known(name)))
+
+    def distribution(self, name: str) -> str | None:
+        """The name of the other distribution that defines a kind; None for those of this one, and unknown ones."""
+        return None if name in self.own else next(iter(self._others(name)), None)
 
     def known(self, name: object) -> bool:
         """True if there is a kind of that name."""
@@ -90,7 +108,7 @@ class Kinds(Generic[T]):
                 f"point of the group {GROUP!r}, for otherwise no release of it could be saved or verified"
             )
 
-    def _of_files(self) -> Iterator[type[T]]:
+    def _of_files(self) -> Iterator[type[Any]]:
         """The final classes of the package's files, some of them more than once."""
         package = importlib.import_module(self.package)
         for file in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
@@ -99,15 +117,41 @@ class Kinds(Generic[T]):
                     if inspect.isclass(found) and issubclass(found, self.base) and not inspect.isabstract(found):
                         yield found
 
-    def _of_entry(self, point: EntryPoint, name: str) -> list[type[T]]:
-        """The class of an entry point, or one that it brings, that has the name; its members are checked."""
-        try:
-            loaded = point.load()
-        except Exception:  # noqa: BLE001 (a broken distribution must not break the others)
-            return []
-        kinds = [kind for kind in (loaded, *getattr(loaded, "brings", ())) if inspect.isclass(kind)]
-        named = [kind for kind in kinds if issubclass(kind, self.base) and getattr(kind, self.attribute, None) == name]
-        for kind in named:
-            if missing := sorted(getattr(kind, "__abstractmethods__", ())):
-                raise InputError(f"expected a complete {self.what} {name!r}, found none of: {', '.join(missing)}")
-        return named
+    def _others(self, name: str) -> dict[str, type[T]]:
+        """The classes of a name in other distributions, by distribution."""
+        return {origin: kind for kind, origin in self._foreign().items() if getattr(kind, self.attribute, None) == name}
+
+    def _foreign(self) -> dict[type[T], str]:
+        """The classes of other distributions below the base, and their distributions."""
+        return {kind: origin for origin, kind in _foreign_classes(tuple(sys.path)) if issubclass(kind, self.base)}
+
+
+@lru_cache(maxsize=4)
+def _foreign_classes(path: tuple[str, ...]) -> tuple[tuple[str, type[Any]], ...]:
+    """The classes that entry points name, and those that these bring, each with its distribution.
+
+    Args:
+        path: Where distributions are looked for; results are kept for it, since looking takes milliseconds.
+    """
+    del path
+    return tuple(pair for point in entry_points(group=GROUP) for pair in _of_entry(point))
+
+
+def _of_entry(point: EntryPoint) -> list[tuple[str, type[Any]]]:
+    try:
+        loaded = point.load()
+    except Exception:  # noqa: BLE001 (a broken distribution must not break the others)
+        return []
+    origin = point.dist.name if point.dist is not None else point.module
+    return [(origin, kind) for kind in (loaded, *getattr(loaded, "brings", ())) if inspect.isclass(kind)]
+
+
+def _missing(kind: type[Any]) -> list[str]:
+    """The members that a class must have and lacks: abstract ones, and declared class variables without a value."""
+    declared = {
+        name
+        for each in kind.__mro__
+        for name, hint in vars(each).get("__annotations__", {}).items()
+        if str(hint).startswith("ClassVar") and not hasattr(kind, name)
+    }
+    return sorted({*getattr(kind, "__abstractmethods__", ()), *declared})
