@@ -18,6 +18,7 @@ from ._prior import PriorResponse as PriorResponse
 from ._prior import PriorSubsetResponse as PriorSubsetResponse
 from ._prior import TopKResponse as TopKResponse
 from ._prior import checked_prior as checked_prior
+from ._projective import ProjectiveResponse as ProjectiveResponse
 from ._randomizer import ClassRandomizer as ClassRandomizer
 from ._randomizer import Expectation as Expectation
 from ._randomizer import NumberExpectation as NumberExpectation

@@ -33,6 +33,9 @@ from ._grid_laws import piecewise_channel as piecewise_channel
 from ._grid_laws import window_width as window_width
 from ._grouped import GroupedChannel as GroupedChannel
 from ._grouped import GroupedNumberChannel as GroupedNumberChannel
+from ._projective import ProjectiveChannel as ProjectiveChannel
+from ._projective import is_order as is_order
+from ._projective import projective_order as projective_order
 from ._registry import CHANNELS as CHANNELS
 from ._registry import channel_of as channel_of
 from ._registry import law_of as law_of

@@ -17,7 +17,7 @@ from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
 from labeldp.privacy.channels._calibration import accept, subset_weight
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, candidate_numbers
 from labeldp.privacy.channels._class_channel import ClassSetChannel, ExchangeableChannel
-from labeldp.privacy.channels._subset import LARGEST_TABLE, words_for_picks
+from labeldp.privacy.channels._subset import LARGEST_TABLE, subset_odds, words_for_picks
 from labeldp.privacy.channels._utility import training_sizes
 
 _ENTRIES_PER_CHUNK = 1 << 20
@@ -168,7 +168,7 @@ class CandidateSubsetChannel(ClassSetChannel, ExchangeableChannel):
         return TransitionTable(pack(mask), law)
 
     def _odds(self, m: int) -> Fraction:
-        return _subset_odds(m, self.size[m], self.member[m], 1 << self.bits)
+        return subset_odds(m, self.size[m], self.member[m], 1 << self.bits)
 
     def _membership(self, m: int) -> tuple[float, float, float]:
         """P(true class in), P(another candidate in), P(exactly one of both) with m candidates."""
@@ -233,7 +233,7 @@ def _subset_weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int,
     size = [int(d) for d in training_sizes(classes, epsilon)]
     member = [word, word, *(subset_weight(m, size[m], epsilon, bits) for m in range(2, classes + 1))]
     for m in range(2, classes + 1):
-        accept(_subset_odds(m, size[m], member[m], word), epsilon, bits)
+        accept(subset_odds(m, size[m], member[m], word), epsilon, bits)
     return tuple(size), tuple(member)
 
 
@@ -251,19 +251,10 @@ def _worst(size: tuple[int, ...], member: tuple[int, ...], word: int) -> Fractio
         raise ValueError("expected the only candidate of a row in every subset")
     odds = []
     for m in range(2, len(size)):
-        if not (1 <= size[m] < m and 0 < member[m] < word and _subset_odds(m, size[m], member[m], word) >= 1):
+        if not (1 <= size[m] < m and 0 < member[m] < word and subset_odds(m, size[m], member[m], word) >= 1):
             raise ValueError("expected subsets of some but not all candidates that favour the true class")
-        odds.append(_subset_odds(m, size[m], member[m], word))
+        odds.append(subset_odds(m, size[m], member[m], word))
     worst = max(odds, default=Fraction(1))
-    if any(
-        member[m] + 1 < word and _subset_odds(m, size[m], member[m] + 1, word) <= worst for m in range(2, len(size))
-    ):
+    if any(member[m] + 1 < word and subset_odds(m, size[m], member[m] + 1, word) <= worst for m in range(2, len(size))):
         raise ValueError("expected each weight as large as the worst odds allow, so that a law has one form")
     return worst
-
-
-def _subset_odds(m: int, size: int, member: int, word: int) -> Fraction:
-    """The ratio of a subset with the true class to one without it; no label outside the candidates exceeds it."""
-    if not 0 < member < word:
-        return Fraction(0)
-    return Fraction(member * (m - size), (word - member) * size)

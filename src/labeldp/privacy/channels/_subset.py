@@ -44,13 +44,13 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
     def at(cls, classes: int, size: int, epsilon: float, bits: int = 64) -> Self:
         """The channel with the largest weight whose epsilon is within the requested one."""
         member = subset_weight(classes, size, epsilon, bits)
-        accept(_subset_odds(classes, size, member, 1 << bits), epsilon, bits)
+        accept(subset_odds(classes, size, member, 1 << bits), epsilon, bits)
         return cls(classes, size, member, bits=bits)
 
     @property
     def odds(self) -> Fraction:
         """``A (classes - size) / ((W - A) size)``: the ratio of a subset with the true class to one without it."""
-        return _subset_odds(self.classes, self.size, self.member, 1 << self.bits)
+        return subset_odds(self.classes, self.size, self.member, 1 << self.bits)
 
     @cached_property
     def words_per_row(self) -> int:
@@ -131,7 +131,8 @@ def words_for_picks(picks: int, classes: int) -> int:
     return 1 + math.ceil((picks + spare) / 2)
 
 
-def _subset_odds(classes: int, size: int, member: int, word: int) -> Fraction:
+def subset_odds(classes: int, size: int, member: int, word: int) -> Fraction:
+    """The ratio of a subset with the true class to one without it; 0 for a weight that is none."""
     if not 0 < member < word:
         return Fraction(0)
     return Fraction(member * (classes - size), (word - member) * size)
