@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from labeldp import Channel
 from labeldp.audit import Audit, audit_channel, audit_drawing, audit_matrix
 from labeldp.errors import EpsilonError, InputError
 from labeldp.privacy import log_above
@@ -187,20 +186,6 @@ def test_what_is_no_law_is_refused(matrix, options, words):
     """Matrices that are not distributions, and invalid claims, get a clear error."""
     with pytest.raises((InputError, EpsilonError), match=words):
         audit_matrix(matrix, **({"claim": 1.0} | options))
-
-
-def test_a_channel_of_unknown_kind_is_refused():
-    """A channel whose integers are not known here is no silent pass."""
-
-    class Unknown(Channel):
-        """A kind of its own."""
-
-        kind = "unknown"
-        epsilon = 1.0
-
-    Unknown.__abstractmethods__ = frozenset()
-    with pytest.raises(InputError, match="of a known kind"):
-        audit_channel(Unknown(2))
 
 
 @pytest.mark.parametrize(

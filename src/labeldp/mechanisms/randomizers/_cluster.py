@@ -120,6 +120,11 @@ class ClusterResponse(ClassRandomizer):
         return self._channel
 
     @property
+    def detail(self) -> str:
+        """A class."""
+        return "one class, or one of its cluster"
+
+    @property
     def mass(self) -> np.ndarray:
         """Every class can be released."""
         return np.ones(())

@@ -51,6 +51,11 @@ class CandidateRandomizer(ClassRandomizer):
         return self._candidate_channel[0]
 
     @property
+    def detail(self) -> str:
+        """A class or a set of classes among the candidates."""
+        return f"a {self.channel().form} among a row's candidates"
+
+    @property
     def mass(self) -> np.ndarray:
         """Prior probability of each row's candidates."""
         return self._candidate_channel[1]
