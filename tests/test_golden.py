@@ -77,9 +77,9 @@ def test_every_randomizer_and_query_has_a_golden_folder():
 
 def test_every_mechanism_of_the_command_line_has_a_golden_folder():
     """Whatever ``labeldp release --mechanism`` accepts was released by the command line."""
-    doors = (_requests.MECHANISMS, _requests.NUMBER_MECHANISMS, _requests.COUNTED)
+    doors = (_requests.MECHANISMS, _requests.NUMBER_MECHANISMS, _requests.WITH_PRIOR, _requests.COUNTED)
     named = {name for door in doors for name in door}
-    named |= {_requests.PRIOR, _requests.CLUSTER, _requests.PEER, "prior-subset", "double", "dummy"}
+    named |= {_requests.CLUSTER, _requests.PEER, "double", "dummy"}
     assert {f"command/{name}" for name in named} - set(EXPECTED) == set()
 
 
@@ -223,6 +223,7 @@ TWINS = {
     "randomized-response": ("level", "randomized-response", {}, randomized(labeldp.RandomizedResponse)),
     "subset": ("level", "subset", {}, randomized(labeldp.SubsetResponse)),
     "bits": ("level", "bits", {}, randomized(labeldp.BitResponse)),
+    "projective": ("level", "projective", {}, randomized(labeldp.ProjectiveResponse)),
     "prior": ("level", "prior", {"prior": "p_"}, with_prior(labeldp.PriorResponse)),
     "prior-subset": ("level", "prior-subset", {"prior": "p_"}, with_prior(labeldp.PriorSubsetResponse)),
     "cluster": ("level", "cluster", {"clusters": "cell"}, in_clusters),

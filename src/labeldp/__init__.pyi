@@ -29,6 +29,7 @@ from .mechanisms.randomizers._prior import PriorSubsetResponse as PriorSubsetRes
 from .mechanisms.randomizers._prior import TopKResponse as TopKResponse
 from .mechanisms.randomizers._randomizer import Randomizer as Randomizer
 from .mechanisms.randomizers._response import RandomizedResponse as RandomizedResponse
+from .mechanisms.randomizers._projective import ProjectiveResponse as ProjectiveResponse
 from .mechanisms.randomizers._subset import SubsetResponse as SubsetResponse
 from .mechanisms.randomizers._subset import best_response as best_response
 from .mechanisms.randomizers._subset import gradient_response as gradient_response

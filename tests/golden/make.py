@@ -147,6 +147,7 @@ COMMANDS: dict[str, tuple[str, str, dict[str, object]]] = {
     "randomized-response": ("level", "randomized-response", {}),
     "subset": ("level", "subset", {}),
     "bits": ("level", "bits", {}),
+    "projective": ("level", "projective", {}),
     "prior": ("level", "prior", {"prior": "p_"}),
     "prior-subset": ("level", "prior-subset", {"prior": "p_"}),
     "cluster": ("level", "cluster", {"clusters": "cell"}),
@@ -251,6 +252,7 @@ RANDOMIZERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "subset": ("level", lambda space: labeldp.SubsetResponse(space, EPSILON)),
     "subset-of-two": ("level", lambda space: labeldp.SubsetResponse(space, EPSILON, 2)),
     "bits": ("level", lambda space: labeldp.BitResponse(space, EPSILON)),
+    "projective": ("level", lambda space: labeldp.ProjectiveResponse(space, EPSILON)),
     "bits-symmetric": ("level", lambda space: labeldp.BitResponse(space, EPSILON, form="symmetric")),
     "prior": ("level", lambda space: labeldp.PriorResponse(space, EPSILON, prior())),
     "prior-subset": ("level", lambda space: labeldp.PriorSubsetResponse(space, EPSILON, prior())),
@@ -472,7 +474,7 @@ def counted_optimal() -> Any:
 
 
 @python
-def concatenate() -> Any:
+def joined() -> Any:
     """Two stages and the answer that both rest on, as one release."""
     asked = curator()
     answer = asked.answer(labeldp.NoisyHistogram(asked.space, 0.25, cells()))

@@ -17,12 +17,12 @@ import labeldp.release.tables._tables as tables_module
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
 from labeldp._random_words import TapeWords
 from labeldp.privacy.channels import pack, unpack
-from labeldp.release._requests import MECHANISMS, NUMBER_MECHANISMS, PRIOR
+from labeldp.release._requests import MECHANISMS, NUMBER_MECHANISMS
 from labeldp.release._table_job import ledger_path
 
 CASES = {
     **{name: {"mechanism": name} for name in MECHANISMS},
-    PRIOR: {"mechanism": PRIOR, "prior": "prior_"},
+    "prior": {"mechanism": "prior", "prior": "prior_"},
     "prior-subset": {"mechanism": "prior-subset", "prior": "prior_"},
     "unit": {"unit": "person"},
     "unit bits": {"unit": "person", "mechanism": "bits"},
@@ -276,7 +276,7 @@ def test_the_same_tape_changes_one_row_only(maker, labels, space, tables, monkey
         changed += len(differ)
         different = {key for key in one[row] if one[row][key] != two[row][key]}
         assert different <= {"colour_released"}
-    assert changed >= 1 or case in (PRIOR, "bits", "unit bits", "unit")
+    assert changed >= 1 or case in ("prior", "bits", "unit bits", "unit")
 
 
 # Errors
@@ -309,7 +309,7 @@ def bad_tables():
         "kept column": (fine, {"keep": ["age"]}),
         "kept label": (fine, {"keep": ["colour"]}),
         "unit": (fine, {"unit": "person"}),
-        "prior": (fine, {"mechanism": PRIOR, "prior": "p_"}),
+        "prior": (fine, {"mechanism": "prior", "prior": "p_"}),
         "mechanism": (fine, {"mechanism": "laplace"}),
     }
 

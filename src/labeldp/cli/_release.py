@@ -46,8 +46,8 @@ def release(
     mechanism: Annotated[
         str,
         typer.Option(
-            help="auto, randomized-response, subset, bits, prior, prior-subset, cluster, peer, double or dummy; for "
-            "numeric labels also optimal, piecewise, one-bit, laplace, bins or optimal-counts."
+            help="auto, randomized-response, subset, bits, projective, prior, prior-subset, cluster, peer, double or "
+            "dummy; for numeric labels also optimal, piecewise, one-bit, laplace, bins or optimal-counts."
         ),
     ] = "auto",
     prior: Annotated[

@@ -16,22 +16,18 @@ from labeldp._shapes import Int
 from labeldp.errors import EpsilonError, InputError
 from labeldp.mechanisms.queries import ExchangedLabels, NoisyHistogram, PeerExchange
 from labeldp.mechanisms.randomizers import (
+    RANDOMIZERS,
     BinResponse,
-    BitResponse,
+    ClassRandomizer,
     ClusterResponse,
-    LaplaceResponse,
     NumberRandomizer,
-    OneBitResponse,
     OptimalResponse,
-    PiecewiseResponse,
-    PriorResponse,
-    PriorSubsetResponse,
-    RandomizedResponse,
     Randomizer,
-    SubsetResponse,
     best_number_response,
     best_response,
     best_unit_response,
+    class_randomizers,
+    number_randomizers,
 )
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, Interval, LabelSpace, rest_of
@@ -49,12 +45,6 @@ from labeldp.release.tables import prior_of
 AUTO, CLUSTER, PEER = "auto", "cluster", "peer"
 DOUBLE, DUMMY = DoubleResponse.name, DummyResponse.name
 BINS, OPTIMAL_COUNTS = BinResponse.name, "optimal-counts"
-PRIOR, PRIOR_SUBSET = PriorResponse.name, PriorSubsetResponse.name
-
-#: Mechanisms that need the prior of each row.
-WITH_PRIOR: Mapping[str, type[PriorResponse | PriorSubsetResponse]] = MappingProxyType(
-    {PRIOR: PriorResponse, PRIOR_SUBSET: PriorSubsetResponse}
-)
 
 
 def _best_randomizer(space: LabelSpace, epsilon: float) -> Randomizer:
@@ -64,21 +54,20 @@ def _best_randomizer(space: LabelSpace, epsilon: float) -> Randomizer:
 
 #: Mechanisms by their name on the command line; all others need more of the table than its labels.
 MECHANISMS: Mapping[str, Callable[[LabelSpace, float], Randomizer]] = MappingProxyType(
-    {
-        AUTO: _best_randomizer,
-        RandomizedResponse.name: RandomizedResponse,
-        SubsetResponse.name: SubsetResponse,
-        BitResponse.name: BitResponse,
-    }
+    {AUTO: _best_randomizer, **{kind.name: kind for kind in class_randomizers()}}
 )
 
 #: Mechanisms for labels on an interval.
-NUMBER_MECHANISMS: Mapping[str, Callable[[Interval, float], NumberRandomizer]] = MappingProxyType(
+NUMBER_MECHANISMS: Mapping[str, type[NumberRandomizer]] = MappingProxyType(
+    {kind.name: kind for kind in number_randomizers()}
+)
+
+#: Mechanisms that need the prior of each row.
+WITH_PRIOR: Mapping[str, Callable[..., ClassRandomizer]] = MappingProxyType(
     {
-        OptimalResponse.name: OptimalResponse,
-        PiecewiseResponse.name: PiecewiseResponse,
-        OneBitResponse.name: OneBitResponse,
-        LaplaceResponse.name: LaplaceResponse,
+        kind.name: kind
+        for kind in RANDOMIZERS.every()
+        if issubclass(kind, ClassRandomizer) and kind.needs() == ("prior",)
     }
 )
 
@@ -225,7 +214,7 @@ def _label_mechanism(request: ReleaseRequest, source: TableSource) -> TableMecha
 
 def _prior_mechanism(request: ReleaseRequest, source: TableSource) -> TableMechanism:
     """A mechanism that draws each label from the candidates of its prior."""
-    columns, kind = list(request.prior), WITH_PRIOR[request.mechanism]
+    columns, name, kind = list(request.prior), request.mechanism, WITH_PRIOR[request.mechanism]
 
     def of_prior(batch: Batch) -> tuple[Channel, np.ndarray]:
         assert batch.columns is not None  # noqa: S101 (the prior's columns were asked for)
@@ -234,7 +223,7 @@ def _prior_mechanism(request: ReleaseRequest, source: TableSource) -> TableMecha
 
     declared = f"the prior columns {columns[0]!r} ... are public and were not computed from labels"
     channels = BatchChannels(_randomizer(request).channel(), of_prior, request.prior)
-    return _by_channels(request, source, kind.name, channels, (declared,))
+    return _by_channels(request, source, name, channels, (declared,))
 
 
 def _cluster_mechanism(request: ReleaseRequest, _: TableSource) -> TableMechanism:

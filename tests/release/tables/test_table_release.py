@@ -29,7 +29,7 @@ from labeldp.errors import (
 )
 from labeldp.privacy.channels import unpack
 from labeldp.release import kept_columns
-from labeldp.release._requests import MECHANISMS, PRIOR
+from labeldp.release._requests import MECHANISMS
 from labeldp.release._table_job import ledger_path
 from labeldp.release.tables import open_table
 
@@ -171,10 +171,10 @@ def test_types_are_kept(release, space, tables):
     assert verify(done.output).holds
 
 
-@pytest.mark.parametrize("mechanism", [*MECHANISMS, PRIOR])
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, "prior"])
 def test_every_mechanism(release, source, columns, mechanism):
     """Each gives a release that verifies, with an epsilon at most the one asked for and very near."""
-    prior = "prior_" if mechanism == PRIOR else None
+    prior = "prior_" if mechanism == "prior" else None
     done = release(source, mechanism=mechanism, prior=prior)
     assert verify(done.output).holds
     assert 0.999999 < done.certificate.guarantee.epsilon <= 1.0
@@ -288,7 +288,7 @@ def test_the_label_is_no_prior(release, write_table, tables):
     """A prior that reads the label's own column gives it away."""
     source = write_table(tables / "t.parquet", {"p0": [0, 1] * 30, "p1": [1, 0] * 30, "x": list(range(60))})
     with pytest.raises(InputError):
-        release(source, label="p0", space=Classes([0, 1]), keep=["x"], mechanism=PRIOR, prior="p")
+        release(source, label="p0", space=Classes([0, 1]), keep=["x"], mechanism="prior", prior="p")
     assert nothing_left(tables, "t.parquet")
 
 
@@ -296,7 +296,7 @@ def test_the_label_is_no_prior(release, write_table, tables):
 def test_names_that_a_release_needs_are_refused(release, write_table, columns, tables, taken):
     """A kept column with the name of a released one raises, charges nothing, and leaves nothing."""
     source = write_table(tables / "t.parquet", {**columns, taken: columns["id"]})
-    options = {"colour_groups": {"unit": "person"}, "colour_candidates": {"mechanism": PRIOR, "prior": "prior_"}}
+    options = {"colour_groups": {"unit": "person"}, "colour_candidates": {"mechanism": "prior", "prior": "prior_"}}
     with pytest.raises(InputError, match=taken):
         release(source, keep=["id", taken], **options.get(taken, {}))
     assert nothing_left(tables, "t.parquet")
@@ -400,13 +400,13 @@ def test_a_unit_that_is_missing_or_no_value_is_refused(release, columns, tables)
 def test_units_refuse_a_prior(release, source, tables):
     """With candidates for each row the rows of a unit would each get the whole epsilon; that is refused."""
     with pytest.raises(InputError):
-        release(source, unit="person", mechanism=PRIOR, prior="prior_")
+        release(source, unit="person", mechanism="prior", prior="prior_")
     assert nothing_left(tables, "t.parquet")
 
 
 def test_a_prior_gives_candidates(release, source, columns):
     """Each row's candidates are those of its own prior, in declared order, and hold the released label."""
-    found = read(release(source, mechanism=PRIOR, prior="prior_", epsilon=0.5).output)
+    found = read(release(source, mechanism="prior", prior="prior_", epsilon=0.5).output)
     assert len({len(row) for row in found["colour_candidates"]}) > 1
     order = {name: i for i, name in enumerate(("red", "green", "blue", "grey", "pink"))}
     for row, label, i in zip(found["colour_candidates"], found["colour_released"], itertools.count()):
@@ -445,16 +445,16 @@ def test_a_prior_that_is_none_is_refused(release, columns, tables, bad):
         prior["prior_red"] = ["much"] * 60
     pq.write_table(pa.table({**prior, "colour": columns["colour"]}), tables / "t.parquet")
     with pytest.raises((PriorError, TableError)):
-        release(tables / "t.parquet", keep=[], mechanism=PRIOR, prior="prior_")
+        release(tables / "t.parquet", keep=[], mechanism="prior", prior="prior_")
     assert nothing_left(tables, "t.parquet")
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"mechanism": PRIOR},
+        {"mechanism": "prior"},
         {"prior": "prior_"},
-        {"mechanism": PRIOR, "prior": "q_"},
+        {"mechanism": "prior", "prior": "q_"},
         {"mechanism": "laplace"},
         {"unit": "age"},
         {"label": "age"},
@@ -824,7 +824,7 @@ def test_notes_stay_private_in_a_file_that_was_not(release, write_table, columns
 
 def test_the_certificate_states_what_was_declared(release, source, columns):
     """Kept columns, the unit and the prior are assumptions, and the figures are those of parameters."""
-    one = release(source, "o1", mechanism=PRIOR, prior="prior_").certificate
+    one = release(source, "o1", mechanism="prior", prior="prior_").certificate
     two = release(source, "o2", unit="person", ledger=source.with_name("l")).certificate
     assert [len(found.assumptions) for found in (one, two)] == [3, 3]
     assert "prior" in one.assumptions[2]
