@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from labeldp import release, report
+from labeldp.audit import attacks
 from labeldp.cli._terminal import progress, show
+from labeldp.learning import features
 
 
 def show_profile(directory: Path, figure: Path | None = None, **options: Any) -> None:
@@ -18,17 +21,12 @@ def show_profile(directory: Path, figure: Path | None = None, **options: Any) ->
         figure: A new PNG, SVG or PDF file for the figure.
         **options: Arguments of ``labeldp.audit.loss_profile``, such as neighbours or the confidence.
     """
-    from labeldp.audit.attacks import loss_profile  # noqa: PLC0415 (commands load what they need)
-    from labeldp.learning.features import points_of  # noqa: PLC0415
-    from labeldp.release import Release, public_columns  # noqa: PLC0415
-    from labeldp.report import profile_text, save_profile_figure  # noqa: PLC0415
-
-    release, table = Release.load(directory), public_columns(directory)
-    unit = None if release.guarantee.unit == "row" else release.guarantee.unit
-    points = points_of(table, unit)
-    with progress() as report:
-        profile = loss_profile(points, release, progress=report, **options)
-    law = None if release.certificate is None else release.certificate.features
-    show(*profile_text(profile, law))
+    released, table = release.Release.load(directory), release.public_columns(directory)
+    unit = None if released.guarantee.unit == "row" else released.guarantee.unit
+    points = features.points_of(table, unit)
+    with progress() as bar:
+        profile = attacks.loss_profile(points, released, progress=bar, **options)
+    law = None if released.certificate is None else released.certificate.features
+    show(*report.profile_text(profile, law))
     if figure is not None:
-        show("", f"figure: {save_profile_figure(profile, figure)}")
+        show("", f"figure: {report.save_profile_figure(profile, figure)}")
