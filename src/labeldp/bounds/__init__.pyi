@@ -4,10 +4,10 @@ from .planning._plan import plan as plan
 from .theorems._attacks import attack_limit as attack_limit
 from .theorems._attacks import conditional_attack_limit as conditional_attack_limit
 from .theorems._attacks import pure_attack_limit as pure_attack_limit
-from .theorems._classification import rows_to_name as rows_to_name
 from .theorems._convex_rates import convex_rate as convex_rate
 from .theorems._features import features_divergence as features_divergence
 from .theorems._features import label_divergence_lower as label_divergence_lower
 from .theorems._rates import free_epsilon as free_epsilon
 from .theorems._rates import rate as rate
 from .theorems._rates import rate_table as rate_table
+from .theorems._zhao2025 import rows_to_name as rows_to_name

@@ -49,11 +49,13 @@ def learn(
     with printed_warnings(convex.FewRowsWarning), progress() as bar:
         options: dict[str, Any] = {"model": model, "method": method, "features": names(features), "progress": bar}
         if model is not None and model.startswith(NETWORK):
+            from labeldp.learning.tables import learn_network  # noqa: PLC0415 (PyTorch is an extra)
+
             if generator is not None:
                 raise InputError(
                     "expected no --generator with a network, found one; leave it out, or use ResampledClassifier"
                 )
-            learned = tables.learn_network(directory, training=training.settings(), **images.read(), **options)
+            learned = learn_network(directory, training=training.settings(), **images.read(), **options)
         else:
             check_no_network_options(images, training)
             resampling = None if generator is None else generators.open_generator(generator).generator()

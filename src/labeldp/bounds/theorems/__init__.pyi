@@ -2,7 +2,6 @@ from ._attacks import attack_limit as attack_limit
 from ._attacks import conditional_attack_limit as conditional_attack_limit
 from ._attacks import pure_attack_limit as pure_attack_limit
 from ._bound import Bound as Bound
-from ._classification import rows_to_name as rows_to_name
 from ._clusters import cluster_precision as cluster_precision
 from ._convex import convex_local_upper as convex_local_upper
 from ._convex_descent import convex_channel_upper as convex_channel_upper
@@ -15,6 +14,10 @@ from ._features import label_divergence_lower as label_divergence_lower
 from ._rates import free_epsilon as free_epsilon
 from ._rates import rate as rate
 from ._rates import rate_table as rate_table
-from ._regression import central_regression_upper as central_regression_upper
-from ._regression import local_regression_upper as local_regression_upper
 from ._regularity import Regularity as Regularity
+from ._zhao2025 import LabelTails as LabelTails
+from ._zhao2025 import classification_lower as classification_lower
+from ._zhao2025 import classification_upper as classification_upper
+from ._zhao2025 import regression_lower as regression_lower
+from ._zhao2025 import regression_upper as regression_upper
+from ._zhao2025 import rows_to_name as rows_to_name
