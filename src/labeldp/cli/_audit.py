@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,22 +30,76 @@ _UNUSABLE, _CERTIFICATE = 2, "certificate.json"
 _DRAWS, _CONFIDENCE, _SURE = 1_000_000, 0.99, 0.999_999
 
 
+@dataclass(frozen=True)
+class AttackOptions:
+    """Options for attacks on a release.
+
+    Args:
+        against: Another release of the same rows, to check that its noise is independent.
+        model (MODEL): Attack the labels of DIR with this model from 'labeldp learn'.
+        truth (TABLE): A table of public true labels of the rows of DIR, to score attacks.
+        label: Name of the label column of --truth.
+        labels_are_public: Declare that the labels of --truth are public.
+    """
+
+    against: list[Path] | None = None
+    model: Path | None = None
+    truth: Path | None = None
+    label: str | None = None
+    labels_are_public: bool = False
+
+
+@dataclass(frozen=True)
+class ProfileOptions:
+    """Options for the privacy-loss profile of a release.
+
+    Args:
+        profile: Also show how much public columns and released label disclose together, over the share of rows.
+        neighbours: For --profile: number of similar rows to judge a row by; more give narrower but coarser bounds.
+        figure (FILE): Draw the profile to this new file: .png, .svg or .pdf.
+    """
+
+    profile: bool = False
+    neighbours: int | None = None
+    figure: Path | None = None
+
+
+@dataclass(frozen=True)
+class FunctionOptions:
+    """Options for the audit of a function.
+
+    Args:
+        callable_ (MODULE:NAME): Audit a function instead of DIR: of (label, n) with n outputs, or of a label with one
+            output.
+        claim: For --callable: the epsilon that the function claims.
+        delta: For --callable: the delta that the function claims.
+        classes: For --callable: its labels, a,b,c or @FILE with one per line; whole numbers are passed as int.
+        interval (LO,HI,STEP): For --callable: audit the ends and the middle of a range of numeric labels.
+    """
+
+    callable_: str | None = None
+    claim: float | None = None
+    delta: float = 0.0
+    classes: str | None = None
+    interval: str | None = None
+
+    def labels(self) -> list[Any]:
+        """The labels to compare."""
+        check_one_of("either --classes or --interval to declare the labels", self.classes, self.interval)
+        if self.classes is not None:
+            texts = class_texts(self.classes)
+            whole = all(text.lstrip("-").isdecimal() for text in texts)
+            return list(privacy.Classes([int(text) for text in texts] if whole else texts).points)
+        points = privacy.Interval(*range_of(str(self.interval))).points
+        return list(dict.fromkeys([points[0], points[len(points) // 2], points[-1]]))
+
+
 def audit(
     directory: Path | None = None,
     *,
-    against: list[Path] | None = None,
-    model: Path | None = None,
-    truth: Path | None = None,
-    label: str | None = None,
-    labels_are_public: bool = False,
-    profile: bool = False,
-    neighbours: int | None = None,
-    figure: Path | None = None,
-    callable_: str | None = None,
-    claim: float | None = None,
-    delta: float = 0.0,
-    classes: str | None = None,
-    interval: str | None = None,
+    attack: AttackOptions,
+    profile: ProfileOptions,
+    function: FunctionOptions,
     draws: int = _DRAWS,
     confidence: float | None = None,
 ) -> None:
@@ -52,59 +107,56 @@ def audit(
 
     Args:
         directory ([DIR]): The folder of a release to audit.
-        against: Another release of the same rows, to check that its noise is independent.
-        model (MODEL): Attack the labels of DIR with this model from 'labeldp learn'.
-        truth (TABLE): A table of public true labels of the rows of DIR, to score attacks.
-        label: Name of the label column of --truth.
-        labels_are_public: Declare that the labels of --truth are public.
-        profile: Also show how much public columns and released label disclose together, over the share of rows.
-        neighbours: For --profile: number of similar rows to judge a row by; more give narrower but coarser bounds.
-        figure (FILE): Draw the profile to this new file: .png, .svg or .pdf.
-        callable_ (MODULE:NAME): Audit a function instead of DIR: of (label, n) with n outputs, or of a label with one
-            output.
-        claim: For --callable: the epsilon that the function claims.
-        delta: For --callable: the delta that the function claims.
-        classes: For --callable: its labels, a,b,c or @FILE with one per line; whole numbers are passed as int.
-        interval (LO,HI,STEP): For --callable: audit the ends and the middle of a range of numeric labels.
+        attack: Attacks on the release.
+        profile: The profile of the release.
+        function: The function to audit.
         draws: Largest number of outputs to draw for each label.
         confidence: One minus the probability of a false alarm; default 0.99, or 0.999999 for a release.
     """
-    options = (model, truth, label, neighbours, figure)
     try:
-        check_one_of("either the folder of a release or --callable MODULE:NAME", directory, callable_)
+        check_one_of("either the folder of a release or --callable MODULE:NAME", directory, function.callable_)
         if directory is not None:
-            if claim is not None or classes is not None or interval is not None:
-                raise InputError(
-                    "expected --claim, --classes and --interval with --callable alone, found one with a release, whose "
-                    "certificate states them; leave it out"
-                )
-            if (truth is None) != (label is None) or (truth is not None) != labels_are_public:
-                raise InputError(
-                    "expected --truth TABLE, --label and --labels-are-public together, found some of them; never pass "
-                    "true labels that are not public"
-                )
-            _check_folder(directory)
-            if figure is not None:
-                report.check_figure(figure)
-            loaded = None if model is None else _load_model(model)
-            holds = _audit_folder(directory, against or [], _SURE if confidence is None else confidence)
-            if holds and (loaded is not None or truth is not None):
-                _attack(directory, loaded, truth, label)
-            if holds and (profile or neighbours is not None or figure is not None):
-                show_profile(directory, figure, neighbours=neighbours)
+            holds = _audit_release(directory, attack, profile, function, _SURE if confidence is None else confidence)
+        elif attack != AttackOptions() or profile != ProfileOptions():
+            raise InputError(
+                "expected no options for releases with --callable, found some; pass only --claim, --delta, "
+                "--classes, --interval, --draws and --confidence"
+            )
         else:
-            if any(option is not None for option in options) or profile or against or labels_are_public:
-                raise InputError(
-                    "expected no options for releases with --callable, found some; pass only --claim, --delta, "
-                    "--classes, --interval, --draws and --confidence"
-                )
-            level = _CONFIDENCE if confidence is None else confidence
-            holds = _audit_callable(str(callable_), claim, delta, _labels(classes, interval), draws, level)
+            holds = _audit_function(function, draws, _CONFIDENCE if confidence is None else confidence)
     except LabelDPError as problem:
         complain(f"error: {problem}")
         raise typer.Exit(_UNUSABLE) from None
     if not holds:
         raise typer.Exit(1)
+
+
+def _audit_release(
+    directory: Path, attack: AttackOptions, profile: ProfileOptions, function: FunctionOptions, confidence: float
+) -> bool:
+    """Audit a release, print the results, and return True if every claim holds."""
+    if any(option is not None for option in (function.claim, function.classes, function.interval)):
+        raise InputError(
+            "expected --claim, --classes and --interval with --callable alone, found one with a release, whose "
+            "certificate states them; leave it out"
+        )
+    if not ((attack.truth is None) == (attack.label is None) == (not attack.labels_are_public)):
+        raise InputError(
+            "expected --truth TABLE, --label and --labels-are-public together, found some of them; never pass "
+            "true labels that are not public"
+        )
+    _check_folder(directory)
+    if profile.figure is not None:
+        report.check_figure(profile.figure)
+    model = None if attack.model is None else _load_model(attack.model)
+    with progress() as bar:
+        result = mechanisms.audit_folder(directory, attack.against or [], confidence=confidence, progress=bar)
+    show(*report.folder_audit_text(result))
+    if result.holds and (model is not None or attack.truth is not None):
+        _attack(directory, model, attack.truth, attack.label)
+    if result.holds and profile != ProfileOptions():
+        show_profile(directory, profile.figure, neighbours=profile.neighbours)
+    return result.holds
 
 
 def _check_folder(directory: Path) -> None:
@@ -119,14 +171,6 @@ def _load_model(model: Path) -> Any:
     from labeldp.learning.tables import open_model  # noqa: PLC0415 (commands load what they need)
 
     return open_model(model)
-
-
-def _audit_folder(directory: Path, against: list[Path], confidence: float) -> bool:
-    """Audit the folder of a release, print the result, and return True if every claim holds."""
-    with progress() as bar:
-        result = mechanisms.audit_folder(directory, against, confidence=confidence, progress=bar)
-    show(*report.folder_audit_text(result))
-    return result.holds
 
 
 def _attack(directory: Path, model: Any, truth: Path | None, label: str | None) -> None:
@@ -172,11 +216,10 @@ def _limits(release: Release, commonest: float) -> tuple[tuple[str, float], ...]
     return tuple(limits)
 
 
-def _audit_callable(
-    name: str, claim: float | None, delta: float, labels: list[Any], draws: int, confidence: float
-) -> bool:
+def _audit_function(options: FunctionOptions, draws: int, confidence: float) -> bool:
     """Audit a function, print the result, and return True if its claim holds."""
-    if claim is None:
+    labels, name = options.labels(), str(options.callable_)
+    if options.claim is None:
         raise InputError("expected --claim, the epsilon that the function claims, found none")
     function: Callable[..., Any] = named_object(name, "--callable")  # type: ignore[assignment]
     failed: list[str] = []
@@ -184,7 +227,7 @@ def _audit_callable(
     try:
         with progress() as bar:
             result = mechanisms.audit_mechanism(
-                watched, labels, claim, delta=delta, draws=draws, confidence=confidence, progress=bar
+                watched, labels, options.claim, delta=options.delta, draws=draws, confidence=confidence, progress=bar
             )
     except InputError as problem:
         raise InputError(f"expected outputs of {name}, found that it {failed[0]}") if failed else problem from None
@@ -210,14 +253,3 @@ def _watched(function: Callable[..., Any], failed: list[str]) -> Callable[..., A
             raise
 
     return watched
-
-
-def _labels(classes: str | None, interval: str | None) -> list[Any]:
-    """The labels to compare."""
-    check_one_of("either --classes or --interval to declare the labels", classes, interval)
-    if classes is not None:
-        texts = class_texts(classes)
-        whole = all(text.lstrip("-").isdecimal() for text in texts)
-        return list(privacy.Classes([int(text) for text in texts] if whole else texts).points)
-    points = privacy.Interval(*range_of(str(interval))).points
-    return list(dict.fromkeys([points[0], points[len(points) // 2], points[-1]]))

@@ -21,14 +21,10 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
     each field. An option that is off by default is a flag. The ``Args`` sections of the function and of the dataclasses
     are the help: ``name (METAVAR): text``. A parameter annotated with an option of its own keeps it.
     """
-    hints = get_type_hints(function, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
-        for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
-        function(**values)
+        function(**_gathered(function, values))
 
     parameters = list(_parameters(function))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -50,6 +46,15 @@ def _parameters(owner: Callable[..., object]) -> Iterator[inspect.Parameter]:
             flag = () if argument else (f"--{name.strip('_').replace('_', '-')}",)
             hint = Annotated[hint, (typer.Argument if argument else typer.Option)(*flag, metavar=metavar, help=text)]
         yield parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hint)
+
+
+def _gathered(owner: Callable[..., object], values: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a function or a dataclass, from the values of all options."""
+    hints: dict[str, Any] = get_type_hints(owner, include_extras=True)
+    return {
+        name: hints[name](**_gathered(hints[name], values)) if dataclasses.is_dataclass(hints[name]) else values[name]
+        for name in inspect.signature(owner).parameters
+    }
 
 
 def _sections(owner: Callable[..., object]) -> tuple[str, dict[str, tuple[str | None, str]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +24,32 @@ _ORDERS = (2.0, 8.0)
 _QUICK = 200
 
 
+@dataclass(frozen=True)
+class LabelOptions:
+    """Options that declare the labels of a table.
+
+    Args:
+        label: Name of the label column of TABLE; not needed with a release.
+        classes: All classes that can occur: a,b,c or @FILE with one per line.
+        labels_are_public: Declare that the labels of TABLE may be seen.
+        auxiliary: The rows are private rows of yours that you will not release.
+    """
+
+    label: str | None = None
+    classes: str | None = None
+    labels_are_public: bool = False
+    auxiliary: bool = False
+
+
 def generator(
     table: Path,
     *,
     output: Path,
     source: str,
-    label: str | None = None,
-    classes: str | None = None,
+    labels: LabelOptions,
     columns: ColumnOptions,
     model: str = "copula",
     smoothing: float | None = None,
-    labels_are_public: bool = False,
-    auxiliary: bool = False,
     judge: bool = False,
 ) -> None:
     """Fit a generator of features, for 'labeldp release --mechanism double --generator FILE'.
@@ -47,14 +62,11 @@ def generator(
         table (TABLE): CSV, Parquet, a folder of either; or a release folder.
         output: A new file for the generator, such as people.generator.
         source: A description of the data, which certificates print.
-        label: Name of the label column of TABLE; not needed with a release.
-        classes: All classes that can occur: a,b,c or @FILE with one per line.
+        labels: The labels of TABLE.
         columns: The columns to draw.
         model: copula: marginals and correlations; mixture: Gaussian mixture; cells: frequencies of all combinations of
             a few categories, with known probabilities.
         smoothing: Share of rows drawn uniformly; default 0, or 0.01 for cells.
-        labels_are_public: Declare that the labels of TABLE may be seen.
-        auxiliary: The rows are private rows of yours that you will not release.
         judge: Estimate how well drawn rows can be distinguished from held-out rows of TABLE; slower.
     """
     from labeldp.learning import generators  # noqa: PLC0415 (the learners are an extra)
@@ -62,23 +74,25 @@ def generator(
     features.check_model_path(output)
     settings: dict[str, Any] = {} if smoothing is None else {"smoothing": smoothing}
     if (table / "certificate.json").is_file():
-        if labels_are_public or auxiliary or judge or label is not None or classes is not None:
+        if judge or labels != LabelOptions():
             raise InputError(
                 "expected no --label, --classes, --labels-are-public, --auxiliary or --judge with a release, "
                 "found some; leave them out: its certificate says what its labels are"
             )
         public = (names(columns.keep), names(columns.drop))
         fitted, trial = generators.from_release(table, public, model, source, **settings), None
-    elif labels_are_public:
-        if label is None or classes is None:
+    elif labels.labels_are_public:
+        if labels.label is None or labels.classes is None:
             raise InputError(
                 "expected --label and --classes with a table, found one missing; declare the label column and its "
                 "classes"
             )
-        opened = tables.open_table(table, label)
-        space = tables.declared_classes(opened, class_texts(classes))
-        settings["kind"] = "auxiliary" if auxiliary else "public"
-        fitted, trial = generators.from_public_table(table, label, space, columns.of(opened), model, source, **settings)
+        opened = tables.open_table(table, labels.label)
+        space = tables.declared_classes(opened, class_texts(labels.classes))
+        settings["kind"] = "auxiliary" if labels.auxiliary else "public"
+        fitted, trial = generators.from_public_table(
+            table, labels.label, space, columns.of(opened), model, source, **settings
+        )
     else:
         raise InputError(
             f"expected --labels-are-public to declare that the labels of {table} may be seen, or a release folder, "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,6 +83,39 @@ class ResamplingOptions:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class MechanismOptions:
+    """Options that choose a mechanism.
+
+    Args:
+        mechanism: Name of a mechanism, or auto.
+        prior: For prior and prior-subset: prefix of the prior's columns, each named PREFIX and a class.
+        clusters: For cluster and peer: a public column, or the number of clusters to find in the kept columns, or
+            'auto'. The clusters are released too.
+        unit: Column of the privacy unit, such as a patient number: epsilon then covers all rows of one unit.
+        resampled: The resampling of features.
+        delta: For peer: failure probability, well below one over the number of rows.
+    """
+
+    mechanism: Annotated[
+        str,
+        typer.Option(
+            help="auto, randomized-response, subset, bits, prior, prior-subset, cluster, peer, double or dummy; for "
+            "numeric labels also optimal, piecewise, one-bit, laplace, bins or optimal-counts."
+        ),
+    ] = "auto"
+    prior: str | None = None
+    clusters: str | None = None
+    unit: str | None = None
+    resampled: ResamplingOptions
+    delta: float = 0.0
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``labeldp.release_table``, but for clusters."""
+        named = {name: getattr(self, name) for name in ("mechanism", "prior", "unit", "delta")}
+        return named | self.resampled.arguments()
+
+
 def release(
     source: Path,
     *,
@@ -90,18 +124,7 @@ def release(
     output: Path,
     space: SpaceOptions,
     columns: ColumnOptions,
-    mechanism: Annotated[
-        str,
-        typer.Option(
-            help="auto, randomized-response, subset, bits, prior, prior-subset, cluster, peer, double or dummy; for "
-            "numeric labels also optimal, piecewise, one-bit, laplace, bins or optimal-counts."
-        ),
-    ] = "auto",
-    prior: str | None = None,
-    clusters: str | None = None,
-    unit: str | None = None,
-    resampled: ResamplingOptions,
-    delta: float = 0.0,
+    mechanism: MechanismOptions,
     spending: SpendingOptions,
 ) -> None:
     """Randomize each label once, and write public columns, released labels and a certificate to a new folder.
@@ -121,20 +144,14 @@ def release(
         output: A new folder for the release.
         space: The label space.
         columns: The public columns.
-        mechanism: Name of a mechanism, or auto.
-        prior: For prior and prior-subset: prefix of the prior's columns, each named PREFIX and a class.
-        clusters: For cluster and peer: a public column, or the number of clusters to find in the kept columns, or
-            'auto'. The clusters are released too.
-        unit: Column of the privacy unit, such as a patient number: epsilon then covers all rows of one unit.
-        resampled: The resampling of features.
-        delta: For peer: failure probability, well below one over the number of rows.
+        mechanism: The mechanism.
         spending: The ledger and its budget.
     """
     check_one_of("either --classes or --interval to declare the label space", space.classes, space.interval)
     table = tables.open_table(source, label)
     declared, (keep, drop) = space.of(table), columns.of(table)
     with printed_warnings(queries.DeltaWarning), progress() as bar:
-        cells = _clusters(table, clusters, (keep, drop), lambda rows: _suggested(rows, declared, epsilon), bar)
+        cells = _clusters(table, mechanism.clusters, (keep, drop), partial(_suggested, declared, epsilon), bar)
         released = releases.release_table(
             source,
             label,
@@ -143,14 +160,9 @@ def release(
             output,
             keep=keep,
             drop=drop,
-            mechanism=mechanism,
-            prior=prior,
             clusters=cells,
-            delta=delta,
-            unit=unit,
-            **resampled.arguments(),
-            budget=spending.budget,
-            ledger=spending.ledger,
+            **mechanism.arguments(),
+            **asdict(spending),
             progress=bar,
         )
     show(*report.release_text(released))
@@ -190,7 +202,7 @@ def _generator(text: str) -> Any:
     return generator
 
 
-def _suggested(rows: int, space: LabelSpace, epsilon: float) -> int:
+def _suggested(space: LabelSpace, epsilon: float, rows: int) -> int:
     """Suggested number of clusters for so many rows at this epsilon."""
     from labeldp.learning.cells import suggested_count  # noqa: PLC0415 (the learners are an extra)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from labeldp import report
 from labeldp.cli._options import (
@@ -18,24 +20,79 @@ from labeldp.cli._terminal import names, notes_on_terminal, progress, show
 from labeldp.release import tables
 
 
+@dataclass(frozen=True)
+class LabelOptions:
+    """Options that declare the label.
+
+    Args:
+        label: Name of the sensitive label column.
+        classes: All classes that can occur: a,b,c or @FILE with one per line.
+        missing: Missing labels: 'refuse', or the class or number to put in their place.
+    """
+
+    label: str
+    classes: str
+    missing: str = "refuse"
+
+
+@dataclass(frozen=True)
+class ScheduleOptions:
+    """Options for the stages.
+
+    Args:
+        stages: Number of stages; the first has 60 % of the rows.
+        response: subset: sets of classes among a row's candidates; prior: single classes (Ghazi et al. 2021).
+        prior: Prior of the first stage: uniform; clusters, whose classes a trusted curator counts with part of epsilon;
+            or a public file with a column for each class.
+        clusters: For --prior clusters: number of clusters; default: chosen from the number of rows.
+    """
+
+    stages: int = 2
+    response: str = "subset"
+    prior: str = "uniform"
+    clusters: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """Options for the model.
+
+    Args:
+        model: softmax, boosting, or a network of 'labeldp learn'.
+        model_file: File for the model; default: OUTPUT.skops or OUTPUT.safetensors.
+        features: Kept columns to predict from, a,b,c; default: all useful ones.
+        images: The images of the rows.
+        training: Settings of networks.
+    """
+
+    model: str = "softmax"
+    model_file: Path | None = None
+    features: list[str] | None = None
+    images: ImageOptions
+    training: TrainingOptions
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``labeldp.learning.tables.learn_in_stages``."""
+        if not self.model.startswith(NETWORK):
+            check_no_network_options(self.images, self.training)
+        return {
+            "model": self.model,
+            "model_file": self.model_file,
+            "features": names(self.features),
+            "training": self.training.settings(),
+            **self.images.read(),
+        }
+
+
 def stages(
     source: Path,
     *,
-    label: str,
-    classes: str,
+    label: LabelOptions,
     epsilon: float,
     output: Path,
     columns: ColumnOptions,
-    stages: int = 2,
-    model: str = "softmax",
-    model_file: Path | None = None,
-    features: list[str] | None = None,
-    response: str = "subset",
-    prior: str = "uniform",
-    clusters: str | None = None,
-    images: ImageOptions,
-    training: TrainingOptions,
-    missing: str = "refuse",
+    schedule: ScheduleOptions,
+    model: ModelOptions,
     spending: SpendingOptions,
 ) -> None:
     """Randomize labels in stages, each with a prior learned from the stages before; write the release and the model.
@@ -46,52 +103,33 @@ def stages(
 
     Args:
         source (INPUT): CSV or Parquet, a folder of either, or IDX labels.
-        label: Name of the sensitive label column.
-        classes: All classes that can occur: a,b,c or @FILE with one per line.
+        label: The label column and its classes.
         epsilon: Privacy cost of each label, over all stages.
         output: A new folder for the release.
         columns: The public columns.
-        stages: Number of stages; the first has 60 % of the rows.
-        model: softmax, boosting, or a network of 'labeldp learn'.
-        model_file: File for the model; default: OUTPUT.skops or OUTPUT.safetensors.
-        features: Kept columns to predict from, a,b,c; default: all useful ones.
-        response: subset: sets of classes among a row's candidates; prior: single classes (Ghazi et al. 2021).
-        prior: Prior of the first stage: uniform; clusters, whose classes a trusted curator counts with part of epsilon;
-            or a public file with a column for each class.
-        clusters: For --prior clusters: number of clusters; default: chosen from the number of rows.
-        images: The images of the rows.
-        training: Settings of networks.
-        missing: Missing labels: 'refuse', or the class or number to put in their place.
+        schedule: The stages.
+        model: The model.
         spending: The ledger and its budget.
     """
     from labeldp.learning.tables import learn_in_stages  # noqa: PLC0415 (the learners are an extra)
 
-    if not model.startswith(NETWORK):
-        check_no_network_options(images, training)
-    table = tables.open_table(source, label)
-    space = tables.declared_classes(table, class_texts(classes), missing)
+    learned = model.arguments()
+    table = tables.open_table(source, label.label)
+    space = tables.declared_classes(table, class_texts(label.classes), label.missing)
     keep, drop = columns.of(table)
     with progress() as bar:
         staged = learn_in_stages(
             source,
-            label,
+            label.label,
             space,
             epsilon,
             output,
-            stages=stages,
-            model=model,
-            response=response,
-            prior=prior,
-            clusters=clusters,
-            **images.read(),
-            features=names(features),
-            training=training.settings(),
-            model_file=model_file,
             keep=keep,
             drop=drop,
-            budget=spending.budget,
-            ledger=spending.ledger,
             progress=bar,
+            **asdict(schedule),
+            **learned,
+            **asdict(spending),
         )
     show(*report.staged_text(staged))
     notes_on_terminal(staged.release.notes)
