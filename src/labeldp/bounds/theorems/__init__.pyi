@@ -4,6 +4,7 @@ from ._attacks import pure_attack_limit as pure_attack_limit
 from ._bound import Bound as Bound
 from ._clusters import cluster_precision as cluster_precision
 from ._convex import convex_local_upper as convex_local_upper
+from ._convex_problem import ConvexProblem as ConvexProblem
 from ._convex_descent import convex_channel_upper as convex_channel_upper
 from ._convex_descent import convex_subset_upper as convex_subset_upper
 from ._convex_descent import convex_vector_upper as convex_vector_upper

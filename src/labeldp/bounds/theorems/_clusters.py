@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from labeldp import _checks
 from labeldp.bounds._checks import check_classes, check_not_negative, check_positive, check_probability, check_rows
@@ -14,16 +15,42 @@ _RISK = "the risk of the function that fits the released labels best, beyond the
 _FAILING = "with probability at least one minus the failure"
 
 
+@dataclass(frozen=True)
+class ClusterRandomization:
+    """Randomization of labels inside clusters.
+
+    Args:
+        cluster_size: s, the fewest rows of a cluster.
+        resampled: lambda, the probability that a label is redrawn from its cluster.
+        corrected: b, the resampling probability for which the modified loss corrects; below 1. If it equals
+            ``resampled``, heterogeneity costs nothing.
+        scale: sigma; the noise on a cluster's shares is Laplace of scale sigma / n_c.
+        threshold: tau, the least share of a class, at most one over the number of classes.
+
+    Raises:
+        InputError: A number is out of range.
+    """
+
+    cluster_size: int
+    resampled: float
+    corrected: float
+    scale: float
+    threshold: float
+
+    def __post_init__(self) -> None:
+        check_rows(self.cluster_size, "cluster_size")
+        check_probability(self.corrected, "corrected", one=False)
+        check_not_negative(self.scale, "scale")
+        for name in ("resampled", "threshold"):
+            check_probability(getattr(self, name), name)
+
+
 def cluster_risk(
     rows: int,
     classes: int,
     complexity: float,
     heterogeneity: float,
-    cluster_size: int,
-    resampled: float,
-    corrected: float,
-    scale: float,
-    threshold: float,
+    randomization: ClusterRandomization,
     failure: float = 0.05,
 ) -> Bound:
     """Theorem 2: ``(K / (1-b)) sqrt(dim ln(1/g) / n) + (K |b - l| / (1-b)) (phi + K sigma / s + K tau)``, constant 1.
@@ -34,28 +61,19 @@ def cluster_risk(
         complexity: dim, of the functions and the loss.
         heterogeneity: phi, the expected L1 distance between a row's label distribution and that of its cluster. It is a
             function of private labels: compute it from released ones, or assume it.
-        cluster_size: s, the fewest rows of a cluster.
-        resampled: lambda, the probability that a label is redrawn from its cluster.
-        corrected: b, the resampling probability for which the modified loss corrects; below 1. If it equals
-            ``resampled``, the second term vanishes.
-        scale: sigma; the noise on a cluster's shares is Laplace of scale sigma / n_c.
-        threshold: tau, the least share, at most 1 / K.
+        randomization: s, lambda, b, sigma and tau.
         failure: g.
 
     References:
         Esfandiari et al. 2022, theorem 2. Its first factor K is not needed: ``Q = (1-b) I + b q 1'`` has the inverse
         ``(I - b q 1') / (1-b)``, so that the modified loss is at most ``1 / (1-b)``, not ``K / (1-b)``.
     """
-    n, classes, s = check_rows(rows), check_classes(classes), check_rows(cluster_size, "cluster_size")
-    b, lam = check_probability(corrected, "corrected", one=False), check_probability(resampled, "resampled")
-    phi, sigma = check_not_negative(heterogeneity, "heterogeneity"), check_not_negative(scale, "scale")
-    tau = check_probability(threshold, "threshold")
-    if tau > 1 / classes:
+    n, k, phi = check_rows(rows), check_classes(classes), check_not_negative(heterogeneity, "heterogeneity")
+    b, tau, noise = randomization.corrected, randomization.threshold, randomization.scale / randomization.cluster_size
+    if tau > 1 / k:
         raise InputError(f"expected a threshold of at most one over the classes, found {tau:g}")
-    first = classes / (1 - b) * _sampling_term(n, complexity, failure)
-    return _risk_bound(
-        "theorem 2", first + classes * abs(b - lam) / (1 - b) * (phi + classes * sigma / s + classes * tau)
-    )
+    uneven = k * abs(b - randomization.resampled) / (1 - b) * (phi + k * noise + k * tau)
+    return _risk_bound("theorem 2", k / (1 - b) * _sampling_term(n, complexity, failure) + uneven)
 
 
 def cluster_response_risk(

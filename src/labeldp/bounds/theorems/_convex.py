@@ -22,18 +22,15 @@ _STEPS_OF_NOISE = 1 << 20
 _MOST_NOISE = 1 << 60
 
 
-def convex_local_upper(rows: int, epsilon: float, classes: int, diameter: float = 1.0, lipschitz: float = 1.0) -> Bound:
+def convex_local_upper(problem: ConvexProblem, classes: int) -> Bound:
     """Chua 2025, theorem 1, with its constants: independent bits, and one step of descent for each label.
 
     With ``G^2 = L^2 (1 + ((e+1)^2 + 4 (K-1) e) / (e-1)^2)``, e for exp(epsilon), and the step of line 7,
     ``eta = (R / L) (e-1) / sqrt(2 n (K + e) e)``: at most ``R^2 / (2 eta n) + eta G^2 / 2``.
 
     Args:
-        rows: n.
-        epsilon: Of each label.
+        problem: n, epsilon of each label, R and L.
         classes: K.
-        diameter: R.
-        lipschitz: L.
 
     References:
         Chua et al. 2025, theorem 1, with the first line of its display for G, which is an equality where all gradients
@@ -41,11 +38,11 @@ def convex_local_upper(rows: int, epsilon: float, classes: int, diameter: float 
         averages the points after each step; the analysis covers those before, from which gradients are taken.
 
     Example:
-        >>> from labeldp.bounds.theorems import convex_local_upper
-        >>> [round(convex_local_upper(100_000, epsilon, 10).value, 4) for epsilon in (0.5, 1.0, 4.0)]
+        >>> from labeldp.bounds.theorems import ConvexProblem, convex_local_upper
+        >>> [round(convex_local_upper(ConvexProblem(100_000, epsilon), 10).value, 4) for epsilon in (0.5, 1.0, 4.0)]
         [0.0414, 0.0203, 0.0053]
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes)
+    k = check_classes(classes)
     moment, step = _bit_moment(k, problem.epsilon), _bit_step(problem.rows, k, problem.epsilon)
     return problem.bound(
         "upper",
@@ -56,21 +53,18 @@ def convex_local_upper(rows: int, epsilon: float, classes: int, diameter: float 
     )
 
 
-def convex_local_lower(rows: int, epsilon: float, classes: int, diameter: float = 1.0, lipschitz: float = 1.0) -> Bound:
+def convex_local_lower(problem: ConvexProblem, classes: int) -> Bound:
     """Chua 2025, theorem 2: ``sqrt(max(K e / (e-1)^2, 1)) R L / sqrt(n)``, with constant 1, e for exp(epsilon).
 
     Args:
-        rows: n, at least of the order of ``K^2 e / (e-1)^2``.
-        epsilon: Of each label.
+        problem: n, at least of the order of ``K^2 e / (e-1)^2``, epsilon of each label, R and L.
         classes: K.
-        diameter: R.
-        lipschitz: L.
 
     References:
         Chua et al. 2025, theorem 2, for interactive protocols as well; its constant comes from Acharya et al. 2023.
         ``convex_sequential_lower`` has a proven one, where each label is randomized once.
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes)
+    k = check_classes(classes)
     return problem.bound(
         "lower",
         math.sqrt(max(k * _gap_factor(problem.epsilon), 1.0) / problem.rows),
@@ -81,26 +75,21 @@ def convex_local_lower(rows: int, epsilon: float, classes: int, diameter: float 
     )
 
 
-def convex_response_upper(
-    rows: int, epsilon: float, classes: int, diameter: float = 1.0, lipschitz: float = 1.0
-) -> Bound:
+def convex_response_upper(problem: ConvexProblem, classes: int) -> Bound:
     """Ghazi 2021, theorem 9, with its constants: randomized response, and the unbiased gradients of equation (7).
 
     ``12 D L K (2 + ln n) / (epsilon sqrt(n))``, from ``G = 6 K L / epsilon``.
 
     Args:
-        rows: n.
-        epsilon: Of each label, at most 1.
+        problem: n, epsilon of each label, at most 1, D and L.
         classes: K.
-        diameter: D.
-        lipschitz: L.
 
     References:
         Ghazi et al. 2021, theorem 9, which leaves the constant open. Its display bounds the gradient's error by
         ``36 K^2 L^2 / epsilon^2`` and uses that for the gradient itself, which is right too: the length of the gradient
         is at most ``L (e + 2K - 3) / (e - 1)``, and so at most ``2 K L / epsilon`` for epsilon up to 1.
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes)
+    k = check_classes(classes)
     value, moment = _response_error(problem.rows, k, _check_at_most_one(problem.epsilon))
     return problem.bound(
         "upper",
@@ -111,26 +100,21 @@ def convex_response_upper(
     )
 
 
-def convex_candidates_upper(
-    rows: int, epsilon: float, candidates: int, outside: float, diameter: float = 1.0, lipschitz: float = 1.0
-) -> Bound:
+def convex_candidates_upper(problem: ConvexProblem, candidates: int, outside: float) -> Bound:
     """Ghazi 2021, corollary 10, with its constants: randomized response on each row's k likeliest classes.
 
     Theorem 9 for k classes, plus ``2 D L`` times the probability that the true class is not among them.
 
     Args:
-        rows: n.
-        epsilon: Of each label, at most 1.
+        problem: n, epsilon of each label, at most 1, D and L.
         candidates: k.
         outside: Probability that the true class is not a candidate.
-        diameter: D.
-        lipschitz: L.
 
     References:
         Ghazi et al. 2021, corollary 10, equation (8). The proof ends with ``L(w*_P', P) <= L(w*_P, P')``, where both
         are meant at P'.
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(candidates, 1)
+    k = check_classes(candidates, 1)
     missed = check_probability(outside, "the probability outside")
     value, _ = _response_error(problem.rows, k, _check_at_most_one(problem.epsilon))
     return problem.bound(
@@ -142,28 +126,23 @@ def convex_candidates_upper(
     )
 
 
-def convex_gaussian_upper(
-    rows: int, epsilon: float, delta: float, classes: int, diameter: float = 1.0, lipschitz: float = 1.0
-) -> Bound:
+def convex_gaussian_upper(problem: ConvexProblem, delta: float, classes: int) -> Bound:
     """Ghazi 2021, proposition 11, with its constants: Gaussian noise in the span of the classes' gradients.
 
     ``2 D G (2 + ln n) / sqrt(n)`` with ``G^2 = L^2 + K sigma^2``, sigma the least standard deviation that is (epsilon,
     delta) for vectors that a replaced label moves by at most 2L.
 
     Args:
-        rows: n.
-        epsilon: Of each label.
+        problem: n, epsilon of each label, D and L.
         delta: The failure probability, above 0.
         classes: K.
-        diameter: D.
-        lipschitz: L.
 
     References:
         Ghazi et al. 2021, proposition 11, with ``sigma = C L sqrt(log(1/delta)) / epsilon`` for an unspecified C; here
         sigma is that of Balle and Wang 2018. The proposition prints ``log(1/delta)`` and the risk of a sample S; its
         proof gives ``sqrt(log(1/delta))`` and the risk of the distribution.
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes)
+    k = check_classes(classes)
     e, failing = problem.epsilon, check_probability(_checks.delta(delta), "delta", zero=False)
     steps = least_deviation((2 * _STEPS_OF_NOISE) ** 2, e, failing, _MOST_NOISE)
     if steps is None:
@@ -178,7 +157,7 @@ def convex_gaussian_upper(
     )
 
 
-def convex_empirical_lower(rows: int, epsilon: float, diameter: float = 1.0, lipschitz: float = 1.0) -> Bound:
+def convex_empirical_lower(problem: ConvexProblem) -> Bound:
     """Ghazi 2021, proposition 13 and lemma 15, with their constants: a lower bound for fitting given rows.
 
     For every k, with ``m = floor(n / k)`` different rows of k copies each: the loss on the rows is, for some labels, at
@@ -191,16 +170,12 @@ def convex_empirical_lower(rows: int, epsilon: float, diameter: float = 1.0, lip
     (D / 2) sqrt(m)``; and ``E sqrt(|I|) <= sqrt(E |I|)``. Left-over rows have features 0, and no loss.
 
     Args:
-        rows: n.
-        epsilon: Of everything published; a trusted curator is allowed.
-        diameter: D.
-        lipschitz: L.
+        problem: n, epsilon of everything published, D and L; a trusted curator is allowed.
 
     References:
         Ghazi et al. 2021, proposition 13 and lemma 15 (which prints gamma and epsilon' where epsilon is meant), for
         delta = 0.
     """
-    problem = ConvexProblem(rows, epsilon, diameter, lipschitz)
     n, e = problem.rows, problem.epsilon
     copies = {max(1, math.floor(min(n, near / e))) for near in (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)}
     value = max(k * math.sqrt(n // k) * (1 - math.sqrt(1 / (1 + math.exp(-k * e)))) for k in copies)
@@ -213,19 +188,15 @@ def convex_empirical_lower(rows: int, epsilon: float, diameter: float = 1.0, lip
     )
 
 
-def convex_population_lower(rows: int, epsilon: float, diameter: float = 1.0, lipschitz: float = 1.0) -> Bound:
+def convex_population_lower(problem: ConvexProblem) -> Bound:
     """Ghazi 2021, proposition 12: ``D L / sqrt(epsilon n)``, with constant 1 and without its logarithms.
 
     Args:
-        rows: n, large.
-        epsilon: Of everything published, at most 1; a trusted curator is allowed.
-        diameter: D.
-        lipschitz: L.
+        problem: n, large, epsilon of everything published, at most 1, D and L; a trusted curator is allowed.
 
     References:
         Ghazi et al. 2021, proposition 12, equation (11).
     """
-    problem = ConvexProblem(rows, epsilon, diameter, lipschitz)
     return problem.bound(
         "lower",
         1 / math.sqrt(_check_at_most_one(problem.epsilon) * problem.rows),

@@ -44,10 +44,11 @@ def convex_channel_upper(
 
     Example:
         >>> from labeldp import Classes
-        >>> from labeldp.bounds.theorems import convex_channel_upper, convex_local_upper
+        >>> from labeldp.bounds.theorems import ConvexProblem, convex_channel_upper, convex_local_upper
         >>> from labeldp import gradient_response
         >>> channel = gradient_response(Classes(range(10)), 1.0).channel()
-        >>> round(convex_channel_upper(100_000, channel).value, 4), round(convex_local_upper(100_000, 1.0, 10).value, 4)
+        >>> bits = convex_local_upper(ConvexProblem(100_000, 1.0), 10)
+        >>> round(convex_channel_upper(100_000, channel).value, 4), round(bits.value, 4)
         (0.0183, 0.0203)
     """
     problem = ConvexProblem(rows, channel.epsilon, diameter, lipschitz)
@@ -61,14 +62,7 @@ def convex_channel_upper(
     )
 
 
-def convex_subset_upper(
-    rows: int,
-    epsilon: float,
-    classes: int,
-    size: int | None = None,
-    diameter: float = 1.0,
-    lipschitz: float = 1.0,
-) -> Bound:
+def convex_subset_upper(problem: ConvexProblem, classes: int, size: int | None = None) -> Bound:
     """Chua 2025, Appendix A, with its constants: subsets of a fixed size, and one step of descent for each label.
 
     The Appendix derives ``G^2 <= 2 (1 + d) L^2 / (gamma - zeta)^2`` on the way to its order, gamma and zeta the
@@ -76,24 +70,21 @@ def convex_subset_upper(
     ``privacy.gradient_noise``, which is smaller.
 
     Args:
-        rows: n.
-        epsilon: Of each label.
+        problem: n, epsilon of each label, R and L.
         classes: K.
         size: d; by default that of the Appendix, ``ceil(K / (2 e))`` with e for exp(epsilon).
-        diameter: R.
-        lipschitz: L.
 
     References:
         Chua et al. 2025, Appendix A: equations (4) and (5) and the display before "Combining". Its size is not the one
         with the least noise, which is ``privacy.estimation_size`` (``mechanisms.gradient_response``).
 
     Example:
-        >>> from labeldp.bounds.theorems import convex_subset_upper
-        >>> bound = convex_subset_upper(100_000, 1.0, 1000)
+        >>> from labeldp.bounds.theorems import ConvexProblem, convex_subset_upper
+        >>> bound = convex_subset_upper(ConvexProblem(100_000, 1.0), 1000)
         >>> bound.size("subset size"), round(bound.size("second moment")), round(bound.size("printed second moment"))
         (184.0, 3904, 9611)
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes)
+    k = check_classes(classes)
     usual = max(1, math.ceil(k * math.exp(-problem.epsilon) / 2))
     d = min(usual, k - 1) if size is None else _checks.whole(size, "size", 1, k - 1)
     channel = SubsetChannel.at(k, d, problem.epsilon)
@@ -108,15 +99,7 @@ def convex_subset_upper(
     )
 
 
-def convex_vector_upper(
-    rows: int,
-    epsilon: float,
-    classes: int,
-    diameter: float = 1.0,
-    lipschitz: float = 1.0,
-    *,
-    right_angled: float | None = None,
-) -> Bound:
+def convex_vector_upper(problem: ConvexProblem, classes: int, *, right_angled: float | None = None) -> Bound:
     """Chua 2025, corollary 1, with its constants: a random direction in the span of the K gradients, and one bit.
 
     A vector v of length at most M in r dimensions is released as ``B b U``: U is uniform on the unit sphere, and the
@@ -129,11 +112,8 @@ def convex_vector_upper(
     randomized, ``|v_j|^2 = s^2 (1 - 1/K)`` in ``K - 1`` dimensions: ``G^2 <= L^2 - |v_j|^2 + B^2``.
 
     Args:
-        rows: n.
-        epsilon: Of each label.
+        problem: n, epsilon of each label, R and L.
         classes: K.
-        diameter: R.
-        lipschitz: L.
         right_angled: s, if gradients have that form; 1 for those of softmax, 1/2 for those of Chua's hard loss.
 
     References:
@@ -141,11 +121,11 @@ def convex_vector_upper(
         sphere is U with the bit). It is interactive: a label is queried at its step (``mechanisms.NoisyGradients``).
 
     Example:
-        >>> from labeldp.bounds.theorems import convex_channel_upper, convex_vector_upper
-        >>> [round(convex_vector_upper(100_000, epsilon, 10).value, 4) for epsilon in (0.5, 1.0, 4.0)]
+        >>> from labeldp.bounds.theorems import ConvexProblem, convex_channel_upper, convex_vector_upper
+        >>> [round(convex_vector_upper(ConvexProblem(100_000, epsilon), 10).value, 4) for epsilon in (0.5, 1.0, 4.0)]
         [0.0499, 0.0265, 0.0127]
     """
-    problem, k = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes)
+    k = check_classes(classes)
     if right_angled is None:
         moment = problem.lipschitz**2 * _direction_moment(k, problem.epsilon)
     else:

@@ -13,9 +13,7 @@ from labeldp.bounds.theorems._convex_problem import EXCESS, ConvexProblem
 _ONCE = "each label is randomized once, by a channel that may depend on earlier outputs"
 
 
-def convex_sequential_lower(
-    rows: int, epsilon: float, classes: int, diameter: float = 1.0, lipschitz: float = 1.0
-) -> Bound:
+def convex_sequential_lower(problem: ConvexProblem, classes: int) -> Bound:
     """Chua 2025, theorem 2, with a proven constant: lower bound if each label is randomized once.
 
     Each label goes through a channel of that epsilon, which may depend on earlier outputs and on public randomness.
@@ -62,23 +60,20 @@ def convex_sequential_lower(
     ``R L c / (16 sqrt(K))``, which is the 64th part of the root above.
 
     Args:
-        rows: n.
-        epsilon: Of each label.
+        problem: n, epsilon of each label, R and L.
         classes: K.
-        diameter: R.
-        lipschitz: L.
 
     References:
         Chua et al. 2025, theorem 2: its loss and its reduction. It rests on Acharya et al. 2023 for fully interactive
         protocols, with an unspecified constant: ``convex_local_lower``. Signs: Assouad 1983; Tsybakov 2009.
 
     Example:
-        >>> from labeldp.bounds.theorems import convex_local_upper, convex_sequential_lower
-        >>> bound = convex_sequential_lower(1_000_000, 1.0, 100)
-        >>> round(bound.value, 5), round(convex_local_upper(1_000_000, 1.0, 100).value, 5)
+        >>> from labeldp.bounds.theorems import ConvexProblem, convex_local_upper, convex_sequential_lower
+        >>> bound = convex_sequential_lower(ConvexProblem(1_000_000, 1.0), 100)
+        >>> round(bound.value, 5), round(convex_local_upper(ConvexProblem(1_000_000, 1.0), 100).value, 5)
         (0.00025, 0.02034)
     """
-    problem, most = ConvexProblem(rows, epsilon, diameter, lipschitz), check_classes(classes) // 2
+    most = check_classes(classes) // 2
     halves = {max(1, round(most * 2 ** (-step / 4))) for step in range(4 * most.bit_length() + 1)}
     value, c, k = max(_excess(problem, 2 * half) for half in sorted(halves))
     return problem.bound(

@@ -17,7 +17,7 @@ CONVEX = "the loss is convex and Lipschitz in the parameters, which lie in a con
 class ConvexProblem:
     """n rows whose labels are private with epsilon, and a loss that is L-Lipschitz on a set of diameter R.
 
-    Attributes:
+    Args:
         rows: n.
         epsilon: Of each label, or of everything published.
         diameter: R.
@@ -29,8 +29,8 @@ class ConvexProblem:
 
     rows: int
     epsilon: float
-    diameter: float
-    lipschitz: float
+    diameter: float = 1.0
+    lipschitz: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", check_rows(self.rows))

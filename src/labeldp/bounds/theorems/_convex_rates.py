@@ -9,6 +9,7 @@ from typing import Literal
 from labeldp import _checks
 from labeldp.bounds._checks import check_classes
 from labeldp.bounds.theorems._convex_lower import convex_sequential_lower
+from labeldp.bounds.theorems._convex_problem import ConvexProblem
 from labeldp.privacy.channels import SubsetChannel, estimation_size, gradient_noise
 
 _MANY_ROWS = 1 << 60
@@ -66,5 +67,5 @@ def convex_rate(epsilon: float, classes: int) -> ConvexRate:
         vector=math.sqrt(k) / min(e, 1.0),
         subset=max(math.sqrt(k) / (2 * math.sinh(e / 2)), 1.0),
         reached=math.sqrt(gradient_noise(channel).second_moment()),
-        needed=convex_sequential_lower(_MANY_ROWS, e, k).value * math.sqrt(_MANY_ROWS),
+        needed=convex_sequential_lower(ConvexProblem(_MANY_ROWS, e), k).value * math.sqrt(_MANY_ROWS),
     )
