@@ -21,8 +21,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from labeldp import _checks
 from labeldp._shapes import Float
-from labeldp.bounds._checks import check_classes, check_not_negative, check_order, check_probability
+from labeldp.bounds._checks import check_classes, check_order
 from labeldp.bounds.theorems._bound import Bound
 from labeldp.errors import InputError
 from labeldp.privacy.accounting import RenyiGuarantee
@@ -77,10 +78,12 @@ def attack_limit(
         (0.637, 0.881)
     """
     a, k, p = check_order(alpha), check_classes(classes), _check_commonest(commonest, classes)
-    e, loss = check_not_negative(epsilon, "epsilon"), check_probability(least_loss, "least_loss")
+    e, loss = _checks.not_negative(epsilon, "epsilon"), _checks.share(least_loss, "least_loss")
     power = 0.0 if math.isinf(a) else 1 / (a - 1)
     share = math.exp(-e) * (1 - p)
-    best_delta = _best_delta(share, power, k) if delta is None else check_probability(delta, "delta", zero=power == 0)
+    best_delta = (
+        _best_delta(share, power, k) if delta is None else _checks.share(delta, "delta", "(]" if power else "[]")
+    )
     remaining = share * (math.pow(best_delta, power) if power else 1.0) - (k - 1) * best_delta
     printed = 1 - max(0.0, remaining) * loss
     direct = 1 - (1 - _success_bound(e, a, k, p)) * loss
@@ -125,8 +128,8 @@ def pure_attack_limit(epsilon: float, classes: int, commonest: float, least_loss
         >>> round(pure_attack_limit(0.5, classes=2, commonest=0.7).value, 3)  # always the most common class
         0.7
     """
-    e, k, p = check_not_negative(epsilon, "epsilon"), check_classes(classes), _check_commonest(commonest, classes)
-    loss = check_probability(least_loss, "least_loss")
+    e, k, p = _checks.not_negative(epsilon, "epsilon"), check_classes(classes), _check_commonest(commonest, classes)
+    loss = _checks.share(least_loss, "least_loss")
     return _attack_bound(1 - (1 - _pure_success(e, k, p)) * loss, "direct, with Ghazi et al. 2021, theorem 3", p, ())
 
 
@@ -179,7 +182,7 @@ def _attack_bound(value: float, theorem: str, commonest: float, sizes: tuple[tup
 
 def _check_commonest(value: float, classes: int) -> float:
     """Validate the probability of the most common of so many classes."""
-    p, k = check_probability(value, "commonest"), check_classes(classes)
+    p, k = _checks.share(value, "commonest"), check_classes(classes)
     if p < 1 / k:
         raise InputError(f"expected the most common class to have a probability of at least 1/{k}, found {p:g}")
     return p

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from labeldp import _checks
-from labeldp.bounds._checks import check_classes, check_not_negative, check_positive, check_probability, check_rows
+from labeldp.bounds._checks import check_classes, check_rows
 from labeldp.bounds.theorems._bound import Bound
 from labeldp.errors import InputError
 
@@ -39,10 +39,10 @@ class ClusterRandomization:
 
     def __post_init__(self) -> None:
         check_rows(self.cluster_size, "cluster_size")
-        check_probability(self.corrected, "corrected", one=False)
-        check_not_negative(self.scale, "scale")
+        _checks.share(self.corrected, "corrected", "[)")
+        _checks.not_negative(self.scale, "scale")
         for name in ("resampled", "threshold"):
-            check_probability(getattr(self, name), name)
+            _checks.share(getattr(self, name), name)
 
 
 def cluster_risk(
@@ -68,7 +68,7 @@ def cluster_risk(
         Esfandiari et al. 2022, theorem 2. Its first factor K is not needed: ``Q = (1-b) I + b q 1'`` has the inverse
         ``(I - b q 1') / (1-b)``, so that the modified loss is at most ``1 / (1-b)``, not ``K / (1-b)``.
     """
-    n, k, phi = check_rows(rows), check_classes(classes), check_not_negative(heterogeneity, "heterogeneity")
+    n, k, phi = check_rows(rows), check_classes(classes), _checks.not_negative(heterogeneity, "heterogeneity")
     b, tau, noise = randomization.corrected, randomization.threshold, randomization.scale / randomization.cluster_size
     if tau > 1 / k:
         raise InputError(f"expected a threshold of at most one over the classes, found {tau:g}")
@@ -96,7 +96,7 @@ def cluster_response_risk(
         label moves two shares of its cluster, so noise of scale 1 / epsilon costs 2 epsilon, and ``lambda =
         1 / (1 + (e - 1) phi)`` with ``tau = phi`` costs ``ln(1 + (1 - lambda) / (lambda tau)) = epsilon``.
     """
-    n, classes, phi = check_rows(rows), check_classes(classes), check_positive(heterogeneity, "heterogeneity")
+    n, classes, phi = check_rows(rows), check_classes(classes), _checks.positive(heterogeneity, "heterogeneity")
     third = _checks.epsilon(epsilon) / 3
     residual = classes**2 * phi / (1 + math.expm1(third) * phi)
     return _risk_bound(
@@ -131,8 +131,8 @@ def peer_risk(
     References:
         Esfandiari et al. 2022, theorem 4. ``PeerExchange`` computes the exact cost of such an exchange.
     """
-    n, theta = check_rows(rows), check_probability(sampled, "sampled", zero=False)
-    phi, alpha = check_not_negative(heterogeneity, "heterogeneity"), check_probability(flipped, "flipped")
+    n, theta = check_rows(rows), _checks.share(sampled, "sampled", "(]")
+    phi, alpha = _checks.not_negative(heterogeneity, "heterogeneity"), _checks.share(flipped, "flipped")
     return _risk_bound("theorem 4", _sampling_term(theta * n, complexity, failure) + phi + alpha)
 
 
@@ -185,5 +185,5 @@ def _risk_bound(theorem: str, value: float, sizes: tuple[tuple[str, float], ...]
 
 def _sampling_term(rows: float, complexity: float, failure: float) -> float:
     """``sqrt(dim ln(1/g) / n)``."""
-    failing = check_probability(failure, "failure", zero=False, one=False)
-    return math.sqrt(check_positive(complexity, "complexity") * math.log(1 / failing) / rows)
+    failing = _checks.share(failure, "failure", "()")
+    return math.sqrt(_checks.positive(complexity, "complexity") * math.log(1 / failing) / rows)

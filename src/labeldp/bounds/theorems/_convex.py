@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from labeldp import _checks
-from labeldp.bounds._checks import check_classes, check_not_negative, check_positive, check_probability, check_rows
+from labeldp.bounds._checks import check_classes, check_rows
 from labeldp.bounds.theorems._bound import Bound
 from labeldp.bounds.theorems._convex_problem import EXCESS, ConvexProblem
 from labeldp.errors import EpsilonError
@@ -115,7 +115,7 @@ def convex_candidates_upper(problem: ConvexProblem, candidates: int, outside: fl
         are meant at P'.
     """
     k = check_classes(candidates, 1)
-    missed = check_probability(outside, "the probability outside")
+    missed = _checks.share(outside, "the probability outside")
     value, _ = _response_error(problem.rows, k, _check_at_most_one(problem.epsilon))
     return problem.bound(
         "upper",
@@ -143,7 +143,7 @@ def convex_gaussian_upper(problem: ConvexProblem, delta: float, classes: int) ->
         proof gives ``sqrt(log(1/delta))`` and the risk of the distribution.
     """
     k = check_classes(classes)
-    e, failing = problem.epsilon, check_probability(_checks.delta(delta), "delta", zero=False)
+    e, failing = problem.epsilon, _checks.share(_checks.delta(delta), "delta", "(]")
     steps = least_deviation((2 * _STEPS_OF_NOISE) ** 2, e, failing, _MOST_NOISE)
     if steps is None:
         raise EpsilonError(f"expected an epsilon that Gaussian noise can keep, found {e:g}; choose a larger one")
@@ -240,12 +240,9 @@ def prior_generalization(
         function, W is 20, and the printed bound fails for most data.) Its Lipschitz constant, ``L (e + 2k - 1) / (e -
         1)``, is right, and somewhat too large.
     """
-    n, k, lipschitz = check_rows(rows), check_classes(candidates, 1), check_positive(lipschitz, "lipschitz")
-    delta, missed = (
-        check_probability(failure, "failure", zero=False, one=False),
-        check_probability(outside, "the probability outside"),
-    )
-    rademacher = check_not_negative(complexity, "complexity")
+    n, k, lipschitz = check_rows(rows), check_classes(candidates, 1), _checks.positive(lipschitz, "lipschitz")
+    delta, missed = _checks.share(failure, "failure", "()"), _checks.share(outside, "the probability outside")
+    rademacher = _checks.not_negative(complexity, "complexity")
     width = 1 + 2 * (k - 1) / math.expm1(_checks.epsilon(epsilon))
     value = width * (2 * lipschitz * rademacher + math.sqrt(math.log(2 / delta) / (2 * n))) + missed
     return Bound(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from labeldp import _checks
-from labeldp.bounds._checks import check_classes, check_positive
+from labeldp.bounds._checks import check_classes
 from labeldp.bounds.theorems._bound import Bound
 from labeldp.bounds.theorems._convex_problem import EXCESS, ConvexProblem
 from labeldp.privacy.channels import ClassChannel, SubsetChannel, candidate_sizes, gradient_noise
@@ -52,7 +52,7 @@ def convex_channel_upper(
         (0.0183, 0.0203)
     """
     problem = ConvexProblem(rows, channel.epsilon, diameter, lipschitz)
-    length = None if right_angled is None else check_positive(right_angled, "right_angled")
+    length = None if right_angled is None else _checks.positive(right_angled, "right_angled")
     return _descent(
         problem,
         gradient_noise(channel).second_moment(problem.lipschitz, length),
@@ -129,7 +129,7 @@ def convex_vector_upper(problem: ConvexProblem, classes: int, *, right_angled: f
     if right_angled is None:
         moment = problem.lipschitz**2 * _direction_moment(k, problem.epsilon)
     else:
-        rest = check_positive(right_angled, "right_angled") ** 2 * (1 - 1 / k)
+        rest = _checks.positive(right_angled, "right_angled") ** 2 * (1 - 1 / k)
         moment = problem.lipschitz**2 + rest * (_direction_moment(k - 1, problem.epsilon) - 1)
     return _descent(
         problem,

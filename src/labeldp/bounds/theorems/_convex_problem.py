@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from labeldp import _checks
-from labeldp.bounds._checks import check_positive, check_rows
+from labeldp.bounds._checks import check_rows
 from labeldp.bounds.theorems._bound import Bound
 
 EXCESS = "the expected loss of the parameters, beyond the least possible,"
@@ -36,7 +36,7 @@ class ConvexProblem:
         object.__setattr__(self, "rows", check_rows(self.rows))
         object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
         for name in ("diameter", "lipschitz"):
-            object.__setattr__(self, name, check_positive(getattr(self, name), name))
+            object.__setattr__(self, name, _checks.positive(getattr(self, name), name))
 
     def bound(
         self,

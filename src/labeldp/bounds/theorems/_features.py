@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 
-from labeldp.bounds._checks import check_classes, check_not_negative, check_order, check_probability
+from labeldp import _checks
+from labeldp.bounds._checks import check_classes, check_order
 from labeldp.bounds.theorems._bound import Bound
 
 _PAPER = "Busa-Fekete et al. 2023"
@@ -45,8 +46,8 @@ def features_divergence(alpha: float, classes: int, noise: float, divergence: fl
         >>> round(bound.value, 3), round(bound.size("printed"), 3)
         (1.591, 2.297)
     """
-    a, k, lam = check_order(alpha), check_classes(classes), check_probability(noise, "noise", zero=False)
-    apart = check_not_negative(divergence, "divergence")
+    a, k, lam = check_order(alpha), check_classes(classes), _checks.share(noise, "noise", "(]")
+    apart = _checks.not_negative(divergence, "divergence")
     label, features = _label_divergence(a, k, lam), _feature_divergence(a, lam, apart)
     printed = 2 * math.log1p((1 - lam) * k / lam) + apart
     return Bound(
@@ -78,7 +79,7 @@ def label_divergence_lower(alpha: float, classes: int, noise: float) -> Bound:
     References:
         Busa-Fekete et al. 2023, theorem 7.2.
     """
-    a, k, lam = check_order(alpha), check_classes(classes), check_probability(noise, "noise", zero=False)
+    a, k, lam = check_order(alpha), check_classes(classes), _checks.share(noise, "noise", "(]")
     whole = math.log1p((1 - lam) * k / lam)
     value = whole if math.isinf(a) else (a * whole - math.log(k / lam)) / (a - 1)
     return Bound(

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from labeldp import _checks, _smoothing
-from labeldp.bounds._checks import check_classes, check_moments, check_positive, check_probability, check_rows
+from labeldp.bounds._checks import check_classes, check_moments, check_rows
 from labeldp.bounds.theorems._bound import Bound
 from labeldp.bounds.theorems._rates import rate
 from labeldp.bounds.theorems._regularity import Regularity
@@ -72,11 +72,11 @@ class LabelTails:
     variance: float | None = None
 
     def __post_init__(self) -> None:
-        check_positive(self.bound, "bound")
+        _checks.positive(self.bound, "bound")
         if self.heavy:
             check_moments(self.moments)
         if self.variance is not None:
-            check_positive(self.variance, "variance")
+            _checks.positive(self.variance, "variance")
 
     @property
     def heavy(self) -> bool:
@@ -214,7 +214,7 @@ def rows_to_name(classes: int, epsilon: float, gap: float, failure: float = 0.01
         Zhao et al. 2025, theorem 4, for one cell.
     """
     classes, _, e, delta = _check_arguments(classes, 1, epsilon, failure)
-    apart = check_probability(gap, "gap", zero=False)
+    apart = _checks.share(gap, "gap", "(]")
     private = 2 * math.log((classes - 1) / delta) / (e * apart)
     return math.ceil(private), math.ceil(8 * math.log(classes / delta) / apart**2)
 
@@ -287,7 +287,7 @@ def regression_upper(
         (0.0226, 798.0)
     """
     rows, e, local = check_rows(rows), _checks.epsilon(epsilon), _is_local(setting)
-    unit = _LAPLACE / e**2 if noise_variance is None else check_positive(noise_variance, "noise_variance")
+    unit = _LAPLACE / e**2 if noise_variance is None else _checks.positive(noise_variance, "noise_variance")
     d, b, variance = regularity.dimension, regularity.smoothness, labels.largest_variance
     spread = rows * regularity.density * (_smoothing.ball_volume(d) if local else 1.0)
     bias = (_smoothing.neighbour_bias if local else _smoothing.cell_bias)(d, b, regularity.lipschitz)
@@ -366,5 +366,5 @@ def _is_local(setting: str) -> bool:
 
 
 def _check_arguments(classes: int, rows: int, epsilon: float, failure: float) -> tuple[int, int, float, float]:
-    delta = check_probability(failure, "the probability of failure", zero=False, one=False)
+    delta = _checks.share(failure, "the probability of failure", "()")
     return check_classes(classes), check_rows(rows), _checks.epsilon(epsilon), delta

@@ -84,11 +84,8 @@ class DoubleResponse:
         if isinstance(self.space, LabelSpace) and self.generator.space != self.space:
             raise LabelError("expected a generator for the label space of the mechanism, found one for another")
         _ = self.labels  # refuses what no word expresses
-        if self.replaced is not None and not 0 < _checks.number(self.replaced, "replaced") <= 1:
-            raise InputError(
-                f"expected replaced=, the resampling probability of features, above 0 and at most 1, found "
-                f"{self.replaced!r}"
-            )
+        if self.replaced is not None:
+            _checks.share(self.replaced, "replaced=, the resampling probability of features,", "(]")
 
     @cached_property
     def labels(self) -> RandomizedResponse:
