@@ -13,7 +13,7 @@ import math
 from labeldp import _checks
 from labeldp.bounds._checks import check_classes, check_rows
 from labeldp.bounds.theorems._bound import Bound
-from labeldp.bounds.theorems._convex_problem import EXCESS, ConvexProblem
+from labeldp.bounds.theorems._convex_problem import ConvexProblem
 from labeldp.errors import EpsilonError
 from labeldp.privacy.accounting import least_deviation
 
@@ -44,13 +44,9 @@ def convex_local_upper(problem: ConvexProblem, classes: int) -> Bound:
     """
     k = check_classes(classes)
     moment, step = _bit_moment(k, problem.epsilon), _bit_step(problem.rows, k, problem.epsilon)
-    return problem.bound(
-        "upper",
-        1 / (2 * step * problem.rows) + step * moment / 2,
-        f"{_CHUA}, theorem 1",
-        f"{EXCESS} is at most this with independent bits and one step for each label",
-        sizes=(("step", problem.diameter / problem.lipschitz * step), ("second moment", problem.lipschitz**2 * moment)),
-    )
+    value = 1 / (2 * step * problem.rows) + step * moment / 2
+    sizes = (("step", problem.diameter / problem.lipschitz * step), ("second moment", problem.lipschitz**2 * moment))
+    return problem.upper(value, f"{_CHUA}, theorem 1", "independent bits and one step for each label", sizes=sizes)
 
 
 def convex_local_lower(problem: ConvexProblem, classes: int) -> Bound:
@@ -65,14 +61,10 @@ def convex_local_lower(problem: ConvexProblem, classes: int) -> Bound:
         ``convex_sequential_lower`` has a proven one, where each label is randomized once.
     """
     k = check_classes(classes)
-    return problem.bound(
-        "lower",
-        math.sqrt(max(k * _gap_factor(problem.epsilon), 1.0) / problem.rows),
-        f"{_CHUA}, theorem 2",
-        f"{EXCESS} is at least this for some distribution, for every protocol that randomizes labels",
-        constants="conventional",
-        assumptions=("there are many more rows than K^2 e / (e-1)^2",),
-    )
+    value = math.sqrt(max(k * _gap_factor(problem.epsilon), 1.0) / problem.rows)
+    assumed = ("there are many more rows than K^2 e / (e-1)^2",)
+    scope = ", for every protocol that randomizes labels"
+    return problem.lower(value, f"{_CHUA}, theorem 2", scope, "conventional", assumed)
 
 
 def convex_response_upper(problem: ConvexProblem, classes: int) -> Bound:
@@ -91,13 +83,8 @@ def convex_response_upper(problem: ConvexProblem, classes: int) -> Bound:
     """
     k = check_classes(classes)
     value, moment = _response_error(problem.rows, k, _check_at_most_one(problem.epsilon))
-    return problem.bound(
-        "upper",
-        value,
-        f"{_GHAZI}, theorem 9",
-        f"{EXCESS} is at most this with randomized response and one step for each label",
-        sizes=(("second moment", problem.lipschitz**2 * moment),),
-    )
+    sizes = (("second moment", problem.lipschitz**2 * moment),)
+    return problem.upper(value, f"{_GHAZI}, theorem 9", "randomized response and one step for each label", sizes=sizes)
 
 
 def convex_candidates_upper(problem: ConvexProblem, candidates: int, outside: float) -> Bound:
@@ -117,13 +104,9 @@ def convex_candidates_upper(problem: ConvexProblem, candidates: int, outside: fl
     k = check_classes(candidates, 1)
     missed = _checks.share(outside, "the probability outside")
     value, _ = _response_error(problem.rows, k, _check_at_most_one(problem.epsilon))
-    return problem.bound(
-        "upper",
-        value + 2 * missed,
-        f"{_GHAZI}, corollary 10",
-        f"{EXCESS} is at most this with randomized response on each row's candidates",
-        assumptions=(f"the true class is outside the candidates with probability at most {missed:g}",),
-    )
+    assumed = (f"the true class is outside the candidates with probability at most {missed:g}",)
+    mechanism = "randomized response on each row's candidates"
+    return problem.upper(value + 2 * missed, f"{_GHAZI}, corollary 10", mechanism, assumed)
 
 
 def convex_gaussian_upper(problem: ConvexProblem, delta: float, classes: int) -> Bound:
@@ -148,13 +131,9 @@ def convex_gaussian_upper(problem: ConvexProblem, delta: float, classes: int) ->
     if steps is None:
         raise EpsilonError(f"expected an epsilon that Gaussian noise can keep, found {e:g}; choose a larger one")
     deviation = steps / _STEPS_OF_NOISE
-    return problem.bound(
-        "upper",
-        _last_iterate(problem.rows, 1 + k * deviation**2),
-        f"{_GHAZI}, proposition 11",
-        f"{EXCESS} is at most this with Gaussian noise in the span of the classes' gradients",
-        sizes=(("deviation", problem.lipschitz * deviation),),
-    )
+    value, sizes = _last_iterate(problem.rows, 1 + k * deviation**2), (("deviation", problem.lipschitz * deviation),)
+    mechanism = "Gaussian noise in the span of the classes' gradients"
+    return problem.upper(value, f"{_GHAZI}, proposition 11", mechanism, sizes=sizes)
 
 
 def convex_empirical_lower(problem: ConvexProblem) -> Bound:
@@ -179,13 +158,10 @@ def convex_empirical_lower(problem: ConvexProblem) -> Bound:
     n, e = problem.rows, problem.epsilon
     copies = {max(1, math.floor(min(n, near / e))) for near in (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)}
     value = max(k * math.sqrt(n // k) * (1 - math.sqrt(1 / (1 + math.exp(-k * e)))) for k in copies)
-    return problem.bound(
-        "lower",
-        value / (2 * n),
-        f"{_GHAZI}, proposition 13 and lemma 15",
-        "the expected loss on given rows, beyond the least possible, is at least this for some labels",
-        assumptions=("parameters have as many dimensions as there are rows",),
-    )
+    theorem = f"{_GHAZI}, proposition 13 and lemma 15"
+    statement = "the expected loss on given rows, beyond the least possible, is at least this for some labels"
+    assumed = ("parameters have as many dimensions as there are rows",)
+    return problem.bound("lower", value / (2 * n), theorem, statement, "proven", assumed)
 
 
 def convex_population_lower(problem: ConvexProblem) -> Bound:
@@ -197,14 +173,9 @@ def convex_population_lower(problem: ConvexProblem) -> Bound:
     References:
         Ghazi et al. 2021, proposition 12, equation (11).
     """
-    return problem.bound(
-        "lower",
-        1 / math.sqrt(_check_at_most_one(problem.epsilon) * problem.rows),
-        f"{_GHAZI}, proposition 12",
-        f"{EXCESS} is at least this for some distribution, whatever a trusted curator publishes",
-        constants="conventional",
-        assumptions=("there are very many rows",),
-    )
+    value = 1 / math.sqrt(_check_at_most_one(problem.epsilon) * problem.rows)
+    scope, assumed = ", whatever a trusted curator publishes", ("there are very many rows",)
+    return problem.lower(value, f"{_GHAZI}, proposition 12", scope, "conventional", assumed)
 
 
 def prior_generalization(

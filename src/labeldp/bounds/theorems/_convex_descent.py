@@ -12,7 +12,7 @@ import math
 from labeldp import _checks
 from labeldp.bounds._checks import check_classes
 from labeldp.bounds.theorems._bound import Bound
-from labeldp.bounds.theorems._convex_problem import EXCESS, ConvexProblem
+from labeldp.bounds.theorems._convex_problem import ConvexProblem, Sizes
 from labeldp.privacy.channels import ClassChannel, SubsetChannel, candidate_sizes, gradient_noise
 
 _CHUA = "Chua et al. 2025"
@@ -57,7 +57,7 @@ def convex_channel_upper(
         problem,
         gradient_noise(channel).second_moment(problem.lipschitz, length),
         "Bubeck 2015, section 6.1",
-        f"{EXCESS} is at most this with labels from this channel and one step for each",
+        "labels from this channel and one step for each",
         assumptions=() if candidate_sizes(channel) is None else (_AMONG,),
     )
 
@@ -94,7 +94,7 @@ def convex_subset_upper(problem: ConvexProblem, classes: int, size: int | None =
         problem,
         gradient_noise(channel).second_moment(problem.lipschitz),
         f"{_CHUA}, Appendix A",
-        f"{EXCESS} is at most this with subsets of this size and one step for each label",
+        "subsets of this size and one step for each label",
         sizes=(("subset size", float(d)), ("printed second moment", printed)),
     )
 
@@ -131,33 +131,21 @@ def convex_vector_upper(problem: ConvexProblem, classes: int, *, right_angled: f
     else:
         rest = _checks.positive(right_angled, "right_angled") ** 2 * (1 - 1 / k)
         moment = problem.lipschitz**2 + rest * (_direction_moment(k - 1, problem.epsilon) - 1)
-    return _descent(
-        problem,
-        moment,
-        f"{_CHUA}, corollary 1",
-        f"{EXCESS} is at most this with a direction and a bit for each label, at its step",
-    )
+    return _descent(problem, moment, f"{_CHUA}, corollary 1", "a direction and a bit for each label, at its step")
 
 
 def _descent(
     problem: ConvexProblem,
     moment: float,
     theorem: str,
-    statement: str,
-    *,
+    mechanism: str,
     assumptions: tuple[str, ...] = (),
-    sizes: tuple[tuple[str, float], ...] = (),
+    sizes: Sizes = (),
 ) -> Bound:
     """``R G / sqrt(n)``, at the step ``R / (G sqrt(n))``."""
     slowness = math.sqrt(moment * problem.rows)
-    return problem.bound(
-        "upper",
-        slowness / (problem.lipschitz * problem.rows),
-        theorem,
-        statement,
-        assumptions=assumptions,
-        sizes=(("step", problem.diameter / slowness), ("second moment", moment), *sizes),
-    )
+    sizes = (("step", problem.diameter / slowness), ("second moment", moment), *sizes)
+    return problem.upper(slowness / (problem.lipschitz * problem.rows), theorem, mechanism, assumptions, sizes)
 
 
 def _direction_moment(dimension: int, epsilon: float) -> float:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 
 from labeldp.bounds._checks import check_classes
 from labeldp.bounds.theorems._bound import Bound
-from labeldp.bounds.theorems._convex_problem import EXCESS, ConvexProblem
+from labeldp.bounds.theorems._convex_problem import ConvexProblem
 
 _ONCE = "each label is randomized once, by a channel that may depend on earlier outputs"
 
@@ -76,14 +77,9 @@ def convex_sequential_lower(problem: ConvexProblem, classes: int) -> Bound:
     most = check_classes(classes) // 2
     halves = {max(1, round(most * 2 ** (-step / 4))) for step in range(4 * most.bit_length() + 1)}
     value, c, k = max(_excess(problem, 2 * half) for half in sorted(halves))
-    return problem.bound(
-        "lower",
-        value,
-        "Chua et al. 2025, theorem 2, with constants",
-        f"{EXCESS} is at least this for some distribution",
-        assumptions=(_ONCE, "parameters have as many dimensions as there are classes"),
-        sizes=(("classes", float(k)), ("shift", c)),
-    )
+    assumed = (_ONCE, "parameters have as many dimensions as there are classes")
+    bound = problem.lower(value, "Chua et al. 2025, theorem 2, with constants", "", "proven", assumed)
+    return dataclasses.replace(bound, sizes=(("classes", float(k)), ("shift", c)))
 
 
 def _excess(problem: ConvexProblem, k: int) -> tuple[float, float, int]:

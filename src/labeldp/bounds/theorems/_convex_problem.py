@@ -9,6 +9,9 @@ from labeldp import _checks
 from labeldp.bounds._checks import check_rows
 from labeldp.bounds.theorems._bound import Bound
 
+Constants = Literal["proven", "conventional"]
+Sizes = tuple[tuple[str, float], ...]
+
 EXCESS = "the expected loss of the parameters, beyond the least possible,"
 CONVEX = "the loss is convex and Lipschitz in the parameters, which lie in a convex set of the given diameter"
 
@@ -38,24 +41,30 @@ class ConvexProblem:
         for name in ("diameter", "lipschitz"):
             object.__setattr__(self, name, _checks.positive(getattr(self, name), name))
 
+    def upper(
+        self, value: float, theorem: str, mechanism: str, assumptions: tuple[str, ...] = (), sizes: Sizes = ()
+    ) -> Bound:
+        """A proven upper bound from its value for ``R = L = 1``, at the scale ``R L``, which caps it."""
+        statement = f"{EXCESS} is at most this with {mechanism}"
+        return self.bound("upper", value, theorem, statement, "proven", assumptions, sizes)
+
+    def lower(
+        self, value: float, theorem: str, scope: str, constants: Constants, assumptions: tuple[str, ...]
+    ) -> Bound:
+        """A lower bound, for some distribution; ``value`` as in ``upper``."""
+        statement = f"{EXCESS} is at least this for some distribution{scope}"
+        return self.bound("lower", value, theorem, statement, constants, assumptions)
+
     def bound(
         self,
         kind: Literal["upper", "lower"],
         value: float,
         theorem: str,
         statement: str,
-        *,
-        constants: Literal["proven", "conventional"] = "proven",
-        assumptions: tuple[str, ...] = (),
-        sizes: tuple[tuple[str, float], ...] = (),
+        constants: Constants,
+        assumptions: tuple[str, ...],
+        sizes: Sizes = (),
     ) -> Bound:
-        """Create a bound from its value for ``R = L = 1``, at the scale ``R L``, which caps it."""
-        return Bound(
-            value=self.diameter * self.lipschitz * min(1.0, value),
-            kind=kind,
-            theorem=theorem,
-            statement=statement,
-            constants=constants,
-            assumptions=(CONVEX, *assumptions),
-            sizes=sizes,
-        )
+        """A bound of this problem; ``value`` as in ``upper``."""
+        scale = self.diameter * self.lipschitz
+        return Bound(scale * min(1.0, value), kind, theorem, statement, constants, (CONVEX, *assumptions), sizes)
