@@ -16,11 +16,11 @@ from labeldp.bounds.theorems import (
     convex_subset_upper,
     convex_vector_upper,
 )
-from labeldp.bounds.theorems._convex import (
+from labeldp.bounds.theorems._chua2025 import convex_local_lower
+from labeldp.bounds.theorems._ghazi2021 import (
     convex_candidates_upper,
     convex_empirical_lower,
     convex_gaussian_upper,
-    convex_local_lower,
     convex_population_lower,
     convex_response_upper,
     prior_generalization,

@@ -15,7 +15,7 @@ from labeldp.bounds import (
     pure_attack_limit,
 )
 from labeldp.bounds.theorems import cluster_precision
-from labeldp.bounds.theorems._clusters import ClusterRandomization, cluster_response_risk, cluster_risk, peer_risk
+from labeldp.bounds.theorems._esfandiari2022 import ClusterRandomization, cluster_response_risk, cluster_risk, peer_risk
 from labeldp.errors import InputError
 
 

@@ -1,9 +1,8 @@
-"""Convex optimization from private labels: Chua et al. 2025, theorems 1 and 2; Ghazi et al. 2021, 9 to 17.
+"""Convex optimization and generalization from private labels: Ghazi et al. 2021, theorems 9 to 17.
 
-The loss is convex and L-Lipschitz in parameters from a convex set of diameter R. Each label is used once, at its own
-step, through an unbiased gradient, so that all follows from a bound ``G^2`` of its second moment: averaged iterates of
-constant steps are off by ``R^2 / (2 eta n) + eta G^2 / 2`` (Bubeck 2015, section 6.1), the last iterate of steps ``R /
-(G sqrt(t))`` by ``2 R G (2 + ln n) / sqrt(n)`` (Shamir and Zhang 2013, theorem 2). No error is above ``R L``.
+The loss is convex and L-Lipschitz in parameters from a convex set of diameter D. Each label is used once, at its own
+step, through an unbiased gradient. For a bound ``G^2`` of its second moment, the last iterate of steps ``D / (G
+sqrt(t))`` is off by ``2 D G (2 + ln n) / sqrt(n)`` (Shamir and Zhang 2013, theorem 2). No error is above ``D L``.
 """
 
 from __future__ import annotations
@@ -17,54 +16,9 @@ from labeldp.bounds.theorems._convex_problem import ConvexProblem
 from labeldp.errors import EpsilonError
 from labeldp.privacy.accounting import least_deviation
 
-_CHUA, _GHAZI = "Chua et al. 2025", "Ghazi et al. 2021"
+_GHAZI = "Ghazi et al. 2021"
 _STEPS_OF_NOISE = 1 << 20
 _MOST_NOISE = 1 << 60
-
-
-def convex_local_upper(problem: ConvexProblem, classes: int) -> Bound:
-    """Chua 2025, theorem 1, with its constants: independent bits, and one step of descent for each label.
-
-    With ``G^2 = L^2 (1 + ((e+1)^2 + 4 (K-1) e) / (e-1)^2)``, e for exp(epsilon), and the step of line 7,
-    ``eta = (R / L) (e-1) / sqrt(2 n (K + e) e)``: at most ``R^2 / (2 eta n) + eta G^2 / 2``.
-
-    Args:
-        problem: n, epsilon of each label, R and L.
-        classes: K.
-
-    References:
-        Chua et al. 2025, theorem 1, with the first line of its display for G, which is an equality where all gradients
-        have length L, since bits are independent. The display after it writes R where R^2 is meant. Line 12
-        averages the points after each step; the analysis covers those before, from which gradients are taken.
-
-    Example:
-        >>> from labeldp.bounds.theorems import ConvexProblem, convex_local_upper
-        >>> [round(convex_local_upper(ConvexProblem(100_000, epsilon), 10).value, 4) for epsilon in (0.5, 1.0, 4.0)]
-        [0.0414, 0.0203, 0.0053]
-    """
-    k = check_classes(classes)
-    moment, step = _bit_moment(k, problem.epsilon), _bit_step(problem.rows, k, problem.epsilon)
-    value = 1 / (2 * step * problem.rows) + step * moment / 2
-    sizes = (("step", problem.diameter / problem.lipschitz * step), ("second moment", problem.lipschitz**2 * moment))
-    return problem.upper(value, f"{_CHUA}, theorem 1", "independent bits and one step for each label", sizes=sizes)
-
-
-def convex_local_lower(problem: ConvexProblem, classes: int) -> Bound:
-    """Chua 2025, theorem 2: ``sqrt(max(K e / (e-1)^2, 1)) R L / sqrt(n)``, with constant 1, e for exp(epsilon).
-
-    Args:
-        problem: n, at least of the order of ``K^2 e / (e-1)^2``, epsilon of each label, R and L.
-        classes: K.
-
-    References:
-        Chua et al. 2025, theorem 2, for interactive protocols as well; its constant comes from Acharya et al. 2023.
-        ``convex_sequential_lower`` has a proven one, where each label is randomized once.
-    """
-    k = check_classes(classes)
-    value = math.sqrt(max(k * _gap_factor(problem.epsilon), 1.0) / problem.rows)
-    assumed = ("there are many more rows than K^2 e / (e-1)^2",)
-    scope = ", for every protocol that randomizes labels"
-    return problem.lower(value, f"{_CHUA}, theorem 2", scope, "conventional", assumed)
 
 
 def convex_response_upper(problem: ConvexProblem, classes: int) -> Bound:
@@ -225,21 +179,6 @@ def prior_generalization(
         assumptions=("losses lie between 0 and 1", f"the Rademacher complexity is at most {rademacher:g}"),
         sizes=(("range", width),),
     )
-
-
-def _gap_factor(epsilon: float) -> float:
-    """``e / (e-1)^2`` for e = exp(epsilon), without overflow."""
-    return 1 / (4 * math.sinh(epsilon / 2) ** 2)
-
-
-def _bit_moment(classes: int, epsilon: float) -> float:
-    """G^2 for L = 1: 1, the variance of the true class's bit, ``((e+1)/(e-1))^2``, and ``4e/(e-1)^2`` of each other."""
-    return 1 + 1 / math.tanh(epsilon / 2) ** 2 + 4 * (classes - 1) * _gap_factor(epsilon)
-
-
-def _bit_step(rows: int, classes: int, epsilon: float) -> float:
-    """Line 7 for R = L = 1: ``(e-1) / sqrt(2 n (K + e) e)``."""
-    return -math.expm1(-epsilon) / math.sqrt(2 * rows * (1 + classes * math.exp(-epsilon)))
 
 
 def _response_error(rows: int, classes: int, epsilon: float) -> tuple[float, float]:
