@@ -19,9 +19,9 @@ from labeldp.audit import attacks, mechanisms
 from labeldp.bounds import theorems
 from labeldp.cli._import_object import named_object
 from labeldp.cli._options import check_one_of, class_texts, range_of
-from labeldp.cli._profile import show_profile
 from labeldp.cli._terminal import complain, progress, show
 from labeldp.errors import InputError, LabelDPError
+from labeldp.learning import features
 
 if TYPE_CHECKING:
     from labeldp.release import Release
@@ -155,7 +155,7 @@ def _audit_release(
     if result.holds and (model is not None or attack.truth is not None):
         _attack(directory, model, attack.truth, attack.label)
     if result.holds and profile != ProfileOptions():
-        show_profile(directory, profile.figure, neighbours=profile.neighbours)
+        _show_profile(directory, profile)
     return result.holds
 
 
@@ -177,11 +177,25 @@ def _attack(directory: Path, model: Any, truth: Path | None, label: str | None) 
     """Print the gain of attacks on the labels, by a model of the columns or against public true labels."""
     release = releases.Release.load(directory)
     public = None if truth is None else releases.public_table(truth, str(label), release.space, {})[1]
-    features = None if model is None else releases.public_columns(directory)
+    columns = None if model is None else releases.public_columns(directory)
     mixing = None if model is None else _mixing(release, model)
-    result = attacks.attack_release(release, model, features=features, mixing=mixing, truth=public)
+    result = attacks.attack_release(release, model, features=columns, mixing=mixing, truth=public)
     commonest = result.utility("nothing of the row", "the model itself").value
     show(*report.attack_text(dataclasses.replace(result, limits=_limits(release, commonest))))
+
+
+def _show_profile(directory: Path, options: ProfileOptions) -> None:
+    """Show the disclosure by public columns and released label together, over the share of rows.
+
+    It is computed from the release alone, at no further privacy cost.
+    """
+    release, table = releases.Release.load(directory), releases.public_columns(directory)
+    points = features.points_of(table, None if release.guarantee.unit == "row" else release.guarantee.unit)
+    with progress() as bar:
+        profile = attacks.loss_profile(points, release, neighbours=options.neighbours, progress=bar)
+    show(*report.profile_text(profile, None if release.certificate is None else release.certificate.features))
+    if options.figure is not None:
+        show("", f"figure: {report.save_profile_figure(profile, options.figure)}")
 
 
 def _mixing(release: Release, model: Any) -> float | None:
