@@ -18,7 +18,7 @@ def account(
 ) -> None:
     """Show the total privacy cost of releases, by sums and, if all were fixed beforehand, by tight composition.
 
-    Releases of labels with one name are counted for the same rows.
+    Releases of labels with the same name are counted as releases of the same rows.
 
     Args:
         paths (PATH...): Folders of releases, single certificates, or ledgers.

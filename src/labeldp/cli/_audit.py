@@ -54,7 +54,7 @@ class ProfileOptions:
     """Options for the privacy-loss profile of a release.
 
     Args:
-        profile: Also show how much public columns and released label disclose together, over the share of rows.
+        profile: Also show how much the public columns and the released label of a row disclose together.
         neighbours: For --profile: number of similar rows to judge a row by; more give narrower but coarser bounds.
         figure (FILE): Draw the profile to this new file: .png, .svg or .pdf.
     """
@@ -137,12 +137,12 @@ def _audit_release(
     """Audit a release, print the results, and return True if every claim holds."""
     if any(option is not None for option in (function.claim, function.classes, function.interval)):
         raise InputError(
-            "expected --claim, --classes and --interval with --callable alone, found one with a release, whose "
-            "certificate states them; leave it out"
+            "expected --claim, --classes and --interval with --callable alone, found one with a release; leave "
+            "it out: the certificate states it"
         )
     if not ((attack.truth is None) == (attack.label is None) == (not attack.labels_are_public)):
         raise InputError(
-            "expected --truth TABLE, --label and --labels-are-public together, found some of them; never pass "
+            "expected --truth TABLE, --label and --labels-are-public together, found only some; never pass "
             "true labels that are not public"
         )
     _check_folder(directory)
@@ -180,7 +180,7 @@ def _attack(directory: Path, model: Any, truth: Path | None, label: str | None) 
     columns = None if model is None else releases.public_columns(directory)
     mixing = None if model is None else _mixing(release, model)
     result = attacks.attack_release(release, model, features=columns, mixing=mixing, truth=public)
-    commonest = result.utility("nothing of the row", "the model itself").value
+    commonest = result.utility("nothing about the row", "the model itself").value
     show(*report.attack_text(dataclasses.replace(result, limits=_limits(release, commonest))))
 
 
@@ -218,7 +218,7 @@ def _limits(release: Release, commonest: float) -> tuple[tuple[str, float], ...]
         return ()
     k = release.space.size
     p, limits = min(1.0, max(1 / k, commonest)), []
-    shares = f"no class above {p:.1%}, as estimated"
+    shares = f"no class above {p:.1%} (estimated)"
     value = theorems.pure_attack_limit(release.guarantee.epsilon, k, p).value
     limits.append((f"the released label, if features disclose nothing; {shares}", value))
     if certificate.conditional:

@@ -32,7 +32,7 @@ class LabelOptions:
         label: Name of the label column of TABLE; not needed with a release.
         classes: All classes that can occur: a,b,c or @FILE with one per line.
         labels_are_public: Declare that the labels of TABLE may be seen.
-        auxiliary: The rows are private rows of yours that you will not release.
+        auxiliary: Declare that the rows are private rows of yours that you will not release.
     """
 
     label: str | None = None
@@ -77,7 +77,7 @@ def generator(
         if judge or labels != LabelOptions():
             raise InputError(
                 "expected no --label, --classes, --labels-are-public, --auxiliary or --judge with a release, "
-                "found some; leave them out: its certificate says what its labels are"
+                "found some; leave them out: the certificate states them"
             )
         public = (names(columns.keep), names(columns.drop))
         fitted, trial = generators.from_release(table, public, model, source, **settings), None

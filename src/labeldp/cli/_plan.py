@@ -53,7 +53,7 @@ class ForecastOptions:
             the best classifier.
         dimension: Effective dimension of the features; default: that of TABLE.
         explained: Share of the variance of a numeric label that features explain (an assumption).
-        spread: Standard deviation of a numeric label; default: as if spread evenly over its range.
+        spread: Standard deviation of a numeric label; default: that of a uniform distribution over its range.
         trust: local: each label is randomized; central: a trusted curator answers queries.
     """
 

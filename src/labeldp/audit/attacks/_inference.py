@@ -166,7 +166,7 @@ class Attacker:
             *(["features"] if self.features is not None else []),
             *(["the released label"] if released else []),
         ]
-        return " and ".join(sources) or "nothing of the row"
+        return " and ".join(sources) or "nothing about the row"
 
 
 def make_attacker(
@@ -251,7 +251,7 @@ def checked_loss(loss: Loss, space: LabelSpace) -> Loss:
     if matrix.shape != (space.size, space.size) or not ((matrix >= 0) & (matrix <= 1)).all():
         raise InputError(
             f"expected losses in [0, 1] of shape ({space.size}, {space.size}), by true label and answer, found shape "
-            f"{matrix.shape} or others"
+            f"{matrix.shape} or losses outside [0, 1]"
         )
     return matrix
 
@@ -327,6 +327,7 @@ def _own_feature_shares(mixing: object, rows: int, no_features: bool) -> Float[n
         raise InputError("expected probabilities from features together with mixing, found none; give probabilities")
     if shares.shape not in ((), (rows,)) or not ((shares >= 0) & (shares <= 1)).all():
         raise InputError(
-            f"expected mixing as one probability, or one for each of {rows} rows, found {shares.shape} or others"
+            f"expected mixing as one probability, or one for each of {rows} rows, found shape {shares.shape} or "
+            "numbers outside [0, 1]"
         )
     return shares

@@ -12,7 +12,7 @@ from labeldp.bounds.theorems._bound import Bound
 Constants = Literal["proven", "conventional"]
 Sizes = tuple[tuple[str, float], ...]
 
-EXCESS = "the expected loss of the parameters, beyond the least possible,"
+EXCESS = "the expected excess loss of the parameters"
 CONVEX = "the loss is convex and Lipschitz in the parameters, which lie in a convex set of the given diameter"
 
 

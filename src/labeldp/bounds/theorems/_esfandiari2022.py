@@ -11,8 +11,8 @@ from labeldp.bounds.theorems._bound import Bound
 from labeldp.errors import InputError
 
 _PAPER = "Esfandiari et al. 2022"
-_RISK = "the risk of the function that fits the released labels best, beyond the least possible,"
-_FAILING = "with probability at least one minus the failure"
+_RISK = "the excess risk of the function that fits the released labels best"
+_FAILING = "with probability at least one minus the failure probability"
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def cluster_risk(
     n, k, phi = check_rows(rows), check_classes(classes), _checks.not_negative(heterogeneity, "heterogeneity")
     b, tau, noise = randomization.corrected, randomization.threshold, randomization.scale / randomization.cluster_size
     if tau > 1 / k:
-        raise InputError(f"expected a threshold of at most one over the classes, found {tau:g}")
+        raise InputError(f"expected tau of at most one over the number of classes, found {tau:g}")
     uneven = k * abs(b - randomization.resampled) / (1 - b) * (phi + k * noise + k * tau)
     return _risk_bound("theorem 2", k / (1 - b) * _sampling_term(n, complexity, failure) + uneven)
 
@@ -158,7 +158,7 @@ def cluster_precision(cluster_size: int, classes: int, epsilon: float) -> Bound:
     s, classes = check_rows(cluster_size, "cluster_size"), check_classes(classes)
     if s >= classes:
         raise InputError(
-            f"expected more classes than rows of a cluster, found {classes} for {s}, for which precision is not bounded"
+            f"expected more classes than rows of a cluster, found {classes} classes and {s} rows, where no bound holds"
         )
     value = 1 / (1 + (classes - s) / s * math.exp(-_checks.epsilon(epsilon)))
     return Bound(

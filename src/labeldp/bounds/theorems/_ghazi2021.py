@@ -83,7 +83,7 @@ def convex_gaussian_upper(problem: ConvexProblem, delta: float, classes: int) ->
     e, failing = problem.epsilon, _checks.share(_checks.delta(delta), "delta", "(]")
     steps = least_deviation((2 * _STEPS_OF_NOISE) ** 2, e, failing, _MOST_NOISE)
     if steps is None:
-        raise EpsilonError(f"expected an epsilon that Gaussian noise can keep, found {e:g}; choose a larger one")
+        raise EpsilonError(f"expected an epsilon that Gaussian noise can meet, found {e:g}; choose a larger one")
     deviation = steps / _STEPS_OF_NOISE
     value, sizes = _last_iterate(problem.rows, 1 + k * deviation**2), (("deviation", problem.lipschitz * deviation),)
     mechanism = "Gaussian noise in the span of the classes' gradients"
@@ -113,7 +113,7 @@ def convex_empirical_lower(problem: ConvexProblem) -> Bound:
     copies = {max(1, math.floor(min(n, near / e))) for near in (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)}
     value = max(k * math.sqrt(n // k) * (1 - math.sqrt(1 / (1 + math.exp(-k * e)))) for k in copies)
     theorem = f"{_GHAZI}, proposition 13 and lemma 15"
-    statement = "the expected loss on given rows, beyond the least possible, is at least this for some labels"
+    statement = "the expected excess loss on given rows is at least this for some labels"
     assumed = ("parameters have as many dimensions as there are rows",)
     return problem.bound("lower", value / (2 * n), theorem, statement, "proven", assumed)
 
@@ -174,7 +174,7 @@ def prior_generalization(
         value=value,
         kind="upper",
         theorem=f"{_GHAZI}, theorem 17",
-        statement="the unbiased loss on released labels is this close to the true risk, for all functions at once",
+        statement="the unbiased loss on released labels is this close to the true risk, uniformly over all functions",
         constants="proven",
         assumptions=("losses lie between 0 and 1", f"the Rademacher complexity is at most {rademacher:g}"),
         sizes=(("range", width),),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,6 +23,7 @@ from labeldp.learning.sklearn._moment_heads import (
 )
 from labeldp.learning.sklearn._regressor import NumberRegressor
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
+from labeldp.mechanisms.queries import ClassSums, EndSums, FeatureSums
 from labeldp.privacy.channels import nearest_distributions
 from labeldp.release import Answer
 
@@ -35,22 +36,22 @@ class MomentHead(BaseEstimator):
     project: bool
     tol: float
 
-    def _fit(self, X: Any, answer: Answer) -> Self:  # noqa: N803
+    def _fit(self, X: Any, sums: FeatureSums, rows: int) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of."""
         features = validate_data(self, X, dtype=np.float64)
         if self.loss not in HEADS:
             raise InputError(f"expected a loss among {', '.join(HEADS)}, found {self.loss!r}")
         if self.l2 != "auto" and not (isinstance(self.l2, int | float | np.number) and 0 < self.l2 < math.inf):
             raise InputError(f"expected l2 to be 'auto' or a number above 0, found {self.l2!r}")
-        if features.shape != (answer.rows, len(answer.value)):
+        if features.shape != (rows, len(sums.values)):
             raise InputError(
-                f"expected the features that the moments are of, {answer.rows} rows and {len(answer.value)} columns, "
+                f"expected the features that the moments were computed from, {rows} rows and "
+                f"{len(sums.values)} columns, "
                 f"found shape {features.shape}"
             )
-        step = math.ldexp(1.0, -int(answer.law["bits"]))
-        self.norm_ = math.sqrt(int(answer.law["sensitivity_squared"]) / 2) * step / int(answer.law.get("parts", 1))
+        self.norm_ = sums.norm
         rotated = RotatedFeatures.of(self._clip_norms(features))
-        moments = Moments.of(answer.value, answer.noise_deviation, rotated, answer.rows * 2 * step)
+        moments = Moments.of(sums.values, sums.deviation, rotated, rows * 2 * sums.step)
         fit = HEADS[self.loss]
         self.l2_ = penalty_at_noise(rotated, moments, fit, self.tol) if self.l2 == "auto" else float(self.l2)
         if self.project:
@@ -126,9 +127,9 @@ class MomentClassifier(MomentHead, ProbabilityClassifier):
 
     def fit(self, X: Any, y: Answer) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of, and the answer to ``LabelMoments``."""
-        answer = require_answer(y, ("label-moments",))
+        answer = require_answer(y, (ClassSums,))
         self.classes_ = np.array(answer.space.points)
-        return self._fit(X, answer)
+        return self._fit(X, cast(FeatureSums, answer.reading), answer.rows)
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
         """Scores of shape (n, k); with two classes that of the second over the first, of shape (n,)."""
@@ -192,9 +193,9 @@ class MomentRegressor(MomentHead, NumberRegressor):
 
     def fit(self, X: Any, y: Answer) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of, and the answer to ``NumberMoments``."""
-        answer = require_answer(y, ("number-moments",))
+        answer = require_answer(y, (EndSums,))
         self.range_ = (float(answer.space.points[0]), float(answer.space.points[-1]))
-        return self._fit(X, answer)
+        return self._fit(X, cast(FeatureSums, answer.reading), answer.rows)
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
         """The predicted label of each row, within the declared range."""
