@@ -21,6 +21,7 @@ from labeldp import (
 )
 from labeldp.bounds.theorems import (
     Bound,
+    ConvexProblem,
     convex_channel_upper,
     convex_local_upper,
     convex_sequential_lower,
@@ -172,7 +173,7 @@ METHODS = {
     "response, Theorem 9": local_method(RandomizedResponse, upper=unbounded, steps="ghazi", average=False),
     "bits, Algorithm 1": local_method(
         BitResponse,
-        upper=lambda n, k, e: convex_local_upper(n, e, k, 2.0, lipschitz(k)),
+        upper=lambda n, k, e: convex_local_upper(ConvexProblem(n, e, 2.0, lipschitz(k)), k),
         projected=False,
         steps="chua",
     ),
@@ -180,7 +181,9 @@ METHODS = {
     "subset, Appendix A": local_method(paper_subset),
     "subset": local_method(gradient_response),
     "normal": told_method(DELTA, unbounded),
-    "vector": told_method(0.0, lambda n, k, e: convex_vector_upper(n, e, k, 1.0, lipschitz(k), right_angled=OWN)),
+    "vector": told_method(
+        0.0, lambda n, k, e: convex_vector_upper(ConvexProblem(n, e, 1.0, lipschitz(k)), k, right_angled=OWN)
+    ),
 }
 
 
@@ -235,7 +238,7 @@ class Point:
         draws = min(draws, max(FEWEST, min(MOST, round(DRAWN / cost))))
         excess, spent = np.array([self.drawn(first + draw) for draw in range(draws)]).T
         k, upper = self.classes, METHODS[self.method].upper(self.rows, self.classes, self.epsilon)
-        lower = convex_sequential_lower(self.rows, self.epsilon, k, 2.0, lipschitz(k))
+        lower = convex_sequential_lower(ConvexProblem(self.rows, self.epsilon, 2.0, lipschitz(k)), k)
         return {
             "draws": draws,
             "length": f"{self.length:.6g}",

@@ -33,7 +33,7 @@ from labeldp import (
     SubsetResponse,
 )
 from labeldp.bounds import free_epsilon, rate
-from labeldp.bounds.theorems import Bound, Regularity, local_regression_upper
+from labeldp.bounds.theorems import Bound, LabelTails, Regularity, regression_upper
 from labeldp.learning.cells import GridCells, grid_cells
 from labeldp.learning.sklearn import CellRegressor, NeighborsRegressor
 from labeldp.privacy.channels import pair_share
@@ -283,7 +283,7 @@ def neighbours(task: Task) -> Found:
 def nearest(rows: int, dimension: int, epsilon: float) -> Bound:
     """Theorem 6 for labels with Laplace noise: how many neighbours are best, and the error with them."""
     noise = number_noise(LaplaceResponse, rows, epsilon)[0]
-    return local_regression_upper(rows, epsilon, Regularity(dimension), label_variance=1 / 48, noise_variance=noise)
+    return regression_upper("local", rows, epsilon, Regularity(dimension), LabelTails(variance=1 / 48), noise)
 
 
 def central_means(task: Task) -> Found:

@@ -109,3 +109,18 @@ def test_compiled_functions_are_left_alone():
     kernels = sys.modules["labeldp.privacy.channels._kernels"]
     assert "jaxtyping" not in type(kernels.__spec__.loader).__module__
     assert "jaxtyping" in type(sys.modules["labeldp.privacy.channels._response"].__spec__.loader).__module__
+
+
+def test_shares_and_signs():
+    """A share keeps the ends that belong to its interval; a positive number is finite, and not zero."""
+    assert [_checks.share(end, "share") for end in (0, 1)] == [0.0, 1.0]
+    assert (_checks.positive(1e-300, "size"), _checks.not_negative(0, "size")) == (1e-300, 0.0)
+    for bad, ends in ((0, "(]"), (1, "[)"), (-0.1, "[]"), (1.1, "[]"), (math.nan, "[]")):
+        with pytest.raises(InputError, match=r"expected share .* found"):
+            _checks.share(bad, "share", ends)
+    for bad in (0.0, -1.0, math.inf):
+        with pytest.raises(InputError, match="expected size to be a finite number above 0, found"):
+            _checks.positive(bad, "size")
+    for bad in (-1.0, math.inf):
+        with pytest.raises(InputError, match="expected size to be a finite number of at least 0, found"):
+            _checks.not_negative(bad, "size")

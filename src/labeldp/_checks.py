@@ -59,6 +59,31 @@ def number(value: object, name: str) -> float:
     return result
 
 
+def positive(value: object, name: str) -> float:
+    """A finite number above 0."""
+    result = number(value, name)
+    if not 0.0 < result < math.inf:
+        raise InputError(f"expected {name} to be a finite number above 0, found {result:g}")
+    return result
+
+
+def not_negative(value: object, name: str) -> float:
+    """A finite number of at least 0."""
+    result = number(value, name)
+    if not 0.0 <= result < math.inf:
+        raise InputError(f"expected {name} to be a finite number of at least 0, found {result:g}")
+    return result
+
+
+def share(value: object, name: str, ends: str = "[]", hint: str = "") -> float:
+    """A number from 0 to 1; ``ends`` says which of the two belong to the interval, as in ``"(]"``."""
+    result = number(value, name)
+    if not 0.0 <= result <= 1.0 or (result == 0.0 and ends[0] == "(") or (result == 1.0 and ends[1] == ")"):
+        low, high = "above" if ends[0] == "(" else "at least", "below" if ends[1] == ")" else "at most"
+        raise InputError(f"expected {name} {low} 0 and {high} 1, found {result:g}{hint}")
+    return result
+
+
 def printable(text: str) -> str:
     """The text with its control characters escaped, so that it cannot command a terminal."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text)

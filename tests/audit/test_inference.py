@@ -22,7 +22,7 @@ from labeldp import (
     Source,
 )
 from labeldp.audit import attack_folder, attack_release, infer_labels
-from labeldp.audit.attacks._inference import label_posterior, make_attacker, original_share
+from labeldp.audit.attacks._inference import make_attacker
 from labeldp.audit.attacks._utility import any_label_utility, attack_utility, bounded_mean, unbiased_gains
 from labeldp.bounds import attack_limit, features_divergence
 from labeldp.errors import InputError, LabelError, PriorError
@@ -46,6 +46,11 @@ def every_pair(channel, told):
     outcomes = channel.table().outcomes
     codes = np.concatenate([outcomes] * len(told))
     return Release(codes, channel, space_of(channel.classes), None), np.repeat(told, len(outcomes), axis=0)
+
+
+def posterior_of(release, beliefs=None, prior=None, mixing=None):
+    """P(true label | released label, features) for each row."""
+    return make_attacker(release, beliefs, prior, None, mixing, "wrong").posterior(slice(0, len(release)), True)
 
 
 @pytest.mark.parametrize("name", sorted(CHANNELS))
@@ -94,11 +99,9 @@ def test_the_posterior_of_redrawn_features():
     density = prior @ true
     told = (prior[:, None] * true / density).T
     release, beliefs = every_pair(channel, told)
-    share = np.repeat(original_share(r, np.log(density / generated)), k)
-    assert np.allclose(label_posterior(release, beliefs, prior, mixing=share), exact, atol=1e-12)
-    assert not np.allclose(label_posterior(release, beliefs, prior), exact, atol=1e-2)
-    assert original_share(0.0, [0.0]) == original_share(0.5, [800.0]) == 1
-    assert original_share(1.0, [0.0]) == original_share(0.5, [-800.0]) == 0
+    share = np.repeat((1 - r) * density / ((1 - r) * density + r * generated), k)
+    assert np.allclose(posterior_of(release, beliefs, prior, mixing=share), exact, atol=1e-12)
+    assert not np.allclose(posterior_of(release, beliefs, prior), exact, atol=1e-2)
 
 
 def conditional_limit(true, mixed, noise, prior):
@@ -153,9 +156,7 @@ def test_a_double_release_is_attacked_as_well_as_can_be():
     labels, table = np.array(space.points)[codes], pa.table({"town": np.array(TOWNS)[towns]})
     double = DoubleResponse(space, 1.0, Generator(space, form, Source("public", "three towns"), even), replaced)
     released = Curator(labels, space).randomize_rows(double, table)
-    report = attack_release(
-        released, Towns(), [0.5, 0.5], mixing=original_share(replaced, 0.0), truth=Release.public(labels, space)
-    )
+    report = attack_release(released, Towns(), [0.5, 0.5], mixing=1 - replaced, truth=Release.public(labels, space))
     belief = (1 - replaced) * Towns.chances + replaced / 2
     exact = np.mean([(row[:, None] * released.labels.channel.table().matrix).max(axis=0).sum() for row in belief])
     found = report.utility("features and the released label")
@@ -168,7 +169,7 @@ def test_numbers_are_guessed_by_mean_and_mode():
     space, channel = Interval(-1.0, 1.0, 0.25), laplace_channel(9, 2.0)
     release = Release(np.array([0, 3, 8]), channel, space, None)
     prior = np.random.default_rng(0).dirichlet(np.ones(9))
-    posterior = label_posterior(release, prior=prior)
+    posterior = posterior_of(release, prior=prior)
     joint = prior * channel.table().matrix.T[release.codes]
     assert np.allclose(posterior, joint / joint.sum(axis=1, keepdims=True))
     found = infer_labels(release, prior=prior, loss="squared")
@@ -325,7 +326,6 @@ def test_a_folder_is_attacked(tmp_path):
         lambda release: infer_labels(release, loss=2 * np.ones((3, 3))),
         lambda release: infer_labels(release, mixing=0.5),
         lambda release: infer_labels(release, np.ones((2, 3)) / 3, mixing=1.5),
-        lambda release: original_share(1.5, 0.0 * release.codes),
         lambda release: attack_release(release[:0]),
         lambda release: attack_release(
             release, truth=Curator(["c0", "c1"], space_of(3)).randomize(RandomizedResponse(space_of(3), 1.0))

@@ -364,7 +364,7 @@ def test_bad_input_is_refused():
         (features, by_cluster, {"flips": [0.1]}, InputError, "found cluster response"),
         (features, release, {"flips": [0.7]}, EpsilonError, "expected flip, the probability of"),
         (features, release, {"flips": []}, InputError, "at least one flip"),
-        (features, release, {"p_plus": 1.0}, InputError, "expected p_plus strictly between 0 and 1"),
+        (features, release, {"p_plus": 1.0}, InputError, "expected p_plus above 0 and below 1"),
         (features, release, {"neighbours": 100}, InputError, "neighbours between 1 and 99"),
         (features, release, {"rows": [1, 1]}, InputError, "different row numbers"),
         (features, release, {"rows": np.array([0.5])}, InputError, "expected numbers of rows"),

@@ -9,17 +9,18 @@ import pytest
 from labeldp import BitResponse, Classes, RandomizedResponse, TopKResponse, gradient_response
 from labeldp.bounds import convex_rate
 from labeldp.bounds.theorems import (
+    ConvexProblem,
     convex_channel_upper,
     convex_local_upper,
     convex_sequential_lower,
     convex_subset_upper,
     convex_vector_upper,
 )
-from labeldp.bounds.theorems._convex import (
+from labeldp.bounds.theorems._chua2025 import convex_local_lower
+from labeldp.bounds.theorems._ghazi2021 import (
     convex_candidates_upper,
     convex_empirical_lower,
     convex_gaussian_upper,
-    convex_local_lower,
     convex_population_lower,
     convex_response_upper,
     prior_generalization,
@@ -53,7 +54,7 @@ def gradient_sets(classes):
 def test_gradients_from_bits_are_as_large_as_theorem_1_says(classes, epsilon):
     """No gradients have a larger second moment than Chua's, and those at right angles have just that."""
     channel = BitResponse(Classes(range(classes)), epsilon).channel()
-    most = convex_local_upper(1000, epsilon, classes).size("second moment")
+    most = convex_local_upper(ConvexProblem(1000, epsilon), classes).size("second moment")
     found = [second_moments(channel, gradients) for gradients in gradient_sets(classes)]
     assert max(each.max() for each in found) <= most * (1 + 1e-6)
     np.testing.assert_allclose(found[0], most, rtol=1e-6)
@@ -64,7 +65,7 @@ def test_gradients_from_bits_are_as_large_as_theorem_1_says(classes, epsilon):
 def test_gradients_from_responses_are_as_small_as_theorem_9_says(classes, epsilon):
     """No gradients have a larger second moment than Ghazi's ``(6 K / epsilon)^2``, nor than a ninth of it."""
     channel = RandomizedResponse(Classes(range(classes)), epsilon).channel()
-    most = convex_response_upper(1000, epsilon, classes).size("second moment")
+    most = convex_response_upper(ConvexProblem(1000, epsilon), classes).size("second moment")
     found = max(second_moments(channel, gradients).max() for gradients in gradient_sets(classes))
     assert found <= most / 9 * (1 + 1e-6)
 
@@ -72,28 +73,30 @@ def test_gradients_from_responses_are_as_small_as_theorem_9_says(classes, epsilo
 def test_values_worked_out():
     """Each bound at numbers small enough to work out by hand, scaled by the diameter and the Lipschitz constant."""
     e, n = math.e, 10**9
-    assert convex_response_upper(n, 0.5, 3).value == pytest.approx(12 * 3 * (2 + math.log(n)) / (0.5 * n**0.5))
-    assert convex_candidates_upper(n, 0.5, 3, 0.01).value == pytest.approx(
-        convex_response_upper(n, 0.5, 3).value + 0.02
+    assert convex_response_upper(ConvexProblem(n, 0.5), 3).value == pytest.approx(
+        12 * 3 * (2 + math.log(n)) / (0.5 * n**0.5)
     )
-    assert convex_local_lower(n, 1.0, 10).value == pytest.approx(math.sqrt(10 * e / (e - 1) ** 2 / n))
-    assert convex_local_lower(n, 9.0, 10).value == pytest.approx(n**-0.5)
-    assert convex_population_lower(n, 0.25).value == pytest.approx(2 * n**-0.5)
+    assert convex_candidates_upper(ConvexProblem(n, 0.5), 3, 0.01).value == pytest.approx(
+        convex_response_upper(ConvexProblem(n, 0.5), 3).value + 0.02
+    )
+    assert convex_local_lower(ConvexProblem(n, 1.0), 10).value == pytest.approx(math.sqrt(10 * e / (e - 1) ** 2 / n))
+    assert convex_local_lower(ConvexProblem(n, 9.0), 10).value == pytest.approx(n**-0.5)
+    assert convex_population_lower(ConvexProblem(n, 0.25)).value == pytest.approx(2 * n**-0.5)
     step = math.sqrt((e - 1) ** 2 / (2 * n * (10 + e) * e))
     moment = 1 + ((e + 1) ** 2 + 4 * 9 * e) / (e - 1) ** 2
-    found = convex_local_upper(n, 1.0, 10)
+    found = convex_local_upper(ConvexProblem(n, 1.0), 10)
     assert found.size("step") == pytest.approx(step)
     assert found.value == pytest.approx(1 / (2 * step * n) + step * moment / 2)
-    scaled = convex_local_upper(n, 1.0, 10, diameter=3.0, lipschitz=5.0)
+    scaled = convex_local_upper(ConvexProblem(n, 1.0, diameter=3.0, lipschitz=5.0), 10)
     assert scaled.value == pytest.approx(15 * found.value)
     for bound in (convex_local_upper, convex_local_lower, convex_response_upper):
-        assert bound(1, 0.9, 50, diameter=2.0, lipschitz=3.0).value <= 6.0
+        assert bound(ConvexProblem(1, 0.9, diameter=2.0, lipschitz=3.0), 50).value <= 6.0
 
 
 def test_noise_in_proposition_11_keeps_its_promise():
     """The deviation is the least whose delta, by the formula of Balle and Wang, is at most what was asked for."""
     epsilon, delta = 0.7, 1e-5
-    deviation = convex_gaussian_upper(10**9, epsilon, delta, 4).size("deviation")
+    deviation = convex_gaussian_upper(ConvexProblem(10**9, epsilon), delta, 4).size("deviation")
 
     def tail(x):
         return math.erfc(x / math.sqrt(2)) / 2
@@ -103,7 +106,7 @@ def test_noise_in_proposition_11_keeps_its_promise():
         return tail(epsilon / a - a / 2) - math.exp(epsilon) * tail(epsilon / a + a / 2)
 
     assert failing(deviation) <= delta < failing(0.999 * deviation)
-    bounds = [convex_gaussian_upper(10**9, e, delta, 4).value for e in (0.2, 0.5, 1.0, 5.0)]
+    bounds = [convex_gaussian_upper(ConvexProblem(10**9, e), delta, 4).value for e in (0.2, 0.5, 1.0, 5.0)]
     assert bounds == sorted(bounds, reverse=True)
 
 
@@ -111,13 +114,16 @@ def test_noise_in_proposition_11_keeps_its_promise():
 @pytest.mark.parametrize("n", [1, 7, 1000, 10**6])
 def test_upper_bounds_are_above_lower_ones(n, epsilon):
     """Proven upper bounds exceed proven lower bounds, and the conventional lower bounds."""
-    least = convex_empirical_lower(n, epsilon).value
+    least = convex_empirical_lower(ConvexProblem(n, epsilon)).value
     assert 0 < least < 1
-    uppers = [convex_local_upper(n, epsilon, k).value for k in (2, 10)]
+    uppers = [convex_local_upper(ConvexProblem(n, epsilon), k).value for k in (2, 10)]
     if epsilon <= 1:
-        uppers += [convex_response_upper(n, epsilon, k).value for k in (2, 10)]
+        uppers += [convex_response_upper(ConvexProblem(n, epsilon), k).value for k in (2, 10)]
     assert min(uppers) > least
-    assert convex_local_upper(n, epsilon, 10).value >= convex_local_lower(n, epsilon, 10).value
+    assert (
+        convex_local_upper(ConvexProblem(n, epsilon), 10).value
+        >= convex_local_lower(ConvexProblem(n, epsilon), 10).value
+    )
 
 
 def test_the_empirical_limit_is_met_by_no_learner():
@@ -134,7 +140,7 @@ def test_the_empirical_limit_is_met_by_no_learner():
         agree = (signs[:, None] == signs).sum(axis=2)
         law = right**agree * (1 - right) ** (n - agree)
         excess = (law * loss).sum(axis=0) - loss.min(axis=0)
-        assert excess.max() >= convex_empirical_lower(n, epsilon).value - 1e-12
+        assert excess.max() >= convex_empirical_lower(ConvexProblem(n, epsilon)).value - 1e-12
 
 
 def test_the_generalization_bound_holds_where_the_printed_one_fails():
@@ -169,7 +175,7 @@ def test_descent_with_any_channel(classes, epsilon):
     assert chosen.value == pytest.approx(3 * math.sqrt(moment / n))
     assert chosen.value == pytest.approx(9 / (2 * step * n) + step * moment / 2)
     bits = convex_channel_upper(n, BitChannel.independent(classes, epsilon), **scale, right_angled=2.0)
-    assert bits.value < convex_local_upper(n, epsilon, classes, **scale).value
+    assert bits.value < convex_local_upper(ConvexProblem(n, epsilon, **scale), classes).value
     best = convex_channel_upper(
         n, SubsetChannel.at(classes, estimation_size(classes, epsilon), epsilon), **scale, right_angled=2.0
     )
@@ -185,7 +191,7 @@ def test_descent_with_any_channel(classes, epsilon):
 def test_gradients_from_subsets_are_as_small_as_the_appendix_says(classes, epsilon):
     """No gradients have a larger second moment than the exact one, which is below the Appendix's, for every size."""
     for size in (None, *range(1, classes)):
-        found = convex_subset_upper(10**6, epsilon, classes, size)
+        found = convex_subset_upper(ConvexProblem(10**6, epsilon), classes, size)
         d = int(found.size("subset size"))
         assert size in (None, d)
         assert size is not None or d == math.ceil(classes / (2 * math.exp(epsilon)))
@@ -206,7 +212,7 @@ def test_gradients_from_subsets_are_as_small_as_the_appendix_says(classes, epsil
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 def test_directions_have_the_mean_and_length_that_corollary_1_needs(epsilon):
     """In two dimensions, averaged over a fine circle of directions, what is told has the mean v and the length B."""
-    bound = convex_vector_upper(10**9, epsilon, 2, lipschitz=1.5)
+    bound = convex_vector_upper(ConvexProblem(10**9, epsilon, lipschitz=1.5), 2)
     length = math.sqrt(bound.size("second moment"))
     angles = (np.arange(100_000) + 0.5) * 2 * np.pi / 100_000
     directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -216,7 +222,7 @@ def test_directions_have_the_mean_and_length_that_corollary_1_needs(epsilon):
         assert np.abs(1 + leaning).max() / np.abs(1 - leaning).min() <= odds * (1 + 1e-9)
         np.testing.assert_allclose((length * leaning[:, None] * directions).mean(axis=0), v, atol=1e-4)
     # E|U_1| is 1/2 on the sphere in three dimensions
-    assert convex_vector_upper(10**9, epsilon, 3).size("second moment") == pytest.approx(
+    assert convex_vector_upper(ConvexProblem(10**9, epsilon), 3).size("second moment") == pytest.approx(
         4 * ((odds + 1) / (odds - 1)) ** 2
     )
 
@@ -234,16 +240,23 @@ def test_directions_between_gradients_at_right_angles_are_shorter(classes):
         centre = gradients.mean(axis=0)
         square = (s * math.sqrt(1 - 1 / classes) * coth * inverse) ** 2
         told = (centre**2).sum() + 2 * (gradients - centre) @ centre + square
-        most = convex_vector_upper(10**9, epsilon, classes, lipschitz=longest, right_angled=s).size("second moment")
+        most = convex_vector_upper(ConvexProblem(10**9, epsilon, lipschitz=longest), classes, right_angled=s).size(
+            "second moment"
+        )
         found.append(told.max() / most)
     assert max(found) <= 1 + 1e-9
     assert found[0] == pytest.approx(1)
     error = gradient_error(epsilon, classes=classes, dimension=classes, spread=1, radius=math.sqrt(1 - 1 / classes))
-    whole = convex_vector_upper(10**9, epsilon, classes, right_angled=1.0).size("second moment")
+    whole = convex_vector_upper(ConvexProblem(10**9, epsilon), classes, right_angled=1.0).size("second moment")
     assert whole == pytest.approx(1 + error - (1 - 1 / classes))  # what the mechanism says of itself
     hard = math.sqrt(1 - 1 / classes) / 2
-    plain = convex_vector_upper(10**9, epsilon, classes, lipschitz=hard).size("second moment")
-    assert convex_vector_upper(10**9, epsilon, classes, lipschitz=hard, right_angled=0.5).size("second moment") < plain
+    plain = convex_vector_upper(ConvexProblem(10**9, epsilon, lipschitz=hard), classes).size("second moment")
+    assert (
+        convex_vector_upper(ConvexProblem(10**9, epsilon, lipschitz=hard), classes, right_angled=0.5).size(
+            "second moment"
+        )
+        < plain
+    )
 
 
 def split(channel_of_labels, c):
@@ -345,14 +358,14 @@ def best_excess(protocol, n, k, c):
 @pytest.mark.parametrize("epsilon", [0.5, 1.5, 4.0])
 def test_no_protocol_is_below_the_limit(k, n, epsilon):
     """The best parameters from response, from subsets and from channels that follow earlier outcomes are above it."""
-    limit = convex_sequential_lower(n, epsilon, k)
+    limit = convex_sequential_lower(ConvexProblem(n, epsilon), k)
     width, c = int(limit.size("classes")), limit.size("shift")
     response = ResponseChannel.at(width, epsilon).matrix()
     pairs = SubsetChannel.at(width, width // 2, epsilon).matrix()
     protocols = (lambda _: response, lambda _: pairs, lambda seen: pairs if sum(seen) % 2 else response)
     excess = min(best_excess(protocol, n, width, c) for protocol in protocols)
     assert excess / 25 < limit.value <= excess
-    assert 0 < limit.value <= convex_local_upper(n, epsilon, k).value
+    assert 0 < limit.value <= convex_local_upper(ConvexProblem(n, epsilon), k).value
 
 
 @pytest.mark.parametrize("n", [1, 30, 10**4, 10**9])
@@ -360,7 +373,7 @@ def test_no_protocol_is_below_the_limit(k, n, epsilon):
 def test_the_limit_rests_on_a_shift_that_labels_hide(n, epsilon):
     """From the value and the shift c that it was computed at follows t, and n labels tell no more than t allows."""
     for classes in (2, 5, 40, 3000):
-        limit = convex_sequential_lower(n, epsilon, classes)
+        limit = convex_sequential_lower(ConvexProblem(n, epsilon), classes)
         k, c = limit.size("classes"), limit.size("shift")
         t = 2 * (1 - 2 * limit.value * math.sqrt(k - 1) / c) ** 2 - 1
         gap = math.expm1(epsilon)
@@ -378,11 +391,11 @@ def test_the_limit_has_the_constant_that_is_claimed(k):
     for epsilon, more in itertools.product((0.01, 0.3, 1.0, 2.0, 4.0, 9.0), (1, 2, 50, 10**6)):
         e = math.exp(epsilon)
         n = max(1, math.ceil(more * k**2 * e / (4 * (e - 1) ** 2)))
-        found = convex_sequential_lower(n, epsilon, k).value
+        found = convex_sequential_lower(ConvexProblem(n, epsilon), k).value
         assert found >= math.sqrt(k * e / ((e - 1) ** 2 * n)) / 64
-        assert convex_sequential_lower(n, epsilon, k, 2.0, 3.0).value == pytest.approx(6 * found)
-        assert convex_sequential_lower(n, epsilon, k + 1).value == found
-    assert convex_sequential_lower(1, 1e-3, k).value > 0.01
+        assert convex_sequential_lower(ConvexProblem(n, epsilon, 2.0, 3.0), k).value == pytest.approx(6 * found)
+        assert convex_sequential_lower(ConvexProblem(n, epsilon), k + 1).value == found
+    assert convex_sequential_lower(ConvexProblem(1, 1e-3), k).value > 0.01
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10, 1000])
@@ -406,16 +419,16 @@ def test_regimes_have_the_orders_of_the_papers(classes):
 @pytest.mark.parametrize(
     ("make", "error"),
     [
-        (lambda: convex_response_upper(10, 1.1, 3), EpsilonError),
-        (lambda: convex_population_lower(10, 2.0), EpsilonError),
-        (lambda: convex_gaussian_upper(10, 1.0, 0.0, 3), InputError),
-        (lambda: convex_candidates_upper(10, 1.0, 3, 1.5), InputError),
-        (lambda: convex_local_upper(10, 1.0, 1), InputError),
-        (lambda: convex_local_upper(10, 1.0, 3, diameter=0.0), InputError),
+        (lambda: convex_response_upper(ConvexProblem(10, 1.1), 3), EpsilonError),
+        (lambda: convex_population_lower(ConvexProblem(10, 2.0)), EpsilonError),
+        (lambda: convex_gaussian_upper(ConvexProblem(10, 1.0), 0.0, 3), InputError),
+        (lambda: convex_candidates_upper(ConvexProblem(10, 1.0), 3, 1.5), InputError),
+        (lambda: convex_local_upper(ConvexProblem(10, 1.0), 1), InputError),
+        (lambda: convex_local_upper(ConvexProblem(10, 1.0, diameter=0.0), 3), InputError),
         (lambda: prior_generalization(10, 1.0, 3, -1.0), InputError),
-        (lambda: convex_sequential_lower(10, 0.0, 3), EpsilonError),
-        (lambda: convex_subset_upper(10, 1.0, 3, size=3), InputError),
-        (lambda: convex_vector_upper(10, 1.0, 3, right_angled=0.0), InputError),
+        (lambda: convex_sequential_lower(ConvexProblem(10, 0.0), 3), EpsilonError),
+        (lambda: convex_subset_upper(ConvexProblem(10, 1.0), 3, size=3), InputError),
+        (lambda: convex_vector_upper(ConvexProblem(10, 1.0), 3, right_angled=0.0), InputError),
         (lambda: convex_channel_upper(10, ResponseChannel.at(3, 1.0), right_angled=math.inf), InputError),
         (lambda: convex_rate(1.0, 1), InputError),
     ],

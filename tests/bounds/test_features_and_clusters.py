@@ -15,7 +15,7 @@ from labeldp.bounds import (
     pure_attack_limit,
 )
 from labeldp.bounds.theorems import cluster_precision
-from labeldp.bounds.theorems._clusters import cluster_response_risk, cluster_risk, peer_risk
+from labeldp.bounds.theorems._esfandiari2022 import ClusterRandomization, cluster_response_risk, cluster_risk, peer_risk
 from labeldp.errors import InputError
 
 
@@ -213,9 +213,11 @@ def test_pairs_are_listed_no_more_precisely():
 def test_risks_worked_out():
     """The formulas of theorems 2 and 4 and of corollary 2 at numbers worked out by hand."""
     spread = math.sqrt(10 * math.log(20) / 10**6)
-    found = cluster_risk(10**6, 3, 10, 0.02, 500, resampled=0.5, corrected=0.25, scale=2.0, threshold=0.01)
+    found = cluster_risk(10**6, 3, 10, 0.02, ClusterRandomization(500, 0.5, corrected=0.25, scale=2.0, threshold=0.01))
     assert found.value == pytest.approx(4 * spread + 3 * 0.25 / 0.75 * (0.02 + 3 * 2 / 500 + 0.03))
-    unbiased = cluster_risk(10**6, 3, 10, 0.02, 500, resampled=0.5, corrected=0.5, scale=2.0, threshold=0.01)
+    unbiased = cluster_risk(
+        10**6, 3, 10, 0.02, ClusterRandomization(500, 0.5, corrected=0.5, scale=2.0, threshold=0.01)
+    )
     assert unbiased.value == pytest.approx(6 * spread)
     found = cluster_response_risk(10**6, 3.0, 3, 10, 0.05)
     assert found.value == pytest.approx(3 * spread + 9 * 0.05 / (1 + (math.e - 1) * 0.05))
@@ -241,8 +243,8 @@ def test_risks_worked_out():
         lambda: label_divergence_lower(0.5, 2, 0.5),
         lambda: cluster_precision(5, 5, 1.0),
         lambda: cluster_response_risk(10, 1.0, 2, 1.0, 0.0),
-        lambda: cluster_risk(10, 4, 1.0, 0.1, 5, 0.5, 0.5, 1.0, 0.3),
-        lambda: cluster_risk(10, 4, 1.0, 0.1, 5, 0.5, 1.0, 1.0, 0.2),
+        lambda: cluster_risk(10, 4, 1.0, 0.1, ClusterRandomization(5, 0.5, 0.5, 1.0, 0.3)),
+        lambda: ClusterRandomization(5, 0.5, 1.0, 1.0, 0.2),
         lambda: peer_risk(10, 1.0, 0.1, 0.1, 0.0),
     ],
 )

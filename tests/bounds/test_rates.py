@@ -5,20 +5,13 @@ import math
 import pytest
 
 from labeldp.bounds import free_epsilon, rate, rate_table, rows_to_name
-from labeldp.bounds.theorems import Regularity, central_regression_upper, local_regression_upper
-from labeldp.bounds.theorems._classification import (
-    central_classification_lower,
-    central_classification_upper,
-    local_classification_lower,
-    local_classification_upper,
-)
-from labeldp.bounds.theorems._regression import (
-    central_heavy_lower,
-    central_heavy_upper,
-    central_regression_lower,
-    local_heavy_lower,
-    local_heavy_upper,
-    local_regression_lower,
+from labeldp.bounds.theorems import (
+    LabelTails,
+    Regularity,
+    classification_lower,
+    classification_upper,
+    regression_lower,
+    regression_upper,
 )
 from labeldp.errors import InputError
 
@@ -95,46 +88,38 @@ def test_more_rows_and_more_epsilon_never_hurt(setting, problem):
     assert by_epsilon == sorted(by_epsilon, reverse=True)
 
 
-CURVES = [
-    (local_regression_lower, local_regression_upper, {}, "local", "regression"),
-    (central_regression_lower, central_regression_upper, {}, "central", "regression"),
-    (local_heavy_lower, local_heavy_upper, {"moments": 3.0}, "local", "heavy-tailed"),
-    (central_heavy_lower, central_heavy_upper, {"moments": 3.0}, "central", "heavy-tailed"),
-]
-
-
-@pytest.mark.parametrize(
-    ("lower", "upper", "given", "setting", "problem"), CURVES, ids=lambda x: getattr(x, "__name__", "")
-)
-def test_upper_bounds_fall_as_the_table_says(lower, upper, given, setting, problem):
+@pytest.mark.parametrize("setting", ["local", "central"])
+@pytest.mark.parametrize("labels", [LabelTails(), LabelTails(moments=3.0)], ids=["bounded", "heavy"])
+def test_upper_bounds_fall_as_the_table_says(setting, labels):
     """If privacy dominates, the error with the best sizes has the table's slopes in N and epsilon, like the lower."""
     regularity = Regularity(dimension=2.0, smoothness=0.9)
-    power = rate(setting, problem, beta=0.9, dimension=2.0, moments=given.get("moments", math.inf)).terms[1]
+    problem = "heavy-tailed" if labels.heavy else "regression"
+    power = rate(setting, problem, beta=0.9, dimension=2.0, moments=labels.moments).terms[1]
     small = 1e-6 if setting == "local" else 1e-9
-    for bound in (lower, upper):
-        base = bound(10**18, small, regularity, **given).value
-        by_rows = math.log10(base / bound(10**16, small, regularity, **given).value) / 2
-        by_epsilon = math.log10(bound(10**18, 10 * small, regularity, **given).value / base)
+    for bound in (regression_lower, regression_upper):
+        base = bound(setting, 10**18, small, regularity, labels).value
+        by_rows = math.log10(base / bound(setting, 10**16, small, regularity, labels).value) / 2
+        by_epsilon = math.log10(bound(setting, 10**18, 10 * small, regularity, labels).value / base)
         assert by_rows == pytest.approx(-power.rows, rel=0.02)
         assert by_epsilon == pytest.approx(-power.epsilon, rel=0.02)
-    found = upper(10**18, small, regularity, **given)
+    found = regression_upper(setting, 10**18, small, regularity, labels)
     assert (found.kind, found.constants) == ("upper", "conventional")
-    assert found.value > lower(10**18, small, regularity, **given).value
+    assert found.value > regression_lower(setting, 10**18, small, regularity, labels).value
 
 
 def test_sizes_of_regression_worked_out():
     """k, h and T solve their balances: in one dimension with beta 1, T 1 and epsilon 1 they are worked out here."""
     line = Regularity(dimension=1.0)
-    found = local_regression_upper(9000, 1.0, line)
+    found = regression_upper("local", 9000, 1.0, line)
     # C = (1/2)^2, V = 1 + 8, two rows in a ball of length 2: k^3 = V / (2 C) * (2 N)^2
     assert found.size("neighbours") == math.ceil((9 / 0.5 * 18000**2) ** (1 / 3)) == 1800
     assert found.value == pytest.approx(0.25 * (1800 / 18000) ** 2 + 9 / 1800)
-    found = central_regression_upper(10**6, 0.5, line)
+    found = regression_upper("central", 10**6, 0.5, line)
     m = found.size("rows in a cell")
     # derivative of (m/N)^2 / 12 + 1 / m + 8 / (eps m)^2
     assert m / 6 / 1e12 == pytest.approx(1 / m**2 + 2 * 32 / m**3, rel=1e-4)
     assert found.size("width") == pytest.approx(m / 1e6)
-    found = central_heavy_upper(10**6, 0.5, line, moments=3.0, moment=2.0)
+    found = regression_upper("central", 10**6, 0.5, line, LabelTails(2.0, moments=3.0))
     held, clip = found.size("rows in a cell"), found.size("clip")
 
     def error(m, t):
@@ -143,7 +128,7 @@ def test_sizes_of_regression_worked_out():
     assert found.value == pytest.approx(error(held, clip))
     for m, t in [(1.02, 1), (0.98, 1), (1, 1.02), (1, 0.98)]:
         assert error(held * m, clip * t) > found.value
-    found = local_heavy_upper(10**6, 0.5, line, moments=3.0, moment=2.0)
+    found = regression_upper("local", 10**6, 0.5, line, LabelTails(2.0, moments=3.0))
     k, clip = found.size("neighbours"), found.size("clip")
     assert clip == pytest.approx((2 * (4 / 27 * 2) ** 2 * k / 32) ** (1 / 6))
 
@@ -165,29 +150,32 @@ def test_the_clipping_bias_is_sharp():
 def test_classification_worked_out():
     """Theorems 2 and 4 with their constants, at two cells of a line, with numbers worked out here."""
     line = Regularity(dimension=1.0, lipschitz=0.1)
-    found = local_classification_upper(2000, 1.0, 2, line, failure=0.1, sides=2, rows_in_cell=900)
+    found = classification_upper("local", 2000, 1.0, 2, line, failure=0.1, sides=2, rows_in_cell=900)
     off = 0.05 + math.sqrt(math.log(2 * 2 * 2 / 0.1) / 1800) / math.tanh(0.25)
     assert found.size("delta") == pytest.approx(off)
     assert found.value == pytest.approx((2 * off) ** 2)
     assert found.constants == "proven"
-    found = central_classification_upper(2000, 0.5, 3, line, failure=0.1, sides=2, rows_in_cell=900)
+    found = classification_upper("central", 2000, 0.5, 3, line, failure=0.1, sides=2, rows_in_cell=900)
     off = 0.05 + math.sqrt(math.log(4 * 3 * 2 / 0.1) / 1800) + math.log(2 * 3 * 2 / 0.1) / (0.5 * 900)
     assert found.size("delta") == pytest.approx(off)
     assert found.value == pytest.approx((2 * off) ** 2)
     assert rows_to_name(2, 1.0, 1.0, 0.5) == (math.ceil(2 * math.log(2)), math.ceil(8 * math.log(4)))
 
 
-@pytest.mark.parametrize("upper", [local_classification_upper, central_classification_upper])
-def test_the_best_sides_are_the_best(upper):
+@pytest.mark.parametrize("setting", ["local", "central"])
+def test_the_best_sides_are_the_best(setting):
     """No other whole number of sides gives a smaller bound, and the bound is at least that of the theorem below it."""
     plane = Regularity(dimension=2.0, lipschitz=0.5)
-    found = upper(10**7, 0.2, 5, plane)
+    found = classification_upper(setting, 10**7, 0.2, 5, plane)
     best = found.size("sides")
     assert best > 2
-    assert all(upper(10**7, 0.2, 5, plane, sides=s).value >= found.value for s in range(1, 3 * int(best)))
-    lower = local_classification_lower if upper is local_classification_upper else central_classification_lower
-    assert lower(10**7, 0.2, plane).value <= found.value
-    assert lower(10**7, 0.2, plane).kind == "lower"
+    assert all(
+        classification_upper(setting, 10**7, 0.2, 5, plane, sides=s).value >= found.value
+        for s in range(1, 3 * int(best))
+    )
+    lower = classification_lower(setting, 10**7, 0.2, plane)
+    assert lower.value <= found.value
+    assert lower.kind == "lower"
 
 
 def test_the_bits_of_theorem_2_are_estimated_as_closely_as_it_says():
@@ -197,7 +185,7 @@ def test_the_bits_of_theorem_2_are_estimated_as_closely_as_it_says():
     """
     n, classes, epsilon, failure = 60, 2, 1.0, 0.2
     flat = Regularity(dimension=1.0, lipschitz=1e-12)
-    off = local_classification_upper(n, epsilon, classes, flat, failure, sides=1, rows_in_cell=n).size("delta")
+    off = classification_upper("local", n, epsilon, classes, flat, failure, sides=1, rows_in_cell=n).size("delta")
     p = math.exp(epsilon / 2) / (1 + math.exp(epsilon / 2))
     for share in (0.1, 0.5, 0.9):
         chance = p * share + (1 - p) * (1 - share)
@@ -218,12 +206,15 @@ def test_the_bits_of_theorem_2_are_estimated_as_closely_as_it_says():
         lambda: rate("local", "heavy-tailed", moments=1.9),
         lambda: rate("both", "regression"),
         lambda: rate("local", "clustering"),
-        lambda: local_heavy_upper(100, 1.0, Regularity(1.0), moments=1.5),
-        lambda: central_heavy_lower(100, 1.0, Regularity(1.0), moments=math.nan),
-        lambda: local_classification_lower(100, 1.0, Regularity(1.0, margin=1.5)),
-        lambda: local_classification_upper(100, 1.0, 2, Regularity(1.0), failure=0.0),
-        lambda: local_regression_upper(0, 1.0, Regularity(1.0)),
-        lambda: local_regression_upper(10, 1.0, Regularity(1.0), bound=-1.0),
+        lambda: LabelTails(moments=1.5),
+        lambda: LabelTails(moments=math.nan),
+        lambda: classification_lower("local", 100, 1.0, Regularity(1.0, margin=1.5)),
+        lambda: classification_upper("local", 100, 1.0, 2, Regularity(1.0), failure=0.0),
+        lambda: regression_upper("local", 0, 1.0, Regularity(1.0)),
+        lambda: LabelTails(-1.0),
+        lambda: LabelTails(variance=0.0),
+        lambda: regression_upper("both", 10, 1.0, Regularity(1.0)),
+        lambda: classification_lower("local-full", 10, 1.0, Regularity(1.0)),
         lambda: rows_to_name(3, 1.0, 0.0),
     ],
 )
@@ -235,7 +226,7 @@ def test_numbers_outside_the_theorems(make):
 
 def test_json_holds_a_bound():
     """A bound is written with all of its parts."""
-    found = central_regression_upper(1000, 1.0, Regularity(2.0)).to_json()
+    found = regression_upper("central", 1000, 1.0, Regularity(2.0)).to_json()
     assert found["theorem"] == "Zhao et al. 2025, theorem 8"
     assert set(found["sizes"]) == {"rows in a cell", "width"}
     assert found["kind"] == "upper"

@@ -9,7 +9,6 @@ from rich.console import Console
 from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp.audit import attack_release
 from labeldp.report import attack_text
-from labeldp.report._attacks import save_attack_figure
 
 SPACE = Classes(["no", "yes"])
 
@@ -48,9 +47,3 @@ def test_the_text_holds_every_number_and_what_epsilon_does_not_bound(report):
     assert text.count("as believed") == sum(row.utility.source == "the model itself" for row in report.rows) == 4
     public = printed(attack_text(attack_release(Release.public(["no", "yes"], SPACE), prior=[0.5, 0.5])))
     assert "epsilon" not in public
-
-
-def test_the_figure_is_written(report, tmp_path):
-    """Points, intervals and limits are drawn, and their names are in it."""
-    path = save_attack_figure(report, tmp_path / "attack.svg")
-    assert "svg" in path.read_text(encoding="utf-8")[:200]

@@ -11,6 +11,7 @@ import typer
 
 from labeldp.cli._account import account
 from labeldp.cli._audit import audit
+from labeldp.cli._command import add_command
 from labeldp.cli._evaluate import evaluate
 from labeldp.cli._generator import generator
 from labeldp.cli._learn import learn
@@ -46,7 +47,7 @@ def _about(
 
 
 for _command in (release, stages, verify, audit, generator, learn, evaluate, plan, account, ledger):
-    app.command()(_command)
+    add_command(app, _command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,8 +1,9 @@
-"""Options that declare a table: its classes, its public columns, its budget."""
+"""Options that several commands share, and their parsing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,8 @@ from labeldp.errors import InputError
 if TYPE_CHECKING:
     from labeldp.release.tables import Table
 
+#: Prefix of the names of networks.
+NETWORK = "torch:"
 _EVERYTHING, _NOTHING = "all", "none"
 
 
@@ -25,30 +28,109 @@ def budget_of(text: str) -> tuple[float, float]:
     return numbers[0], numbers[1] if len(numbers) == 2 else 0.0
 
 
-CLASSES = Annotated[str, typer.Option(help="All classes that can occur: a,b,c or @FILE with one per line.")]
-KEEP = Annotated[list[str] | None, typer.Option(help="Public columns: a,b,c, 'all' (but the label) or 'none'.")]
-DROP = Annotated[list[str] | None, typer.Option(help="Columns that are not public; all others are published.")]
-MISSING = Annotated[str, typer.Option(help="Missing labels: 'refuse', or the class or number to put in their place.")]
-BUDGET = Annotated[
-    Any,
-    typer.Option(
-        parser=budget_of,
-        metavar="EPSILON[,DELTA]",
-        help="Total budget for this label over all releases; default: the epsilon of the first.",
-    ),
-]
+_BUDGET = typer.Option(
+    parser=budget_of,
+    metavar="EPSILON[,DELTA]",
+    help="Total budget for this label over all releases; default: the epsilon of the first.",
+)
 
 
-def declared_columns(
-    table: Table, keep: Sequence[str] | None, drop: Sequence[str] | None
-) -> tuple[list[str] | None, list[str] | None]:
-    """The columns to keep and to drop; exactly one is None in a valid declaration."""
-    kept, dropped = names(keep), names(drop)
-    if kept == [_EVERYTHING]:
-        return None, dropped or []
-    if kept == [_NOTHING] and _NOTHING not in table.schema.names:
-        return [], dropped
-    return kept, dropped
+@dataclass(frozen=True)
+class ColumnOptions:
+    """Options for the public columns of a table.
+
+    Args:
+        keep: Public columns: a,b,c, 'all' (but the label) or 'none'.
+        drop: Columns that are not public; all others are published.
+    """
+
+    keep: list[str] | None = None
+    drop: list[str] | None = None
+
+    def of(self, table: Table) -> tuple[list[str] | None, list[str] | None]:
+        """The columns to keep and to drop; exactly one is None in a valid declaration."""
+        kept, dropped = names(self.keep), names(self.drop)
+        if kept == [_EVERYTHING]:
+            return None, dropped or []
+        if kept == [_NOTHING] and _NOTHING not in table.schema.names:
+            return [], dropped
+        return kept, dropped
+
+
+@dataclass(frozen=True)
+class SpendingOptions:
+    """Options for the ledger and its budget.
+
+    Args:
+        ledger: The ledger file; default: beside INPUT.
+    """
+
+    budget: Annotated[Any, _BUDGET] = None
+    ledger: Path | None = None
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """Options for images.
+
+    Args:
+        images: For image models: an IDX file in row order, or a folder of PNG files.
+        image_column: For a folder of images: the public column with the name of each row's PNG file.
+    """
+
+    images: Path | None = None
+    image_column: str | None = None
+
+    def read(self) -> dict[str, Any]:
+        """Read the images; arguments of the functions of ``labeldp.learning.tables``."""
+        if self.images is None:
+            return asdict(self)
+        from labeldp.learning.features import read_images  # noqa: PLC0415 (the learners are an extra)
+
+        return {"images": read_images(self.images), "image_column": self.image_column}
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Options for networks.
+
+    Args:
+        epochs: For networks: number of passes over the rows.
+        batch_size: For networks: rows per step.
+        learning_rate: For networks: largest learning rate.
+        mixup: For networks: strength of mixup; 0 turns it off.
+        device: For networks: cpu or cuda; default: cuda if available.
+    """
+
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    mixup: float | None = None
+    device: str | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that were passed."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def check_no_network_options(images: ImageOptions, training: TrainingOptions) -> None:
+    """Refuse options that only networks use.
+
+    Raises:
+        InputError: One was passed.
+    """
+    for name, value in (asdict(images) | training.settings()).items():
+        if value is not None:
+            raise InputError(
+                f"expected --{name.replace('_', '-')} with a network ({NETWORK}...) alone, found it with another "
+                "model; leave it out"
+            )
+
+
+def check_one_of(expected: str, one: object, other: object, hint: str = "") -> None:
+    """Refuse both and neither of two options."""
+    if (one is None) == (other is None):
+        raise InputError(f"expected {expected}, found {'neither' if one is None else 'both'}{hint}")
 
 
 def class_texts(classes: str) -> list[str]:

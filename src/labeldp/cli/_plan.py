@@ -3,117 +3,148 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from labeldp import _checks
-from labeldp.cli._options import DROP, KEEP, class_texts, declared_columns, range_of
+from labeldp import _checks, privacy, release, report
+from labeldp.bounds import planning
+from labeldp.cli._options import ColumnOptions, check_one_of, class_texts, range_of
 from labeldp.cli._terminal import show
 from labeldp.errors import InputError
+from labeldp.release import tables
 
 if TYPE_CHECKING:
-    from labeldp.bounds.planning import EffectiveDimension, Forecast, Plan
+    from labeldp.bounds.planning import EffectiveDimension, Forecast
     from labeldp.privacy import LabelSpace
 
 _LOCAL = "local"
 _MOST_CLASSES = 1 << 24
 
 
+@dataclass(frozen=True)
+class SpaceOptions:
+    """Options that declare a label space.
+
+    Args:
+        classes: Number of classes, or a,b,c or @FILE.
+        interval: Range and grid of a numeric label: LO,HI,STEP.
+    """
+
+    classes: str | None = None
+    interval: str | None = None
+
+    def space(self) -> LabelSpace:
+        """The declared label space: only the number of classes matters, or the grid."""
+        check_one_of("either --classes or --interval to declare the label space", self.classes, self.interval)
+        if self.interval is not None:
+            return privacy.Interval(*range_of(self.interval))
+        return privacy.Classes(range(_checks.whole(_count(self.classes or ""), "classes", 2, _MOST_CLASSES)))
+
+
+@dataclass(frozen=True)
+class ForecastOptions:
+    """Options for the expected error.
+
+    Args:
+        target: Error to reach: RMS error of the estimated mean (numeric), or excess probability of a wrong class over
+            the best classifier.
+        dimension: Effective dimension of the features; default: that of TABLE.
+        explained: Share of the variance of a numeric label that features explain (an assumption).
+        spread: Standard deviation of a numeric label; default: that of a uniform distribution over its range.
+        trust: local: each label is randomized; central: a trusted curator answers queries.
+    """
+
+    target: float | None = None
+    dimension: float | None = None
+    explained: float = 0.5
+    spread: float | None = None
+    trust: str = _LOCAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """Options for the table.
+
+    Args:
+        rows: Number of rows; default: that of TABLE.
+        label: Name of the label column of TABLE, which is never read.
+        columns: The public columns of TABLE.
+    """
+
+    rows: int | None = None
+    label: str | None = None
+    columns: ColumnOptions
+
+    def shape(self, source: Path | None) -> tuple[int, EffectiveDimension | None]:
+        """Rows, and the effective dimension of a table's public columns."""
+        rows, dimension = (None, None) if source is None else self._shape_of(source)
+        check_one_of("--rows or a table", self.rows, rows)
+        return self.rows or rows or 0, dimension
+
+    def _shape_of(self, source: Path) -> tuple[int, EffectiveDimension | None]:
+        from labeldp.cli._public_shape import public_shape  # noqa: PLC0415 (it loads Arrow)
+
+        if self.label is None:
+            raise InputError(
+                "expected --label with a table, found none; name the label column, so that it is never read"
+            )
+        table = tables.open_table(source, self.label)
+        kept, dropped = self.columns.of(table)
+        excluded = [] if kept is None and dropped is None else dropped
+        return public_shape(table, release.kept_columns(table.schema, self.label, kept, excluded))
+
+
 def plan(
-    source: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[TABLE]",
-            help="A table from which to read the number of rows and the dimension of the public columns.",
-        ),
-    ] = None,
-    classes: Annotated[str | None, typer.Option(help="Number of classes, or a,b,c or @FILE.")] = None,
-    interval: Annotated[str | None, typer.Option(help="Range and grid of a numeric label: LO,HI,STEP.")] = None,
-    rows: Annotated[int | None, typer.Option(help="Number of rows; default: that of TABLE.")] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Privacy cost of each label; default: the least that reaches --target.")
-    ] = None,
-    target: Annotated[
-        float | None,
-        typer.Option(
-            help="Error to reach: RMS error of the estimated mean (numeric), or excess probability of a wrong class "
-            "over the best classifier."
-        ),
-    ] = None,
-    dimension: Annotated[
-        float | None, typer.Option(help="Effective dimension of the features; default: that of TABLE.")
-    ] = None,
-    explained: Annotated[
-        float, typer.Option(help="Share of the variance of a numeric label that features explain (an assumption).")
-    ] = 0.5,
-    spread: Annotated[
-        float | None,
-        typer.Option(
-            help="Standard deviation of a numeric label; default: that of a uniform distribution over its range."
-        ),
-    ] = None,
-    trust: Annotated[
-        str, typer.Option(help="local: each label is randomized; central: a trusted curator answers queries.")
-    ] = _LOCAL,
-    label: Annotated[str | None, typer.Option(help="Name of the label column of TABLE, which is never read.")] = None,
-    keep: KEEP = None,
-    drop: DROP = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw the plan over epsilon to this file: .png, .svg or .pdf.")
-    ] = None,
+    source: Path | None = None,
+    *,
+    label_space: SpaceOptions,
+    table: TableOptions,
+    epsilon: float | None = None,
+    expected: ForecastOptions,
+    json_: bool = False,
+    figure: Path | None = None,
 ) -> None:
     """Compare mechanisms: effective rows and expected error, at one epsilon and over a range of them.
 
     Computed from public numbers alone: no label is read. By default all columns of TABLE but the label count as public.
-    """
-    from labeldp.bounds.planning import forecast  # noqa: PLC0415 (commands load what they need)
-    from labeldp.bounds.planning import plan as planned  # noqa: PLC0415
-    from labeldp.report import forecast_text, plan_text, save_forecast_figure, save_plan_figure  # noqa: PLC0415
 
-    if epsilon is None and target is None:
+    Args:
+        source ([TABLE]): A table from which to read the number of rows and the dimension of the public columns.
+        label_space: The label space.
+        table: The table.
+        epsilon: Privacy cost of each label; default: the least that reaches --target.
+        expected: Assumptions of the forecast.
+        json_: Print JSON.
+        figure: Draw the plan over epsilon to this file: .png, .svg or .pdf.
+    """
+    if epsilon is None and expected.target is None:
         raise InputError("expected --epsilon, or --target to find the epsilon for, found neither")
-    space = _space(classes, interval)
-    table_rows, shape = _shape(source, label, keep, drop) if source is not None else (None, None)
-    many = _one("rows", rows, table_rows)
-    wide = dimension if dimension is not None else shape.participation if shape is not None else 0.0
-    local_classes = trust == _LOCAL and interval is None
-    expected: Forecast | None = None
-    if wide or target is not None or spread is not None or not local_classes:
-        expected = forecast(
-            *(space, many, epsilon), dimension=wide, trust=trust, target=target, explained=explained, spread=spread
-        )
-    spent = epsilon if expected is None else expected.epsilon
-    kept: Plan | None = planned(space.size, many, spent) if local_classes and spent is not None else None
+    space, (rows, shape) = label_space.space(), table.shape(source)
+    wide = shape.participation if expected.dimension is None and shape is not None else expected.dimension or 0.0
+    local_classes = expected.trust == _LOCAL and label_space.interval is None
+    errors: Forecast | None = None
+    if wide or expected.target is not None or expected.spread is not None or not local_classes:
+        errors = planning.forecast(space, rows, epsilon, **asdict(expected) | {"dimension": wide})
+    spent = epsilon if errors is None else errors.epsilon
+    mechanisms = planning.plan(space.size, rows, spent) if local_classes and spent is not None else None
     written = None
-    if figure is not None:
-        written = (
-            save_forecast_figure(expected, figure) if expected else save_plan_figure(kept, figure) if kept else None
-        )
-    if as_json:
-        parts = {"plan": kept, "forecast": expected}
+    if figure is not None and errors is not None:
+        written = report.save_forecast_figure(errors, figure)
+    elif figure is not None and mechanisms is not None:
+        written = report.save_plan_figure(mechanisms, figure)
+    if json_:
+        parts = {"plan": mechanisms, "forecast": errors}
         typer.echo(json.dumps({name: part.to_json() for name, part in parts.items() if part is not None}, indent=1))
         return
-    if kept is not None:
-        show(*plan_text(kept))
-    if expected is not None:
-        show(*forecast_text(expected, shape))
+    if mechanisms is not None:
+        show(*report.plan_text(mechanisms))
+    if errors is not None:
+        show(*report.forecast_text(errors, shape))
     if written is not None:
         show(f"figure: {written}")
-
-
-def _space(classes: str | None, interval: str | None) -> LabelSpace:
-    """The declared label space: only the number of classes matters, or the grid."""
-    from labeldp.privacy import Classes, Interval  # noqa: PLC0415 (commands load what they need)
-
-    if (classes is None) == (interval is None):
-        found = "neither" if classes is None else "both"
-        raise InputError(f"expected either --classes or --interval to declare the label space, found {found}")
-    if interval is not None:
-        return Interval(*range_of(interval))
-    return Classes(range(_checks.whole(_count(classes or ""), "classes", 2, _MOST_CLASSES)))
 
 
 def _count(classes: str) -> int:
@@ -121,27 +152,3 @@ def _count(classes: str) -> int:
         return int(classes)
     except ValueError:
         return len(set(class_texts(classes)))
-
-
-def _shape(
-    source: Path, label: str | None, keep: list[str] | None, drop: list[str] | None
-) -> tuple[int, EffectiveDimension | None]:
-    """Rows and the effective dimension of a table's public columns."""
-    from labeldp.cli._public_shape import public_shape  # noqa: PLC0415 (commands load what they need)
-    from labeldp.release import kept_columns  # noqa: PLC0415
-    from labeldp.release.tables import open_table  # noqa: PLC0415
-
-    if label is None:
-        raise InputError("expected --label with a table, found none; name the label column, so that it is never read")
-    table = open_table(source, label)
-    kept, dropped = declared_columns(table, keep, drop)
-    excluded = [] if kept is None and dropped is None else dropped
-    return public_shape(table, kept_columns(table.schema, label, kept, excluded))
-
-
-def _one(name: str, option: int | None, of_table: int | None) -> int:
-    """The value of an option or of a table; exactly one must be there."""
-    if (option is None) == (of_table is None):
-        found = "neither" if option is None else "both"
-        raise InputError(f"expected --{name} or a table, found {found}")
-    return option if option is not None else of_table or 0

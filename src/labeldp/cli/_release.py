@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import labeldp.release as releases
+from labeldp import privacy, report
 from labeldp.cli._import_object import named_object
 from labeldp.cli._options import (
-    BUDGET,
-    DROP,
-    KEEP,
-    MISSING,
+    ColumnOptions,
+    SpendingOptions,
+    check_one_of,
     class_texts,
-    declared_columns,
     divergences_of,
     number_of,
     range_of,
 )
 from labeldp.cli._terminal import notes_on_terminal, printed_warnings, progress, show
 from labeldp.errors import InputError
+from labeldp.mechanisms import queries, resampling
+from labeldp.release import tables
 
 if TYPE_CHECKING:
     from labeldp.privacy import LabelSpace
@@ -30,68 +34,98 @@ if TYPE_CHECKING:
 _AUTO = "auto"
 
 
-def release(
-    source: Annotated[Path, typer.Argument(metavar="INPUT", help="CSV or Parquet, a folder of either, or IDX labels.")],
-    label: Annotated[str, typer.Option(help="Name of the sensitive label column.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy cost of each label, or of all labels of one --unit.")],
-    output: Annotated[Path, typer.Option(help="A new folder for the release.")],
-    classes: Annotated[
-        str | None, typer.Option(help="All classes that can occur: a,b,c or @FILE with one per line.")
-    ] = None,
-    interval: Annotated[
-        str | None, typer.Option(help="For a numeric label: range and grid LO,HI,STEP; labels outside are clipped.")
-    ] = None,
-    keep: KEEP = None,
-    drop: DROP = None,
+@dataclass(frozen=True)
+class SpaceOptions:
+    """Options that declare the labels.
+
+    Args:
+        classes: All classes that can occur: a,b,c or @FILE with one per line.
+        interval: For a numeric label: range and grid LO,HI,STEP; labels outside are clipped.
+        missing: Missing labels: 'refuse', or the class or number to put in their place.
+    """
+
+    classes: str | None = None
+    interval: str | None = None
+    missing: str = "refuse"
+
+    def of(self, table: Table) -> LabelSpace:
+        """The declared label space, with classes in the type of the label column."""
+        if self.classes is not None:
+            return tables.declared_classes(table, class_texts(self.classes), self.missing)
+        missing = self.missing if self.missing == "refuse" else number_of(self.missing, "--missing")
+        return privacy.Interval(*range_of(self.interval or ""), missing)
+
+
+@dataclass(frozen=True)
+class ResamplingOptions:
+    """Options for features that are resampled.
+
+    Args:
+        generator: For double: a file from 'labeldp generator', or module:name; it draws the kept columns.
+        replaced: For double: probability that features are resampled; default: the same as for the label.
+        divergence (ALPHA=D): For double: declared bound on the divergence of the true features of any label from the
+            generator's features of all labels mixed; declare more than 'labeldp generator' estimates.
+        population: For double: a description of the population, printed in the guarantee.
+    """
+
+    generator: str | None = None
+    replaced: float | None = None
+    divergence: list[str] | None = None
+    population: str | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``labeldp.release_table``."""
+        return {
+            "generator": None if self.generator is None else _generator(self.generator),
+            "replaced": self.replaced,
+            "divergences": divergences_of(self.divergence),
+            **({} if self.population is None else {"population": self.population}),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class MechanismOptions:
+    """Options that choose a mechanism.
+
+    Args:
+        mechanism: Name of a mechanism, or auto.
+        prior: For prior and prior-subset: prefix of the prior's columns, each named PREFIX and a class.
+        clusters: For cluster and peer: a public column, or the number of clusters to find in the kept columns, or
+            'auto'. The clusters are released too.
+        unit: Column of the privacy unit, such as a patient number: epsilon then covers all rows of one unit.
+        resampled: The resampling of features.
+        delta: For peer: failure probability, well below one over the number of rows.
+    """
+
     mechanism: Annotated[
         str,
         typer.Option(
             help="auto, randomized-response, subset, bits, projective, prior, prior-subset, cluster, peer, double or "
             "dummy; for numeric labels also optimal, piecewise, one-bit, laplace, bins or optimal-counts."
         ),
-    ] = "auto",
-    prior: Annotated[
-        str | None,
-        typer.Option(help="For prior and prior-subset: prefix of the prior's columns, each named PREFIX and a class."),
-    ] = None,
-    clusters: Annotated[
-        str | None,
-        typer.Option(
-            help="For cluster and peer: a public column, or the number of clusters to find in the kept columns, or "
-            "'auto'. The clusters are released too."
-        ),
-    ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the privacy unit, such as a patient number: epsilon then covers all rows of one unit."
-        ),
-    ] = None,
-    generator: Annotated[
-        str | None,
-        typer.Option(help="For double: a file from 'labeldp generator', or module:name; it draws the kept columns."),
-    ] = None,
-    replaced: Annotated[
-        float | None,
-        typer.Option(help="For double: probability that features are resampled; default: the same as for the label."),
-    ] = None,
-    divergence: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ALPHA=D",
-            help="For double: declared bound on the divergence of the true features of any label from the generator's "
-            "features of all labels mixed; declare more than 'labeldp generator' estimates.",
-        ),
-    ] = None,
-    population: Annotated[
-        str | None, typer.Option(help="For double: a description of the population, printed in the guarantee.")
-    ] = None,
-    missing: MISSING = "refuse",
-    budget: BUDGET = None,
-    delta: Annotated[
-        float, typer.Option(help="For peer: failure probability, well below one over the number of rows.")
-    ] = 0.0,
-    ledger: Annotated[Path | None, typer.Option(help="The ledger file; default: beside INPUT.")] = None,
+    ] = "auto"
+    prior: str | None = None
+    clusters: str | None = None
+    unit: str | None = None
+    resampled: ResamplingOptions
+    delta: float = 0.0
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``labeldp.release_table``, but for clusters."""
+        named = {name: getattr(self, name) for name in ("mechanism", "prior", "unit", "delta")}
+        return named | self.resampled.arguments()
+
+
+def release(
+    source: Path,
+    *,
+    label: str,
+    epsilon: float,
+    output: Path,
+    space: SpaceOptions,
+    columns: ColumnOptions,
+    mechanism: MechanismOptions,
+    spending: SpendingOptions,
 ) -> None:
     """Randomize each label once, and write public columns, released labels and a certificate to a new folder.
 
@@ -102,68 +136,53 @@ def release(
     users who exchange labels of two classes inside clusters. Numeric labels (--interval) are released as numbers whose
     mean is the label. 'double' is for features that are private too and that disclose the label: it resamples the
     features of some rows from a generator. 'dummy' releases no features.
-    """
-    from labeldp.mechanisms.queries import DeltaWarning  # noqa: PLC0415 (commands load what they need)
-    from labeldp.privacy import Interval  # noqa: PLC0415
-    from labeldp.release import release_table  # noqa: PLC0415
-    from labeldp.release.tables import declared_classes, open_table  # noqa: PLC0415
-    from labeldp.report import release_text  # noqa: PLC0415
 
-    if (classes is None) == (interval is None):
-        found = "neither" if classes is None else "both"
-        raise InputError(f"expected either --classes or --interval to declare the label space, found {found}")
-    table = open_table(source, label)
-    space: LabelSpace
-    if classes is not None:
-        space = declared_classes(table, class_texts(classes), missing)
-    else:
-        low, high, step = range_of(interval or "")
-        space = Interval(low, high, step, missing if missing == "refuse" else number_of(missing, "--missing"))
-    kept, dropped = declared_columns(table, keep, drop)
-    with printed_warnings(DeltaWarning), progress() as report:
-        cells = _clusters(table, clusters, kept, dropped, lambda rows: _suggested(rows, space, epsilon), report)
-        released = release_table(
+    Args:
+        source (INPUT): CSV or Parquet, a folder of either, or IDX labels.
+        label: Name of the sensitive label column.
+        epsilon: Privacy cost of each label, or of all labels of one --unit.
+        output: A new folder for the release.
+        space: The label space.
+        columns: The public columns.
+        mechanism: The mechanism.
+        spending: The ledger and its budget.
+    """
+    check_one_of("either --classes or --interval to declare the label space", space.classes, space.interval)
+    table = tables.open_table(source, label)
+    declared, (keep, drop) = space.of(table), columns.of(table)
+    with printed_warnings(queries.DeltaWarning), progress() as bar:
+        cells = _clusters(table, mechanism.clusters, (keep, drop), partial(_suggested, declared, epsilon), bar)
+        released = releases.release_table(
             source,
             label,
-            space,
+            declared,
             epsilon,
             output,
-            keep=kept,
-            drop=dropped,
-            mechanism=mechanism,
-            prior=prior,
+            keep=keep,
+            drop=drop,
             clusters=cells,
-            delta=delta,
-            unit=unit,
-            generator=None if generator is None else _generator(generator),
-            replaced=replaced,
-            divergences=divergences_of(divergence),
-            budget=budget,
-            ledger=ledger,
-            progress=report,
-            **({} if population is None else {"population": population}),
+            **mechanism.arguments(),
+            **asdict(spending),
+            progress=bar,
         )
-    show(*release_text(released))
+    show(*report.release_text(released))
     notes_on_terminal(released.notes)
 
 
 def _clusters(
     table: Table,
     clusters: str | None,
-    keep: list[str] | None,
-    drop: list[str] | None,
+    columns: tuple[list[str] | None, list[str] | None],
     suggested: Callable[[int], int],
-    report: Callable[[str, int, int], None],
+    bar: Callable[[str, int, int], None],
 ) -> Any:
     """The column of clusters, or a number of clusters computed from the kept columns."""
     if clusters is None or clusters in table.schema.names or not (clusters.isdecimal() or clusters == _AUTO):
         return clusters
     from labeldp.learning.tables import cluster_table  # noqa: PLC0415 (the learners are an extra)
-    from labeldp.release import kept_columns  # noqa: PLC0415
 
-    public = kept_columns(table.schema, table.label, keep, drop)
-    count = suggested if clusters == _AUTO else int(clusters)
-    return cluster_table(table.path, table.label, public, count, report)
+    public = releases.kept_columns(table.schema, table.label, *columns)
+    return cluster_table(table.path, table.label, public, suggested if clusters == _AUTO else int(clusters), bar)
 
 
 def _generator(text: str) -> Any:
@@ -172,12 +191,10 @@ def _generator(text: str) -> Any:
         from labeldp.learning.generators import open_generator  # noqa: PLC0415 (the learners are an extra)
 
         return open_generator(text).generator()
-    from labeldp.mechanisms.resampling import Generator  # noqa: PLC0415
-
     generator = named_object(text, "--generator")
-    if callable(generator) and not isinstance(generator, Generator):
+    if callable(generator) and not isinstance(generator, resampling.Generator):
         generator = generator()
-    if not isinstance(generator, Generator):
+    if not isinstance(generator, resampling.Generator):
         raise InputError(
             f"expected a labeldp.Generator, or a function that returns one, for --generator, found "
             f"{type(generator).__name__}"
@@ -185,7 +202,7 @@ def _generator(text: str) -> Any:
     return generator
 
 
-def _suggested(rows: int, space: LabelSpace, epsilon: float) -> int:
+def _suggested(space: LabelSpace, epsilon: float, rows: int) -> int:
     """Suggested number of clusters for so many rows at this epsilon."""
     from labeldp.learning.cells import suggested_count  # noqa: PLC0415 (the learners are an extra)
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rich.text import Text
 
-from labeldp._checks import printable
 from labeldp.audit.attacks import AttackReport, AttackRow, Utility
 from labeldp.mechanisms.resampling import FeatureLaw
-from labeldp.report._figures import new_figure, write_figure
 from labeldp.report._parts import Parts, add_row, epsilon_above, sentence, titled_table
 
 _ALONE = "features"
 _BOTH = "features and the released label"
 _BLIND = "nothing about the row"
 _BELIEVED = "the model itself"
-_MARKERS, _STYLES = "osD^", ("--", ":", "-.")
 
 
 def attack_text(report: AttackReport) -> Parts:
@@ -32,24 +27,6 @@ def attack_text(report: AttackReport) -> Parts:
             add_row(proven, what, _share(value))
         parts += [proven, Text()]
     return parts + [sentence(line) for line in _lines(report)]
-
-
-def save_attack_figure(report: AttackReport, path: Path) -> Path:
-    """The gains as points with their intervals, and the limits as lines, as a PNG, SVG or PDF by the file's ending."""
-    figure, axes = new_figure(path)
-    best = _best(report)
-    for place, each in enumerate(best):
-        gain, name = each.utility, f"{each.knows} ({each.utility.source})"
-        ends = [[max(0.0, gain.value - gain.low)], [max(0.0, gain.high - gain.value)]]
-        interval = None if gain.source == _BELIEVED else ends
-        axes.errorbar([gain.value], [-place], xerr=interval, fmt=_MARKERS[place % len(_MARKERS)], capsize=3, label=name)
-    for place, (what, value) in enumerate(report.limits):
-        style = _STYLES[place % len(_STYLES)]
-        axes.axvline(value, color="0.4", linestyle=style, label="at most: " + printable(what).replace("$", r"\$"))
-    axes.set(xlim=(0, 1.02), xlabel="gain of an attack", title="Disclosure of labels by a release")
-    axes.get_yaxis().set_visible(False)
-    axes.set_ylim(-len(best) - 0.6 * (len(best) + len(report.limits)), 0.5)  # the legend is below the points
-    return write_figure(figure, axes, path, at_points=False)
 
 
 def _best(report: AttackReport) -> list[AttackRow]:

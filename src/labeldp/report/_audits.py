@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Context
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from labeldp.privacy import shown_above
-from labeldp.report._parts import Parts, add_row, name_value_table, sentence
+from labeldp.report._parts import Parts, add_row, check_table, mark, name_value_table, sentence
 
 if TYPE_CHECKING:  # a plan and a release load no audit
     from labeldp.audit import Audit
@@ -44,13 +43,9 @@ def audit_text(audit: Audit) -> Parts:
 
 def folder_audit_text(audit: FolderAudit, notes: Sequence[str] = ()) -> Parts:
     """The checks and audits of a release folder, its guarantee, and the limits of the audit."""
-    lines = Table.grid(padding=(0, 2))
-    for check in audit.checks:
-        add_row(lines, _mark(check.holds), check.what)
-        if not check.holds:
-            add_row(lines, "", check.found)
+    lines = check_table(audit.checks)
     for each, what in zip(audit.audits, _subjects(len(audit.audits)), strict=True):
-        add_row(lines, _mark(each.holds), f"{what}: {each.sentence()}")
+        add_row(lines, mark(each.holds), f"{what}: {each.sentence()}")
     parts: Parts = [lines, Text()]
     if audit.holds and audit.certificate is not None:
         parts += [sentence(audit.certificate.sentence), Text()]
@@ -69,11 +64,8 @@ def folder_audit_text(audit: FolderAudit, notes: Sequence[str] = ()) -> Parts:
 
 def _subjects(count: int) -> list[str]:
     """The subject of each audit of a folder."""
-    return (
-        [*["the channel, from its integers"] * (count - 1), "the sampler of this version, with that channel"][-count:]
-        if count
-        else []
-    )
+    subjects = [*["the channel, from its integers"] * (count - 1), "the sampler of this version, with that channel"]
+    return subjects if count else []
 
 
 def _verdict(audit: Audit) -> Text:
@@ -92,10 +84,6 @@ def _how(audit: Audit) -> str:
 def _condition(audit: Audit) -> str:
     """The assumption of an upper bound from counts."""
     return ", assuming every possible output was observed" if audit.method == "sampled" else ""
-
-
-def _mark(holds: bool) -> Text:
-    return Text("ok" if holds else "FAILED", "green" if holds else "bold red")
 
 
 def _rounded_up(value: float) -> str:

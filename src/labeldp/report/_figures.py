@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from labeldp._checks import printable
 from labeldp.errors import InputError, MissingExtraError, OutputError
 from labeldp.release import CombinedGuarantee
 
-_MARKERS = "osD^v"
 _ENDINGS = (".png", ".svg", ".pdf")
 
 
@@ -54,12 +54,17 @@ def save_lines(
 ) -> Path:
     """Draw named lines over a logarithmic axis, and mark the points that the printed table lists."""
     figure, axes = new_figure(path)
-    for marker, (name, points) in zip(_MARKERS * len(lines), lines.items(), strict=False):
-        axes.plot(*zip(*points, strict=True), marker=marker, label=name)
+    draw_lines(axes, lines)
     if marked:
         axes.scatter(*zip(*marked, strict=True), marker="x", color="black", zorder=3, label="in the table")
     axes.set(xscale="log", xlabel=x_label, ylabel=y_label, title=title)
     return write_figure(figure, axes, path)
+
+
+def draw_lines(axes: Any, lines: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """Draw named lines, each with its marker."""
+    for marker, (name, points) in zip(itertools.cycle("osD^v"), lines.items(), strict=False):
+        axes.plot(*zip(*points, strict=True), marker=marker, label=name)
 
 
 def check_figure(path: Path) -> Path:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from labeldp._checks import printable
 from labeldp.privacy import shown_above
+from labeldp.release.folder import Check
 
 #: The parts of a printed result in order: sentences and tables.
 Parts = list[RenderableType]
@@ -37,6 +40,21 @@ def titled_table(title: str, columns: list[str]) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
+
+
+def check_table(checks: Iterable[Check]) -> Table:
+    """A table of checks, with what was found where one failed."""
+    lines = Table.grid(padding=(0, 2))
+    for check in checks:
+        add_row(lines, mark(check.holds), check.what)
+        if not check.holds:
+            add_row(lines, "", check.found)
+    return lines
+
+
+def mark(holds: bool) -> Text:
+    """The outcome of a check."""
+    return Text("ok" if holds else "FAILED", "green" if holds else "bold red")
 
 
 def three_digits(value: float) -> str:

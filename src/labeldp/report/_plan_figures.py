@@ -6,16 +6,13 @@ import math
 from pathlib import Path
 
 from labeldp.bounds.planning import Forecast, Option, Plan
-from labeldp.report._figures import new_figure, write_figure
-
-_MARKERS = "osD^v"
+from labeldp.report._figures import draw_lines, new_figure, write_figure
 
 
 def save_plan_figure(plan: Plan, path: Path) -> Path:
     """Draw the effective rows of each mechanism over epsilon, as a PNG, SVG or PDF by the file's ending."""
     figure, axes = new_figure(path)
-    for marker, (name, points) in zip(_MARKERS, curves(plan).items(), strict=False):
-        axes.plot(*zip(*points, strict=True), marker=marker, label=name)
+    draw_lines(axes, curves(plan))
     axes.axvline(plan.epsilon, color="0.6", linestyle=":", label=f"epsilon {plan.epsilon:g}")
     axes.set(
         xscale="log",
@@ -39,8 +36,7 @@ def curves(plan: Plan) -> dict[str, list[tuple[float, float]]]:
 def save_forecast_figure(forecast: Forecast, path: Path) -> Path:
     """Draw the expected error of each mechanism over epsilon, and without privacy, as a PNG, SVG or PDF."""
     figure, axes = new_figure(path)
-    for marker, (name, points) in zip(_MARKERS * len(forecast.sweep), error_curves(forecast).items(), strict=False):
-        axes.plot(*zip(*points, strict=True), marker=marker, label=name)
+    draw_lines(axes, error_curves(forecast))
     axes.axhline(forecast.clean_error, color="0.3", linestyle="--", label="without privacy")
     if forecast.goal is not None:
         axes.axhline(forecast.goal.target, color="0.6", linestyle="-.", label=f"target {forecast.goal.target:g}")

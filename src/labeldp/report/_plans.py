@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from rich.table import Table
 from rich.text import Text
 
@@ -29,14 +31,21 @@ def plan_text(plan: Plan) -> Parts:
             three_digits(option.total_variance),
             "auto" if option.best else "",
         )
-    names = list(dict.fromkeys(_name(option.mechanism, option.detail) for each in plan.sweep for option in each))
-    over = titled_table(
-        "share of effective rows, by epsilon", ["mechanism", *(f"{each[0].epsilon:g}" for each in plan.sweep if each)]
-    )
-    for name in names:
-        shares = [{_name(o.mechanism, o.detail): o.clean_share for o in each} for each in plan.sweep if each]
-        add_row(over, name, *(f"{share[name]:.2%}" if name in share else "-" for share in shares))
+    shares = {
+        each[0].epsilon: {_name(option.mechanism, option.detail): f"{option.clean_share:.2%}" for option in each}
+        for each in plan.sweep
+        if each
+    }
+    over = _sweep_table("share of effective rows, by epsilon", shares)
     return [now, Text(), over, Text(), Text(_NOTE)]
+
+
+def _sweep_table(title: str, sweep: dict[float, dict[str, str]]) -> Table:
+    """A figure of each mechanism, over epsilon."""
+    table = titled_table(title, ["mechanism", *(f"{epsilon:g}" for epsilon in sweep)])
+    for name in dict.fromkeys(itertools.chain(*sweep.values())):
+        add_row(table, name, *(texts.get(name, "-") for texts in sweep.values()))
+    return table
 
 
 def forecast_text(forecast: Forecast, shape: EffectiveDimension | None = None) -> Parts:
@@ -74,14 +83,12 @@ def _now(forecast: Forecast) -> Table:
 
 
 def _over(forecast: Forecast) -> Table:
-    swept = [each for each in forecast.sweep if each]
-    over = titled_table(
-        f"expected error, by epsilon: {_setting(forecast)}", ["mechanism", *(f"{e[0].epsilon:g}" for e in swept)]
-    )
-    for name in dict.fromkeys(option.mechanism for each in swept for option in each):
-        errors = [{option.mechanism: option.error for option in each} for each in swept]
-        add_row(over, name, *(three_digits(error[name]) if name in error else "-" for error in errors))
-    return over
+    errors = {
+        each[0].epsilon: {option.mechanism: three_digits(option.error) for option in each}
+        for each in forecast.sweep
+        if each
+    }
+    return _sweep_table(f"expected error, by epsilon: {_setting(forecast)}", errors)
 
 
 def _setting(forecast: Forecast) -> str:

@@ -20,6 +20,7 @@ from labeldp.release.ledger import Entry
 from labeldp.report._parts import (
     Parts,
     add_row,
+    check_table,
     epsilon_above,
     name_value_table,
     sentence,
@@ -125,15 +126,10 @@ def _clusters(certificate: Certificate) -> str:
 
 def verdict_text(verdict: Verdict) -> Parts:
     """The result of verification, each check, the limits of verification, and the guarantee."""
-    lines = Table.grid(padding=(0, 2))
-    for check in verdict.checks:
-        add_row(lines, Text("ok" if check.holds else "FAILED", "green" if check.holds else "bold red"), check.what)
-        if not check.holds:
-            add_row(lines, "", check.found)
     result = Text("Verified: the files, the mechanism and the guarantee agree.", "green")
     if not verdict.holds:
         result = Text("Not verified: do not rely on this release.", "bold red")
-    parts: Parts = [result, Text(), lines, Text()]
+    parts: Parts = [result, Text(), check_table(verdict.checks), Text()]
     if verdict.holds and verdict.certificate is not None:
         parts += [_contents(verdict.certificate), Text()]
         parts += [sentence(f"declared, not checked: {what}") for what in verdict.certificate.assumptions]

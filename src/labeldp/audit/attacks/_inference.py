@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import numpy as np
 
-from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, PriorError
 from labeldp.privacy import Interval, LabelSpace
@@ -25,14 +24,6 @@ _TOLERANCE = 1e-6
 _ROUNDS, _ROWS_OF_ROUNDS = 300, 20_000
 
 Loss = Literal["wrong", "squared"] | np.ndarray
-
-
-@runtime_checkable
-class Model(Protocol):
-    """A predictor of labels from features: a scikit-learn classifier, or a model that ``labeldp learn`` wrote."""
-
-    def predict_proba(self, X: Any) -> Any:  # noqa: N803 (scikit-learn's name)
-        """P(label | features) for each row, shape (n, k)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,44 +117,6 @@ def infer_labels(
     """
     attacker = make_attacker(release, probabilities, prior, features, mixing, loss)
     return attacker.answers(released)
-
-
-def label_posterior(
-    release: Release | RowRelease, probabilities: object = None, prior: object = None, *, mixing: object = None
-) -> Float[np.ndarray, "n k"]:
-    """P(true label | released label, features) for each row; see ``infer_labels``.
-
-    Example:
-        >>> from labeldp import Classes, Release
-        >>> release = Release.public(["no"], Classes(["no", "yes"]))
-        >>> label_posterior(release, prior=[0.5, 0.5]).round(3).tolist()
-        [[1.0, 0.0]]
-    """
-    attacker = make_attacker(release, probabilities, prior, None, mixing, "wrong")
-    return attacker.posterior(slice(0, len(attacker.release)), True)
-
-
-def original_share(replaced: float, log_ratio: object) -> Float[np.ndarray, "..."]:
-    """Probability that a row's released features are its own, if features are resampled with a known probability.
-
-    ``(1-r) p(x) / ((1-r) p(x) + r q(x))``, with p the density of true features and q that of the generator. The
-    function of this name in ``labeldp.learning.sklearn`` estimates it from released features and generated ones.
-
-    Args:
-        replaced: r, between 0 and 1.
-        log_ratio: ``ln(p(x) / q(x))`` for each row, known or estimated by a classifier that distinguishes true from
-            generated features; 0 for a perfect generator.
-
-    Example:
-        >>> original_share(0.25, [0.0, 50.0]).round(3).tolist()
-        [0.75, 1.0]
-    """
-    r = _checks.number(replaced, "replaced")
-    ratio = np.asarray(log_ratio, dtype=np.float64)
-    if not 0 <= r <= 1 or np.isnan(ratio).any():
-        raise InputError("expected replaced between 0 and 1 and log ratios that are not NaN, found others")
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.asarray(1 / (1 + np.exp(np.log(r) - np.log1p(-r) - ratio))) if r < 1 else np.zeros_like(ratio)
 
 
 @dataclass(frozen=True, eq=False)

@@ -171,12 +171,7 @@ def check_flip(value: object) -> float:
 
 def check_share(value: object) -> float:
     """Validate the share of a class among all rows."""
-    share = _checks.number(value, "p_plus")
-    if not 0.0 < share < 1.0:
-        raise InputError(
-            f"expected p_plus strictly between 0 and 1, found {share!r}; give the share of the second class"
-        )
-    return share
+    return _checks.share(value, "p_plus", "()", "; give the share of the second class")
 
 
 def _logits(chances: object) -> Float[np.ndarray, "*rows"]:

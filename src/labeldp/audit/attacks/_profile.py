@@ -87,9 +87,7 @@ class LossCurve:
         Returns:
             Losses in nats; infinite if labels are practically revealed.
         """
-        target = _checks.number(share, "share")
-        if not 0.0 < target <= 1.0:
-            raise InputError(f"expected a share of rows above 0 and at most 1, found {target!r}")
+        target = _checks.share(share, "a share of rows", "(]")
         count = self.rows.shape[1]
         even = np.arange(count + 1) / count
         ends = [
@@ -293,11 +291,7 @@ class _Smoothness:
     @classmethod
     def of(cls, constant: float, exponent: float, neighbours: int, rows: int) -> _Smoothness:
         """Create it from validated numbers."""
-        c, beta = _checks.number(constant, "smoothness"), _checks.number(exponent, "exponent")
-        if not 0.0 <= c < math.inf:
-            raise InputError(f"expected smoothness to be a finite number of at least 0, found {c!r}")
-        if not 0.0 < beta <= 1.0:
-            raise InputError(f"expected exponent above 0 and at most 1, found {beta!r}")
+        c, beta = _checks.not_negative(constant, "smoothness"), _checks.share(exponent, "exponent", "(]")
         return cls(c, beta, neighbours, rows)
 
     @property

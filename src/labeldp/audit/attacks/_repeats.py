@@ -113,17 +113,6 @@ def repeated_success(channel: Channel, times: int, prior: object = None) -> floa
     return _enumerated_success(matrix, count, weights)
 
 
-def repeated_limit(epsilon: float, classes: int, times: int) -> float:
-    """Upper bound from composition on the success of a best guess, for equally likely classes: ``times`` epsilons.
-
-    References:
-        Ghazi et al. 2021, theorem 3: no mechanism with epsilon E identifies one of k equally likely classes with a
-        probability above ``exp(E)/(exp(E) + k - 1)``. The sum of epsilons holds for any mechanisms.
-    """
-    total = _checks.epsilon(epsilon) * _checks.whole(times, "times", 1, 1 << 30)
-    return 1 / (1 + (_checks.whole(classes, "classes", 2, 1 << 24) - 1) * math.exp(-total))
-
-
 def _check_same_rows(releases: list[Release]) -> None:
     if not releases or not all(isinstance(each, Release) for each in releases):
         raise InputError("expected at least one release, found none, or something other than releases")

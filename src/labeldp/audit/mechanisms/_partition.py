@@ -10,6 +10,7 @@ comes from a call of its own.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import numbers
@@ -50,28 +51,28 @@ class Partition:
     Attributes:
         labels: The inputs, by number, whose outputs it distinguishes.
         size: Number of cells; the last ``rest`` of them hold the outputs outside all others.
-        count: Counts of each cell among outputs.
+        codes: The cell of each output.
         name: Name of the event that consists of some cells.
+        rest: Number of cells at the end that are not single outputs.
         exact: True if all cells but the last ``rest`` hold one output each, among all counted so far; outputs that
             differ only by the type of their batch are left to ``batch_type``.
-        rest: Number of cells at the end that are not single outputs.
     """
 
     labels: tuple[int, ...]
     size: int
-    count: Callable[[Any], Int[np.ndarray, "m"]]
+    codes: Callable[[Any], Int[np.ndarray, "n"]]
     name: Callable[[Sequence[int]], str]
-    exact: Callable[[], bool]
-    rest: int
+    rest: int = 1
+    exact: Callable[[], bool] = lambda: False
+
+    def count(self, outputs: Any) -> Int[np.ndarray, "m"]:
+        """Counts of each cell among outputs."""
+        return np.bincount(self.codes(outputs), minlength=self.size)
 
     @property
     def single(self) -> bool:
         """True if all cells but the last ``rest`` are single outputs."""
         return self.exact()
-
-
-def _never() -> bool:
-    return False
 
 
 def as_outputs(outputs: object, count: int) -> Any:
@@ -156,18 +157,13 @@ def type_partition(pilot: Sequence[Sequence[Any]]) -> Partition:
     few = len(keys) * _DRAWS_PER_OUTCOME <= max(sum(keys.values()), _DRAWS_PER_OUTCOME)
     common: list[Hashable] = [key for key, _ in keys.most_common(MOST_OUTCOMES)] if few else []
     places = {key: place for place, key in enumerate([*common, *dict.fromkeys(name for name, _ in keys)])}
-    name = "an output by its type and value"
-    return Partition(
-        tuple(range(len(pilot))), len(places) + 1, partial(_count_types, places), lambda _: name, _never, rest=1
-    )
-
-
-def _count_types(places: dict[Hashable, int], outputs: Sequence[Any]) -> Int[np.ndarray, "m"]:
-    """Counts of each cell; an output whose value has no cell falls into that of its type."""
     others = len(places)
-    keys = (_typed_key(output) for output in outputs)
-    codes = np.fromiter((places.get(key, places.get(key[0], others)) for key in keys), np.intp, len(outputs))
-    return np.bincount(codes, minlength=others + 1)
+
+    def codes(outputs: Sequence[Any]) -> Int[np.ndarray, "n"]:
+        typed = (_typed_key(output) for output in outputs)  # a value that has no cell falls into that of its type
+        return np.fromiter((places.get(key, places.get(key[0], others)) for key in typed), np.intp, len(outputs))
+
+    return Partition(tuple(range(len(pilot))), others + 1, codes, lambda _: "an output by its type and value")
 
 
 def _as_floats(outputs: Any) -> Float[np.ndarray, "n"]:
@@ -195,22 +191,20 @@ def _as_rows(outputs: Any, shape: tuple[int, ...]) -> Float[np.ndarray, "n d"]:
         raise InputError(
             f"expected outputs of {width} numbers each, found others in a later call; return one shape in all calls"
         )
-    try:
-        rows = np.asarray(outputs, dtype=np.float64)
-    except (ValueError, TypeError, OverflowError):
-        rows = np.empty(0)
-    if rows.shape != (len(outputs), *shape):
-        rows = np.array([_as_row(output, shape) for output in outputs])
+    rows = _floats(outputs, (len(outputs), *shape))
+    if rows is None:
+        each = [_floats(output, shape) for output in outputs]
+        rows = np.array([np.full(shape, np.nan) if row is None else row for row in each])
     return rows.reshape(len(outputs), -1)
 
 
-def _as_row(output: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """One output as an array of floats of this shape; NaN if it is none."""
+def _floats(outputs: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Outputs as an array of floats of this shape; None if they are none."""
     try:
-        row = np.asarray(output, dtype=np.float64)
+        array = np.asarray(outputs, dtype=np.float64)
     except (ValueError, TypeError, OverflowError):
-        row = np.empty(0)
-    return row if row.shape == shape else np.full(shape, np.nan)
+        return None
+    return array if array.shape == shape else None
 
 
 def _number_partition(
@@ -234,13 +228,13 @@ def _number_partition(
     ranges = [np.quantile(part, shares) for part in finite if len(part)]
     edges = np.unique(np.concatenate([*ranges, atoms, np.nextafter(atoms, np.inf)]))
 
-    def count(outputs: Any) -> Int[np.ndarray, "m"]:
+    def codes(outputs: Any) -> Int[np.ndarray, "n"]:
         drawn = read(outputs)
-        codes = np.searchsorted(edges, drawn, side="right")
-        codes[drawn != drawn] = len(edges) + 1  # noqa: PLR0124
-        return np.bincount(codes, minlength=len(edges) + 2)
+        places = np.searchsorted(edges, drawn, side="right")
+        places[drawn != drawn] = len(edges) + 1  # noqa: PLR0124
+        return places
 
-    return Partition(labels, len(edges) + 2, count, lambda chosen: ranges_name(edges, chosen), _never, rest=1)
+    return Partition(labels, len(edges) + 2, codes, lambda chosen: ranges_name(edges, chosen))
 
 
 def _low_bit_partition(labels: tuple[int, ...]) -> Partition:
@@ -253,17 +247,16 @@ def _low_bit_partition(labels: tuple[int, ...]) -> Partition:
     """
     size = 2 * (_FINEST + 1) + 1
 
-    def count(outputs: Any) -> Int[np.ndarray, "m"]:
+    def codes(outputs: Any) -> Int[np.ndarray, "n"]:
         drawn = _as_floats(outputs)
         known = np.isfinite(drawn)
         part, exponent = np.frexp(np.where(known, drawn, 0.0))
         whole = np.abs(np.ldexp(part, 53)).astype(np.int64)
         last = exponent - 53 + np.frexp((whole & -whole).astype(np.float64))[1]
         fine = np.where(whole == 0, 0, np.clip(-last, 0, _FINEST))
-        codes = 2 * fine + (np.abs(drawn) < 0.5)
-        return np.bincount(np.where(known, codes, size - 1), minlength=size)
+        return np.where(known, 2 * fine + (np.abs(drawn) < 0.5), size - 1)
 
-    return Partition(labels, size, count, lambda _: "an output by its size and low bits", _never, rest=1)
+    return Partition(labels, size, codes, lambda _: "an output by its size and low bits")
 
 
 def _value_partition(
@@ -274,35 +267,28 @@ def _value_partition(
     exact: bool,
 ) -> Partition:
     """A cell for each of a few numbers, one for all others, and one for outputs that are not numbers."""
-    others = len(values)
+    others, lookup = len(values), _cell_lookup(values)
     exact = exact and (values.dtype == np.uint64 or bool((np.abs(values) < _EXACT).all()))
 
-    return Partition(
-        labels,
-        others + 2,
-        partial(_count_values, values, _cell_lookup(values), read),
-        lambda chosen: outcomes_name(
-            [name_of(values[cell]) for cell in chosen if cell < others],
-            [cell - others for cell in chosen if cell >= others],
-        ),
-        lambda: exact,
-        rest=2,
-    )
+    def codes(outputs: Any) -> Int[np.ndarray, "n"]:
+        if _fits_lookup(outputs, len(lookup)):  # a shortcut to the same cells
+            return np.asarray(lookup[outputs])
+        drawn = read(outputs)
+        places = np.minimum(np.searchsorted(values, drawn), max(others - 1, 0))
+        if others:
+            places = np.where(values[places] == drawn, places, others)
+        places[drawn != drawn] = others + 1  # noqa: PLR0124
+        return places
+
+    name = partial(_outcomes_name, [name_of(value) for value in values])
+    return Partition(labels, others + 2, codes, name, rest=2, exact=lambda: exact)
 
 
-def _count_values(
-    values: np.ndarray, places: Int[np.ndarray, "v"], read: Callable[[Any], np.ndarray], outputs: Any
-) -> Int[np.ndarray, "m"]:
-    """Counts of each value, of any other one, and of outputs that are not numbers."""
-    others, size = len(values), len(values) + 2
-    if _fits_lookup(outputs, len(places)):  # a shortcut to the same cells
-        times = np.bincount(outputs.astype(np.intp, copy=False), minlength=len(places))
-        return np.bincount(places, times, size).astype(np.int64)
-    drawn = read(outputs)
-    codes = np.minimum(np.searchsorted(values, drawn), max(others - 1, 0))
-    codes = np.where(values[codes] == drawn, codes, others) if others else np.zeros(len(drawn), dtype=np.intp)
-    codes[drawn != drawn] = others + 1  # noqa: PLR0124
-    return np.bincount(codes, minlength=size)
+def _outcomes_name(texts: Sequence[str], chosen: Sequence[int]) -> str:
+    """Name of an event of single outputs, and of the cells behind them."""
+    others = len(texts)
+    singles = [texts[cell] for cell in chosen if cell < others]
+    return outcomes_name(singles, [cell - others for cell in chosen if cell >= others])
 
 
 def _fits_lookup(outputs: Any, size: int) -> bool:
@@ -345,15 +331,11 @@ def _object_partition(labels: tuple[int, ...], lists: Sequence[Sequence[Any]]) -
                 doubtful.update(() if _determined_by_key(output) else (typed,))
         return cell
 
-    def count(outputs: Any) -> Int[np.ndarray, "m"]:
-        return np.bincount(np.fromiter(map(place, outputs), np.intp, len(outputs)), minlength=others + 1)
+    def codes(outputs: Any) -> Int[np.ndarray, "n"]:
+        return np.fromiter(map(place, outputs), np.intp, len(outputs))
 
-    def name(chosen: Sequence[int]) -> str:
-        return outcomes_name(
-            [texts[cell] for cell in chosen if cell < others], [0 for cell in chosen if cell == others]
-        )
-
-    return Partition(labels, others + 1, count, name, lambda: not doubtful and len(known) <= others, rest=1)
+    name = partial(_outcomes_name, texts)
+    return Partition(labels, others + 1, codes, name, exact=lambda: not doubtful and len(known) <= others)
 
 
 def _set_partitions(lists: Sequence[Sequence[Any]], keys: Counter[Hashable]) -> list[Partition]:
@@ -400,7 +382,8 @@ def _vector_partitions(pilot: Sequence[Any], read: Callable[[Any], np.ndarray]) 
     for a, b in _far_pairs(lines):
         score = _likelihood_score(lines[a], lines[b])
         if score is not None:
-            partitions.append(_score_partition((a, b), (pilot[a], pilot[b]), read, score))
+            ranges = _number_partition((a, b), (pilot[a], pilot[b]), partial(_scores, score, read), str)
+            partitions.append(dataclasses.replace(ranges, name=lambda _: "a score of the whole output"))
     return partitions or [row_partition]
 
 
@@ -416,17 +399,8 @@ def _mix_words(words: np.ndarray) -> np.ndarray:
     return np.asarray(mixed ^ (mixed >> np.uint64(31)))
 
 
-def _score_partition(
-    labels: tuple[int, int],
-    pilot: tuple[Any, Any],
-    read: Callable[[Any], np.ndarray],
-    score: Callable[[np.ndarray], np.ndarray],
-) -> Partition:
-    """Ranges of a score."""
-    ranges = _number_partition(labels, pilot, lambda outputs: score(read(outputs)), str)
-    return Partition(
-        labels, ranges.size, ranges.count, lambda _: "a score of the whole output", _never, rest=ranges.rest
-    )
+def _scores(score: Callable[[Any], np.ndarray], read: Callable[[Any], np.ndarray], outputs: Any) -> np.ndarray:
+    return score(read(outputs))
 
 
 def _far_pairs(lines: Sequence[np.ndarray]) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from labeldp import _checks
-from labeldp.bounds._checks import check_not_negative, check_positive, check_probability, check_rows
+from labeldp.bounds._checks import check_rows
 from labeldp.bounds.planning._curves import LearningCurve, bisect_threshold
 from labeldp.bounds.planning._noise_of_mechanisms import Noise, mechanism_noises
 from labeldp.bounds.planning._plan import EPSILONS
@@ -175,7 +175,7 @@ def forecast(
     References:
         Zhao et al. 2025, theorems 2, 4, 6 and 8, for how errors fall; the constants are in ``bounds.planning._curves``.
     """
-    _rows, _dimension = check_rows(rows), check_not_negative(dimension, "dimension")
+    _rows, _dimension = check_rows(rows), _checks.not_negative(dimension, "dimension")
     if trust not in _TRUSTED:
         raise InputError(f"expected trust among {', '.join(_TRUSTED)}, found {trust!r}")
     if epsilon is None and target is None:
@@ -189,7 +189,7 @@ def forecast(
     labels = _LabelSpread.of(space, explained, spread)
     curve = _curve(space, labels, _dimension, smoothness, margin)
     inputs = _ForecastInputs(space, _rows, trust, curve)
-    goal = None if target is None else _goal(inputs, check_positive(target, "target"), epsilon)
+    goal = None if target is None else _goal(inputs, _checks.positive(target, "target"), epsilon)
     chosen = _checks.epsilon(epsilon) if epsilon is not None else goal.epsilon if goal else None
     options = () if chosen is None else inputs.prospects(chosen)
     if chosen is not None and not options:
@@ -311,13 +311,13 @@ class _LabelSpread:
                 raise InputError(f"expected no spread with classes, found {spread!r}; leave it out")
             return None
         half_range = float(space.high - space.low) / 2
-        deviation = half_range / math.sqrt(3) if spread is None else check_positive(spread, "spread")
+        deviation = half_range / math.sqrt(3) if spread is None else _checks.positive(spread, "spread")
         if deviation > half_range:
             raise InputError(
                 f"expected a spread of at most half of the range, which is {half_range:g}, found {deviation:g}: "
                 "no labels have a larger standard deviation; give it in the units of labels"
             )
-        return cls(half_range, deviation, check_probability(explained, "the share explained", zero=False, one=False))
+        return cls(half_range, deviation, _checks.share(explained, "the share explained", "()"))
 
 
 def _curve(
@@ -329,9 +329,9 @@ def _curve(
     Without features the mean itself is estimated: the middle m of the range R is off by at most ``sqrt(R^2 / 4 - V)``
     for labels of variance V, since ``E (Y - m)^2 <= R^2 / 4``.
     """
-    smooth = check_probability(smoothness, "smoothness", zero=False)
+    smooth = _checks.share(smoothness, "smoothness", "(]")
     if labels is None:
-        return LearningCurve(dimension, 1.0, 1.0, smooth, 1 - 1 / space.size, check_positive(margin, "margin"))
+        return LearningCurve(dimension, 1.0, 1.0, smooth, 1 - 1 / space.size, _checks.positive(margin, "margin"))
     if not dimension:
         return LearningCurve(dimension, labels.spread**2, 0.0, smooth, math.sqrt(labels.most**2 - labels.spread**2))
     explained = labels.explained * labels.spread**2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labeldp.bounds._checks import check_not_negative, check_positive, check_probability
+from labeldp import _checks
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Regularity:
 
     def __post_init__(self) -> None:
         for name in ("dimension", "lipschitz", "margin_constant"):
-            check_positive(getattr(self, name), name)
+            _checks.positive(getattr(self, name), name)
         for name in ("smoothness", "density"):
-            check_probability(getattr(self, name), name, zero=False)
-        check_not_negative(self.margin, "margin")
+            _checks.share(getattr(self, name), name, "(]")
+        _checks.not_negative(self.margin, "margin")
 
     @property
     def assumed(self) -> tuple[str, ...]:

@@ -247,7 +247,7 @@ def _category_codes(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
     if plain.type == pa.string_view():
         plain = plain.cast(pa.large_string())
     codes = pc.index_in(plain, value_set=pa.array(column.values, plain.type)).fill_null(-2).to_numpy()
-    return np.where(values.is_null().to_numpy() | plain.is_null().to_numpy(), -1, codes)
+    return np.where(plain.is_null().to_numpy(), -1, codes)
 
 
 def _column_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.ndarray, Bool[np.ndarray, "m"]]:
@@ -257,12 +257,10 @@ def _column_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.nda
     """
     if column.width is not None:
         return _listed_numbers(column, values)
-    kind = _values_type(values.type)
-    missing = values.is_null().to_numpy()
-    if pa.types.is_null(kind):
+    plain = values.cast(_values_type(values.type))
+    missing = plain.is_null().to_numpy()
+    if pa.types.is_null(plain.type):
         return np.full(len(values), column.fallback, dtype=np.int64 if column.element in WHOLE else float), missing
-    plain = values.cast(kind)
-    missing = missing | plain.is_null().to_numpy()
     numbers = _plain_numbers(plain)
     if numbers.dtype.kind == "f":
         missing |= np.isnan(numbers)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._random_words import Words
@@ -18,9 +19,6 @@ from labeldp.mechanisms.randomizers import RandomizedResponse
 from labeldp.mechanisms.resampling._feature_law import WORDS, FeatureLaw
 from labeldp.mechanisms.resampling._generator import Generator
 from labeldp.privacy import LabelSpace
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: One word decides if features are resampled, the other for which class.
 _WORDS_PER_ROW = 2
@@ -86,11 +84,8 @@ class DoubleResponse:
         if isinstance(self.space, LabelSpace) and self.generator.space != self.space:
             raise LabelError("expected a generator for the label space of the mechanism, found one for another")
         _ = self.labels  # refuses what no word expresses
-        if self.replaced is not None and not 0 < _checks.number(self.replaced, "replaced") <= 1:
-            raise InputError(
-                f"expected replaced=, the resampling probability of features, above 0 and at most 1, found "
-                f"{self.replaced!r}"
-            )
+        if self.replaced is not None:
+            _checks.share(self.replaced, "replaced=, the resampling probability of features,", "(]")
 
     @cached_property
     def labels(self) -> RandomizedResponse:
@@ -157,16 +152,12 @@ class DoubleResponse:
         Raises:
             InputError: The generator failed, or returned invalid rows.
         """
-        import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
-
         starts = range(0, max(rows.num_rows, 1), _ROWS_PER_CHUNK)
         parts = [self._chunk(rows.slice(low, _ROWS_PER_CHUNK), words, first + low) for low in starts]
         return pa.concat_tables(parts)
 
     def _chunk(self, rows: pa.Table, words: Words, first: int) -> pa.Table:
         """``draw`` for a chunk of rows that is small enough to copy."""
-        import pyarrow as pa  # noqa: PLC0415 (keeps `import labeldp` light)
-
         count = rows.num_rows
         block = words.block(first * _WORDS_PER_ROW, count * _WORDS_PER_ROW).reshape(count, _WORDS_PER_ROW)
         resampled = _below_threshold(block[:, 0], self.threshold)

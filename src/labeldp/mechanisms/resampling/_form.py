@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from labeldp._shapes import Bool
 from labeldp.errors import InputError
+from labeldp.mechanisms.resampling import _coerce
 from labeldp.mechanisms.resampling._column_form import ColumnForm
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from labeldp.mechanisms.resampling._parse import read_columns
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,7 @@ class Form:
         Raises:
             InputError: A column has no type that a form knows, too many different texts, or no value at all.
         """
-        from labeldp.mechanisms.resampling._coerce import columns_of  # noqa: PLC0415 (keeps `import labeldp` light)
-
-        columns, of_array = columns_of(public)
-        return cls(columns, of_array)
+        return cls(*_coerce.columns_of(public))
 
     @property
     def names(self) -> list[str]:
@@ -88,9 +85,7 @@ class Form:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of shaped rows."""
-        from labeldp.mechanisms.resampling._coerce import schema_of  # noqa: PLC0415 (keeps `import labeldp` light)
-
-        return schema_of(self.columns)
+        return _coerce.schema_of(self.columns)
 
     @property
     def cells(self) -> int | None:
@@ -108,9 +103,7 @@ class Form:
         Raises:
             InputError: Columns are missing or too many, or have other types. Values do not matter.
         """
-        from labeldp.mechanisms.resampling._coerce import table_of  # noqa: PLC0415 (keeps `import labeldp` light)
-
-        return table_of(self.columns, self.array_name, rows)
+        return _coerce.table_of(self.columns, self.array_name, rows)
 
     def read(self, rows: object) -> pa.Table:
         """Rows with texts, as from CSV, or mixed Python objects converted to the types of the form.
@@ -122,10 +115,7 @@ class Form:
             Each value is a function of the same text alone, and every text has one: text that is no value of the
             column's type becomes missing. So reading private rows never fails, and failure discloses nothing.
         """
-        from labeldp.mechanisms.resampling._coerce import container  # noqa: PLC0415 (keeps `import labeldp` light)
-        from labeldp.mechanisms.resampling._parse import read_columns  # noqa: PLC0415
-
-        return read_columns(self.columns, container(self.array_name, rows))
+        return read_columns(self.columns, _coerce.container(self.array_name, rows))
 
     def shaped(self, rows: pa.Table) -> tuple[pa.Table, Bool[np.ndarray, "n"]]:
         """Rows shaped to fit: numbers clipped to the range and rounded, unknown texts replaced by the fallback.
@@ -142,9 +132,7 @@ class Form:
             * It is total: it never fails, whatever the values are, so failure discloses nothing.
             * It is idempotent, so nobody can see whether a row was shaped before.
         """
-        from labeldp.mechanisms.resampling._coerce import shaped  # noqa: PLC0415 (keeps `import labeldp` light)
-
-        return shaped(self.columns, rows)
+        return _coerce.shaped(self.columns, rows)
 
     def array(self, rows: pa.Table) -> np.ndarray:
         """Shaped rows as an array of shape (n, ...), for the form of an array.
@@ -152,11 +140,9 @@ class Form:
         Raises:
             InputError: The form is that of a table.
         """
-        from labeldp.mechanisms.resampling._coerce import array_of  # noqa: PLC0415 (keeps `import labeldp` light)
-
         if not self.of_array:
             raise InputError("expected the form of an array, found that of a table; use the table")
-        return array_of(self.columns[0], rows[self.columns[0].name])
+        return _coerce.array_of(self.columns[0], rows[self.columns[0].name])
 
     def describe(self) -> dict[str, Any]:
         """The form as plain data, which ``form_from`` reads back."""

@@ -7,17 +7,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from labeldp._shapes import Int
 from labeldp.errors import InputError
+from labeldp.mechanisms.resampling._coerce import digests, missing_or_endless
 from labeldp.mechanisms.resampling._form import Form
 from labeldp.privacy import LabelSpace
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 #: The largest number of stored digests of the rows that a generator was fitted on: the least ones are stored.
 MOST_SEEN = 1 << 16
@@ -170,8 +169,6 @@ class Generator:
 
     def _checked(self, rows: object, count: int) -> pa.Table:
         """The sampler's rows as a table, checked against the form."""
-        from labeldp.mechanisms.resampling._coerce import missing_or_endless  # noqa: PLC0415 (keeps `import labeldp` light)
-
         try:
             table = self.form.table(rows)
         except InputError:
@@ -224,8 +221,6 @@ class Generator:
 
 def row_digests(form: Form, rows: pa.Table) -> np.ndarray:
     """64-bit digests of rows, after shaping: equal for equal rows."""
-    from labeldp.mechanisms.resampling._coerce import digests  # noqa: PLC0415 (keeps `import labeldp` light)
-
     return digests(form.columns, form.shaped(rows)[0])
 
 

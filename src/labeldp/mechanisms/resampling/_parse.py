@@ -15,7 +15,7 @@ _INTEGER = r"^-?\d{1,18}$"
 _DAY = r"^\d{4}-\d\d-\d\d$"
 _TIME = r"^\d{4}-\d\d-\d\d([ T]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})?)?)?$"
 _FLAGS = MappingProxyType({"true": True, "1": True, "false": False, "0": False})
-_NOTHING = pa.scalar(None, pa.string())
+_NOTHING = pa.nulls(1, pa.string())[0]  # a scalar from Python would load pandas
 
 
 def read_columns(columns: tuple[ColumnForm, ...], table: pa.Table) -> pa.Table:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from labeldp import _checks
-from labeldp.bounds._checks import check_classes, check_not_negative, check_positive, check_probability, check_rows
+from labeldp.bounds._checks import check_classes, check_rows
 from labeldp.bounds.theorems._bound import Bound
 from labeldp.errors import InputError
 
@@ -14,16 +15,42 @@ _RISK = "the excess risk of the function that fits the released labels best"
 _FAILING = "with probability at least one minus the failure probability"
 
 
+@dataclass(frozen=True)
+class ClusterRandomization:
+    """Randomization of labels inside clusters.
+
+    Args:
+        cluster_size: s, the fewest rows of a cluster.
+        resampled: lambda, the probability that a label is redrawn from its cluster.
+        corrected: b, the resampling probability for which the modified loss corrects; below 1. If it equals
+            ``resampled``, heterogeneity costs nothing.
+        scale: sigma; the noise on a cluster's shares is Laplace of scale sigma / n_c.
+        threshold: tau, the least share of a class, at most one over the number of classes.
+
+    Raises:
+        InputError: A number is out of range.
+    """
+
+    cluster_size: int
+    resampled: float
+    corrected: float
+    scale: float
+    threshold: float
+
+    def __post_init__(self) -> None:
+        check_rows(self.cluster_size, "cluster_size")
+        _checks.share(self.corrected, "corrected", "[)")
+        _checks.not_negative(self.scale, "scale")
+        for name in ("resampled", "threshold"):
+            _checks.share(getattr(self, name), name)
+
+
 def cluster_risk(
     rows: int,
     classes: int,
     complexity: float,
     heterogeneity: float,
-    cluster_size: int,
-    resampled: float,
-    corrected: float,
-    scale: float,
-    threshold: float,
+    randomization: ClusterRandomization,
     failure: float = 0.05,
 ) -> Bound:
     """Theorem 2: ``(K / (1-b)) sqrt(dim ln(1/g) / n) + (K |b - l| / (1-b)) (phi + K sigma / s + K tau)``, constant 1.
@@ -34,28 +61,19 @@ def cluster_risk(
         complexity: dim, of the functions and the loss.
         heterogeneity: phi, the expected L1 distance between a row's label distribution and that of its cluster. It is a
             function of private labels: compute it from released ones, or assume it.
-        cluster_size: s, the fewest rows of a cluster.
-        resampled: lambda, the probability that a label is redrawn from its cluster.
-        corrected: b, the resampling probability for which the modified loss corrects; below 1. If it equals
-            ``resampled``, the second term vanishes.
-        scale: sigma; the noise on a cluster's shares is Laplace of scale sigma / n_c.
-        threshold: tau, the least share, at most 1 / K.
+        randomization: s, lambda, b, sigma and tau.
         failure: g.
 
     References:
         Esfandiari et al. 2022, theorem 2. Its first factor K is not needed: ``Q = (1-b) I + b q 1'`` has the inverse
         ``(I - b q 1') / (1-b)``, so that the modified loss is at most ``1 / (1-b)``, not ``K / (1-b)``.
     """
-    n, classes, s = check_rows(rows), check_classes(classes), check_rows(cluster_size, "cluster_size")
-    b, lam = check_probability(corrected, "corrected", one=False), check_probability(resampled, "resampled")
-    phi, sigma = check_not_negative(heterogeneity, "heterogeneity"), check_not_negative(scale, "scale")
-    tau = check_probability(threshold, "threshold")
-    if tau > 1 / classes:
+    n, k, phi = check_rows(rows), check_classes(classes), _checks.not_negative(heterogeneity, "heterogeneity")
+    b, tau, noise = randomization.corrected, randomization.threshold, randomization.scale / randomization.cluster_size
+    if tau > 1 / k:
         raise InputError(f"expected tau of at most one over the number of classes, found {tau:g}")
-    first = classes / (1 - b) * _sampling_term(n, complexity, failure)
-    return _risk_bound(
-        "theorem 2", first + classes * abs(b - lam) / (1 - b) * (phi + classes * sigma / s + classes * tau)
-    )
+    uneven = k * abs(b - randomization.resampled) / (1 - b) * (phi + k * noise + k * tau)
+    return _risk_bound("theorem 2", k / (1 - b) * _sampling_term(n, complexity, failure) + uneven)
 
 
 def cluster_response_risk(
@@ -78,7 +96,7 @@ def cluster_response_risk(
         label moves two shares of its cluster, so noise of scale 1 / epsilon costs 2 epsilon, and ``lambda =
         1 / (1 + (e - 1) phi)`` with ``tau = phi`` costs ``ln(1 + (1 - lambda) / (lambda tau)) = epsilon``.
     """
-    n, classes, phi = check_rows(rows), check_classes(classes), check_positive(heterogeneity, "heterogeneity")
+    n, classes, phi = check_rows(rows), check_classes(classes), _checks.positive(heterogeneity, "heterogeneity")
     third = _checks.epsilon(epsilon) / 3
     residual = classes**2 * phi / (1 + math.expm1(third) * phi)
     return _risk_bound(
@@ -113,8 +131,8 @@ def peer_risk(
     References:
         Esfandiari et al. 2022, theorem 4. ``PeerExchange`` computes the exact cost of such an exchange.
     """
-    n, theta = check_rows(rows), check_probability(sampled, "sampled", zero=False)
-    phi, alpha = check_not_negative(heterogeneity, "heterogeneity"), check_probability(flipped, "flipped")
+    n, theta = check_rows(rows), _checks.share(sampled, "sampled", "(]")
+    phi, alpha = _checks.not_negative(heterogeneity, "heterogeneity"), _checks.share(flipped, "flipped")
     return _risk_bound("theorem 4", _sampling_term(theta * n, complexity, failure) + phi + alpha)
 
 
@@ -167,5 +185,5 @@ def _risk_bound(theorem: str, value: float, sizes: tuple[tuple[str, float], ...]
 
 def _sampling_term(rows: float, complexity: float, failure: float) -> float:
     """``sqrt(dim ln(1/g) / n)``."""
-    failing = check_probability(failure, "failure", zero=False, one=False)
-    return math.sqrt(check_positive(complexity, "complexity") * math.log(1 / failing) / rows)
+    failing = _checks.share(failure, "failure", "()")
+    return math.sqrt(_checks.positive(complexity, "complexity") * math.log(1 / failing) / rows)
