@@ -100,7 +100,7 @@ class Answer:
             InputError: The answer is to another query.
         """
         if not isinstance(self.reading, Choices):
-            raise InputError(f"expected the answer to NoisyArgmax or NoisyTopK, found one to {self.query}")
+            raise InputError(f"expected the answer to NoisyArgmax or NoisyTopK, found the answer to {self.query}")
         points = self.space.points
         return [points[each] if np.ndim(each) == 0 else [points[code] for code in each] for each in self.value]
 
@@ -124,7 +124,7 @@ class Answer:
             1.0
         """
         if not isinstance(self.reading, Counts):
-            raise InputError(f"expected the answer to NoisyHistogram, found one to {self.query}")
+            raise InputError(f"expected the answer to NoisyHistogram, found the answer to {self.query}")
         return distributions_of(self.value)
 
     def save(
@@ -163,7 +163,8 @@ class Answer:
         name, form = label or self.certificate.label, stored_form(self.law, self.space)
         if table is not None and not form.by_row:
             raise InputError(
-                f"expected no table with the answer to {self.query}, which has no value per row, found one"
+                f"expected no table with the answer to {self.query}, which has no value per row, found one; leave it "
+                "out"
             )
         check_beside(self.certificate, table)
         public = declared_public(table, keep)

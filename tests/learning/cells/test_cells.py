@@ -143,7 +143,7 @@ def test_exchanged_noise_is_refused():
     answer = Curator(["no", "yes"] * 20, space).answer(ExchangedLabels(space, PeerExchange(0.4), clusters, delta=1e-6))
     draw = dataclasses.replace(answer.certificate.draws[0], law=dict(answer.law) | {"flip": str(1 << 63)})
     answer = dataclasses.replace(answer, certificate=dataclasses.replace(answer.certificate, draws=(draw,)))
-    with pytest.raises(InputError, match="which is noise alone"):
+    with pytest.raises(InputError, match="which is pure noise"):
         cell_distributions(answer, clusters)
 
 
@@ -250,7 +250,7 @@ def test_bare_labels_are_refused(labels):
     public = Release.public(["ham", "spam"], SPACE)
     for refused in (labels, public):
         for fit in (CellClassifier(clusters).fit, SoftLabelClassifier().fit):
-            with pytest.raises(NotTrueLabelsError, match=r"expected an Answer as labels, .* ask a Curator"):
+            with pytest.raises(NotTrueLabelsError, match=r"expected an Answer as labels, .* get one from Curator"):
                 fit(features, refused, cells)
     model = CellClassifier(clusters).fit(features, histogram(cells, np.array([0, 2]), 1.0))
     with pytest.raises(NotTrueLabelsError, match="expected a Release as labels"):

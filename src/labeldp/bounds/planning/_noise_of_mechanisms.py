@@ -14,7 +14,6 @@ import numpy as np
 from labeldp.errors import EpsilonError
 from labeldp.mechanisms.queries import QUERIES
 from labeldp.mechanisms.randomizers import (
-    BitResponse,
     ClassRandomizer,
     LaplaceResponse,
     OneBitResponse,
@@ -22,8 +21,9 @@ from labeldp.mechanisms.randomizers import (
     PiecewiseResponse,
     RandomizedResponse,
     Randomizer,
-    SubsetResponse,
     best_number_response,
+    class_randomizers,
+    number_randomizers,
 )
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import pair_share
@@ -67,7 +67,7 @@ def mechanism_noises(space: LabelSpace, trust: str, epsilon: float, *, roughly: 
     if trust == "central":
         yield from _query_noises(space, epsilon)
         return
-    functions = _NOISE_FUNCTIONS[isinstance(space, Interval)]
+    functions = _local_functions(isinstance(space, Interval))
     for maker in (_ROUGH.get(each, each) for each in functions) if roughly else functions:
         try:
             yield maker(space, epsilon)
@@ -153,14 +153,17 @@ def _step(space: LabelSpace) -> float:
 #: Size of the small grid, and the epsilons solved on it: outside their range the search runs at the epsilon itself.
 _FEW = 11
 _SOLVED = (0.1, 0.25, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 2.0, 2.8, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
-#: Channels in closed form: those that a search starts from, and all that are compared.
+#: Channels in closed form that a search starts from.
 _STARTS = (LaplaceResponse, OneBitResponse, PiecewiseResponse)
-_CLOSED = (*_STARTS, RandomizedResponse)
 #: Those found by a search: the least mean variance, and the default of ``release``, the least worst-case variance.
 _SEARCHED = (_search_noise(OptimalResponse.name, OptimalResponse), _search_noise(AUTO, best_number_response))
 _ROUGH: dict[NoiseFunction, NoiseFunction] = dict(_SEARCHED)
-#: Randomizers of single labels, by True for numeric ones.
-_NOISE_FUNCTIONS: dict[bool, tuple[NoiseFunction, ...]] = {
-    True: (*(_number_noise(make) for make in _CLOSED), *_ROUGH),
-    False: tuple(_class_noise(make) for make in (RandomizedResponse, SubsetResponse, BitResponse)),
-}
+
+
+@lru_cache
+def _local_functions(numeric: bool) -> tuple[NoiseFunction, ...]:
+    """The local mechanisms that a label space and an epsilon determine, those found by a search last."""
+    if not numeric:
+        return tuple(map(_class_noise, class_randomizers()))
+    closed = (kind for kind in number_randomizers() if kind is not OptimalResponse)
+    return (*map(_number_noise, closed), _number_noise(RandomizedResponse), *_ROUGH)

@@ -27,8 +27,8 @@ def require_answer(y: object, forms: tuple[type[Reading], ...]) -> Answer:
     """
     if not isinstance(y, Answer):
         raise NotTrueLabelsError(
-            f"expected an Answer as labels, found {type(y).__name__}; ask a Curator with answer(query), or load an "
-            "answer with Answer.load"
+            f"expected an Answer as labels, found {type(y).__name__}; get one from "
+            "Curator.answer(query), or from Answer.load"
         )
     if not isinstance(y.reading, forms):
         raise InputError(f"expected an answer of {' or '.join(form.noun for form in forms)}, found that to {y.query}")
@@ -41,7 +41,7 @@ def numbers_of(cells: Any, rows: int) -> Int[np.ndarray, "n"]:
     if numbers.shape != (rows,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
         raise InputError(
             f"expected the cell of each of the {rows} rows that the answer is about, numbered from 0, found "
-            f"{numbers.dtype} of shape {numbers.shape}; give the cells that the curator was asked about"
+            f"{numbers.dtype} of shape {numbers.shape}; give the cells of the query"
         )
     return numbers.astype(np.int64)
 
@@ -88,7 +88,7 @@ def _from_flipped_labels(reading: FlippedLabels, cells: Int[np.ndarray, "n"], _:
     variance of at most a quarter over their number; the flips of the cell's rows add theirs.
     """
     if 2 * reading.flip == 1:
-        raise InputError("expected labels that peers flip with probability below 1/2, found 1/2, which is noise alone")
+        raise InputError("expected labels that peers flip with probability below 1/2, found 1/2, which is pure noise")
     flip = float(reading.flip)
     rows = rows_of_cells(cells, int(cells.max()) + 1)
     responded = reading.codes >= 0
@@ -127,7 +127,7 @@ def rows_of_cells(cells: Int[np.ndarray, "n"], count: int) -> Int[np.ndarray, "c
     if int(cells.max()) >= count:
         raise InputError(
             f"expected cells below {count}, the number of cells of the answer, found cell {cells.max()}; give the "
-            "cells that the curator was asked about"
+            "cells of the query"
         )
     return np.bincount(cells, minlength=count)
 

@@ -179,8 +179,8 @@ def _overall_mean(overall: Answer, answer: Answer) -> tuple[float, float]:
     checked = require_answer(overall, NUMBER_READINGS)
     if (checked.space, checked.rows, len(checked.value)) != (answer.space, answer.rows, 1):
         raise InputError(
-            f"expected an answer about these labels of all {answer.rows} rows in one cell as overall, found one about "
-            f"{checked.rows} rows in {len(checked.value)} cells, or about other labels; ask NoisyMean without cells"
+            f"expected overall to be an answer about the same labels, with all {answer.rows} rows in one cell, found "
+            f"{checked.rows} rows in {len(checked.value)} cells, or other labels; request NoisyMean without cells"
         )
     noisy = _noisy_means(checked, np.array([checked.rows]))
     return float(noisy.means[0]), float(noisy.noise[0])

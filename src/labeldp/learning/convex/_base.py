@@ -221,7 +221,7 @@ class ConvexLearner(BaseEstimator):
     def _checked_region(self, region: object) -> Region:
         if not isinstance(region, Region):
             raise InputError(
-                f"expected region='auto' or a Ball, Box, Simplex or Unconstrained, found {region!r}; write Ball(5.0)"
+                f"expected region='auto' or a Ball, Box, Simplex or Unconstrained, found {region!r}; try Ball(5.0)"
             )
         return region
 

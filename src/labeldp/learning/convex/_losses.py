@@ -296,8 +296,8 @@ class CustomLoss(Loss):
         fits = isinstance(self.constant, int | float | np.number) and 0 < self.constant < math.inf
         if not callable(self.function) or not fits:
             raise InputError(
-                f"expected a function and its Lipschitz constant, a number above 0, found {self.constant!r}; it sets "
-                "the step length"
+                f"expected a function and its Lipschitz constant, a number above 0, found {self.constant!r}; the "
+                "constant sets the step length"
             )
 
     def lipschitz(self, classes: int, largest: float) -> float:

@@ -442,7 +442,7 @@ def _read_generator(file: Path) -> FittedGenerator:
     """
     with zipfile.ZipFile(file) as opened:
         if sum(entry.file_size for entry in opened.infolist()) > _LARGEST_FILE:
-            raise ValueError("a larger file than any that was written")
+            raise ValueError("a larger file than any generator")
     with np.load(file, allow_pickle=False) as arrays:
         about = json.loads(arrays[_ABOUT].tobytes().decode())
         if about["schema"] != SCHEMA:
@@ -473,6 +473,8 @@ def open_generator(path: str | Path) -> FittedGenerator | ImageGenerator:
     try:
         from labeldp.learning.torch import ImageGenerator  # noqa: PLC0415 (PyTorch is an extra)
     except ModuleNotFoundError as missing:
-        raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[torch]'") from None
+        raise MissingExtraError(
+            f"expected {missing.name} to be installed, found none; pip install 'labeldp[torch]'"
+        ) from None
 
     return ImageGenerator.load(file)

@@ -24,8 +24,8 @@ def cells_of_rows(clusters: Any, features: Any, answer: Answer | Release, cells:
     count = len(answer) if isinstance(answer, Release) else answer.rows
     if not hasattr(clusters, "predict"):
         raise InputError(
-            f"expected clusters that predict the cell of a row, found {type(clusters).__name__}; give those of "
-            "labeldp.learning.cells.cluster or labeldp.learning.cells, or a fitted KMeans"
+            f"expected clusters that predict the cell of a row, found {type(clusters).__name__}; give a result "
+            "of labeldp.learning.cells, such as that of cluster, or a fitted KMeans"
         )
     stored = getattr(clusters, "numbers", None) if cells is None else cells
     rows = indexable_rows(features)

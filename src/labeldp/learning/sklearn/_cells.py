@@ -85,7 +85,7 @@ class CellRegressor(NumberRegressor):
             raise InputError(f"expected spread to be None or a finite number of at least 0, found {spread!r}")
         if isinstance(y, Release):
             if overall is not None:
-                raise InputError("expected no overall answer beside a release, whose numbers give that mean, found one")
+                raise InputError("expected no overall= with a release, which gives the overall mean itself, found one")
             result = released_cell_means(require_numeric_labels(y), cells_of_rows(self.clusters, X, y, cells), spread)
         else:
             answer = require_answer(y, NUMBER_READINGS)
@@ -196,7 +196,7 @@ def mean_in_cells(
 def _check_cells(curator: Curator, clusters: Any) -> None:
     """Refuse class labels, objects that are not cells, and privacy units of several rows."""
     if not isinstance(curator.space, Interval):
-        raise LabelError("expected a curator of numeric labels on an Interval, found classes; ask NoisyHistogram")
+        raise LabelError("expected a curator of numeric labels on an Interval, found classes; request NoisyHistogram")
     if not all(hasattr(clusters, name) for name in ("numbers", "count", "predict")):
         raise InputError(
             f"expected cells with numbers, count and predict, found {type(clusters).__name__}; give those of "

@@ -45,7 +45,8 @@ class MomentHead(BaseEstimator):
             raise InputError(f"expected l2 to be 'auto' or a number above 0, found {self.l2!r}")
         if features.shape != (rows, len(sums.values)):
             raise InputError(
-                f"expected the features that the moments are of, {rows} rows and {len(sums.values)} columns, "
+                f"expected the features that the moments were computed from, {rows} rows and "
+                f"{len(sums.values)} columns, "
                 f"found shape {features.shape}"
             )
         self.norm_ = sums.norm

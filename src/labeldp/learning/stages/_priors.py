@@ -190,7 +190,7 @@ class ClusterPrior(Prior):
         """The distributions nearest to the noisy counts; uniform for clusters without any of these rows."""
         del features
         if epsilon is None:
-            raise InputError("expected the total epsilon of counts and response, found none")
+            raise InputError("expected epsilon=, the total cost of counts and response, found none")
         cells = self._cells()
         if len(cells) != len(curator):
             raise InputError(f"expected a cluster for each of the {len(curator)} rows, found {len(cells)} of them")
@@ -257,7 +257,7 @@ class ReleasePrior(Prior):
         if self.release.space != curator.space or len(self.release) != len(np.unique(released_rows)):
             raise InputError(
                 f"expected a release in the curator's label space with a released label for each of its "
-                f"{len(released_rows)} rows, found {len(self.release)} of them or another space; name its rows"
+                f"{len(released_rows)} rows, found {len(self.release)} of them or another space; give rows="
             )
         index = _row_numbers(rows, len(curator))
         result = self.base.ask(curator, features, index, epsilon, answer)
@@ -316,7 +316,7 @@ class ModelPrior(Prior):
         """The model's probabilities at the temperature."""
         del epsilon, answer
         if features is None:
-            raise InputError("expected features of the curator's rows, which the model predicts from, found none")
+            raise InputError("expected features=, from which the model predicts, found none")
         table = indexable_rows(features)
         if row_count(table) != len(curator):
             raise InputError(f"expected features of the {len(curator)} rows, found {row_count(table)} rows")

@@ -149,7 +149,7 @@ class TableModel:
             held = skops_io.load(file, trusted=_TRUSTED)
             about = json.loads(held["about"])
             if about["schema"] != SCHEMA:
-                raise InputError(f"expected a model of schema {SCHEMA}, found {about['schema']!r}; learn it anew")
+                raise InputError(f"expected a model of schema {SCHEMA}, found {about['schema']!r}; learn it again")
             _check_version(about["made_with"]["scikit-learn"])
             columns = {column["name"]: column["kind"] for column in about["columns"]}
             certificate = Certificate.from_json(json.dumps(about["certificate"]))
@@ -182,7 +182,9 @@ def open_model(path: str | Path) -> TableModel | NetworkModel:
     try:
         from labeldp.learning.torch import NetworkModel  # noqa: PLC0415 (PyTorch is an extra of its own)
     except ModuleNotFoundError as missing:
-        raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[torch]'") from None
+        raise MissingExtraError(
+            f"expected {missing.name} to be installed, found none; pip install 'labeldp[torch]'"
+        ) from None
 
     return NetworkModel.load(file)
 
@@ -230,5 +232,5 @@ def _check_version(saved_with: str) -> None:
     if saved_with.split(".")[:2] != installed.split(".")[:2]:
         raise InputError(
             f"expected a model saved with scikit-learn {installed}, found {saved_with}; install that version, or learn "
-            "the model anew at no privacy cost"
+            "the model again at no privacy cost"
         )

@@ -36,7 +36,9 @@ try:
     from labeldp.learning.tables._classifiers import METHODS, estimators_of
     from labeldp.learning.tables._files import TableModel
 except ModuleNotFoundError as missing:
-    raise MissingExtraError(f"expected {missing.name}, found none; pip install 'labeldp[learn]'") from None
+    raise MissingExtraError(
+        f"expected {missing.name} to be installed, found none; pip install 'labeldp[learn]'"
+    ) from None
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.torch import NetworkModel

@@ -206,7 +206,7 @@ class NetworkModel:
             with safe_open(file, framework="pt") as opened:
                 about = json.loads((opened.metadata() or {})[_HEADER])
                 if about["schema"] != SCHEMA:
-                    raise InputError(f"expected a model of schema {SCHEMA}, found {about['schema']!r}; learn it anew")
+                    raise InputError(f"expected a model of schema {SCHEMA}, found {about['schema']!r}; learn it again")
                 certificate = Certificate.from_json(json.dumps(about["certificate"]))
                 network = Network.from_plain(about["network"])
                 if network.classes != certificate.space.size or about["method"] not in NETWORK_METHODS:

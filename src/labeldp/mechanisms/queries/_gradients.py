@@ -291,7 +291,7 @@ class _Gaussian(GradientLaw):
 
     def __post_init__(self) -> None:
         if not 1 <= self.deviation <= LARGEST_DEVIATION or self.labels_of_a_unit < 1 or not 0.0 < self.delta < 1.0:
-            raise ValueError("expected a deviation, a delta and units with labels in their ranges, found others")
+            raise ValueError("expected deviation, delta and labels_of_a_unit in their ranges, found others")
 
     @property
     def normal_deviation(self) -> int:

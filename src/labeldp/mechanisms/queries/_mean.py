@@ -164,6 +164,6 @@ def _grid_range(clip: object, space: Interval) -> tuple[float, float]:
     if len(ends) != 2 or not all(end in space.points for end in ends) or not ends[0] < ends[1]:
         raise InputError(
             f"expected clip to be two points of the grid from {space.low} to {space.high} in steps of {space.step}, "
-            f"the lower one first, found {clip!r}; the labels are clipped to both"
+            f"the lower one first, found {clip!r}; labels are clipped to this range"
         )
     return ends[0], ends[1]

@@ -81,8 +81,8 @@ class PeerExchange:
         flip, subsample = _checks.number(self.flip, "flip"), _checks.number(self.subsample, "subsample")
         if not 0.0 < flip <= 0.5:
             raise EpsilonError(
-                f"expected flip to be above 0 and at most 0.5, found {flip!r}; 0.5 releases noise alone, and "
-                "a flip above it is one minus it with 0 and 1 exchanged; use calibrate to get one from an epsilon"
+                f"expected flip to be above 0 and at most 0.5, found {flip!r}; 0.5 releases pure noise, and "
+                "above it the two classes are merely swapped; use calibrate to choose flip for an epsilon"
             )
         if not 2.0**-64 <= subsample <= 1.0:
             raise EpsilonError(
@@ -470,8 +470,8 @@ def _positive_delta(value: object) -> float:
     delta = _checks.delta(value)
     if delta == 0.0:
         raise EpsilonError(
-            "expected delta above 0, found 0.0; the exchange amplifies privacy at a delta above 0 only: choose one "
-            "over the square of the cluster's size, or use the epsilon of flipping alone (view_of_one_peer)"
+            "expected delta above 0, found 0.0; the exchange amplifies privacy only at a delta above 0: choose 1 over "
+            "the square of the cluster's size, or use the epsilon of flipping alone (view_of_one_peer)"
         )
     return delta
 

@@ -99,8 +99,8 @@ class NoisyQuantile(CellQuery):
         object.__setattr__(self, "level", level)
         if around is not None and _checks.number(around, "around") not in space.points:
             raise InputError(
-                f"expected around to be a point of the grid from {space.low} to {space.high} in steps of {space.step}, "
-                f"found {around!r}"
+                f"expected around= to be a point of the grid from {space.low} to {space.high} in steps of "
+                f"{space.step}, found {around!r}"
             )
 
     @property

@@ -257,17 +257,17 @@ class CountQuery(CellQuery):
     def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> np.ndarray:
         """The answer, from the counts of each class in each cell."""
         self.check_rows(len(codes))
-        return self.values(self._counts(codes), self.rate(labels_of_a_unit), words)
+        return self.values(self.counts(codes), self.rate(labels_of_a_unit), words)
 
-    def _counts(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "cells k"]:
-        """The true counts of each class in each cell, block by block to save memory."""
+    def counts(self, codes: Int[np.ndarray, "n"], first: int = 0) -> Int[np.ndarray, "cells k"]:
+        """The true counts of each class in each cell, of rows from ``first`` on, block by block to save memory."""
         k = self.space.size
         counts = np.zeros(self.cell_count * k, dtype=np.int64)
         step = max(_BLOCK, counts.size)
         for low in range(0, len(codes), step):
             pairs = codes[low : low + step].astype(np.int64)
             if self.cells is not None:
-                pairs += self.cells[low : low + step].astype(np.int64) * k
+                pairs += self.cells[first + low : first + low + len(pairs)].astype(np.int64) * k
             counts += np.bincount(pairs, minlength=counts.size)
         return counts.reshape(self.cell_count, k)
 

@@ -65,5 +65,5 @@ def check_possible(possible: bool) -> None:
     """
     if not possible:
         raise VerificationError(
-            "expected numbers that are possible under the law, in its interval and its steps, found others"
+            "expected numbers that the mechanism can release, in its interval and steps, found others"
         )

@@ -97,7 +97,7 @@ def verify(directory: str | Path) -> Verdict:
             checks.append(Check(what, False, str(problem)))
             break
         except (ValueError, TypeError, KeyError, ArithmeticError, pa.ArrowException, OSError) as problem:
-            checks.append(Check(what, False, f"expected something readable, found {type(problem).__name__}"))
+            checks.append(Check(what, False, f"expected a readable file, found {type(problem).__name__}"))
             break
     return Verdict(certificate, tuple(checks), certificate.unknown)
 
@@ -148,7 +148,7 @@ def certified(folder: Path) -> Certificate:
         failed = next(check for check in verdict.checks if not check.holds)
         if verdict.certificate is None:
             raise VerificationError(failed.found)
-        raise VerificationError(f"expected a release whose files agree with it: {failed.what}: {failed.found}")
+        raise VerificationError(f"expected a release that agrees with its certificate: {failed.what}: {failed.found}")
     return verdict.certificate
 
 
@@ -197,7 +197,7 @@ def _check_laws(_: Path, certificate: Certificate) -> str:
     """Recompute the epsilon of each charge from the integers of its law."""
     *before, last = certificate.draws
     if certificate.of_answer and (before or certificate.parent is not None or not certificate.rows):
-        raise VerificationError("expected an answer to be whole, about some rows and with one charge, found another")
+        raise VerificationError("expected a complete answer about some rows, with one charge, found another")
     if certificate.rows and not all(draw.rows.ranges for draw in certificate.draws):
         raise VerificationError("expected every charge to be for some rows, found one for none")
     if not set(certificate.guarantee.assumptions) <= set(certificate.assumptions):
@@ -344,7 +344,7 @@ def _check_files(folder: Path, certificate: Certificate) -> str:
         raise VerificationError(f"expected the files {sorted(listed)}, found {sorted(found)}")
     for file in certificate.files:
         if file_digest(folder / file.name) != file.sha256:
-            raise VerificationError(f"expected {file.name} as it was released, found other bytes")
+            raise VerificationError(f"expected {file.name} as it was released, found different bytes")
     return f"{len(certificate.files)} file(s), unchanged"
 
 
@@ -424,11 +424,11 @@ def _check_values(folder: Path, certificate: Certificate) -> str:
         if not channel.possible(codes).all():
             row = int(np.argmin(channel.possible(codes)))
             raise VerificationError(
-                f"expected only outcomes of the law in {file.name}, found another in row {row} of a batch"
+                f"expected only possible outputs in {file.name}, found another in row {row} of a batch"
             )
     if certificate.features is not None and certificate.features.generator is not None:
         _check_form(folder, certificate, form_from(certificate.features.generator["form"]))
-    return "all within the law"
+    return "all of them possible"
 
 
 def _check_form(folder: Path, certificate: Certificate, form: Form) -> None:
@@ -460,10 +460,10 @@ def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
 
 _CHECKS: dict[str, Callable[[Path, Certificate], str]] = {
     "the certificate states that a cryptographic random source was used": _check_randomness,
-    "each epsilon follows from the integers of its law": _check_laws,
+    "each epsilon follows from the integers of its mechanism": _check_laws,
     "the folder holds the listed files, unchanged, and nothing else": _check_files,
     "the files have the listed columns and no other content": _check_schemas,
-    "every released value is an outcome of the law": _check_values,
+    "every released value is a possible outcome of its mechanism": _check_values,
 }
 
 
