@@ -80,6 +80,11 @@ class ThreeQuarters(ClassRandomizer):
         return RandomizedResponse(self.space, min(self.epsilon, float(np.log(3.0)))).channel()
 
     @property
+    def detail(self) -> str:
+        """One class."""
+        return "one class"
+
+    @property
     def mass(self) -> np.ndarray:
         """Every class can be released."""
         return np.ones(())

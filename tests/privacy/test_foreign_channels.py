@@ -72,7 +72,7 @@ def test_a_foreign_randomizer_works_like_ours(install, tmp_path):
     """It is released, saved, verified, audited, loaded and planned with, and its law names its distribution."""
     module = install("other-mechanisms", "foreign")
     randomizer = module.ForeignResponse(SPACE, 1.0)
-    assert law_of(randomizer.channel())["distribution"] == "other-mechanisms"
+    assert law_of(randomizer.channel())["package"] == "other-mechanisms"
     release = Curator(["a", "b", "c"] * 200, SPACE).randomize(randomizer)
     folder = release.save(tmp_path / "shared")
     assert verify(folder).holds
@@ -125,4 +125,4 @@ def test_a_name_of_ours_cannot_be_taken(install):
 
 def test_our_laws_name_no_distribution():
     """Certificates of our kinds are as they were."""
-    assert "distribution" not in law_of(ResponseChannel.at(3, 1.0))
+    assert "package" not in law_of(ResponseChannel.at(3, 1.0))

@@ -24,7 +24,7 @@ def law_of(channel: Channel) -> dict[str, Any]:
     fields = {field.name: getattr(channel, field.name) for field in dataclasses.fields(channel)}
     law = {name: _serialised(value) for name, value in fields.items() if not isinstance(value, np.ndarray)}
     origin = CHANNELS.distribution(channel.kind)
-    where = {} if origin is None else {"distribution": origin}
+    where = {} if origin is None else {"package": origin}
     return {"kind": channel.kind, **where, **law, "by_row": list(row_arrays(channel))}
 
 
@@ -37,7 +37,7 @@ def channel_of(law: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) 
     """
     fields = dict(law)
     name, by_row = fields.pop("kind", None), fields.pop("by_row", [])
-    kind = CHANNELS.find(str(name), fields.pop("distribution", None))
+    kind = CHANNELS.find(str(name), fields.pop("package", None))
     if arrays is None:
         arrays = {name: _no_rows(name, int(fields["classes"])) for name in by_row}
     if set(by_row) != set(arrays):
