@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -95,22 +95,24 @@ def score_count(loss: Loss, bound: GradientNoiseBound) -> int:
     return len(bound.points) if loss.of_classes else 1
 
 
+@dataclass(eq=False, repr=False)
 class ConvexLearner(BaseEstimator):
     """Linear learner by descent; base of the classifier and the regressor."""
 
     #: Largest score of a row of typical length in the default ball.
     _default_score: ClassVar[float]
 
-    loss: Any
-    region: Any
-    steps: Any
-    average: bool
-    passes: int
-    norm: float | None
-    fit_intercept: bool
-    project: bool
-    shuffle: bool
-    random_state: Any
+    loss: str | Loss
+    _: KW_ONLY
+    region: Region | Literal["auto"] = "auto"
+    steps: str | float
+    average: bool = True
+    passes: int = 1
+    norm: float | None = None
+    fit_intercept: bool = True
+    project: bool = True
+    shuffle: bool = True
+    random_state: int | None = 0
 
     @abstractmethod
     def _loss(self) -> Loss:

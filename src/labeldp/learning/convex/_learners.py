@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -14,7 +15,6 @@ from labeldp.errors import InputError
 from labeldp.learning.convex._base import ConvexLearner, GradientNoiseBound, Targets
 from labeldp.learning.convex._descent import squared_lengths
 from labeldp.learning.convex._losses import Loss, SoftmaxLoss, SquaredLoss, loss_of
-from labeldp.learning.convex._regions import Region
 from labeldp.learning.losses import (
     decoded_numbers,
     ends_of,
@@ -37,6 +37,7 @@ def _of_softmax(model: ConvexClassifier) -> bool:
 
 
 @documented_in("labeldp.learning.convex")
+@dataclass(eq=False, repr=False)
 class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
     """A linear classifier by projected stochastic gradient descent on released labels, each by its unbiased vector.
 
@@ -90,30 +91,9 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
 
     _default_score = 10.0
 
-    def __init__(
-        self,
-        loss: str | Loss = "softmax",
-        *,
-        region: Region | Literal["auto"] = "auto",
-        steps: str | float = "bound",
-        average: bool = True,
-        passes: int = 1,
-        norm: float | None = None,
-        fit_intercept: bool = True,
-        project: bool = True,
-        shuffle: bool = True,
-        random_state: int | None = 0,
-    ) -> None:
-        self.loss = loss
-        self.region = region
-        self.steps = steps
-        self.average = average
-        self.passes = passes
-        self.norm = norm
-        self.fit_intercept = fit_intercept
-        self.project = project
-        self.shuffle = shuffle
-        self.random_state = random_state
+    loss: str | Loss = "softmax"
+    _: KW_ONLY
+    steps: str | float = "bound"
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
         """Scores of shape (n, k); with two classes the score of the second minus the first, shape (n,)."""
@@ -160,6 +140,7 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
 
 
 @documented_in("labeldp.learning.convex")
+@dataclass(eq=False, repr=False)
 class ConvexRegressor(ConvexLearner, NumberRegressor):
     """A linear model of numeric labels by projected stochastic gradient descent on released labels, each without bias.
 
@@ -207,30 +188,9 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
 
     _default_score = 1.0
 
-    def __init__(
-        self,
-        loss: str | Loss = "squared",
-        *,
-        region: Region | Literal["auto"] = "auto",
-        steps: str | float = "adaptive",
-        average: bool = True,
-        passes: int = 1,
-        norm: float | None = None,
-        fit_intercept: bool = True,
-        project: bool = True,
-        shuffle: bool = True,
-        random_state: int | None = 0,
-    ) -> None:
-        self.loss = loss
-        self.region = region
-        self.steps = steps
-        self.average = average
-        self.passes = passes
-        self.norm = norm
-        self.fit_intercept = fit_intercept
-        self.project = project
-        self.shuffle = shuffle
-        self.random_state = random_state
+    loss: str | Loss = "squared"
+    _: KW_ONLY
+    steps: str | float = "adaptive"
 
     def _default_end(self, features: Any) -> float:
         """The declared norm, or the root mean squared length of rows."""

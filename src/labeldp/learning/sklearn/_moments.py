@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -27,13 +28,15 @@ from labeldp.privacy.channels import nearest_distributions
 from labeldp.release import Answer
 
 
+@dataclass(eq=False, repr=False)
 class MomentHead(BaseEstimator):
     """Base of linear heads from noisy moments, of classes or of the two ends of an interval."""
 
-    loss: HeadLoss
-    l2: float | Literal["auto"]
-    project: bool
-    tol: float
+    _: KW_ONLY
+    loss: HeadLoss = "softmax"
+    l2: float | Literal["auto"] = "auto"
+    project: bool = True
+    tol: float = 1e-5
 
     def _fit(self, X: Any, answer: Answer) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of."""
@@ -111,19 +114,6 @@ class MomentClassifier(MomentHead, ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def __init__(
-        self,
-        *,
-        loss: HeadLoss = "softmax",
-        l2: float | Literal["auto"] = "auto",
-        project: bool = True,
-        tol: float = 1e-5,
-    ) -> None:
-        self.loss = loss
-        self.l2 = l2
-        self.project = project
-        self.tol = tol
-
     def fit(self, X: Any, y: Answer) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of, and the answer to ``LabelMoments``."""
         answer = require_answer(y, ("label-moments",))
@@ -148,6 +138,7 @@ class MomentClassifier(MomentHead, ProbabilityClassifier):
         return np.asarray(self.classes_[most])
 
 
+@dataclass(eq=False, repr=False)
 class MomentRegressor(MomentHead, NumberRegressor):
     """Ridge regression of numeric labels on public features, fitted on noisy number moments.
 
@@ -183,12 +174,7 @@ class MomentRegressor(MomentHead, NumberRegressor):
         [2.0, 8.0]
     """
 
-    loss: HeadLoss = "squared"
-
-    def __init__(self, *, l2: float | Literal["auto"] = "auto", project: bool = True, tol: float = 1e-5) -> None:
-        self.l2 = l2
-        self.project = project
-        self.tol = tol
+    loss: HeadLoss = field(default="squared", init=False)
 
     def fit(self, X: Any, y: Answer) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of, and the answer to ``NumberMoments``."""

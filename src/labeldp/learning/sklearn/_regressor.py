@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -64,6 +65,7 @@ class NumberRegressor(RegressorMixin, BaseEstimator):
 
 
 @documented_in("labeldp.learning.sklearn")
+@dataclass(eq=False, repr=False)
 class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
     """Any scikit-learn regressor on released numeric labels.
 
@@ -121,20 +123,12 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
         [0.2, 0.8]
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        method: Literal["auto", "unbiased", "likelihood", "decoded", "plain"] = "auto",
-        max_iter: int = 3,
-        folds: int = 5,
-        shrink: bool = True,
-    ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.max_iter = max_iter
-        self.folds = folds
-        self.shrink = shrink
+    estimator: Any = None
+    _: KW_ONLY
+    method: Literal["auto", "unbiased", "likelihood", "decoded", "plain"] = "auto"
+    max_iter: int = 3
+    folds: int = 5
+    shrink: bool = True
 
     def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Fit on features of n rows, in any form that the regressor takes, and a release of n rows."""

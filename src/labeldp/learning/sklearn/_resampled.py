@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -160,6 +161,7 @@ def synthetic_rows(generator: Any, rows: int, classes: int, like: Any = None) ->
     return features
 
 
+@dataclass(eq=False, repr=False)
 class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     """Classifier of true features, learned from rows some of whose features were resampled.
 
@@ -210,20 +212,12 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        method: RowMethod = "likelihood",
-        generator: Generator | Callable[[Int[np.ndarray, "m"]], Any] | None = None,
-        synthetic: int | None = None,
-        original_share: Any = "constant",
-    ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.generator = generator
-        self.synthetic = synthetic
-        self.original_share = original_share
+    estimator: Any = None
+    _: KW_ONLY
+    method: RowMethod = "likelihood"
+    generator: Generator | Callable[..., Any] | None = None
+    synthetic: int | None = None
+    original_share: Any = "constant"
 
     def fit(self, X: Any, y: Any, replaced: float | None = None) -> Self:  # noqa: N803
         """Fit on released features of n rows and their released labels.

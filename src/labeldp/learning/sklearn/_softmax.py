@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -88,6 +88,7 @@ class _TrainingRows:
 
 
 @documented_in("labeldp.learning.sklearn")
+@dataclass(eq=False, repr=False)
 class SoftmaxRegression(ProbabilityClassifier):
     """Multinomial logistic regression on released labels, by L-BFGS.
 
@@ -136,24 +137,14 @@ class SoftmaxRegression(ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def __init__(
-        self,
-        *,
-        method: Method = "likelihood",
-        correction: float = 1.0,
-        l2: float | Literal["auto"] = "auto",
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 500,
-        folds: int = 5,
-    ) -> None:
-        self.method = method
-        self.correction = correction
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.folds = folds
+    _: KW_ONLY
+    method: Method = "likelihood"
+    correction: float = 1.0
+    l2: float | Literal["auto"] = "auto"
+    fit_intercept: bool = True
+    tol: float = 1e-4
+    max_iter: int = 500
+    folds: int = 5
 
     def fit(
         self,
@@ -279,6 +270,7 @@ class SoftmaxRegression(ProbabilityClassifier):
 
 
 @documented_in("labeldp.learning.sklearn")
+@dataclass(eq=False, repr=False)
 class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     """Any scikit-learn classifier on released labels, by expectation maximisation.
 
@@ -323,20 +315,12 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        method: Literal["em", "clusters", "plain"] = "em",
-        max_iter: int = 2,
-        folds: int = 3,
-        smallest_weight: float = 1e-3,
-    ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.max_iter = max_iter
-        self.folds = folds
-        self.smallest_weight = smallest_weight
+    estimator: Any = None
+    _: KW_ONLY
+    method: Literal["em", "clusters", "plain"] = "em"
+    max_iter: int = 2
+    folds: int = 3
+    smallest_weight: float = 1e-3
 
     def fit(self, X: Any, y: Release, sample_weight: Any = None, original: OriginalFeatures | None = None) -> Self:  # noqa: N803
         """Fit on features of n rows, in any form that the classifier takes, and a release of n rows.

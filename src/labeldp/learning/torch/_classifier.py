@@ -9,6 +9,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
@@ -49,6 +50,7 @@ _OPTIMIZERS: MappingProxyType[str, Callable[..., Optimizer]] = MappingProxyType(
 )
 
 
+@dataclass(eq=False, repr=False)
 class TorchClassifier(ProbabilityClassifier):
     """A network on released labels, trained by gradient steps on batches.
 
@@ -121,58 +123,31 @@ class TorchClassifier(ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def __init__(
-        self,
-        module: nn.Module | Callable[..., nn.Module],
-        *,
-        method: NetworkMethod = "likelihood",
-        correction: float = 1.0,
-        epochs: int = 40,
-        batch_size: int = 256,
-        optimizer: str | Callable[[Any], Optimizer] = "adamw",
-        learning_rate: float = 0.003,
-        momentum: float = 0.9,
-        weight_decay: float = 1e-4,
-        schedule: str | Schedule = "linear",
-        mixup: float = 0.0,
-        augment: Callable[[Tensor], Tensor] | None = None,
-        averaging: float = 0.0,
-        held_out: float = 0.0,
-        patience: int | None = None,
-        warm_start: bool = False,
-        checkpoint: str | Path | None = None,
-        seed: int = 0,
-        device: str | None = None,
-        precision: Literal["full", "bf16"] = "full",
-        accelerator: Callable[[], Any] | None = None,
-        channels_last: bool = False,
-        workers: int = 0,
-        report: Progress | None = None,
-    ) -> None:
-        self.module = module
-        self.method = method
-        self.correction = correction
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.mixup = mixup
-        self.augment = augment
-        self.averaging = averaging
-        self.held_out = held_out
-        self.patience = patience
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.seed = seed
-        self.device = device
-        self.precision = precision
-        self.accelerator = accelerator
-        self.channels_last = channels_last
-        self.workers = workers
-        self.report = report
+    module: nn.Module | Callable[..., nn.Module]
+    _: KW_ONLY
+    method: NetworkMethod = "likelihood"
+    correction: float = 1.0
+    epochs: int = 40
+    batch_size: int = 256
+    optimizer: str | Callable[[Any], Optimizer] = "adamw"
+    learning_rate: float = 0.003
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    schedule: str | Schedule = "linear"
+    mixup: float = 0.0
+    augment: Callable[[Tensor], Tensor] | None = None
+    averaging: float = 0.0
+    held_out: float = 0.0
+    patience: int | None = None
+    warm_start: bool = False
+    checkpoint: str | Path | None = None
+    seed: int = 0
+    device: str | None = None
+    precision: Literal["full", "bf16"] = "full"
+    accelerator: Callable[[], Any] | None = None
+    channels_last: bool = False
+    workers: int = 0
+    report: Progress | None = None
 
     def fit(
         self,
