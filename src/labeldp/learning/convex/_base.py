@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp import _checks
 from labeldp._shapes import Float, Int
+from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.convex._descent import (
     Descent,
@@ -31,9 +32,6 @@ from labeldp.learning.convex._regions import Ball, Region, Unconstrained
 from labeldp.learning.losses import best_penalty, require_release
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release
-
-#: Entries of unbiased vectors computed at a time.
-_ENTRIES_PER_BLOCK = 1 << 20
 
 #: Radii that ``"auto"`` chooses among, relative to the default one, ascending.
 _SHARES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -299,12 +297,10 @@ class ConvexLearner(BaseEstimator):
     ) -> None:
         """Make a step for each row, in an order that does not depend on labels."""
         random = np.random.default_rng(self.random_state)
-        size = max(1, _ENTRIES_PER_BLOCK // len(targets.bound.points))
         for _ in range(passes):
             order = random.permutation(part) if self.shuffle else part
-            for low in range(0, len(order), size):
-                block = order[low : low + size]
-                descent.run(rows, block, targets.of_rows(block))
+            for block in blocks(len(order), len(targets.bound.points)):
+                descent.run(rows, order[block], targets.of_rows(order[block]))
 
     def _point(self, descent: Descent) -> Float[np.ndarray, "p s"]:
         return descent.mean if self.average else descent.last

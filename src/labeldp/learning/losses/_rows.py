@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from labeldp._shapes import Float, UInt8
-from labeldp._threads import over_chunks
+from labeldp._threads import blocks, over_chunks
 from labeldp.errors import InputError
 from labeldp.learning.losses._own_features import OriginalFeatures
 from labeldp.privacy.channels import pack, unpack
@@ -163,9 +163,8 @@ def _resampled_loss(
         raise InputError("expected the method 'likelihood' or 'unbiased' for resampled features, found 'plain'")
     loss, k = _label_loss(release, method, correction), release.channel.classes
     if isinstance(loss, RowLoss) and loss.likelihood:
-        step = max(1, _ENTRIES_PER_CHUNK // k)
-        parts = [slice(low, low + step) for low in range(0, len(release), step)]
-        mean = np.concatenate([np.zeros(0), *(loss.take(rows).dense(k) @ original.prior for rows in parts)])
+        parts = (loss.take(rows).dense(k) @ original.prior for rows in blocks(len(release), k))
+        mean = np.concatenate([np.zeros(0), *parts])
         inside, other, outside = (
             original.shares * value + (1.0 - original.shares) * mean
             for value in (loss.inside, loss.other, loss.outside)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from labeldp._shapes import Float
+from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.losses._released import require_release
 from labeldp.privacy.channels import candidate_sizes
 from labeldp.release import Release
-
-_ENTRIES_PER_BLOCK = 1 << 22
 
 
 def require_identified(release: Release) -> None:
@@ -26,8 +25,7 @@ def require_identified(release: Release) -> None:
 
 def blocks_of(release: Release) -> list[slice]:
     """Slices of the rows whose dense vectors fit in memory."""
-    step = max(1, _ENTRIES_PER_BLOCK // release.space.size)
-    return [slice(low, min(low + step, len(release))) for low in range(0, len(release), step)]
+    return blocks(len(release), release.space.size)
 
 
 def unbiased_rows(release: Release, rows: slice) -> Float[np.ndarray, "m k"]:

@@ -16,6 +16,7 @@ from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp._smoothing import neighbour_count, participation
+from labeldp._threads import blocks
 from labeldp.learning.losses import (
     ends_of,
     label_variance,
@@ -36,7 +37,6 @@ _FACTOR, _MOST = math.sqrt(2.0), 8192
 _COMPARED_ROWS = 2_500
 #: Most columns and neighbours for which a tree is faster than computing all distances.
 _TREE_COLUMNS, _TREE_NEIGHBOURS = 6, 256
-_ENTRIES_PER_BLOCK = 1 << 22
 #: Rows from which the effective dimension of features is estimated.
 _DIMENSION_ROWS = 1_000
 #: Largest noise variance of a mean with ``k="theory"``, as a share of the variance of labels.
@@ -121,9 +121,7 @@ class _Neighbors:
 
     def _nearest(self, features: np.ndarray, count: int) -> Iterator[tuple[slice, Int[np.ndarray, "m k"]]]:
         """The nearest rows of each point, nearest first, in blocks of points."""
-        step = max(1, _ENTRIES_PER_BLOCK // (count * max(1, self.targets_.shape[1])))
-        for low in range(0, features.shape[0], step):
-            part = slice(low, low + step)
+        for part in blocks(features.shape[0], count * self.targets_.shape[1]):
             with threadpool_limits(1):
                 yield part, self.index_.kneighbors(features[part], count, return_distance=False)
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._shapes import Float, Int
+from labeldp._threads import blocks
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.cells import ClusterTree
 from labeldp.learning.features import row_weights
@@ -27,7 +28,6 @@ _PURITIES, _HALVES, _REST = (0.5, 0.7, 0.85, 0.95, 0.99), (0.3, 0.5, 0.7), 0.05
 _UNIFORM_PRIOR = 0.1
 #: Most classes for which two-class clusters are considered.
 _FEW_CLASSES = 16
-_ENTRIES_PER_CHUNK = 1 << 22
 
 
 class TreeClassifier(ProbabilityClassifier):
@@ -148,13 +148,12 @@ def _leaf_likelihoods(
 ) -> Float[np.ndarray, "leaves m"]:
     """Log likelihood of the released labels of each leaf under each distribution, over the uniform model."""
     sums = np.zeros((count, len(mixtures)))
-    step = max(1, _ENTRIES_PER_CHUNK // len(mixtures))
     likelihood = release.likelihood()
-    for low in range(0, len(leaf), step):
-        part = likelihood[low : low + step]
-        rows = np.log((part / part.mean(axis=1, keepdims=True)) @ mixtures.T)
-        places = (leaf[low : low + step], np.arange(len(part)))
-        sums += csr_matrix((weights[low : low + step], places), shape=(count, len(part))) @ rows
+    for rows in blocks(len(leaf), len(mixtures)):
+        part = likelihood[rows]
+        logarithms = np.log((part / part.mean(axis=1, keepdims=True)) @ mixtures.T)
+        places = (leaf[rows], np.arange(len(part)))
+        sums += csr_matrix((weights[rows], places), shape=(count, len(part))) @ logarithms
     return sums
 
 

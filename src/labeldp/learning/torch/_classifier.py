@@ -22,20 +22,18 @@ from torch.optim import Optimizer
 
 from labeldp._shapes import Float
 from labeldp.errors import InputError
-from labeldp.learning.features import row_count, row_weights
+from labeldp.learning.features import row_weights
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, require_release
 from labeldp.learning.sklearn import ProbabilityClassifier
 from labeldp.learning.torch._checkpoint import Checkpoint
 from labeldp.learning.torch._device import Machine, SingleDevice
 from labeldp.learning.torch._losses import NETWORK_METHODS, NetworkMethod
-from labeldp.learning.torch._outputs import outputs, probabilities, to_device
-from labeldp.learning.torch._rows import ReleasedRows, as_rows, shape_of, tensor_rows
+from labeldp.learning.torch._outputs import outputs, predicted_rows, to_device, weight_dtype
+from labeldp.learning.torch._rows import ReleasedRows, as_rows, shape_of
 from labeldp.learning.torch._settings import SCHEDULES, Schedule, TrainingSettings
 from labeldp.learning.torch._training import HeldOut, Progress, Run, seeded_random_state, split, train
 from labeldp.release import Release
 
-#: Rows per batch of predictions.
-_PREDICTED = 1024
 #: Parameters excluded from the checkpoint fingerprint.
 _NOT_FINGERPRINTED = ("module", "checkpoint", "device", "report", "workers", "warm_start")
 
@@ -185,7 +183,7 @@ class TorchClassifier(ProbabilityClassifier):
             synthetic = dataclasses.replace(synthetic.of(release, self.method), features=as_rows(synthetic.features))
         with seeded_random_state(self.seed):
             module = self._start(classes)
-            dtype = _weight_dtype(module)
+            dtype = weight_dtype(module)
             rows = ReleasedRows(
                 features,
                 release,
@@ -222,12 +220,8 @@ class TorchClassifier(ProbabilityClassifier):
         """Probabilities of the true classes, shape (n, k)."""
         check_is_fitted(self)
         features = as_rows(X)
-        predicted = np.empty((row_count(features), len(self.classes_)))
-        dtype = _weight_dtype(self.module_)
-        for low in range(0, len(predicted), _PREDICTED):
-            rows = np.arange(low, min(low + _PREDICTED, len(predicted)))
-            batch = to_device(tensor_rows(features, rows, dtype), self.device_, channels_last=self.channels_last)
-            predicted[rows] = probabilities(self.module_, batch)
+        classes, channels_last = len(self.classes_), self.channels_last
+        predicted = predicted_rows(self.module_, features, classes, self.device_, channels_last=channels_last)
         if not np.isfinite(predicted).all():
             row = int(np.argmin(np.isfinite(predicted).all(axis=1)))
             raise InputError(f"expected features that are finite, found a row without a prediction: row {row}")
@@ -330,14 +324,6 @@ class TorchClassifier(ProbabilityClassifier):
             text = f"synthetic {shape_of(synthetic.features)} {synthetic.replaced!r}"
             digest.update(text.encode() + synthetic.prior.tobytes())
         return digest.hexdigest()
-
-
-def _weight_dtype(module: nn.Module) -> torch.dtype:
-    """The type of a network's weights, and of its real-valued inputs."""
-    dtype = next((each.dtype for each in module.parameters() if each.is_floating_point()), None)
-    if dtype is None:
-        raise InputError(f"expected a network with weights to learn, found {type(module).__name__} without any")
-    return dtype
 
 
 def _check_outputs(run: Run, classes: int) -> None:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from labeldp._shapes import Float, Float32, Int, UInt8
+from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.losses import OriginalFeatures, RowLoss, TargetLoss, row_loss
 from labeldp.privacy.channels import pack, unpack
@@ -20,9 +21,6 @@ from labeldp.release import Release
 
 NetworkMethod = Literal["likelihood", "unbiased", "posterior", "plain"]
 NETWORK_METHODS: tuple[NetworkMethod, ...] = ("likelihood", "unbiased", "posterior", "plain")
-
-#: Entries computed at a time when a release is brought into compact form.
-_ENTRIES_PER_CHUNK = 1 << 24
 
 
 def forward_loss(log_probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -> Float[Tensor, "b"]:
@@ -161,10 +159,7 @@ class LabelLoss:
             return cls(
                 _packed_masks(release.codes), none, unset, each, release, method, correction, k, original=original
             )
-        step = max(1, _ENTRIES_PER_CHUNK // k)
-        parts = [
-            _compact_values(release, slice(low, low + step), method, correction, original) for low in range(0, n, step)
-        ]
+        parts = [_compact_values(release, rows, method, correction, original) for rows in blocks(n, k)]
         support, values = (np.concatenate(each) for each in zip(*parts, strict=True))
         return cls(_packed_masks(release.codes), support, values, each, None, method, correction, k, shares, original)
 
