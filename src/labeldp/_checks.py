@@ -8,11 +8,17 @@ from __future__ import annotations
 import math
 import numbers
 import re
+from collections.abc import Iterable
+from typing import TypeVar
 
 from labeldp.errors import EpsilonError, InputError
 
+T = TypeVar("T")
+
 #: The largest epsilon that is accepted: beyond it a 64-bit word cannot give a second class any probability.
 LARGEST_EPSILON = 700.0
+#: A bound that no count reaches.
+_MANY = 1 << 63
 
 
 def epsilon(value: object, name: str = "epsilon") -> float:
@@ -36,13 +42,14 @@ def delta(value: object, name: str = "delta") -> float:
     return result
 
 
-def whole(value: object, name: str, low: int, high: int) -> int:
+def whole(value: object, name: str, low: int, high: int = _MANY) -> int:
     """An integer between two bounds, both included."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputError(f"expected {name} to be a whole number, found {type(value).__name__}")
     result = int(value)
     if not low <= result <= high:
-        raise InputError(f"expected {name} between {low} and {high}, found {result}")
+        wanted = f"to be a whole number of at least {low}" if high == _MANY else f"between {low} and {high}"
+        raise InputError(f"expected {name} {wanted}, found {result}")
     return result
 
 
@@ -57,6 +64,31 @@ def number(value: object, name: str) -> float:
     if math.isnan(result):
         raise EpsilonError(f"expected {name} to be a number, found nan; give a finite value")
     return result
+
+
+def within(value: object, name: str, interval: str, advice: str = "") -> float:
+    """A number in an interval, written as in mathematics: ``"[0, 1)"`` holds 0 and not 1.
+
+    Raises:
+        InputError: It is no number, or outside the interval; ``advice`` ends the message of the latter.
+    """
+    (opening, closing), (low, high) = (interval[0], interval[-1]), map(float, interval[1:-1].split(","))
+    result = number(value, name)
+    above = result > low or (opening == "[" and result == low)
+    below = result < high or (closing == "]" and result == high)
+    if not (above and below):
+        kind = "finite number" if interval.endswith("inf)") else "number"
+        least = f"{'of at least' if opening == '[' else 'above'} {low:g}"
+        most = f" and {'at most' if closing == ']' else 'below'} {high:g}" if high < math.inf else ""
+        raise InputError(f"expected {name} to be a {kind} {least}{most}, found {value!r}{advice}")
+    return result
+
+
+def among(value: T, name: str, known: Iterable[object]) -> T:
+    """A value that is one of those known; ``name`` begins the message, as in ``"a method"``."""
+    if value not in (choices := list(known)):
+        raise InputError(f"expected {name} among {', '.join(map(str, choices))}, found {value!r}")
+    return value
 
 
 def printable(text: str) -> str:

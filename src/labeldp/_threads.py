@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 ENTRIES = 1 << 22
 
 
-def blocks(rows: int, width: int = 1, entries: int = ENTRIES) -> list[slice]:
-    """Slices of rows, in order, each of at most ``entries`` entries if a row has ``width``; at least one row each."""
-    step = max(1, entries // max(1, width))
+def blocks(rows: int, width: int = 1, entries: int | None = None) -> list[slice]:
+    """Slices of rows, in order, each of at least one and of at most ``entries`` entries if a row has ``width``."""
+    step = max(1, (entries or ENTRIES) // max(1, width))
     return [slice(low, min(low + step, rows)) for low in range(0, rows, step)]
 
 

@@ -325,7 +325,7 @@ BAD = {
     "no share": (
         lambda: mean_in_cells(Curator([1.0] * 4, SPACE), tree_cells(np.eye(4), 2), 1.0, share=1.0),
         InputError,
-        "share of epsilon between 0 and 1, found 1.0",
+        "share of epsilon to be a number above 0 and below 1, found 1.0",
     ),
     "a low moment": (
         lambda: clip_for(10, 1.0, 1.5, 1.0),

@@ -190,8 +190,7 @@ def cluster(features: Any, count: int, method: ClusterMethod = "auto", *, restar
     Raises:
         InputError: Features that are not a matrix of finite numbers, more clusters than rows, or an unknown method.
     """
-    if method not in get_args(ClusterMethod):
-        raise InputError(f"expected a method among {', '.join(get_args(ClusterMethod))}, found {method!r}")
+    _checks.among(method, "a method", get_args(ClusterMethod))
     points = finite_points(features)
     count = _check_count(count, len(points))
     if method == "graph":

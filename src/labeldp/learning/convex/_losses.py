@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.errors import InputError
@@ -242,8 +243,7 @@ class HuberLoss(NumberLoss):
     distance: float = 0.1
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.distance, int | float) and 0 < self.distance < math.inf):
-            raise InputError(f"expected a distance above 0 for the Huber loss, found {self.distance!r}")
+        _checks.within(self.distance, "the distance of the Huber loss", "(0, inf)")
 
     def lipschitz(self, classes: int, largest: float) -> float:
         """The slope of the line."""
@@ -293,12 +293,9 @@ class CustomLoss(Loss):
     constant: float
 
     def __post_init__(self) -> None:
-        fits = isinstance(self.constant, int | float | np.number) and 0 < self.constant < math.inf
-        if not callable(self.function) or not fits:
-            raise InputError(
-                f"expected a function and its Lipschitz constant, a number above 0, found {self.constant!r}; it sets "
-                "the step length"
-            )
+        _checks.within(self.constant, "the Lipschitz constant of a loss", "(0, inf)", "; it sets the step length")
+        if not callable(self.function):
+            raise InputError(f"expected a function and its Lipschitz constant, found {type(self.function).__name__}")
 
     def lipschitz(self, classes: int, largest: float) -> float:
         """As declared."""

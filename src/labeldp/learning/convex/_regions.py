@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
-from labeldp.errors import InputError
 from labeldp.privacy.channels import nearest_distributions
 
 
@@ -49,7 +49,7 @@ class Ball(Region):
     radius: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", _length(self.radius, "the radius of a ball"))
+        object.__setattr__(self, "radius", _checks.within(self.radius, "the radius of a ball", "(0, inf)"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """The point itself, or shortened to the radius."""
@@ -79,7 +79,7 @@ class Box(Region):
     half_width: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "half_width", _length(self.half_width, "the half width of a box"))
+        object.__setattr__(self, "half_width", _checks.within(self.half_width, "the half width of a box", "(0, inf)"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """Each entry, clipped."""
@@ -107,7 +107,7 @@ class Simplex(Region):
     total: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "total", _length(self.total, "the total of a simplex"))
+        object.__setattr__(self, "total", _checks.within(self.total, "the total of a simplex", "(0, inf)"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """All entries reduced by one number, and clipped at zero."""
@@ -134,7 +134,9 @@ class Unconstrained(Region):
     l2: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "l2", _length(self.l2, "l2, the penalty of unconstrained parameters,"))
+        object.__setattr__(
+            self, "l2", _checks.within(self.l2, "l2, the penalty of unconstrained parameters,", "(0, inf)")
+        )
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """The point itself."""
@@ -144,10 +146,3 @@ class Unconstrained(Region):
         """Infinite."""
         del shape
         return math.inf
-
-
-def _length(value: object, name: str) -> float:
-    """Check a finite number above zero."""
-    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0.0 < value < math.inf:
-        raise InputError(f"expected {name} to be a finite number above 0, found {value!r}; give one, such as 1.0")
-    return float(value)

@@ -281,9 +281,7 @@ def fit_copula(
         >>> fit_copula(towns, labels, "made up", "public", smoothing=0.3).log_floor < -2.3
         True
     """
-    share = None if shrinkage is None else _checks.number(shrinkage, "shrinkage")
-    if share is not None and not 0 <= share <= 1:
-        raise InputError(f"expected shrinkage from 0 to 1, found {share}")
+    share = None if shrinkage is None else _checks.within(shrinkage, "shrinkage", "[0, 1]")
     rows = _TrainingRows.of(features, labels, source, kind, form)
     law = copula_law(rows.columns, rows.numbers, rows.codes, rows.classes(2), share)
     return rows.generator(law, check_smoothing(smoothing))

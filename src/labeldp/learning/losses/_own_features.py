@@ -121,10 +121,5 @@ def mean_vector(release: Release) -> Float[np.ndarray, "k"]:
 
 def resampling_probability(replaced: object) -> float:
     """A probability that features are resampled, at least 0 and below 1."""
-    probability = _checks.number(replaced, "replaced")
-    if not 0 <= probability < 1:
-        raise InputError(
-            f"expected replaced, the probability that features are resampled, of at least 0 and below 1, found "
-            f"{probability:g}; if all are resampled, rows hold no features to learn from"
-        )
-    return probability
+    advice = "; if all are resampled, rows hold no features to learn from"
+    return _checks.within(replaced, "replaced, the probability that features are resampled,", "[0, 1)", advice)

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from labeldp import _checks
 from labeldp._shapes import Float, UInt8
 from labeldp._threads import blocks, over_chunks
 from labeldp.errors import InputError
@@ -140,8 +141,7 @@ def row_loss(
 
         Esfandiari et al. 2022, Algorithm 1, lines 29-30, and Theorem 2 for the choice of beta.
     """
-    if method not in METHODS:
-        raise InputError(f"expected a method among {', '.join(METHODS)}, found {method!r}")
+    _checks.among(method, "a method", METHODS)
     is_share = isinstance(correction, int | float) and 0 <= correction <= 1
     if not is_share or (correction != 1 and method != "unbiased"):
         raise InputError(

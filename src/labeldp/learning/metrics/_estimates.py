@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from scipy.special import ndtri
 
+from labeldp import _checks
 from labeldp._shapes import Bool, Float, Int
-from labeldp.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,4 @@ def quotient_estimates(
 
 def check_level(level: float) -> float:
     """A confidence level strictly between 0 and 1."""
-    if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0 < level < 1:
-        raise InputError(f"expected a level between 0 and 1, found {level!r}; use for instance 0.95")
-    return float(level)
+    return _checks.within(level, "level", "(0, 1)", "; use for instance 0.95")

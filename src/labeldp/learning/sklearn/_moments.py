@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp import _checks
 from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.cells import require_answer
@@ -41,10 +42,8 @@ class MomentHead(BaseEstimator):
     def _fit(self, X: Any, answer: Answer) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of."""
         features = validate_data(self, X, dtype=np.float64)
-        if self.loss not in HEADS:
-            raise InputError(f"expected a loss among {', '.join(HEADS)}, found {self.loss!r}")
-        if self.l2 != "auto" and not (isinstance(self.l2, int | float | np.number) and 0 < self.l2 < math.inf):
-            raise InputError(f"expected l2 to be 'auto' or a number above 0, found {self.l2!r}")
+        fit = HEADS[_checks.among(self.loss, "a loss", HEADS)]
+        l2 = None if self.l2 == "auto" else _checks.within(self.l2, "l2, if not 'auto',", "(0, inf)")
         if features.shape != (answer.rows, len(answer.value)):
             raise InputError(
                 f"expected the features that the moments are of, {answer.rows} rows and {len(answer.value)} columns, "
@@ -54,8 +53,7 @@ class MomentHead(BaseEstimator):
         self.norm_ = math.sqrt(int(answer.law["sensitivity_squared"]) / 2) * step / int(answer.law.get("parts", 1))
         rotated = RotatedFeatures.of(self._clip_norms(features))
         moments = Moments.of(answer.value, answer.noise_deviation, rotated, answer.rows * 2 * step)
-        fit = HEADS[self.loss]
-        self.l2_ = penalty_at_noise(rotated, moments, fit, self.tol) if self.l2 == "auto" else float(self.l2)
+        self.l2_ = penalty_at_noise(rotated, moments, fit, self.tol) if l2 is None else l2
         if self.project:
             moments = project_moments(rotated, moments, self.norm_, self.tol)
         self.coef_ = (rotated.vectors @ fit(rotated, moments, self.l2_, self.tol, None)).T

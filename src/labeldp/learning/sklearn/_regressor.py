@@ -17,6 +17,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.errors import InputError
@@ -134,8 +135,7 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
         """Fit on features of n rows, in any form that the regressor takes, and a release of n rows."""
         release, features = require_numeric_labels(y), indexable_rows(X)
         check_released_rows(features, release)
-        if self.method not in NUMBER_METHODS:
-            raise InputError(f"expected a method among {', '.join(NUMBER_METHODS)}, found {self.method!r}")
+        _checks.among(self.method, "a method", NUMBER_METHODS)
         with few_threads(len(release)):
             self._fit(features, release, row_weights(sample_weight, len(release)))
         if hasattr(self.estimator_, "n_features_in_"):

@@ -23,6 +23,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
@@ -108,8 +109,7 @@ def original_share(
     """
     probability, rows, fresh = resampling_probability(replaced), indexable_rows(features), indexable_rows(synthetic)
     count, drawn = row_count(rows), row_count(fresh)
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
-        raise InputError(f"expected a whole number of folds of at least 2, found {folds!r}")
+    folds = _checks.whole(folds, "folds", 2)
     if count < folds or not drawn:
         raise InputError(f"expected at least {folds} released rows and one synthetic row, found {count} and {drawn}")
     if probability == 0:
@@ -152,9 +152,7 @@ def synthetic_rows(generator: Any, rows: int, classes: int, like: Any = None) ->
             f"expected a Generator, or a function from class codes to rows, found {type(generator).__name__}; give the "
             "generator that the release was made with"
         )
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
-        raise InputError(f"expected a whole number of synthetic rows of at least 1, found {rows!r}")
-    codes = np.arange(-(-int(rows) // classes) * classes) % classes
+    codes = np.arange(-(-_checks.whole(rows, "the number of synthetic rows", 1) // classes) * classes) % classes
     features = _draw_features(generator, codes, like)
     if row_count(features) != len(codes):
         raise InputError(f"expected a generator that draws {len(codes)} rows, found {row_count(features)}")
@@ -228,8 +226,7 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             replaced: Probability that features were resampled; by default that in the certificate.
         """
         release, probability = _labels_and_probability(y, replaced)
-        if self.method not in _LEARNER_METHODS:
-            raise InputError(f"expected a method among {', '.join(_LEARNER_METHODS)}, found {self.method!r}")
+        _checks.among(self.method, "a method", _LEARNER_METHODS)
         features = indexable_rows(X)
         check_released_rows(features, release)
         learner = self._learner()

@@ -20,6 +20,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
@@ -167,8 +168,7 @@ class SoftmaxRegression(ProbabilityClassifier):
         release = require_release(y)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_released_rows(features, release)
-        if self.method not in METHODS:
-            raise InputError(f"expected a method among {', '.join(METHODS)}, found {self.method!r}")
+        _checks.among(self.method, "a method", METHODS)
         weights = row_weights(sample_weight, len(release))
         self.classes_ = classes_of(release)
         if synthetic is not None:
@@ -333,8 +333,7 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
                 weighted by their posterior.
         """
         release = require_release(y)
-        if self.method not in ("em", "clusters", "plain"):
-            raise InputError(f"expected a method among em, clusters, plain, found {self.method!r}")
+        _checks.among(self.method, "a method", ("em", "clusters", "plain"))
         features = indexable_rows(X)
         check_released_rows(features, release)
         weights = row_weights(sample_weight, len(release))

@@ -68,8 +68,7 @@ class ConsensusRetraining(MetaEstimatorMixin, ProbabilityClassifier):
         """Fit on features of n rows, in any form that the learner accepts, and a release of n rows."""
         release, features = require_release(y), indexable_rows(X)
         rounds = _checks.whole(self.rounds, "rounds", 0, 1000)
-        if self.keep not in get_args(Keep):
-            raise InputError(f"expected keep among {', '.join(get_args(Keep))}, found {self.keep!r}")
+        _checks.among(self.keep, "keep", get_args(Keep))
         if row_count(features) != len(release):
             raise InputError(
                 f"expected a released label for each of {row_count(features)} rows of features, found {len(release)}"

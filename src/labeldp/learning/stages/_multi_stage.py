@@ -195,9 +195,8 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
         features, count = indexable_rows(X), _checks.whole(self.stages, "stages", 1, 1000)
         if row_count(features) != len(y):
             raise InputError(f"expected features of the curator's {len(y)} rows, found {row_count(features)} rows")
-        for name, found, known in (("response", self.response, RESPONSES), ("on", self.on, get_args(On))):
-            if found not in known:
-                raise InputError(f"expected {name} among {', '.join(known)}, found {found!r}")
+        _checks.among(self.response, "response", RESPONSES)
+        _checks.among(self.on, "on", get_args(On))
         prior = UniformPrior() if self.prior is None else self.prior
         if not isinstance(prior, Prior):
             raise InputError(f"expected a prior of labeldp.learning.stages, found {type(prior).__name__}")

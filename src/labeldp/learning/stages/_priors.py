@@ -339,8 +339,7 @@ def tempered(probabilities: Float[np.ndarray, "n k"], temperature: float) -> Flo
         >>> tempered(np.array([[0.8, 0.2]]), 0.5).round(3).tolist()
         [[0.941, 0.059]]
     """
-    if isinstance(temperature, bool) or not isinstance(temperature, int | float | np.number) or not temperature > 0:
-        raise InputError(f"expected a temperature above 0, found {temperature!r}; use 1 for probabilities as they are")
+    _checks.within(temperature, "temperature", "(0, inf]", "; use 1 for probabilities as they are")
     logarithms = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
     with np.errstate(over="ignore"):
         powers = np.exp((logarithms - logarithms.max(axis=1, keepdims=True)) / temperature)

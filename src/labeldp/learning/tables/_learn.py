@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images
 from labeldp.learning.losses import decoded_numbers, is_decodable
@@ -115,9 +116,8 @@ def learn(
         InputError: There is no such model, method or column.
     """
     report = progress or (lambda *_: None)
-    if model is not None and model not in METHODS and model not in NUMBER_METHODS:
-        known = ", ".join(dict.fromkeys([*METHODS, *NUMBER_METHODS]))
-        raise InputError(f"expected a model among {known}, found {model!r}")
+    if model is not None:
+        _checks.among(model, "a model", dict.fromkeys([*METHODS, *NUMBER_METHODS]))
     table = public_columns(directory)
     if is_answer(directory):
         if generator is not None:

@@ -111,11 +111,10 @@ def learner_of(
     Raises:
         InputError: There is no such method.
     """
-    if method is not None and method not in NETWORK_METHODS:
-        raise InputError(f"expected a method of networks among {', '.join(NETWORK_METHODS)}, found {method!r}")
+    chosen: Any = _checks.among(method or NETWORK_METHODS[0], "a method of networks", NETWORK_METHODS)
     return TorchClassifier(
         lambda: network.module(),  # noqa: PLW0108 (a function is not copied with a learner, a method is, with its object)
-        method=method or NETWORK_METHODS[0],
+        method=chosen,
         report=report,
         **{**_TRAINING[network.name], **(training or {})},
     )

@@ -213,8 +213,7 @@ def _check_arguments(model: str, response: str, prior: str, images: Images | Non
             f"expected settings of training among {', '.join(_SETTINGS)}, found {others[0]!r}, which could disclose "
             "something about labels before their release is complete"
         )
-    if response not in RESPONSES:
-        raise InputError(f"expected response among {', '.join(RESPONSES)}, found {response!r}")
+    _checks.among(response, "response", RESPONSES)
     network = model.startswith(_NETWORK)
     if not network and model not in _MODELS:
         raise InputError(f"expected a model among {', '.join(_MODELS)}, or a network ({_NETWORK}...), found {model!r}")

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from labeldp import _checks
 from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.features import row_weights
@@ -246,7 +247,7 @@ class TorchClassifier(ProbabilityClassifier):
         return network
 
     def _machine(self) -> Machine:
-        _among("precision", self.precision, ("full", "bf16"))
+        _checks.among(self.precision, "precision", ("full", "bf16"))
         if self.accelerator is not None:
             if self.device is not None or self.precision != "full":
                 raise InputError(
@@ -265,22 +266,24 @@ class TorchClassifier(ProbabilityClassifier):
 
     def _settings(self) -> TrainingSettings:
         """Check the settings."""
-        _among("method", self.method, NETWORK_METHODS)
+        _checks.among(self.method, "method", NETWORK_METHODS)
         for name, low in (("epochs", 1), ("batch_size", 1), ("seed", 0), ("workers", 0)):
-            _whole(name, getattr(self, name), low)
+            _checks.whole(getattr(self, name), name, low)
         if self.patience is not None:
-            _whole("patience", self.patience, 1)
+            _checks.whole(self.patience, "patience", 1)
             if not self.held_out:
                 raise InputError("expected held_out above 0 with patience, found 0; give a share of the rows, like 0.1")
-        for name, high in (("learning_rate", np.inf), ("momentum", 1), ("weight_decay", np.inf), ("mixup", np.inf)):
-            _number(name, getattr(self, name), high)
-        for name in ("averaging", "held_out"):
-            _number(name, getattr(self, name), 1)
+        for name in ("learning_rate", "weight_decay", "mixup"):
+            _checks.within(getattr(self, name), name, "[0, inf)")
+        for name in ("momentum", "averaging", "held_out"):
+            _checks.within(getattr(self, name), name, "[0, 1)")
         return TrainingSettings(
             epochs=self.epochs,
             batch_size=self.batch_size,
             optimizer=self._optimizer(),
-            schedule=_named("schedule", self.schedule, SCHEDULES),
+            schedule=self.schedule
+            if callable(self.schedule)
+            else SCHEDULES[_checks.among(self.schedule, "schedule", SCHEDULES)],
             mixup=self.mixup,
             augment=self.augment,
             averaging=self.averaging,
@@ -293,7 +296,7 @@ class TorchClassifier(ProbabilityClassifier):
     def _optimizer(self) -> Callable[[Any], Optimizer]:
         if callable(self.optimizer):
             return self.optimizer
-        make = _named("optimizer", self.optimizer, _OPTIMIZERS)
+        make = _OPTIMIZERS[_checks.among(self.optimizer, "optimizer", _OPTIMIZERS)]
         return lambda parameters: make(parameters, self.learning_rate, self.momentum, self.weight_decay)
 
     def _owner(
@@ -342,26 +345,3 @@ def _check_outputs(run: Run, classes: int) -> None:
 def _setting_text(value: Any) -> str:
     """A setting as text, without memory addresses."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-
-
-def _among(name: str, value: Any, known: Any) -> None:
-    if value not in known:
-        raise InputError(f"expected {name} among {', '.join(known)}, found {value!r}")
-
-
-def _named(name: str, value: Any, known: Any) -> Any:
-    """Return the function of a name; a function is returned unchanged."""
-    if callable(value):
-        return value
-    _among(name, value, known)
-    return known[value]
-
-
-def _whole(name: str, value: Any, low: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise InputError(f"expected {name} to be a whole number of at least {low}, found {value!r}")
-
-
-def _number(name: str, value: Any, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < high:
-        raise InputError(f"expected {name} to be a number of at least 0 and below {high:g}, found {value!r}")

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeldp import _checks
 from labeldp._shapes import Float, Float32, Int, UInt8
 from labeldp._threads import blocks
 from labeldp.errors import InputError
@@ -142,8 +143,7 @@ class LabelLoss:
         References:
             Patrini et al. 2017 (forward), Natarajan et al. 2013 (backward), Malek et al. 2021, section 3.2 (posterior).
         """
-        if method not in NETWORK_METHODS:
-            raise InputError(f"expected a method among {', '.join(NETWORK_METHODS)}, found {method!r}")
+        _checks.among(method, "a method", NETWORK_METHODS)
         shares = None if prior is None else _checked_prior(prior, release, method)
         if release.is_public and original is None:
             method, shares = "plain", None
