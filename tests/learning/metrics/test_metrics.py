@@ -12,7 +12,6 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 from labeldp import Classes, Release
 from labeldp.errors import InputError, LabelError, NotTrueLabelsError
 from labeldp.learning import metrics
-from labeldp.learning.losses import _unbiased
 from labeldp.learning.metrics._estimates import quotient_estimates
 
 CLASSES = 3

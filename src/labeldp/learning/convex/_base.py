@@ -30,6 +30,7 @@ from labeldp.learning.convex._descent import (
 from labeldp.learning.convex._losses import CustomLoss, Loss
 from labeldp.learning.convex._regions import Ball, Region, Unconstrained
 from labeldp.learning.losses import best_penalty, require_release
+from labeldp.learning.sklearn import SparseInput
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release
 
@@ -94,7 +95,7 @@ def score_count(loss: Loss, bound: GradientNoiseBound) -> int:
 
 
 @dataclass(eq=False, repr=False)
-class ConvexLearner(BaseEstimator):
+class ConvexLearner(SparseInput, BaseEstimator):
     """Linear learner by descent; base of the classifier and the regressor."""
 
     #: Largest score of a row of typical length in the default ball.
@@ -213,7 +214,6 @@ class ConvexLearner(BaseEstimator):
 
     def _default_end(self, features: Any) -> float:
         """The default constant appended to rows for the intercept."""
-        del features
         return 1.0
 
     def _checked_region(self, region: object) -> Region:
@@ -324,9 +324,3 @@ class ConvexLearner(BaseEstimator):
         check_is_fitted(self, "coef_")
         features = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return np.asarray(features @ self.coef_.T + self.intercept_)
-
-    def __sklearn_tags__(self) -> Any:
-        """Sparse features are accepted."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -119,7 +119,6 @@ class _GradientClient:
 
     def tell(self, row: int, vector: Float[np.ndarray, "r"]) -> None:
         """Step along the answer, without noise outside the span of gradient differences."""
-        del row
         gradients = self._gradients
         if self._orthogonal is not None:
             vector = vector + (1.0 - vector.sum()) / vector.size

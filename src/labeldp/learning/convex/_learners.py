@@ -23,7 +23,7 @@ from labeldp.learning.losses import (
     require_numeric_labels,
     require_release,
 )
-from labeldp.learning.sklearn import NumberRegressor, ProbabilityClassifier, softmax
+from labeldp.learning.sklearn import NumberRegressor, ScoreClassifier, softmax
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import BinChannel, ClassChannel, candidate_sizes, gradient_noise
 from labeldp.release import Release
@@ -38,7 +38,7 @@ def _of_softmax(model: ConvexClassifier) -> bool:
 
 @documented_in("labeldp.learning.convex")
 @dataclass(eq=False, repr=False)
-class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
+class ConvexClassifier(ConvexLearner, ScoreClassifier):
     """A linear classifier by projected stochastic gradient descent on released labels, each by its unbiased vector.
 
     Args:
@@ -94,16 +94,6 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
     loss: str | Loss = "softmax"
     _: KW_ONLY
     steps: str | float = "bound"
-
-    def decision_function(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
-        """Scores of shape (n, k); with two classes the score of the second minus the first, shape (n,)."""
-        scores = self._scores(X)
-        return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The class of each row with the largest score."""
-        best = np.argmax(self._scores(X), axis=1)
-        return np.asarray(self.classes_[best])
 
     @available_if(_of_softmax)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803

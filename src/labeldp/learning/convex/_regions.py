@@ -58,7 +58,6 @@ class Ball(Region):
 
     def reach(self, shape: tuple[int, ...]) -> float:
         """The radius."""
-        del shape
         return self.radius
 
 
@@ -144,5 +143,4 @@ class Unconstrained(Region):
 
     def reach(self, shape: tuple[int, ...]) -> float:
         """Infinite."""
-        del shape
         return math.inf

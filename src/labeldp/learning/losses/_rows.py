@@ -105,9 +105,8 @@ class TargetLoss:
         logits *= weights[:, None]
         return float(weights @ (mass * np.log(total[:, 0]) - aligned))
 
-    def dense(self, classes: int) -> Float[np.ndarray, "n k"]:
+    def dense(self, _classes: int) -> Float[np.ndarray, "n k"]:
         """The targets, which are dense already."""
-        del classes
         return self.targets
 
     def take(self, rows: slice) -> TargetLoss:

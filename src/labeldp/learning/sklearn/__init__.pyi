@@ -27,6 +27,8 @@ from ._resampled import original_share as original_share
 from ._resampled import synthetic_rows as synthetic_rows
 from ._resampled import true_accuracy as true_accuracy
 from ._soft_labels import ProbabilityClassifier as ProbabilityClassifier
+from ._soft_labels import ScoreClassifier as ScoreClassifier
+from ._soft_labels import SparseInput as SparseInput
 from ._softmax import ReleasedLabelClassifier as ReleasedLabelClassifier
 from ._softmax import SoftmaxRegression as SoftmaxRegression
 from ._softmax import classes_of as classes_of

@@ -24,7 +24,7 @@ from labeldp.learning.sklearn._moment_heads import (
     project_moments,
 )
 from labeldp.learning.sklearn._regressor import NumberRegressor
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
+from labeldp.learning.sklearn._soft_labels import ScoreClassifier
 from labeldp.privacy.channels import nearest_distributions
 from labeldp.release import Answer
 
@@ -70,7 +70,7 @@ class MomentHead(BaseEstimator):
         return np.asarray(features * (self.norm_ / np.maximum(lengths, self.norm_)))
 
 
-class MomentClassifier(MomentHead, ProbabilityClassifier):
+class MomentClassifier(MomentHead, ScoreClassifier):
     """Linear classifier on public features, fitted to optimality on noisy label moments.
 
     The label-dependent part of a softmax or ridge loss is linear in the labels, so it is determined by the sums of
@@ -118,22 +118,12 @@ class MomentClassifier(MomentHead, ProbabilityClassifier):
         self.classes_ = np.array(answer.space.points)
         return self._fit(X, answer)
 
-    def decision_function(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
-        """Scores of shape (n, k); with two classes that of the second over the first, of shape (n,)."""
-        scores = self._scores(X)
-        return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
-
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k); with the squared loss those nearest to the scores."""
         scores = self._scores(X)
         if self.loss == "softmax":
             return softmax(scores)
         return nearest_distributions(scores + 1.0 / scores.shape[1])
-
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The most likely true class of each row."""
-        most = np.argmax(self._scores(X), axis=1)
-        return np.asarray(self.classes_[most])
 
 
 @dataclass(eq=False, repr=False)

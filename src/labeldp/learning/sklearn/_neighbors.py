@@ -27,7 +27,7 @@ from labeldp.learning.losses import (
     unbiased_numbers,
 )
 from labeldp.learning.sklearn._regressor import NumberRegressor, precisions
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
+from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, SparseInput, check_released_rows
 from labeldp.privacy.channels import nearest_distributions, pair_share
 from labeldp.release import Release
 
@@ -47,7 +47,7 @@ _LEAST_SPREAD = 1e-9
 _LEAST_MIXED = 0.01
 
 
-class _Neighbors:
+class _Neighbors(SparseInput):
     """Base of both learners: search, sums over neighbours, and choice of their number.
 
     Each row has targets and a weight; the prediction for a point is the weighted mean of its neighbours' targets.
@@ -191,12 +191,6 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return np.asarray(np.clip(self._means(features)[:, 0], *self.range_))
 
-    def __sklearn_tags__(self) -> Any:
-        """It takes sparse features."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
     """Nearest-neighbour classifier by the mean unbiased vector, as in backward loss correction.
@@ -256,12 +250,6 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         means = self._means(features)
         return nearest_distributions(means + (1.0 - means.sum(axis=1, keepdims=True)) / means.shape[1])
-
-    def __sklearn_tags__(self) -> Any:
-        """It takes sparse features."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def effective_dimension(features: Any) -> float:

@@ -15,12 +15,11 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
@@ -40,7 +39,7 @@ from labeldp.learning.losses import (
 )
 from labeldp.learning.metrics import Estimate, class_weights, normal_estimate
 from labeldp.learning.sklearn._adapter import for_released_labels
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
+from labeldp.learning.sklearn._soft_labels import MetaEstimator, ProbabilityClassifier, check_released_rows
 from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier, classes_of
 from labeldp.mechanisms.resampling import Generator
 from labeldp.release import Release, RowRelease
@@ -160,7 +159,7 @@ def synthetic_rows(generator: Any, rows: int, classes: int, like: Any = None) ->
 
 
 @dataclass(eq=False, repr=False)
-class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
+class ResampledClassifier(MetaEstimator, ProbabilityClassifier):
     """Classifier of true features, learned from rows some of whose features were resampled.
 
     Args:
@@ -258,7 +257,7 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
 
     def _learner(self) -> Any:
         """The learner of released labels with its method set."""
-        learner = clone(for_released_labels(self.estimator), safe=False)
+        learner = clone(self._inner(), safe=False)
         last, methods = _split_pipeline(learner)[1], _LEARNER_METHODS[self.method]
         if not methods:
             return learner
@@ -277,6 +276,9 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         if last.method not in methods:
             last.set_params(method="em" if isinstance(last, ReleasedLabelClassifier) else methods[0])
         return learner
+
+    def _inner(self) -> Any:
+        return for_released_labels(self.estimator)
 
     def _synthetic_features(self, features: Any, release: Release) -> Any:
         """Synthetic rows if they are needed, else None."""
@@ -302,12 +304,6 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return original_share(
             features, fresh, self.replaced_, None if self.original_share == "estimated" else self.original_share
         )
-
-    def __sklearn_tags__(self) -> Any:
-        """The tags of the learner's input."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(for_released_labels(self.estimator)).input_tags
-        return tags
 
 
 def true_accuracy(

@@ -13,11 +13,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import MetaEstimatorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
-from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp import _checks
@@ -40,7 +37,10 @@ from labeldp.learning.losses import (
 )
 from labeldp.learning.sklearn._lbfgs import SoftmaxFit, fit_softmax, softmax
 from labeldp.learning.sklearn._soft_labels import (
+    MetaEstimator,
     ProbabilityClassifier,
+    ScoreClassifier,
+    SparseInput,
     check_released_rows,
     fit_on_soft_labels,
     soft_probabilities,
@@ -90,7 +90,7 @@ class _TrainingRows:
 
 @documented_in("labeldp.learning.sklearn")
 @dataclass(eq=False, repr=False)
-class SoftmaxRegression(ProbabilityClassifier):
+class SoftmaxRegression(SparseInput, ScoreClassifier):
     """Multinomial logistic regression on released labels, by L-BFGS.
 
     Args:
@@ -188,21 +188,11 @@ class SoftmaxRegression(ProbabilityClassifier):
         self.n_iter_ = fit.iterations
         return self
 
-    def decision_function(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
-        """Logits of shape (n, k); with two classes that of the second over the first, of shape (n,)."""
-        logits = self._logits(X)
-        return np.asarray(logits[:, 1] - logits[:, 0]) if logits.shape[1] == 2 else logits
-
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k)."""
-        return softmax(self._logits(X))
+        return softmax(self._scores(X))
 
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The most likely true class of each row."""
-        most = np.argmax(self._logits(X), axis=1)  # first, so that an unfitted learner raises NotFittedError
-        return np.asarray(self.classes_[most])
-
-    def _logits(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
+    def _scores(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         check_is_fitted(self)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return np.asarray(features @ self.coef_.T + self.intercept_)
@@ -262,16 +252,10 @@ class SoftmaxRegression(ProbabilityClassifier):
             iterations=self.max_iter,
         )
 
-    def __sklearn_tags__(self) -> Any:
-        """Tags that allow sparse features."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 @documented_in("labeldp.learning.sklearn")
 @dataclass(eq=False, repr=False)
-class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
+class ReleasedLabelClassifier(MetaEstimator, ProbabilityClassifier):
     """Any scikit-learn classifier on released labels, by expectation maximisation.
 
     Each round predicts class probabilities of each row by the classifier fitted on the other folds, combines them with
@@ -352,21 +336,13 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             soft = posterior(release, self._expected(features, soft, weights), original)
         self.estimator_ = self._fitted(features, soft, weights)
         self.n_iter_ = 1 + rounds
-        if hasattr(self.estimator_, "n_features_in_"):
-            self.n_features_in_ = self.estimator_.n_features_in_
+        self._count_features()
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k)."""
         check_is_fitted(self)
         return self._probabilities(self.estimator_, X)
-
-    def __sklearn_tags__(self) -> Any:
-        """The tags of the classifier's input."""
-        tags = super().__sklearn_tags__()
-        inner = get_tags(LogisticRegression() if self.estimator is None else self.estimator)
-        tags.input_tags = inner.input_tags
-        return tags
 
     def _first_guess(
         self, features: Any, release: Release, weights: np.ndarray, original: OriginalFeatures | None

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning.features import ColumnEncoder, Images, PairEncoder, PixelEncoder, columns_of, frame_of
 from labeldp.learning.metrics import scores

@@ -253,7 +253,7 @@ class TorchClassifier(ProbabilityClassifier):
                 raise InputError(
                     "expected neither device nor precision with an accelerator, found one; set them in the accelerator"
                 )
-            return self.accelerator()  # type: ignore[no-any-return]
+            return self.accelerator()
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
             torch.empty(0, device=device)

@@ -4,58 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 
-@runtime_checkable
-class Machine(Protocol):
-    """Protocol of the training device: the part of ``accelerate.Accelerator`` that the loop uses."""
-
-    @property
-    def device(self) -> torch.device:
-        """The device of this process."""
-
-    @property
-    def num_processes(self) -> int:
-        """Number of processes that train together."""
-
-    @property
-    def process_index(self) -> int:
-        """Number of this process, from 0."""
-
-    @property
-    def is_main_process(self) -> bool:
-        """True for the process that writes files."""
-
-    @property
-    def scaler(self) -> Any:
-        """Gradient scaler for half precision, or None."""
-
-    def prepare(self, *parts: Any) -> Any:
-        """Prepare the network and the optimizer."""
-
-    def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """Context of the network's computations, in lower precision if set so."""
-
-    def backward(self, loss: Tensor) -> None:
-        """Compute the gradients of a loss."""
-
-    def unwrap_model(self, model: nn.Module, *, keep_fp32_wrapper: bool = True) -> nn.Module:
-        """The network without wrappers."""
-
-    def gather(self, value: Tensor) -> Tensor:
-        """The values of all processes."""
-
-    def wait_for_everyone(self) -> None:
-        """Wait until all processes get here."""
-
-
 @dataclass(frozen=True)
 class SingleDevice:
-    """One process on one device.
+    """One process on one device, with the part of ``accelerate.Accelerator`` that the loop uses.
+
+    An accelerator keeps its device and precision for the whole Python process; this one is that of a single fit.
 
     Attributes:
         device: The device.
@@ -91,3 +50,7 @@ class SingleDevice:
 
     def wait_for_everyone(self) -> None:
         """Return at once."""
+
+
+#: The devices of a training: a ``SingleDevice``, or an ``accelerate.Accelerator``, which has no types.
+Machine: TypeAlias = Any
