@@ -70,10 +70,13 @@ def within(value: object, name: str, interval: str, advice: str = "") -> float:
     """A number in an interval, written as in mathematics: ``"[0, 1)"`` holds 0 and not 1.
 
     Raises:
-        InputError: It is no number, or outside the interval; ``advice`` ends the message of the latter.
+        InputError: It is no number, or outside the interval; ``advice`` ends the message.
     """
     (opening, closing), (low, high) = (interval[0], interval[-1]), map(float, interval[1:-1].split(","))
-    result = number(value, name)
+    try:
+        result = number(value, name)
+    except EpsilonError:
+        result = math.nan  # in no interval
     above = result > low or (opening == "[" and result == low)
     below = result < high or (closing == "]" and result == high)
     if not (above and below):

@@ -81,22 +81,21 @@ def learn(
         epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, mixup=mixup, device=device
     )
     with printed_warnings(FewRowsWarning), progress() as report:
-        options: dict[str, Any] = {"model": model, "method": method, "features": names(features), "progress": report}
+        options: dict[str, Any] = {"model": model, "method": method, "features": names(features)}
         learned: Learned
         if model is not None and model.startswith(NETWORK):
-            from labeldp.learning.tables import learn_network  # noqa: PLC0415 (PyTorch is an extra)
+            from labeldp.learning.tables import ModelChoice, learn_network  # noqa: PLC0415 (PyTorch is an extra)
 
             if generator is not None:
                 raise InputError(
                     "expected no --generator with a network, found one; leave it out, or use ResampledClassifier"
                 )
-            pixels = read_images_at(images)
-            learned = learn_network(directory, images=pixels, image_column=image_column, training=training, **options)
+            options |= {"images": read_images_at(images), "image_column": image_column, "training": training}
+            learned = learn_network(directory, ModelChoice(**options), report)
         else:
             only_for_networks(images=images, image_column=image_column, **training)
-            learned = learn_table(
-                directory, generator=None if generator is None else load_generator(generator), **options
-            )
+            options["generator"] = None if generator is None else load_generator(generator)
+            learned = learn_table(directory, progress=report, **options)
     show(*learned_text(learned, str(learned.model.save(output))))
 
 

@@ -73,7 +73,7 @@ def stages(
     'verify', 'account' and 'learn' accept it. The table is held in memory, and the ledger stays locked until the last
     model is fitted.
     """
-    from labeldp.learning.tables import learn_in_stages  # noqa: PLC0415 (commands load what they need)
+    from labeldp.learning.tables import ModelChoice, StagePlan, learn_in_stages  # noqa: PLC0415 (commands load what they need)
     from labeldp.release.tables import declared_classes, open_table  # noqa: PLC0415
     from labeldp.report import staged_text  # noqa: PLC0415
 
@@ -85,6 +85,7 @@ def stages(
     table = open_table(source, label)
     space = declared_classes(table, class_texts(classes), missing)
     kept, dropped = declared_columns(table, keep, drop)
+    choice = ModelChoice(model, None, names(features), read_images_at(images), image_column, training)
     with progress() as report:
         staged = learn_in_stages(
             source,
@@ -92,21 +93,12 @@ def stages(
             space,
             epsilon,
             output,
-            stages=stages,
-            model=model,
-            response=response,
-            prior=prior,
-            clusters=clusters,
-            images=read_images_at(images),
-            image_column=image_column,
-            features=names(features),
-            training=training,
-            model_file=model_file,
+            StagePlan(choice, stages, response, prior, clusters, model_file),
+            report,
             keep=kept,
             drop=dropped,
             budget=budget,
             ledger=ledger,
-            progress=report,
         )
     show(*staged_text(staged))
     notes_on_terminal(staged.release.notes)

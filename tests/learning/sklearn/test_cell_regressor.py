@@ -23,7 +23,7 @@ from labeldp import (
     OptimalResponse,
     Release,
 )
-from labeldp.errors import BudgetError, EpsilonError, InputError, LabelError, NotTrueLabelsError
+from labeldp.errors import BudgetError, InputError, LabelError, NotTrueLabelsError
 from labeldp.learning.cells import clip_for, cluster, tree_cells
 from labeldp.learning.sklearn import CellRegressor, mean_in_cells
 
@@ -291,8 +291,8 @@ BAD = {
     ),
     "a spread of NaN": (
         lambda: fitted(asked(NoisyMean(SPACE, 1.0, TWO)), spread=math.nan),
-        EpsilonError,
-        "spread to be a number",
+        InputError,
+        "spread to be a finite number",
     ),
     "a negative spread": (
         lambda: fitted(asked(NoisyMean(SPACE, 1.0, TWO)), spread=-1.0),
@@ -332,7 +332,7 @@ BAD = {
         InputError,
         "order p of the moment to be at least 2, found 1.5",
     ),
-    "a moment of NaN": (lambda: clip_for(10, 1.0, math.nan, 1.0), EpsilonError, "p to be a number"),
+    "a moment of NaN": (lambda: clip_for(10, 1.0, math.nan, 1.0), InputError, "p to be a finite number"),
     "no moment": (lambda: clip_for(10, 1.0, 2.0, 0.0), InputError, "moment to be a finite number above 0"),
 }
 

@@ -247,7 +247,7 @@ def test_a_function_without_arguments_makes_a_network_too(features, release):
         ({"held_out": 0.9999}, "rows to fit on"),
         ({"patience": 3}, "held_out above 0 with patience"),
         ({"patience": 0, "held_out": 0.1}, "patience to be a whole number of at least 1"),
-        ({"learning_rate": "fast"}, "learning_rate to be a number"),
+        ({"learning_rate": "fast"}, "learning_rate to be a finite number"),
         ({"epochs": 0}, "epochs to be a whole number of at least 1, found 0"),
         ({"epochs": 1.5}, "epochs to be a whole number"),
         ({"batch_size": 0}, "batch_size to be a whole number of at least 1"),

@@ -19,7 +19,7 @@ from labeldp import _checks
 from labeldp._shapes import Bool, Float, Int
 from labeldp._smoothing import averaged_rows, cell_bias, clip_level
 from labeldp.errors import InputError
-from labeldp.learning.features import finite_points
+from labeldp.learning.features import finite_points, freeze_arrays
 
 #: Most cells of a grid.
 _MOST_CELLS = 1 << 20
@@ -47,7 +47,7 @@ class GridCells:
     high: Float[np.ndarray, "d"]
 
     def __post_init__(self) -> None:
-        _freeze_arrays(self, numbers=np.int64, low=np.float64, high=np.float64)
+        freeze_arrays(self, numbers=np.int64, low=np.float64, high=np.float64)
 
     @property
     def count(self) -> int:
@@ -88,7 +88,7 @@ class TreeCells:
     children: Int[np.ndarray, "cuts 2"]
 
     def __post_init__(self) -> None:
-        _freeze_arrays(self, numbers=np.int64, columns=np.int64, cuts=np.float64, children=np.int64)
+        freeze_arrays(self, numbers=np.int64, columns=np.int64, cuts=np.float64, children=np.int64)
 
     def predict(self, features: Any) -> Int[np.ndarray, "m"]:
         """The cells of new rows.
@@ -334,14 +334,6 @@ def clip_for(rows_per_cell: float, epsilon: float, p: float, moment: float) -> f
             f"expected the order p of the moment to be at least 2, found {power!r}; declare a range instead"
         )
     return clip_level(power, moment, 8.0 / (rows * _checks.epsilon(epsilon)) ** 2)
-
-
-def _freeze_arrays(cells: Any, **types: Any) -> None:
-    """Replace arrays of cells by read-only copies of the given types."""
-    for name, dtype in types.items():
-        array = np.array(getattr(cells, name), dtype=dtype)
-        array.flags.writeable = False
-        object.__setattr__(cells, name, array)
 
 
 def _column_ends(declared: object, default: np.ndarray, name: str) -> Float[np.ndarray, "d"]:

@@ -31,7 +31,7 @@ from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.cells._tree import ClusterTree, ward
-from labeldp.learning.features import finite_points
+from labeldp.learning.features import finite_points, freeze_arrays
 
 ClusterMethod = Literal["auto", "kmeans", "minibatch", "graph"]
 
@@ -63,9 +63,7 @@ class Clusters:
     finder: Any
 
     def __post_init__(self) -> None:
-        numbers = np.array(self.numbers, dtype=np.int64)
-        numbers.flags.writeable = False
-        object.__setattr__(self, "numbers", numbers)
+        freeze_arrays(self, numbers=np.int64)
 
     def predict(self, features: Any) -> Int[np.ndarray, "m"]:
         """The clusters of new rows: those of the nearest centres, or the most common ones among graph neighbours.

@@ -47,6 +47,7 @@ class GradientNoiseBound:
     """Bounds on the stochastic gradients: their noise and the number of candidate labels.
 
     Attributes:
+        loss: The loss.
         points: Possible labels on the scale of the scores.
         noise: Worst-case mean squared distance of a stochastic gradient from the gradient of the true label.
         labels: Largest number of possible labels of a row.
@@ -54,11 +55,17 @@ class GradientNoiseBound:
         interactive: Whether a curator answers with gradients; else they are computed from released labels.
     """
 
+    loss: Loss
     points: Float[np.ndarray, "k"]
     noise: float
     labels: int
     epsilon: float
     interactive: bool = False
+
+    @property
+    def scores(self) -> int:
+        """The number of scores of a row."""
+        return len(self.points) if self.loss.of_classes else 1
 
 
 @dataclass(frozen=True)
@@ -87,11 +94,6 @@ class Targets:
         if self.projected:
             vectors = vectors + (1.0 - vectors.sum(axis=1, keepdims=True)) / vectors.shape[1]
         return vectors
-
-
-def score_count(loss: Loss, bound: GradientNoiseBound) -> int:
-    """Number of scores of a row."""
-    return len(bound.points) if loss.of_classes else 1
 
 
 @dataclass(eq=False, repr=False)
@@ -139,11 +141,11 @@ class ConvexLearner(SparseInput, BaseEstimator):
         passes = _checks.whole(self.passes, "passes", 1, 1 << 20)
         features = self._features(X, len(release), reset=True)
         self._end = self._end_of(features)
-        rows, targets, loss = DescentRows.of(features, self._end), self._targets(release), self._loss()
+        rows, targets = DescentRows.of(features, self._end), self._targets(release)
         self._set_space(release.space)
-        self.region_ = self._region(loss, targets, features, rows)
-        self._check_row_count(loss, targets.bound, len(release))
-        descent = self._new_descent(loss, targets.bound, rows, self.region_, len(release) * passes)
+        self.region_ = self._region(targets, features, rows)
+        self._check_row_count(targets.bound, len(release))
+        descent = self._new_descent(targets.bound, rows, self.region_, len(release) * passes)
         self._run(descent, targets, rows, np.arange(len(release)), passes)
         return self._set_parameters(descent)
 
@@ -159,18 +161,15 @@ class ConvexLearner(SparseInput, BaseEstimator):
         if first:
             self._end = self._end_of(features)
         rows = DescentRows.of(features, self._end)
-        targets, loss = self._targets(release), self._loss()
+        targets = self._targets(release)
         if first:
             self._set_space(release.space)
-            scores = score_count(loss, targets.bound)
-            self.region_ = (
-                self._default_ball(rows, scores) if self.region == "auto" else self._checked_region(self.region)
-            )
-            self._descent = self._new_descent(loss, targets.bound, rows, self.region_, None)
+            self.region_ = self._fixed_region(targets.bound, rows)
+            self._descent = self._new_descent(targets.bound, rows, self.region_, None)
         else:
-            self._check_goes_on(release, loss)
+            self._check_goes_on(release, targets.bound.loss)
             self._descent.points = targets.bound.points
-            self._descent.steps = self._steps(loss, targets.bound, rows, self.region_, None, least=self.moment_)
+            self._descent.steps = self._steps(targets.bound, rows, self.region_, None, least=self.moment_)
         self._run(self._descent, targets, rows, np.arange(len(release)), 1)
         return self._set_parameters(self._descent)
 
@@ -216,26 +215,28 @@ class ConvexLearner(SparseInput, BaseEstimator):
         """The default constant appended to rows for the intercept."""
         return 1.0
 
-    def _checked_region(self, region: object) -> Region:
-        if not isinstance(region, Region):
+    def _fixed_region(self, bound: GradientNoiseBound, rows: DescentRows) -> Region:
+        """The given region, or the default ball."""
+        if self.region == "auto":
+            return self._default_ball(rows, bound.scores)
+        if not isinstance(self.region, Region):
             raise InputError(
-                f"expected region='auto' or a Ball, Box, Simplex or Unconstrained, found {region!r}; write Ball(5.0)"
+                f"expected region='auto' or a Ball, Box, Simplex or Unconstrained, found {self.region!r}; "
+                "write Ball(5.0)"
             )
-        return region
+        return self.region
 
-    def _region(self, loss: Loss, targets: Targets, features: Any, rows: DescentRows) -> Region:
+    def _region(self, targets: Targets, features: Any, rows: DescentRows) -> Region:
         """The declared region, or the ball chosen on held-out released labels, in doubt the default one."""
-        if self.region != "auto":
-            return self._checked_region(self.region)
-        default, count = self._default_ball(rows, score_count(loss, targets.bound)), len(rows.squares)
-        if count < _FOLDS * 2:
+        default, count = self._fixed_region(targets.bound, rows), len(rows.squares)
+        if self.region != "auto" or not isinstance(default, Ball) or count < _FOLDS * 2:
             return default
         balls = [Ball(default.radius * share) for share in _SHARES]
 
         def judge(fit_on: np.ndarray, held: np.ndarray) -> np.ndarray:
             gains = np.empty((len(balls), len(held)))
             for i, ball in enumerate(balls):
-                descent = self._new_descent(loss, targets.bound, rows, ball, len(fit_on) * self.passes)
+                descent = self._new_descent(targets.bound, rows, ball, len(fit_on) * self.passes)
                 self._run(descent, targets, rows, fit_on, self.passes)
                 gains[i] = self._gains(targets, self._scored(features[held], self._point(descent)), held)
             return gains
@@ -248,23 +249,15 @@ class ConvexLearner(SparseInput, BaseEstimator):
         length = math.sqrt(float(rows.squares.mean())) or 1.0
         return Ball(self._default_score * math.sqrt(scores / 2) / length)
 
-    def _new_descent(
-        self, loss: Loss, bound: GradientNoiseBound, rows: DescentRows, region: Region, count: int | None
-    ) -> Descent:
+    def _new_descent(self, bound: GradientNoiseBound, rows: DescentRows, region: Region, count: int | None) -> Descent:
         """A descent before its first step."""
-        return Descent(loss, region, rows.columns, bound.points, self._steps(loss, bound, rows, region, count))
+        return Descent(bound.loss, region, rows.columns, bound.points, self._steps(bound, rows, region, count))
 
     def _steps(
-        self,
-        loss: Loss,
-        bound: GradientNoiseBound,
-        rows: DescentRows,
-        region: Region,
-        count: int | None,
-        least: float = 0.0,
+        self, bound: GradientNoiseBound, rows: DescentRows, region: Region, count: int | None, least: float = 0.0
     ) -> Steps:
         """Steps for rows, with G^2 the mean squared row length times the second moment in the scores, or ``least``."""
-        k, shape = len(bound.points), (rows.columns, score_count(loss, bound))
+        loss, k, shape = bound.loss, len(bound.points), (rows.columns, bound.scores)
         squares = rows.squares if self.norm is None else np.array([float(self.norm) ** 2 + self._end**2])
         longest = math.sqrt(float(squares.max()))
         largest = (float(np.linalg.norm(region.start(shape))) + region.reach(shape)) * longest
@@ -284,9 +277,9 @@ class ConvexLearner(SparseInput, BaseEstimator):
         )
         return steps_of(self.steps, setting)
 
-    def _check_row_count(self, loss: Loss, bound: GradientNoiseBound, rows: int) -> None:
+    def _check_row_count(self, bound: GradientNoiseBound, rows: int) -> None:
         """Refuse, or warn of, too few rows."""
-        problem = check_rows(1.0 + bound.noise / loss.lipschitz(len(bound.points), 1.0) ** 2, rows)
+        problem = check_rows(1.0 + bound.noise / bound.loss.lipschitz(len(bound.points), 1.0) ** 2, rows)
         if problem is not None:
             warnings.warn(problem, FewRowsWarning, stacklevel=3)
 

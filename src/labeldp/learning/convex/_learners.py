@@ -120,7 +120,7 @@ class ConvexClassifier(ConvexLearner, ScoreClassifier):
     def _gains(self, targets: Targets, scores: Float[np.ndarray, "m s"], rows: Int[np.ndarray, "m"]) -> np.ndarray:
         if isinstance(self._loss(), SoftmaxLoss):
             return gain(targets.release[rows], softmax(scores))
-        return _unbiased_loss(self._loss(), targets, scores, rows)
+        return _unbiased_loss(targets, scores, rows)
 
     def _set_space(self, space: LabelSpace) -> None:
         self.classes_ = np.array(space.points)
@@ -205,10 +205,10 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
                 "the Huber loss, which need only unbiased vectors"
             )
         numbers = 2.0 * (decoded_numbers(release) - low) / (high - low) - 1.0
-        return Targets(release, _noise_bound(release, _ENDS, _number_noise(release, numbers)), numbers)
+        return Targets(release, _noise_bound(release, loss, _ENDS, _number_noise(release, numbers)), numbers)
 
     def _gains(self, targets: Targets, scores: Float[np.ndarray, "m s"], rows: Int[np.ndarray, "m"]) -> np.ndarray:
-        return _unbiased_loss(self._loss(), targets, scores, rows)
+        return _unbiased_loss(targets, scores, rows)
 
     def _set_space(self, space: LabelSpace) -> None:
         self.range_ = (float(space.points[0]), float(space.points[-1]))
@@ -237,27 +237,26 @@ def class_targets(release: Release, loss: Loss, points: Float[np.ndarray, "k"], 
             "labels; use the squared loss, or release by SubsetResponse"
         )
     if release.is_public:
-        return Targets(release, _noise_bound(release, points, 0.0), projected=project)
+        return Targets(release, _noise_bound(release, loss, points, 0.0), projected=project)
     steepest = loss.lipschitz(len(points), math.inf)
     # a common part adds nothing if vectors sum to one
     orthogonal = loss.orthogonal_length(len(points)) if project else None
     moment = gradient_noise(release.channel, projected=project).second_moment(steepest, orthogonal)
-    return Targets(release, _noise_bound(release, points, moment - steepest**2), projected=project)
+    return Targets(release, _noise_bound(release, loss, points, moment - steepest**2), projected=project)
 
 
-def _noise_bound(release: Release, points: Float[np.ndarray, "k"], noise: float) -> GradientNoiseBound:
+def _noise_bound(release: Release, loss: Loss, points: Float[np.ndarray, "k"], noise: float) -> GradientNoiseBound:
     """Bounds on the gradients that released labels lead to."""
     sizes = candidate_sizes(release.channel)
     labels = release.space.size if sizes is None else int(sizes.max(initial=1))
     channels = getattr(release.channel, "channels", (release.channel,))  # of units, one for each of their sizes
-    return GradientNoiseBound(
-        points, noise, labels, math.inf if release.is_public else min(channel.epsilon for channel in channels)
-    )
+    epsilon = math.inf if release.is_public else min(channel.epsilon for channel in channels)
+    return GradientNoiseBound(loss, points, noise, labels, epsilon)
 
 
-def _unbiased_loss(loss: Loss, targets: Targets, scores: np.ndarray, rows: np.ndarray) -> Float[np.ndarray, "m"]:
+def _unbiased_loss(targets: Targets, scores: np.ndarray, rows: np.ndarray) -> Float[np.ndarray, "m"]:
     """Minus an unbiased estimate of the loss of each row's true label."""
-    return np.asarray(-(targets.of_rows(rows) * loss.values(scores, targets.bound.points)).sum(axis=1))
+    return np.asarray(-(targets.of_rows(rows) * targets.bound.loss.values(scores, targets.bound.points)).sum(axis=1))
 
 
 def _number_noise(release: Release, numbers: Float[np.ndarray, "n"]) -> float:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from labeldp.errors import InputError, OutputError, VerificationError
 
@@ -108,3 +108,20 @@ def write_new_file(path: Path, write: Callable[[Path], object]) -> Path:
     finally:
         staged.unlink(missing_ok=True)
     return target
+
+
+def staging_path(path: Path) -> Path:
+    """The file that ``replace_file`` writes before it takes the place of another."""
+    return path.with_name(f".{path.name}")
+
+
+def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file as a whole, or replace one: an interruption leaves the old one."""
+    try:
+        with staging_path(path).open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        staging_path(path).replace(path)
+    finally:
+        staging_path(path).unlink(missing_ok=True)

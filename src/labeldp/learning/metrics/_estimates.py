@@ -9,6 +9,7 @@ from scipy.special import ndtri
 
 from labeldp import _checks
 from labeldp._shapes import Bool, Float, Int
+from labeldp.learning.features import freeze_arrays
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,7 @@ class Estimates:
     high: Float[np.ndarray, "*shape"]
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            array = np.array(getattr(self, field.name), dtype=np.float64)
-            array.flags.writeable = False
-            object.__setattr__(self, field.name, array)
+        freeze_arrays(self, **{field.name: np.float64 for field in fields(self)})
 
     def __len__(self) -> int:
         return len(self.value)

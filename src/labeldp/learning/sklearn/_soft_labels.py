@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from labeldp._shapes import Float
-from labeldp.errors import InputError
+from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import row_count, take_rows
 from labeldp.learning.losses import gain, require_release
 from labeldp.release import Release
@@ -134,6 +134,6 @@ def check_released_rows(features: Any, release: Release) -> None:
     """Refuse features and a release of different length, and empty ones."""
     rows = row_count(features)
     if rows != len(release):
-        raise InputError(f"expected a released label for each of {rows} rows of features, found {len(release)}")
+        raise RowsError(f"expected a released label for each of {rows} rows of features, found {len(release)}")
     if rows == 0:
-        raise InputError("expected at least one row, found none")
+        raise RowsError("expected at least one row, found none")

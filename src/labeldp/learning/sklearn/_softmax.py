@@ -35,7 +35,7 @@ from labeldp.learning.losses import (
     require_release,
     row_loss,
 )
-from labeldp.learning.sklearn._lbfgs import SoftmaxFit, fit_softmax, softmax
+from labeldp.learning.sklearn._lbfgs import SoftmaxFit, SoftmaxProblem, softmax
 from labeldp.learning.sklearn._soft_labels import (
     MetaEstimator,
     ProbabilityClassifier,
@@ -239,18 +239,9 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
 
     def _fit(self, rows: _TrainingRows, l2: float, start: SoftmaxFit | None) -> SoftmaxFit:
         features, loss, weights = rows.losses(self.method, self.correction)
-        return fit_softmax(
-            features,
-            loss,
-            weights,
-            len(self.classes_),
-            l2,
-            intercept=self.fit_intercept,
-            intercept_l2=self._intercept_penalty(rows.release),
-            start=start,
-            tolerance=self._tolerance(rows.release),
-            iterations=self.max_iter,
-        )
+        penalty = self._intercept_penalty(rows.release)
+        problem = SoftmaxProblem(features, loss, weights, len(self.classes_), l2, self.fit_intercept, penalty)
+        return problem.fit(start, self._tolerance(rows.release), self.max_iter)
 
 
 @documented_in("labeldp.learning.sklearn")

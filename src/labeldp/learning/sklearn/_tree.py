@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
-from labeldp.errors import InputError, RowsError
+from labeldp.errors import InputError
 from labeldp.learning.cells import ClusterTree
 from labeldp.learning.features import row_weights
 from labeldp.learning.losses import require_release
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
+from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
 from labeldp.release import Release
 
 #: Shares of the main class of nearly pure clusters; shares of the first class of two-class clusters, and the share of
@@ -85,8 +85,7 @@ class TreeClassifier(ProbabilityClassifier):
         """
         release = require_release(y)
         leaves = self._leaves(X)
-        if len(leaves) != len(release):
-            raise RowsError(f"expected a released label for each of {len(leaves)} rows, found {len(release)}")
+        check_released_rows(leaves, release)
         weights = row_weights(sample_weight, len(release))
         mixtures, prior = _mixtures(release.space.size)
         results = [

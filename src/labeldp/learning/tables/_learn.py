@@ -6,7 +6,7 @@ Needs ``pip install 'labeldp[learn]'``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -52,6 +52,27 @@ if TYPE_CHECKING:  # PyTorch is an extra of its own
 
 #: The default model of numeric labels, which chooses among others.
 _AUTO = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class ModelChoice:
+    """A model, and what it is learned from and with.
+
+    Attributes:
+        model: Name of the model: ``"softmax"``, ``"torch:convolutional"`` (images), ``"torch:mlp"`` (columns) ...
+        method: How released labels are used; None for the default of the model.
+        features: The public columns to predict from; None for all useful ones. For ratings, users and items.
+        images: Images of the rows, for a network of images.
+        image_column: The public column that names the image of each row; None if they are in the order of the rows.
+        training: For a network: arguments of ``TorchClassifier`` that replace the defaults.
+    """
+
+    model: str
+    method: str | None = None
+    features: Sequence[str] | None = None
+    images: Images | None = None
+    image_column: str | None = None
+    training: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

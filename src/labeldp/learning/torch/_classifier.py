@@ -26,12 +26,10 @@ from labeldp.errors import InputError
 from labeldp.learning.features import row_weights
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, require_release
 from labeldp.learning.sklearn import ProbabilityClassifier
-from labeldp.learning.torch._checkpoint import Checkpoint
-from labeldp.learning.torch._device import Machine, SingleDevice
 from labeldp.learning.torch._losses import NETWORK_METHODS, NetworkMethod
 from labeldp.learning.torch._outputs import outputs, predicted_rows, to_device, weight_dtype
 from labeldp.learning.torch._rows import ReleasedRows, as_rows, shape_of
-from labeldp.learning.torch._settings import SCHEDULES, Schedule, TrainingSettings
+from labeldp.learning.torch._settings import SCHEDULES, Checkpoint, Machine, Schedule, SingleDevice, TrainingSettings
 from labeldp.learning.torch._training import HeldOut, Progress, Run, seeded_random_state, split, train
 from labeldp.release import Release
 
@@ -277,21 +275,11 @@ class TorchClassifier(ProbabilityClassifier):
             _checks.within(getattr(self, name), name, "[0, inf)")
         for name in ("momentum", "averaging", "held_out"):
             _checks.within(getattr(self, name), name, "[0, 1)")
-        return TrainingSettings(
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            optimizer=self._optimizer(),
-            schedule=self.schedule
-            if callable(self.schedule)
-            else SCHEDULES[_checks.among(self.schedule, "schedule", SCHEDULES)],
-            mixup=self.mixup,
-            augment=self.augment,
-            averaging=self.averaging,
-            patience=self.patience,
-            seed=self.seed,
-            workers=self.workers,
-            channels_last=self.channels_last,
-        )
+        schedule = self.schedule
+        if not callable(schedule):
+            schedule = SCHEDULES[_checks.among(schedule, "schedule", SCHEDULES)]
+        given = {each.name: getattr(self, each.name) for each in dataclasses.fields(TrainingSettings)}
+        return TrainingSettings(**{**given, "optimizer": self._optimizer(), "schedule": schedule})
 
     def _optimizer(self) -> Callable[[Any], Optimizer]:
         if callable(self.optimizer):
