@@ -84,26 +84,6 @@ def test_a_bad_whole_number_is_refused(bad):
         _checks.whole(bad, "size", 1, 7)
 
 
-@pytest.mark.parametrize(
-    ("interval", "inside", "outside"),
-    [
-        ("(0, 1)", [0.5, np.float32(0.5)], [0, 1, -0.5, math.nan, math.inf]),
-        ("[0, 1)", [0, 0.999], [1, -1e-300, math.nan]),
-        ("(0, 1]", [1, 1e-300], [0, 1.0000001]),
-        ("[-1, 1]", [-1, 1, 0], [1.1, -1.1]),
-        ("(0, inf)", [1e300, fractions.Fraction(1, 3)], [0, math.inf, 10**400, math.nan]),
-        ("(0, inf]", [math.inf], [0, math.nan]),
-    ],
-)
-def test_a_number_is_inside_an_interval_or_refused(interval, inside, outside):
-    """Round brackets leave an end out; what is no number is in no interval."""
-    for value in inside:
-        assert _checks.within(value, "share", interval) == float(value)
-    for value in [*outside, *NOT_NUMBERS]:
-        with pytest.raises(InputError, match="expected share to be a "):
-            _checks.within(value, "share", interval)
-
-
 def test_a_choice_is_among_those_known_or_refused():
     """The message lists the choices in their order."""
     assert _checks.among("b", "a method", ("b", "a")) == "b"

@@ -66,24 +66,28 @@ def number(value: object, name: str) -> float:
     return result
 
 
-def within(value: object, name: str, interval: str, advice: str = "") -> float:
-    """A number in an interval, written as in mathematics: ``"[0, 1)"`` holds 0 and not 1.
+def positive(value: object, name: str) -> float:
+    """A finite number above 0."""
+    result = number(value, name)
+    if not 0.0 < result < math.inf:
+        raise InputError(f"expected {name} to be a finite number above 0, found {result:g}")
+    return result
 
-    Raises:
-        InputError: It is no number, or outside the interval; ``advice`` ends the message.
-    """
-    (opening, closing), (low, high) = (interval[0], interval[-1]), map(float, interval[1:-1].split(","))
-    try:
-        result = number(value, name)
-    except EpsilonError:
-        result = math.nan  # in no interval
-    above = result > low or (opening == "[" and result == low)
-    below = result < high or (closing == "]" and result == high)
-    if not (above and below):
-        kind = "finite number" if interval.endswith("inf)") else "number"
-        least = f"{'of at least' if opening == '[' else 'above'} {low:g}"
-        most = f" and {'at most' if closing == ']' else 'below'} {high:g}" if high < math.inf else ""
-        raise InputError(f"expected {name} to be a {kind} {least}{most}, found {value!r}{advice}")
+
+def not_negative(value: object, name: str) -> float:
+    """A finite number of at least 0."""
+    result = number(value, name)
+    if not 0.0 <= result < math.inf:
+        raise InputError(f"expected {name} to be a finite number of at least 0, found {result:g}")
+    return result
+
+
+def share(value: object, name: str, ends: str = "[]", hint: str = "") -> float:
+    """A number from 0 to 1; ``ends`` says which of the two belong to the interval, as in ``"(]"``."""
+    result = number(value, name)
+    if not 0.0 <= result <= 1.0 or (result == 0.0 and ends[0] == "(") or (result == 1.0 and ends[1] == ")"):
+        low, high = "above" if ends[0] == "(" else "at least", "below" if ends[1] == ")" else "at most"
+        raise InputError(f"expected {name} {low} 0 and {high} 1, found {result:g}{hint}")
     return result
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from labeldp import Classes, Curator, NoisyHistogram
-from labeldp.errors import InputError
+from labeldp.errors import EpsilonError, InputError
 from labeldp.learning.cells import class_cells, grid_cells, mean_cells, tree_cells
 from labeldp.learning.sklearn import CellClassifier
 
@@ -142,7 +142,7 @@ BAD = {
         "the 3 features that the cells",
     ),
     "no dimension": (lambda: mean_cells(10, 1.0, 0.0), InputError, "dimension to be a finite number above 0"),
-    "a dimension of NaN": (lambda: mean_cells(10, 1.0, math.nan), InputError, "dimension to be a finite number"),
+    "a dimension of NaN": (lambda: mean_cells(10, 1.0, math.nan), EpsilonError, "dimension to be a number"),
     "no lead": (lambda: class_cells(10, 2, 1.0, lead=-1.0), InputError, "lead to be a finite number above 0"),
 }
 

@@ -490,8 +490,8 @@ def test_scorers_are_the_metrics(public):
     [
         (lambda r: metrics.accuracy(r, ["a"]), InputError, "a prediction for each of 300 released labels, found 1"),
         (lambda r: metrics.accuracy(r, ["x"] * 300), LabelError, "one of the 3 declared classes"),
-        (lambda r: metrics.accuracy(r, ["a"] * 300, level=1.0), InputError, "level to be a number"),
-        (lambda r: metrics.recall(r, ["a"] * 300, level=True), InputError, "level to be a number"),
+        (lambda r: metrics.accuracy(r, ["a"] * 300, level=1.0), InputError, "expected a level "),
+        (lambda r: metrics.recall(r, ["a"] * 300, level=True), InputError, "expected a level "),
         (lambda r: metrics.log_loss(r, [[1.0]]), InputError, r"probabilities of shape \(300, 3\), found \(1, 1\)"),
         (lambda r: metrics.log_loss(r, np.full((300, 3), 0.3)), InputError, "sum to 1 in every row, found others"),
         (lambda r: metrics.log_likelihood(r, np.full((300, 3), np.nan)), InputError, "finite probabilities"),

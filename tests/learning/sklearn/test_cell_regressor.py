@@ -23,7 +23,7 @@ from labeldp import (
     OptimalResponse,
     Release,
 )
-from labeldp.errors import BudgetError, InputError, LabelError, NotTrueLabelsError
+from labeldp.errors import BudgetError, EpsilonError, InputError, LabelError, NotTrueLabelsError
 from labeldp.learning.cells import clip_for, cluster, tree_cells
 from labeldp.learning.sklearn import CellRegressor, mean_in_cells
 
@@ -291,13 +291,13 @@ BAD = {
     ),
     "a spread of NaN": (
         lambda: fitted(asked(NoisyMean(SPACE, 1.0, TWO)), spread=math.nan),
-        InputError,
-        "spread to be a finite number",
+        EpsilonError,
+        "spread to be a number",
     ),
     "a negative spread": (
         lambda: fitted(asked(NoisyMean(SPACE, 1.0, TWO)), spread=-1.0),
         InputError,
-        "at least 0, found -1.0",
+        "at least 0, found -1",
     ),
     "no clusters": (lambda: fitted(asked(NoisyMean(SPACE, 1.0, TWO)), clusters=4), InputError, "found int"),
     "an overall mean of other rows": (
@@ -325,14 +325,14 @@ BAD = {
     "no share": (
         lambda: mean_in_cells(Curator([1.0] * 4, SPACE), tree_cells(np.eye(4), 2), 1.0, share=1.0),
         InputError,
-        "share of epsilon to be a number above 0 and below 1, found 1.0",
+        "share of epsilon above 0 and below 1, found 1",
     ),
     "a low moment": (
         lambda: clip_for(10, 1.0, 1.5, 1.0),
         InputError,
         "order p of the moment to be at least 2, found 1.5",
     ),
-    "a moment of NaN": (lambda: clip_for(10, 1.0, math.nan, 1.0), InputError, "p to be a finite number"),
+    "a moment of NaN": (lambda: clip_for(10, 1.0, math.nan, 1.0), EpsilonError, "p to be a number"),
     "no moment": (lambda: clip_for(10, 1.0, 2.0, 0.0), InputError, "moment to be a finite number above 0"),
 }
 

@@ -785,7 +785,7 @@ def test_a_run_keeps_public_things_alone(tmp_path):
         ({"shares": (0.5, 0.4)}, "sum to 1"),
         ({"shares": (1.0,)}, "2 shares"),
         ({"shares": (1.5, -0.5)}, "above 0"),
-        ({"temperature": 0.0}, "temperature to be a number above 0"),
+        ({"temperature": 0.0}, "temperature above 0"),
         ({"temperature": [1.0, 1.0]}, "one for each of the 1 stages"),
         ({"response": "bits"}, "response among prior, subset"),
         ({"on": "first"}, "on among all, last"),

@@ -260,7 +260,7 @@ def mean_cells(
     """
     rows = _checks.whole(rows, "rows", 1, 1 << 53)
     values = {"dimension": dimension, "spread": spread, "slope": slope}
-    dimension, spread, slope = (_checks.within(value, name, "(0, inf)") for name, value in values.items())
+    dimension, spread, slope = (_checks.positive(value, name) for name, value in values.items())
     noise = 2.0 / _checks.epsilon(epsilon) ** 2
     per_cell = averaged_rows(rows, rows, dimension, cell_bias(dimension, lipschitz=slope), spread**2, noise)
     return max(1, min(rows, int(rows / per_cell)))
@@ -292,7 +292,7 @@ def class_cells(rows: int, classes: int, epsilon: float, *, lead: float = _LEAD)
     """
     rows = _checks.whole(rows, "rows", 1, 1 << 53)
     classes = _checks.whole(classes, "classes", 2, 1 << 31)
-    lead = _checks.within(lead, "lead", "(0, inf)")
+    lead = _checks.positive(lead, "lead")
     for_noise = 2.0 * math.log((classes - 1) / _FAILURE_PROBABILITY) / (_checks.epsilon(epsilon) * lead)
     for_sampling = 8.0 * math.log(classes / _FAILURE_PROBABILITY) / lead**2
     return max(1, min(rows, int(rows / max(for_noise, for_sampling))))
@@ -328,7 +328,7 @@ def clip_for(rows_per_cell: float, epsilon: float, p: float, moment: float) -> f
             that is not a finite positive number.
     """
     values = {"rows_per_cell": rows_per_cell, "moment": moment, "p": p}
-    rows, moment, power = (_checks.within(value, name, "(0, inf)") for name, value in values.items())
+    rows, moment, power = (_checks.positive(value, name) for name, value in values.items())
     if power < 2.0:
         raise InputError(
             f"expected the order p of the moment to be at least 2, found {power!r}; declare a range instead"

@@ -200,7 +200,7 @@ class ConvexLearner(SparseInput, BaseEstimator):
         if self.norm is not None:
             lengths = np.sqrt(squared_lengths(features))
             row = int(np.argmax(lengths))
-            if lengths[row] > _checks.within(self.norm, "norm", "(0, inf)") * (1 + 1e-9):
+            if lengths[row] > _checks.positive(self.norm, "norm") * (1 + 1e-9):
                 raise InputError(
                     f"expected rows of features no longer than the declared norm, {self.norm:g}, found one of length "
                     f"{lengths[row]:g} (row {row}); scale the features, or declare a larger norm"

@@ -229,7 +229,7 @@ class HuberLoss(NumberLoss):
     distance: float = 0.1
 
     def __post_init__(self) -> None:
-        _checks.within(self.distance, "the distance of the Huber loss", "(0, inf)")
+        _checks.positive(self.distance, "the distance of the Huber loss")
 
     def lipschitz(self, classes: int, largest: float) -> float:
         """The slope of the line."""
@@ -278,7 +278,7 @@ class CustomLoss(Loss):
     constant: float
 
     def __post_init__(self) -> None:
-        _checks.within(self.constant, "the Lipschitz constant of a loss", "(0, inf)", "; it sets the step length")
+        _checks.positive(self.constant, "the Lipschitz constant of a loss")
         if not callable(self.function):
             raise InputError(f"expected a function and its Lipschitz constant, found {type(self.function).__name__}")
 

@@ -49,7 +49,7 @@ class Ball(Region):
     radius: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", _checks.within(self.radius, "the radius of a ball", "(0, inf)"))
+        object.__setattr__(self, "radius", _checks.positive(self.radius, "the radius of a ball"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """The point itself, or shortened to the radius."""
@@ -78,7 +78,7 @@ class Box(Region):
     half_width: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "half_width", _checks.within(self.half_width, "the half width of a box", "(0, inf)"))
+        object.__setattr__(self, "half_width", _checks.positive(self.half_width, "the half width of a box"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """Each entry, clipped."""
@@ -106,7 +106,7 @@ class Simplex(Region):
     total: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "total", _checks.within(self.total, "the total of a simplex", "(0, inf)"))
+        object.__setattr__(self, "total", _checks.positive(self.total, "the total of a simplex"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """All entries reduced by one number, and clipped at zero."""
@@ -133,9 +133,7 @@ class Unconstrained(Region):
     l2: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "l2", _checks.within(self.l2, "l2, the penalty of unconstrained parameters,", "(0, inf)")
-        )
+        object.__setattr__(self, "l2", _checks.positive(self.l2, "l2, the penalty of unconstrained parameters,"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """The point itself."""

@@ -156,4 +156,4 @@ def _words_of(shares: Float[np.ndarray, "cells"]) -> UInt64[np.ndarray, "cells"]
 
 def check_smoothing(smoothing: float) -> float:
     """Check a share from 0 to below 1."""
-    return _checks.within(smoothing, "smoothing", "[0, 1)", "; 0.01 makes one row in a hundred uniform")
+    return _checks.share(smoothing, "smoothing", "[)", "; 0.01 makes one row in a hundred uniform")

@@ -281,7 +281,7 @@ def fit_copula(
         >>> fit_copula(towns, labels, "made up", "public", smoothing=0.3).log_floor < -2.3
         True
     """
-    share = None if shrinkage is None else _checks.within(shrinkage, "shrinkage", "[0, 1]")
+    share = None if shrinkage is None else _checks.share(shrinkage, "shrinkage")
     rows = _TrainingRows.of(features, labels, source, kind, form)
     law = copula_law(rows.columns, rows.numbers, rows.codes, rows.classes(2), share)
     return rows.generator(law, check_smoothing(smoothing))

@@ -121,4 +121,4 @@ def mean_vector(release: Release) -> Float[np.ndarray, "k"]:
 def resampling_probability(replaced: object) -> float:
     """A probability that features are resampled, at least 0 and below 1."""
     advice = "; if all are resampled, rows hold no features to learn from"
-    return _checks.within(replaced, "replaced, the probability that features are resampled,", "[0, 1)", advice)
+    return _checks.share(replaced, "replaced, the probability that features are resampled,", "[)", advice)

@@ -149,4 +149,4 @@ def quotient_estimates(
 
 def check_level(level: float) -> float:
     """A confidence level strictly between 0 and 1."""
-    return _checks.within(level, "level", "(0, 1)", "; use for instance 0.95")
+    return _checks.share(level, "a level", "()", "; use for instance 0.95")

@@ -80,7 +80,7 @@ class CellRegressor(NumberRegressor):
             overall: The answer to the same query without cells, charged separately: the mean that cells are shrunk
                 towards. By default it is estimated from the cells, which costs nothing.
         """
-        spread = None if self.spread is None else _checks.within(self.spread, "spread", "[0, inf)")
+        spread = None if self.spread is None else _checks.not_negative(self.spread, "spread")
         if isinstance(y, Release):
             if overall is not None:
                 raise InputError("expected no overall answer beside a release, whose numbers give that mean, found one")
@@ -169,7 +169,7 @@ def mean_in_cells(
     """
     space, rows = curator.space, len(curator)
     _check_cells(curator, clusters)
-    total, part = _checks.epsilon(epsilon), _checks.within(share, "the share of epsilon", "(0, 1)")
+    total, part = _checks.epsilon(epsilon), _checks.share(share, "the share of epsilon", "()")
     first = total * part
     rest = rest_of(total, first)
     beyond = max(clusters.count / rest, 2.0 / first * math.log(space.size / _FAILURE_PROBABILITY)) / rows

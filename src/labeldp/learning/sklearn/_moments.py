@@ -43,7 +43,7 @@ class MomentHead(BaseEstimator):
         """Fit on the features of shape (n, p) that the moments are of."""
         features = validate_data(self, X, dtype=np.float64)
         fit = HEADS[_checks.among(self.loss, "a loss", HEADS)]
-        l2 = None if self.l2 == "auto" else _checks.within(self.l2, "l2, if not 'auto',", "(0, inf)")
+        l2 = None if self.l2 == "auto" else _checks.positive(self.l2, "l2, if not 'auto',")
         if features.shape != (answer.rows, len(answer.value)):
             raise InputError(
                 f"expected the features that the moments are of, {answer.rows} rows and {len(answer.value)} columns, "

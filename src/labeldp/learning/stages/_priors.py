@@ -321,7 +321,8 @@ def tempered(probabilities: Float[np.ndarray, "n k"], temperature: float) -> Flo
         >>> tempered(np.array([[0.8, 0.2]]), 0.5).round(3).tolist()
         [[0.941, 0.059]]
     """
-    _checks.within(temperature, "temperature", "(0, inf]", "; use 1 for probabilities as they are")
+    if not _checks.number(temperature, "temperature") > 0:
+        raise InputError(f"expected a temperature above 0, found {temperature!r}; use 1 for probabilities as they are")
     logarithms = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
     with np.errstate(over="ignore"):
         powers = np.exp((logarithms - logarithms.max(axis=1, keepdims=True)) / temperature)

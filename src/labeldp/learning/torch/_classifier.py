@@ -272,9 +272,9 @@ class TorchClassifier(ProbabilityClassifier):
             if not self.held_out:
                 raise InputError("expected held_out above 0 with patience, found 0; give a share of the rows, like 0.1")
         for name in ("learning_rate", "weight_decay", "mixup"):
-            _checks.within(getattr(self, name), name, "[0, inf)")
+            _checks.not_negative(getattr(self, name), name)
         for name in ("momentum", "averaging", "held_out"):
-            _checks.within(getattr(self, name), name, "[0, 1)")
+            _checks.share(getattr(self, name), name, "[)")
         schedule = self.schedule
         if not callable(schedule):
             schedule = SCHEDULES[_checks.among(schedule, "schedule", SCHEDULES)]
