@@ -22,7 +22,7 @@ beliefs = np.stack([1 / (1 + odds), odds / (1 + odds)], axis=1)
 unknown = pure_attack_limit(epsilon=release.guarantee.epsilon, classes=2, commonest=0.7)
 limits = [("features unknown", unknown.value)]
 report = attack_release(release, beliefs, [0.7, 0.3], truth=Release.public(labels, space), limits=limits)
-for knowledge in ("nothing of the row", "the released label", "features", "features and the released label"):
+for knowledge in ("nothing about the row", "the released label", "features", "features and the released label"):
     gain = report.utility(knowledge)
     print(f"{knowledge:32} identifies {gain.value:.1%} of the labels ({gain.low:.1%} to {gain.high:.1%})")
 print(f"proven limit if features are unknown: {unknown.value:.1%}")

@@ -6,7 +6,7 @@ import inspect
 import json
 import shutil
 import sys
-from dataclasses import replace
+from dataclasses import astuple, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -244,21 +244,6 @@ TWINS = {
 }
 #: Those whose law depends on what was drawn.
 OF_COUNTS = ("cluster", "bins", "optimal-counts")
-#: Where the certificates of the two drift apart today: the epsilon, or how much is declared.
-DRIFTS = {
-    "guarantee": dict.fromkeys(
-        ("bins", "optimal-counts"),
-        "the command line spends on labels what is left of what was asked, and Python what is left of what counts cost",
-    ),
-    "declared": {"cluster": "the command line does not declare where the distributions of clusters come from"},
-}
-
-
-def twins(drift):
-    """All that is released twice, with those marked that drift apart."""
-    known = DRIFTS[drift]
-    marks = {name: [pytest.mark.xfail(strict=True, raises=AssertionError, reason=why)] for name, why in known.items()}
-    return [pytest.param(name, marks=marks.get(name, [])) for name in TWINS]
 
 
 @pytest.fixture(scope="module")
@@ -293,7 +278,7 @@ def certified(tmp_path_factory):
     return certifying
 
 
-@pytest.mark.parametrize("name", twins("guarantee"))
+@pytest.mark.parametrize("name", TWINS)
 def test_the_command_line_and_python_certify_the_same_guarantee(name, certified):
     """For the same labels and epsilon both certify one guarantee, but for what they call the unit."""
     typed, called = certified(name)
@@ -309,8 +294,22 @@ def test_the_command_line_and_python_draw_with_the_same_law(name, certified):
     assert [(each.mechanism, each.law) for each in typed.draws] == [(each.mechanism, each.law) for each in called.draws]
 
 
-@pytest.mark.parametrize("name", twins("declared"))
-def test_the_command_line_and_python_declare_as_much(name, certified):
-    """The command line declares one thing more, the type in which a table stores its label, and nothing else."""
+#: Assumptions that name columns, as a table has them, or rows, as an array does.
+NAMING = ("the kept columns", "the type in", "columns kept", "the column 'person'", "the units", "the prior")
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_command_line_and_python_certify_alike_field_by_field(name, certified):
+    """Besides names and files both certificates are the same, but for assumptions that name columns."""
     typed, called = certified(name)
     assert len(typed.assumptions) == len(called.assumptions) + 1
+    declared = [[each for each in one.assumptions if not each.startswith(NAMING)] for one in (typed, called)]
+    assert declared[0] == declared[1]
+    alike = {each.name for each in fields(typed)} - {"release", "label", "columns", "files", "assumptions", "draws"}
+    for field in alike - {"expects"}:
+        assert getattr(typed, field) == getattr(called, field), field
+    assert [each.rows for each in typed.draws] == [each.rows for each in called.draws]
+    if called.expects is None or name in OF_COUNTS:
+        assert type(typed.expects) is type(called.expects)
+    else:
+        assert astuple(typed.expects) == pytest.approx(astuple(called.expects), rel=1e-12)

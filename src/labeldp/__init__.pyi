@@ -10,10 +10,11 @@ from .mechanisms.queries._moments import NumberMoments as NumberMoments
 from .mechanisms.queries._peer_exchange import ExchangedLabels as ExchangedLabels
 from .mechanisms.queries._peer_exchange import PeerExchange as PeerExchange
 from .mechanisms.queries._quantile import NoisyQuantile as NoisyQuantile
-from .mechanisms.queries._query import NoisyArgmax as NoisyArgmax
-from .mechanisms.queries._query import NoisyHistogram as NoisyHistogram
-from .mechanisms.queries._query import NoisyMean as NoisyMean
+from .mechanisms.queries._argmax import NoisyArgmax as NoisyArgmax
+from .mechanisms.queries._histogram import NoisyHistogram as NoisyHistogram
+from .mechanisms.queries._mean import NoisyMean as NoisyMean
 from .mechanisms.queries._query import Query as Query
+from .mechanisms.queries._top_k import NoisyTopK as NoisyTopK
 from .mechanisms.randomizers._bins import BinResponse as BinResponse
 from .mechanisms.randomizers._bits import BitResponse as BitResponse
 from .mechanisms.randomizers._cluster import ClusterParameters as ClusterParameters

@@ -27,7 +27,7 @@ def epsilon(value: object, name: str = "epsilon") -> float:
     if not 0.0 < result <= LARGEST_EPSILON:
         raise EpsilonError(
             f"expected {name} to be a finite number above 0 and at most {LARGEST_EPSILON:g}, found {result!r}; "
-            "give the natural-logarithm epsilon that you want to defend, usually between 0.1 and 10"
+            "give epsilon in nats (natural logarithm), usually between 0.1 and 10"
         )
     return result
 

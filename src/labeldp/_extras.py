@@ -9,4 +9,4 @@ def require_extra(extra: str, *libraries: str) -> None:
     """Raise MissingExtraError, with the command that installs an extra, if one of its libraries is missing."""
     for library in libraries:
         if find_spec(library) is None:
-            raise MissingExtraError(f"expected {library}, found none; pip install 'labeldp[{extra}]'")
+            raise MissingExtraError(f"expected {library} to be installed, found none; pip install 'labeldp[{extra}]'")

@@ -72,7 +72,7 @@ class SecureWords(Words):
     def check_process(self) -> None:
         """Refuse to continue in a forked child."""
         if os.getpid() != self._process:
-            raise RuntimeError("a stream of random words belongs to the process that made it; make a new one")
+            raise RuntimeError("a stream of random words cannot be used in another process; make a new one")
 
     def __reduce__(self) -> str:
         raise TypeError("random words cannot be copied or stored")

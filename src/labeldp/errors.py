@@ -1,7 +1,7 @@
 """The errors of labeldp, in one place.
 
-Every error is a ``LabelDPError`` and also the fitting builtin. Its message says what was expected, what was found and
-what to do, and never shows a label::
+Every error is a ``LabelDPError`` and also the matching built-in exception. Its message says what was expected, what
+was found and what to do, and never shows a label::
 
     LabelDPError
     ├── InputError (ValueError)        unusable input

@@ -267,7 +267,7 @@ def test_features_that_tell_make_a_tiny_epsilon_useless():
     assert report.utility("features").value == 1
     assert report.utility("features").low > 0.98
     assert report.utility("features and the released label").value == 1
-    assert report.utility("nothing of the row").value < 0.6
+    assert report.utility("nothing about the row").value < 0.6
     assert report.utility("the released label", "released labels").low < 0.6
     assert report.utility("features", "the model itself").value == pytest.approx(0.99)
     assert report.limits == (("proven", 0.6),)

@@ -362,7 +362,7 @@ def test_bad_input_is_refused():
         (features, grouped, {"flips": [0.1]}, InputError, "expected p_plus"),
         (features, grouped, {"p_plus": 0.5}, InputError, "expected flips"),
         (features, by_cluster, {"flips": [0.1]}, InputError, "found cluster response"),
-        (features, release, {"flips": [0.7]}, EpsilonError, "expected flip above 0 and at most 0.5"),
+        (features, release, {"flips": [0.7]}, EpsilonError, "expected flip, the probability of"),
         (features, release, {"flips": []}, InputError, "at least one flip"),
         (features, release, {"p_plus": 1.0}, InputError, "expected p_plus strictly between 0 and 1"),
         (features, release, {"neighbours": 100}, InputError, "neighbours between 1 and 99"),
@@ -371,7 +371,7 @@ def test_bad_input_is_refused():
         (features, release, {"smoothness": -1.0}, InputError, "smoothness"),
         (features, release, {"exponent": 2.0}, InputError, "exponent"),
         (features, release, {"confidence": 1.0}, EpsilonError, "confidence"),
-        (features, release, {"taus": [math.nan]}, InputError, "expected losses as taus"),
+        (features, release, {"taus": [math.nan]}, InputError, "expected numbers as taus"),
     ]
     for given, labelled, options, kind, message in cases:
         with pytest.raises(kind, match=message) as found:

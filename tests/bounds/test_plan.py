@@ -10,6 +10,7 @@ from labeldp import BitResponse, Classes, RandomizedResponse, SubsetResponse, be
 from labeldp.bounds import plan
 from labeldp.bounds.planning._plan import EPSILONS
 from labeldp.errors import EpsilonError, InputError
+from labeldp.mechanisms.randomizers import ProjectiveResponse
 from labeldp.privacy.channels import unpack
 
 
@@ -23,6 +24,8 @@ def randomizer_of(option, classes):
     space = Classes(range(classes))
     if option.mechanism == "subset":
         return SubsetResponse(space, option.epsilon, size_of(option))
+    if option.mechanism == "projective":
+        return ProjectiveResponse(space, option.epsilon, int(option.detail.removeprefix("1 in ").split()[0]))
     if option.mechanism == "bits":
         return BitResponse(space, option.epsilon, option.detail.split()[0])
     return RandomizedResponse(space, option.epsilon)
@@ -31,9 +34,9 @@ def randomizer_of(option, classes):
 def law_of(option, classes):
     """Every outcome as a mask of classes, and its probability given each true class."""
     table = randomizer_of(option, classes).channel().table()
-    if option.mechanism == "randomized-response":
-        return table.outcomes[:, None] == np.arange(classes), table.matrix
-    return unpack(table.outcomes, classes), table.matrix
+    if option.mechanism in ("subset", "bits"):
+        return unpack(table.outcomes, classes), table.matrix
+    return (table.matrix > table.matrix.min() * 1.00001).T, table.matrix
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5, 8])
@@ -41,7 +44,7 @@ def law_of(option, classes):
 def test_numbers_are_those_of_the_law_written_out(classes, epsilon):
     """Truth probability, share, clean rows, variance and certified epsilon are sums over all outcomes."""
     found = plan(classes, 12_345, epsilon)
-    assert len(found.options) == 5
+    assert len(found.options) == 7
     for option in found.options:
         mask, matrix = law_of(option, classes)
         np.testing.assert_allclose(matrix.sum(axis=1), 1)
@@ -71,6 +74,12 @@ def closed_form(option, classes):
         p = d * e / (d * e + k - d)
         q = (d - p) / (k - 1)
         return p, q, p + q - 2 * p * (d - 1) / (k - 1)
+    if option.mechanism == "projective":  # subsets of f of N classes
+        channel = randomizer_of(option, classes).channel()
+        n, f = channel.points, channel.favoured
+        p = f * e / (f * e + n - f)
+        q = (f - p) / (n - 1)
+        return p, q, p + q - 2 * p * (f - 1) / (n - 1)
     p, q = (0.5, 1 / (e + 1)) if option.detail.startswith("independent") else (0.0, 1 / (math.sqrt(e) + 1))
     p = p or 1 - q
     return p, q, p + q - 2 * p * q

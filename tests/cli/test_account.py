@@ -42,7 +42,7 @@ def test_what_is_printed_is_the_account(run, three):
     assert "at most exp(1.5)." in told
     assert ran.out.startswith("y: epsilon 1.5 per row in total.\n")
     assert re.search(r"fixed before the first result was seen: .* exp\(1\.4\d+\), plus 1e-06\.", told)
-    assert "All releases of 'y' are counted for the same rows." in told
+    assert "All releases of 'y' are counted as releases of the same rows." in told
 
 
 def test_a_ledger_is_said_to_keep_no_law(run, three, table):
@@ -59,7 +59,7 @@ def test_a_ledger_is_said_to_keep_no_law(run, three, table):
     both = run("account", *three, ledger)
     assert "\n3 requests in 3 folders" in both.out
     assert "\n3 charges" in both.out
-    assert "are shown apart" in both.out
+    assert "are shown separately" in both.out
 
 
 def test_what_counts_once_is_said(run, three):
@@ -89,7 +89,7 @@ def test_none_is_explained(run, tmp_path):
     curator.answer(ExchangedLabels(space, PeerExchange(0.1, 0.5), [0, 1] * 20, 1e-4)).save(tmp_path / "one")
     ran = run("account", tmp_path / "one")
     assert ["1e-09", "none", "if all were fixed beforehand"] in cells(ran.out)
-    assert "none: the failure probability of these requests is already larger than that delta." in " ".join(
+    assert "none: no epsilon holds, since the failure probability of these requests exceeds that delta." in " ".join(
         ran.out.split()
     )
     (charge, _) = cells(run("ledger", tmp_path / "ledger").out)
@@ -99,7 +99,7 @@ def test_none_is_explained(run, tmp_path):
 def test_void_charges_cost_nothing(release, run, table, tmp_path, monkeypatch):
     """A release that failed is not counted, and a ledger of nothing else has nothing to show."""
     with monkeypatch.context() as patched:
-        patched.setattr("labeldp.release._table_release.draw", None)
+        patched.setattr("labeldp.release._curator.draw", None)
         assert release(table, tmp_path / "lost", epsilon=0.25, budget=5).code == 1
     ledger = f"{table}.labeldp-ledger"
     assert run("account", ledger).out == "Nothing was charged.\n"
@@ -127,7 +127,7 @@ def test_unknown_candidates_are_named(release, run, tmp_path, write_csv, columns
     table = write_csv(tmp_path / "p.csv", columns | prior)
     assert release(table, tmp_path / "one", mechanism="prior", prior="p_").code == 0
     file = tmp_path / "one" / "certificate.json"
-    assert f"The rows of {file} are incomplete: it counts with the fewest" in run("account", file).out
+    assert f"The rows of {file} are incomplete: they count with the fewest" in run("account", file).out
     assert "incomplete" not in run("account", tmp_path / "one").out
 
 

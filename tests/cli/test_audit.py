@@ -63,7 +63,7 @@ def test_a_sound_function_holds(audit):
     """Nothing beyond the claim: exit code 0, with the claim, what was shown, how, and that this is no proof."""
     ran = audit("response", "--classes", "zq-a,zq-b", "--confidence", "0.999999")
     assert (ran.code, ran.err) == (0, "")
-    assert "The claim of epsilon 1.01 was not refuted: it is between" in ran.out
+    assert "The claim of epsilon 1.01 was not refuted: epsilon is between" in ran.out
     assert "200,000" not in ran.out
     assert "confidence 0.999999" in ran.out
     assert "no proof of privacy" in ran.out
@@ -164,7 +164,7 @@ def test_a_release_is_audited(run, release, table, tmp_path):
     assert (ran.code, ran.err) == (0, "")
     assert "FAILED" not in ran.out
     assert ran.out.count("ok  ") == 10
-    assert "the law, from its integers: The claim of epsilon 1 holds: it is 1." in ran.out
+    assert "the channel, from its integers: The claim of epsilon 1 holds: epsilon is 1." in ran.out
     assert "features that predict the label reveal it at any epsilon" in ran.out
 
 

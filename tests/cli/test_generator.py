@@ -122,7 +122,7 @@ def test_the_release_of_other_rows_is_a_paid_split(run, table, tmp_path):
     assert fitted.form.names == ["age"]
     wrong = run("generator", shared, "--labels-are-public", "--source", "x", "--output", tmp_path / "new")
     assert wrong.code == 1
-    assert "its certificate says" in wrong.err
+    assert "the certificate states them" in wrong.err
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,9 @@ main(sys.argv[1:])
 
 
 @pytest.mark.parametrize(
-    "place", ["draw", "finish", "FileWriter", "survey"], ids=["drawing", "finishing", "writing", "checking"]
+    "place",
+    ["_curator.draw", "_table_job.finish", "_sink.FileWriter", "_table_job.survey"],
+    ids=["drawing", "finishing", "writing", "checking"],
 )
 @pytest.mark.parametrize("problem", [KeyboardInterrupt(), OSError(28, "No space left on device"), MemoryError()])
 def test_whatever_stops_it_nothing_is_left(release, table, tmp_path, monkeypatch, states, place, problem):
@@ -115,7 +117,7 @@ def test_whatever_stops_it_nothing_is_left(release, table, tmp_path, monkeypatch
         raise problem
 
     with monkeypatch.context() as patched:
-        patched.setattr(f"labeldp.release._table_release.{place}", stop)
+        patched.setattr(f"labeldp.release.{place}", stop)
         ran = release(table, tmp_path / "out")
     assert ran.code == (130 if isinstance(problem, KeyboardInterrupt) else 1)
     assert ran.out == ""
@@ -135,7 +137,7 @@ def test_a_label_in_an_unexpected_error_is_not_shown(release, table, tmp_path, m
     def stop(*_, **__):
         raise ZeroDivisionError("zq-secret-7")
 
-    monkeypatch.setattr("labeldp.release._table_release.draw", stop)
+    monkeypatch.setattr("labeldp.release._curator.draw", stop)
     ran = release(table, tmp_path / "out")
     assert ran.code == 1
     assert "ZeroDivisionError" in ran.err

@@ -102,13 +102,13 @@ def test_what_is_printed_of_an_interval_is_the_forecast(run):
     over = lines[len(found.options) :]
     assert [line[0] for line in over] == [option.mechanism for option in found.options]
     assert over[0][1:] == [three_digits(row[0].error) for row in found.sweep]
-    assert f"reached from epsilon {found.goal.epsilon:.3g}; by {found.goal.rows:,} rows at epsilon 0.8" in ran.out
+    assert f"reached from epsilon {found.goal.epsilon:.3g}, or with {found.goal.rows:,} rows at epsilon 0.8" in ran.out
     assert f"error {three_digits(found.doubled)} instead of {three_digits(found.best.error)}" in ran.out
     assert f"privacy costs less than 10 % of your rows above epsilon {found.free_epsilon:.3g}" in ran.out
     assert "assumed: constants are conventional" in ran.out
     against = [three_digits(found.against_labels(error)) for error in (found.best.error, found.clean_error)]
     assert f"{against[0]} with the best mechanism, {against[1]} without privacy" in ran.out
-    assert "as `labeldp evaluate` prints it, which includes the spread of labels" in ran.out
+    assert "as `labeldp evaluate` prints it, the spread of labels included" in ran.out
     assert re.search(r"always predicting the mean: RMSE 2\.89, the standard deviation of labels", ran.out)
     assert "auto minimizes the variance for the worst label, optimal the mean over the range" in ran.out
 

@@ -176,7 +176,7 @@ def test_images_in_the_order_of_rows(stages, run, folder):
     learned = run("learn", folder / "shared", *typed, "--output", folder / "m.safetensors")
     assert learned.code == 0, learned.err
     assert "12 rows, by released labels of a tenth" in learned.out
-    assert "images of 8 x 8 points, 1 channel" in learned.out
+    assert "images of 8 x 8 pixels, 1 channel" in learned.out
     test = [folder / "test-labels-idx1-ubyte.gz", "--label", "label", "--labels-are-public"]
     for model in (folder / "out.safetensors", folder / "m.safetensors"):
         judged = run("evaluate", model, *test, "--images", folder / "test-images-idx3-ubyte")
@@ -288,8 +288,8 @@ def test_bad_input_is_refused(stages, folder, states, monkeypatch, case):
     assert not ledger.exists() or set(states(ledger)) <= {"void"}
 
 
-PLACES = ("release._curator.draw", "release._table_curator.finish", "release._table_curator.survey",
-          "release._table_curator.FileWriter", "learning.torch.TorchClassifier.fit")  # fmt: skip
+PLACES = ("release._curator.draw", "release._table_job.finish", "release._table_job.survey",
+          "release._sink.FileWriter", "learning.torch.TorchClassifier.fit")  # fmt: skip
 
 
 FULL = OSError(28, "No space left on device")
@@ -314,7 +314,7 @@ def test_whatever_stops_it_nothing_is_left(stages, folder, monkeypatch, states, 
     assert "zq-secret" not in done.err
     assert sorted(folder.glob("*out*")) + sorted(folder.glob(".*out*")) == []
     ledger = folder / "t.csv.labeldp-ledger"
-    drawn = place in ("release._table_curator.finish", "release._table_curator.FileWriter")
+    drawn = place in ("release._table_job.finish", "release._sink.FileWriter")
     assert not drawn or "labeldp ledger shows what was charged" in done.err
     assert states(ledger) == ["charged"] if drawn else not ledger.exists() or states(ledger) == ["void"]
     if place == PLACES[0]:

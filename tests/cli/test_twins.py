@@ -59,10 +59,8 @@ def still(monkeypatch):
     def fixed(channel, codes, _, first_row=0):
         return draw(channel, np.zeros_like(codes), tape, first_row)
 
-    for file in ("_table_release", "_curator"):
-        monkeypatch.setattr(f"labeldp.release.{file}.draw", fixed)
-    for number, file in enumerate(("_table_release", "_table_curator"), 3):
-        monkeypatch.setattr(f"labeldp.release.{file}.identifier", lambda number=number: f"{number}" * 32)
+    monkeypatch.setattr("labeldp.release._curator.draw", fixed)
+    monkeypatch.setattr("labeldp.release._table_job.identifier", lambda: "3" * 32)
     monkeypatch.setattr("labeldp.learning.stages._multi_stage.public_split", partial(public_split, seed=0))
     monkeypatch.setattr("labeldp.release.ledger._ledger.identifier", lambda: "2" * 32)
     monkeypatch.setattr("labeldp.release.ledger._ledger.datetime", Clock)
@@ -248,7 +246,7 @@ def test_the_twins_would_see_a_leak(told, monkeypatch):
     """With a draw that passes labels on, the same comparison fails."""
     tape = TapeWords(np.arange(1, 99, dtype=np.uint64) << np.uint64(50))
     monkeypatch.setattr(
-        "labeldp.release._table_release.draw", lambda channel, codes, _, first=0: draw(channel, codes, tape, first)
+        "labeldp.release._curator.draw", lambda channel, codes, _, first=0: draw(channel, codes, tape, first)
     )
     one, other = (told(columns_of(labels), COMMANDS["all is well"]) for labels in (ONE_CLASS, [LONG] * 12))
     assert [ran.code for ran in one[0]] == [0, 0, 0]

@@ -308,6 +308,7 @@ QUERIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
         "level",
         lambda space: labeldp.NoisyArgmax(space, EPSILON, cells(), 6, method="exponential"),
     ),
+    "noisy-top-k": ("level", lambda space: labeldp.NoisyTopK(space, EPSILON, cells(), top=2)),
     "noisy-mean": ("score", lambda space: labeldp.NoisyMean(space, EPSILON, cells())),
     "noisy-mean-clipped": ("score", lambda space: labeldp.NoisyMean(space, EPSILON, clip=(2.0, 8.0))),
     "noisy-quantile": ("score", lambda space: labeldp.NoisyQuantile(space, EPSILON, 0.5, cells())),

@@ -165,10 +165,10 @@ def test_a_response_does_not_redraw_more_seldom_than_its_epsilon_allows():
     """At less than what one probability for all clusters costs it is refused, and at more it stays as it is."""
     response = ClusterParameters(SPACE, 0.1, 1.0, 0.5).response([[0.8, 0.1, 0.1]], [0, 0])
     assert response.at(5.0).channel().epsilon == response.channel().epsilon == pytest.approx(math.log(11))
-    with pytest.raises(EpsilonError, match="which redrawing costs"):
+    with pytest.raises(EpsilonError, match="the cost of resampling"):
         response.at(2.0)
     for wrong in (0.0, 1.0, -1.0):
-        with pytest.raises(InputError, match="probability to redraw"):
+        with pytest.raises(InputError, match="expected redrawn, a probability"):
             ClusterResponse(SPACE, 1.0, [[0.8, 0.1, 0.1]], [0, 0], redrawn=wrong)
 
 

@@ -197,7 +197,7 @@ BAD = {
     "a point off the grid": (
         lambda: NoisyQuantile(Interval(0, 1, 1), 1.0, 0.5, around=0.5),
         InputError,
-        "around to be a point of the grid from 0 to 1",
+        "around= to be a point of the grid from 0 to 1",
     ),
     "classes": (lambda: NoisyQuantile(Classes(["a", "b"]), 1.0, 0.5), LabelError, "on an Interval for a quantile"),
     "a level beyond": (lambda: NoisyQuantile(Interval(0, 1, 1), 1.0, 1.5), InputError, "level between 0 and 1"),

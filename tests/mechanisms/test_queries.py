@@ -16,8 +16,7 @@ from scipy.stats import binom
 from labeldp import Classes, Interval, NoisyArgmax, NoisyHistogram, NoisyMean
 from labeldp._random_words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms.queries import _noise, promise_of, sum_deviation
-from labeldp.mechanisms.queries import _query as _queries
+from labeldp.mechanisms.queries import _argmax, _histogram, _mean, _noise, _query, promise_of
 from labeldp.mechanisms.queries._noise import PARTS, discrete_laplace, epsilon_of, noisy_best, rate_below
 
 ALARM = 1e-9
@@ -119,8 +118,9 @@ def test_the_sensitivity_is_what_neighbours_show(name, unit, monkeypatch):
     k = query.space.size
     codes = np.full(6, k - 1) if "mean" in name else np.array([0, 0, 2, 0, 1, 1])  # sums far from where means are cut
     seen = []
-    monkeypatch.setattr(_queries, "discrete_laplace", lambda count, *_: np.zeros(count, dtype=np.int64))
-    monkeypatch.setattr(_queries, "noisy_best", lambda counts, *_, again: seen.append((counts, again)) or counts[:, 0])
+    for file in (_histogram, _mean):
+        monkeypatch.setattr(file, "discrete_laplace", lambda count, *_: np.zeros(count, dtype=np.int64))
+    monkeypatch.setattr(_argmax, "noisy_best", lambda counts, *_, again: seen.append((counts, again)) or counts[:, 0])
 
     def moved_by(other):
         """The largest log-ratio over outcomes, in rates: by the laws of the noise that was asked for."""
@@ -214,9 +214,7 @@ def test_a_narrow_range_needs_less_noise():
     assert (wide.rate(1), narrow.rate(1)) == (PARTS // 400, PARTS // 12)
     assert {name: narrow.law(1)[name] for name in ("lowest", "highest")} == {"lowest": "196", "highest": "208"}
     assert NoisyMean(space, 1.0, clip=(-50.0, 50.0)).law(1) == wide.law(1)
-    assert sum_deviation(narrow.law(1), space) == pytest.approx(math.sqrt(2) * 3.0, rel=1e-2)
-    with pytest.raises(InputError, match="found that to noisy-histogram"):
-        sum_deviation(NoisyHistogram(SPACE, 1.0).law(1), space)
+    assert NoisyMean.sum_deviation(narrow.law(1), space) == pytest.approx(math.sqrt(2) * 3.0, rel=1e-2)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +297,8 @@ def test_the_ambient_precision_of_decimals_changes_nothing():
 @pytest.mark.parametrize("kind", [np.int8, np.uint16, np.int64, None])
 def test_counts_do_not_depend_on_blocks(block, kind, monkeypatch):
     """Every row is counted once in its cell, whatever the rows that are counted at a time and the type of cells."""
-    monkeypatch.setattr(_queries, "_BLOCK", block)
+    for file in (_query, _mean):
+        monkeypatch.setattr(file, "_BLOCK", block)
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 3, 100).astype(np.int32)
     cells = None if kind is None else rng.integers(0, 4, 100).astype(kind)
@@ -307,5 +306,5 @@ def test_counts_do_not_depend_on_blocks(block, kind, monkeypatch):
     expected = np.zeros((5, 3), dtype=np.int64)
     for cell, code in zip(np.zeros(100, dtype=int) if cells is None else cells, codes, strict=True):
         expected[cell, code] += 1
-    monkeypatch.setattr(_queries, "discrete_laplace", lambda count, *_: np.zeros(count, dtype=np.int64))
+    monkeypatch.setattr(_histogram, "discrete_laplace", lambda count, *_: np.zeros(count, dtype=np.int64))
     assert (query.answer(codes, 1, TapeWords(np.zeros(1, dtype=np.uint64))) == expected).all()

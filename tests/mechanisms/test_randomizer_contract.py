@@ -30,7 +30,6 @@ from labeldp import (
     PriorResponse,
     PriorSubsetResponse,
     RandomizedResponse,
-    Randomizer,
     SubsetResponse,
     TopKResponse,
     best_response,
@@ -38,9 +37,9 @@ from labeldp import (
 from labeldp._random_words import SecureWords, TapeWords
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms import _draw as _drawing
-from labeldp.mechanisms import draw, randomizers
-from labeldp.mechanisms.randomizers import NumberRandomizer
-from labeldp.privacy.channels import ResponseChannel, row_arrays, unpack
+from labeldp.mechanisms import draw
+from labeldp.mechanisms.randomizers import RANDOMIZERS, NumberRandomizer, ProjectiveResponse
+from labeldp.privacy.channels import ResponseChannel, row_arrays
 
 ALARM = 1e-9
 SPACE = Classes(["a", "b", "c", "d", "e"])
@@ -51,6 +50,8 @@ CASES = {
     "response": (RandomizedResponse, lambda e, _: RandomizedResponse(SPACE, e)),
     "subset": (SubsetResponse, lambda e, _: SubsetResponse(SPACE, e)),
     "subset-of-3": (SubsetResponse, lambda e, _: SubsetResponse(SPACE, e, size=3)),
+    "projective": (ProjectiveResponse, lambda e, _: ProjectiveResponse(SPACE, e)),
+    "projective-of-3": (ProjectiveResponse, lambda e, _: ProjectiveResponse(SPACE, e, order=3)),
     "bits": (BitResponse, lambda e, _: BitResponse(SPACE, e)),
     "symmetric": (BitResponse, lambda e, _: BitResponse(SPACE, e, form="symmetric")),
     "top-k": (TopKResponse, lambda e, n: TopKResponse(SPACE, e, priors(n), k=3)),
@@ -84,8 +85,7 @@ def contains(channel, released, classes):
     """For each row, whether its released label or set holds the given class; or is the likeliest number for it."""
     if channel.form == "number":
         return released == channel.matrix().argmax(axis=1)[classes]
-    held = unpack(released, channel.classes) if channel.form == "set" else released[:, None] == np.arange(5)
-    return held[np.arange(len(held)), classes]
+    return channel.holds(released, classes)
 
 
 def truth_of(channel, labels):
@@ -98,21 +98,10 @@ def tape(length=4093):
     return TapeWords(np.random.default_rng(7).integers(0, 2**64, length, dtype=np.uint64))
 
 
-def finals(kind):
-    """Every class below one that is not abstract."""
-    below = {deeper for child in kind.__subclasses__() for deeper in (child, *finals(child))}
-    return {child for child in below if not getattr(child, "__abstractmethods__", None)}
-
-
-def test_every_exported_randomizer_is_covered():
-    """A randomizer that the room exports must be in this suite."""
-    exported = [getattr(randomizers, name) for name in randomizers.__all__]
-    kinds = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, Randomizer)}
-    kinds = {kind for kind in kinds if not getattr(kind, "__abstractmethods__", None)}
-    assert kinds == {kind for kind, _ in CASES.values()}
-    packaged = {kind for kind in finals(Randomizer) if kind.__module__.startswith("labeldp.")}
-    assert packaged <= kinds
-    assert len({kind.name for kind in packaged}) == len(packaged)
+def test_every_registered_randomizer_has_examples():
+    """A randomizer that the registry finds must be in this suite, and what the suite has must be registered."""
+    assert set(RANDOMIZERS.own.values()) == {kind for kind, _ in CASES.values()}
+    assert all(RANDOMIZERS.find(kind.name) is kind for kind, _ in CASES.values())
 
 
 @every_case
@@ -500,7 +489,7 @@ def test_a_stream_refuses_to_work_in_a_child():
         except RuntimeError as error:
             return str(error).encode()
 
-    assert b"belongs to the process that made it" in in_a_fork(attempt)
+    assert b"cannot be used in another process" in in_a_fork(attempt)
     assert (words.block(0, 4) == before).all()
 
 
@@ -540,7 +529,7 @@ def test_what_is_expected_follows_from_the_matrix(case):
     truths, shares = [], []
     for row in range(3):
         table = channel.table(row)
-        held = unpack(table.outcomes, 5) if channel.form == "set" else table.outcomes[:, None] == np.arange(5)
+        held = channel.take(np.full(len(table.outcomes), row)).mask(table.outcomes)
         if not channel.even:  # averages over true classes that are distributed as what is drawn
             kept = table.matrix[0, 0] - table.matrix[1, 0]
             match = (table.matrix[1, 0] ** 2 + ((table.matrix[0, 1:]) ** 2).sum()) / (1 - kept)

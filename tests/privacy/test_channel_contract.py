@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import labeldp.privacy.channels
-from labeldp import Channel
+from labeldp.audit import audit_channel, audit_drawing
 from labeldp.errors import EpsilonError, InputError
+from labeldp.privacy.accounting import PrivacyLoss
 from labeldp.privacy.channels import (
+    CHANNELS,
     PARTS,
     BinChannel,
     BitChannel,
@@ -24,8 +26,10 @@ from labeldp.privacy.channels import (
     GridChannel,
     GroupedChannel,
     GroupedNumberChannel,
+    ProjectiveChannel,
     ResponseChannel,
     SubsetChannel,
+    candidate_sizes,
     channel_of,
     laplace_channel,
     law_of,
@@ -71,6 +75,15 @@ def grouped_subsets(epsilon, bits):
     """Groups whose laws need different numbers of words."""
     channels = (SubsetChannel.at(6, 1, epsilon, bits), SubsetChannel.at(6, 4, math.nextafter(epsilon / 3, 0.0), bits))
     return GroupedChannel(6, channels, (1, 3), np.array([1, 0, 1]), bits=bits)
+
+
+def grouped_projective(epsilon, bits):
+    """Groups whose released numbers mean sets of different spaces."""
+    channels = (
+        ProjectiveChannel.at(7, 2, 0.8 * epsilon, bits),
+        ProjectiveChannel.at(7, 3, math.nextafter(epsilon / 2, 0.0), bits),
+    )
+    return GroupedChannel(7, channels, (1, 2), np.array([1, 0]), bits=bits)
 
 
 def cluster_responses(epsilon, bits):
@@ -148,7 +161,13 @@ CLASS_CASES = {
     "bits-9": (BitChannel, lambda e, bits: BitChannel.independent(9, e, bits)),
     "symmetric-2": (BitChannel, lambda e, bits: BitChannel.symmetric(2, e, bits)),
     "symmetric-5": (BitChannel, lambda e, bits: BitChannel.symmetric(5, e, bits)),
+    "projective-2": (ProjectiveChannel, lambda e, bits: ProjectiveChannel.at(2, 2, e, bits)),
+    "projective-6": (ProjectiveChannel, lambda e, bits: ProjectiveChannel.at(6, 5, e, bits)),
+    "projective-10": (ProjectiveChannel, lambda e, bits: ProjectiveChannel.at(10, 3, e, bits)),
+    "projective-13": (ProjectiveChannel, lambda e, bits: ProjectiveChannel.at(13, 3, e, bits)),
+    "projective-15": (ProjectiveChannel, lambda e, bits: ProjectiveChannel.at(15, 2, e, bits)),
     "grouped-responses": (GroupedChannel, grouped_responses),
+    "grouped-projective": (GroupedChannel, grouped_projective),
     "grouped-subsets": (GroupedChannel, grouped_subsets),
 }
 CASES = {**CLASS_CASES, **NUMBER_CASES}
@@ -285,7 +304,26 @@ def law_of_knots(channel, row):
     return law
 
 
+def law_of_points(channel, row):
+    """The law of points: every first word, then every pick among favoured points, or among the others."""
+    law, one = {}, inner(channel, row)
+    for code in range(channel.classes):
+        spare = [HALF - 1 | (HALF - 1) << 32] * (one.words_per_row - 1)
+        first = np.array([[word, *spare] for word in range(WORDS)], dtype=np.uint64)
+        inside = one.holds(drawn(channel, row, code, first), np.full(WORDS, code))
+        for member, bound in ((True, one.favoured), (False, one.points - one.favoured)):
+            word, share = int(np.argmax(inside == member)), Fraction(int((inside == member).sum()), WORDS)
+            found = Counter(
+                keys(drawn(channel, row, code, [words_of_picks(word, [(pick, bound)]) for pick in range(bound)]))
+            )
+            assert len(found) == bound
+            for key in found:
+                law.setdefault(key, [Fraction(0)] * channel.classes)[code] += share / bound
+    return law
+
+
 COUNTING = {
+    ProjectiveChannel: law_of_points,
     GridChannel: law_of_knots,
     BinChannel: law_of_words,
     CandidateSubsetChannel: law_of_candidate_picks,
@@ -315,6 +353,9 @@ def worst(law):
 def masks(channel, row):
     """Which classes each outcome of the table holds."""
     outcomes, k = channel.table(row).outcomes, channel.classes
+    if channel.form == "index":  # a set that its kind alone can write out: the classes that make it likeliest
+        law = channel.matrix(row)
+        return (law > law.min() * 1.0001).T
     return unpack(outcomes, k) if channel.form == "set" else outcomes[:, None] == np.arange(k)
 
 
@@ -329,19 +370,10 @@ def spread(channel, row):
     return channel.take(np.full(len(outcomes), row)), outcomes
 
 
-def finals(kind):
-    """Every class below one that is not abstract."""
-    below = [deeper for child in kind.__subclasses__() for deeper in (child, *finals(child))]
-    return {child for child in below if not getattr(child, "__abstractmethods__", None)}
-
-
-def test_every_exported_channel_is_covered():
-    """A channel that the room exports, or that exists at all, must be in this suite."""
-    exported = [getattr(labeldp.privacy.channels, name) for name in labeldp.privacy.channels.__all__]
-    kinds = {kind for kind in exported if isinstance(kind, type) and issubclass(kind, Channel)}
-    kinds = {kind for kind in kinds if not getattr(kind, "__abstractmethods__", None)}
-    packaged = {kind for kind in finals(Channel) if kind.__module__.startswith("labeldp.")}
-    assert kinds == packaged == {kind for kind, _ in CASES.values()}
+def test_every_registered_channel_has_examples():
+    """A kind that the registry finds must be in this suite, and what the suite has must be registered."""
+    assert set(CHANNELS.own.values()) == {kind for kind, _ in CASES.values()}
+    assert all(CHANNELS.find(kind.kind) is kind for kind, _ in CASES.values())
 
 
 @every_case
@@ -506,9 +538,13 @@ def test_released_labels_have_the_stated_form(case):
     """Released labels are class codes, or packed bits without a bit beyond the classes; integers of no narrow type."""
     channel, codes, words = many_rows(build(case, 1.0, 64), 200)
     released = channel.draw(codes, words)
-    if channel.form == "class":
+    if channel.form in ("class", "index"):
         assert released.dtype == np.int32
-        assert ((released >= 0) & (released < channel.classes)).all()
+        outcomes = channel.classes if channel.form == "class" else max(part.points for part, _ in channel.units)
+        assert (released >= 0).all()
+        assert (released < outcomes).all()
+        assert channel.possible(released).all()
+        assert not channel.possible(np.full(200, -1)).any()
     elif channel.form == "number":
         assert released.dtype == np.int16
         assert channel.possible(released).all()
@@ -518,7 +554,6 @@ def test_released_labels_have_the_stated_form(case):
         assert released.dtype == np.uint8
         assert released.shape == (200, (channel.classes + 7) // 8)
         assert (pack(unpack(released, channel.classes)) == released).all()
-    assert labeldp.privacy.channels.CHANNELS[channel.kind] is type(channel)
 
 
 @every_class_case
@@ -538,11 +573,11 @@ def test_the_label_does_not_change_what_a_word_decides(case):
         seen = set()
         for code in np.flatnonzero(support(channel, row)).tolist():
             released = drawn(channel, row, code, shared)
-            k = channel.classes
-            held = unpack(released, k) if channel.form == "set" else released[:, None] == np.arange(k)
+            held = channel.take(np.full(len(released), row)).mask(released)
             inside = support(channel, row)
             inside[code] = False
-            seen.add((held[:, code].tobytes(), held[:, inside].tobytes()))
+            others = held[:, inside] if channel.form != "index" else np.empty(0)  # these are numbered by the label
+            seen.add((held[:, code].tobytes(), others.tobytes()))
         assert len(seen) == 1
 
 
@@ -762,6 +797,165 @@ def test_candidates_are_written_in_class_order():
         assert drawn(grid, 0, code, [[keep - 1, second], [keep, second]]).tolist() == wanted
 
 
+# -------------------------------------------------------------------------------------------------------- facts
+
+
+def covariances(rows, outcomes, law, *, projected):
+    """The covariance of unbiased vectors given each class, summed over the outcomes of a row."""
+    w = rows.unbiased(outcomes)
+    if projected and candidate_sizes(rows) is None:
+        w = w + (1 - w.sum(axis=1, keepdims=True)) / rows.classes
+    return [(chances[:, None] * (w - chances @ w)).T @ (w - chances @ w) for chances in law]
+
+
+def largest_trace(covariance, rng):
+    """The largest ``trace(C G)`` that an ascent over unit vectors finds: each step turns every vector uphill."""
+    best = 0.0
+    for _ in range(4):
+        g = rng.normal(size=covariance.shape)
+        for _ in range(300):
+            g /= np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 1e-300)
+            g = covariance @ g + 1e-9 * g
+        g /= np.maximum(np.linalg.norm(g, axis=1, keepdims=True), 1e-300)
+        best = max(best, np.trace(covariance @ g @ g.T))
+    return best
+
+
+@every_class_case
+@pytest.mark.parametrize("projected", [True, False])
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+def test_the_noise_of_gradients_is_that_of_the_table(case, epsilon, projected):
+    """At right angles the variance is the largest trace; in any directions a search finds as much and no more."""
+    channel, rng = build(case, epsilon, 64), np.random.default_rng(7)
+    for row in rows_of(channel):
+        every = covariances(*spread(channel, row), channel.matrix(row), projected=projected)
+        any_way, right_angled = np.ravel(channel.take(np.array([row])).traces(projected=projected))
+        found, trace = max(largest_trace(each, rng) for each in every), max(map(np.trace, every))
+        part = inner(channel, row)
+        if channel.form == "index" and part.points > part.classes:  # upper bounds, for points that stand for no class
+            assert found * (1 - 1e-9) <= any_way <= (1 + 6 / part.classes) * found
+            assert trace * (1 - 1e-9) <= right_angled <= (1 + 6 / part.classes) * trace
+            continue
+        assert any_way == pytest.approx(found, rel=1e-3)
+        assert found <= any_way * (1 + 1e-9)
+        assert right_angled == pytest.approx(trace, rel=1e-9)
+
+
+@every_case
+@every_epsilon
+def test_the_moments_of_numbers_are_those_of_the_table(case, epsilon):
+    """The stated mean and variance of ``numbers`` are sums over the outcomes; without one law they are refused."""
+    channel = build(case, epsilon, 64)
+    if channel.form != "number" and not all(part.even and not row_arrays(part) for part, _ in channel.units):
+        with pytest.raises(InputError, match="expected a channel that is the same for all rows"):
+            channel.number_laws()
+        return
+    for row in rows_of(channel):
+        rows, outcomes = spread(channel, row)
+        stated = rows.number_laws()[int(rows.law_numbers(len(outcomes))[0])]
+        law, numbers, codes = channel.matrix(row), rows.numbers(outcomes), np.arange(channel.classes)
+        mean = law @ numbers
+        assert stated.mean == pytest.approx(mean, rel=1e-9, abs=1e-9)
+        scale = float(np.abs(numbers).max() ** 2)
+        assert stated.variance == pytest.approx(law @ numbers**2 - mean**2, rel=1e-9, abs=1e-12 * scale)
+        if channel.form != "number":
+            assert mean == pytest.approx(codes, abs=1e-9)
+            assert law @ rows.squares(outcomes) == pytest.approx(codes**2, abs=1e-8)
+
+
+@every_class_case
+def test_released_labels_are_the_classes_of_the_table(case):
+    """``mask``, ``holds`` and ``sums`` agree on the classes of each outcome; bits that are independent are so."""
+    channel, rng = build(case, 1.0, 64), np.random.default_rng(3)
+    values = rng.normal(size=channel.classes)
+    for row in rows_of(channel):
+        rows, outcomes = spread(channel, row)
+        held = masks(channel, row)
+        assert (rows.mask(outcomes) == held).all()
+        assert rows.sums(outcomes, values) == pytest.approx(held @ values)
+        for code in range(channel.classes):
+            assert (rows.holds(outcomes, np.full(len(outcomes), code)) == held[:, code]).all()
+        if channel.independent_members:
+            law = channel.matrix(row)
+            chance = law @ held
+            product = np.where(held[None], chance[:, None], 1 - chance[:, None]).prod(axis=2)
+            assert law == pytest.approx(product, rel=1e-9)
+
+
+@every_case
+@every_epsilon
+def test_an_audit_compares_every_outcome_of_the_table(case, epsilon):
+    """The ratio of each outcome's largest and least probability is that of one of the columns: none is forgotten."""
+    channel = build(case, epsilon, 64)
+    ratios = np.array([float(Fraction(max(weights)) / Fraction(min(weights))) for _, weights in channel.columns()])
+    for row in rows_of(channel):
+        law = channel.matrix(row)
+        for ratio in law.max(axis=0) / law.min(axis=0):
+            if isinstance(inner(channel, row), GridChannel) and inner(channel, row).words_per_row == 2:
+                assert ratio <= ratios.max() * (1 + 1e-9)  # knots between labels differ by more than labels do
+                continue
+            assert np.abs(ratios / ratio - 1).min() < 1e-9 or ratio == pytest.approx(1, rel=1e-12)
+    audit = audit_channel(channel)
+    assert audit.holds
+    assert audit.lower == pytest.approx(channel.epsilon, rel=1e-12)
+
+
+@every_case
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+def test_the_stated_loss_dominates_every_pair_of_labels(case, epsilon):
+    """At every factor, the hockey-stick divergence of two labels is at most the stated one, and near it for some."""
+    channel, factors = build(case, epsilon, 64), np.exp(np.linspace(-epsilon, epsilon, 9))
+    nearest = 0.0
+    for row in rows_of(channel):
+        part = inner(channel, row).take(np.array([row])) if not isinstance(channel, Grouped) else inner(channel, row)
+        loss, law = PrivacyLoss.of(part), channel.matrix(row)
+        for one, other in itertools.permutations(law, 2):
+            for x in factors:
+                excess = float(np.maximum(one - x * other, 0).sum())
+                stated = float(loss.least) * max(float(loss.odds) - x, 0.0)
+                stated = stated if x >= 1 else 1 - x + x * float(loss.least) * max(float(loss.odds) - 1 / x, 0.0)
+                assert excess <= stated * (1 + 1e-9) + 1e-12
+                nearest = max(nearest, excess / stated if x == 1 and stated else 0.0)
+    if len(part.losses) == 1 and part.losses != ((part.odds, 1 / (1 + part.odds)),):  # one distribution, and no default
+        assert nearest > 0.999
+
+
+@every_case
+def test_a_drawing_with_short_words_is_audited(case):
+    """Words of 16 bits in the places that are compared as a whole: the audit finds the epsilon, and no more."""
+    channel = build(case, 1.0, 16)
+    assert 1 <= channel.whole_words <= channel.words_per_row
+    found = audit_drawing(channel)
+    assert found.holds
+    assert found.lower >= 0.3 * channel.epsilon
+
+
+@every_case
+def test_one_word_decides_in_at_most_two_ranges(case):
+    """Where a word decides a row, the words of an outcome form at most two ranges, as the audit assumes."""
+    channel = build(case, 1.0, 16)
+    if channel.words_per_row > 1:
+        return
+    for row in rows_of(channel):
+        for code in range(channel.classes):
+            released = drawn(channel, row, code, np.arange(WORDS)[:, None])
+            starts = np.flatnonzero(np.append(True, released[1:] != released[:-1]))
+            assert max(Counter(released[starts].tolist()).values()) <= 2
+
+
+@every_number_case
+def test_labels_are_mixtures_of_the_vertices(case):
+    """Each outcome is between its least and largest probability at the vertices, and reaches both at some label."""
+    channel = build(case, 1.0, 64)
+    for row in rows_of(channel):
+        law, vertices = channel.matrix(row), inner(channel, row).vertices
+        assert vertices.sum(axis=1) == pytest.approx(np.ones(len(vertices)))
+        low, high = vertices.min(axis=0), vertices.max(axis=0)
+        assert ((law >= low * (1 - 1e-12)) & (law <= high * (1 + 1e-12))).all()
+        if inner(channel, row).words_per_row == 1:  # no knot between labels
+            assert (law.min(axis=0), law.max(axis=0)) == (pytest.approx(low, rel=1e-12), pytest.approx(high, rel=1e-12))
+
+
 # ------------------------------------------------------------------------------------------------------ numbers
 
 
@@ -828,37 +1022,6 @@ def test_a_word_of_full_length_is_cut_at_the_exact_sums_of_weights(law, points, 
         outcomes = list(range(len(sums)))
         assert decided(channel, [total - 1 for total in sums])[found_at] == outcomes
         assert decided(channel, sums[:-1])[found_at] == outcomes[1:]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: ResponseChannel.at(5, 1.0),
-        lambda: SubsetChannel.at(5, 1, 1.0),
-        lambda: SubsetChannel.at(5, 3, 1.0),
-        lambda: SubsetChannel.at(2, 1, 1.0),
-        lambda: BitChannel.independent(5, 1.0),
-        lambda: BitChannel.symmetric(4, 1.0),
-    ],
-    ids=["response", "subset-1", "subset-3", "two", "bits", "symmetric"],
-)
-def test_released_classes_tell_numbers_on_a_grid(make):
-    """Numbers and squares from classes and sets have the code and its square as mean, and the stated variance."""
-    channel = make()
-    outcomes, matrix, codes = channel.table().outcomes, channel.matrix(), np.arange(channel.classes)
-    numbers = channel.numbers(outcomes)
-    assert matrix @ numbers == pytest.approx(codes, abs=1e-9)
-    assert matrix @ channel.squares(outcomes) == pytest.approx(codes**2, abs=1e-9)
-    stated = channel.number_laws()[0]
-    assert stated.mean == pytest.approx(codes, abs=1e-12)
-    assert stated.variance == pytest.approx(matrix @ numbers**2 - codes**2, rel=1e-9)
-
-
-def test_rows_with_laws_of_their_own_have_no_law_of_numbers():
-    """Candidates and clusters are refused where one law of numbers is asked for."""
-    for case in ("cluster", "candidates-3"):
-        with pytest.raises(InputError, match="expected a channel that is the same for all rows"):
-            build(case, 1.0, 64).number_laws()
 
 
 def test_numbers_that_form_no_law_are_refused():

@@ -225,7 +225,7 @@ def test_deltas_apart_are_taken_from_delta():
     whole, split = Budget(2.0, 1e-6, concentrated=True), Budget(2.0, 1e-6, concentrated=True, apart=9.99e-7)
     less = Budget(2.0, 1e-9, concentrated=True)
     assert passes(split, charge(0.02)) == passes(less, charge(0.02)) < passes(whole, charge(0.02))
-    with pytest.raises(BudgetError, match=r"only taken from what is apart \(Budget"):
+    with pytest.raises(BudgetError, match=r"needs a reserve in the budget \(Budget"):
         Account(whole).admit(charge(0.02, 1e-12))
     assert len(admitted(split, *[charge(0.02, 3.33e-7)] * 9).charges) == 3
     assert admitted(split, charge(0.02, 3.33e-7)).spent == (0.02, pytest.approx(3.34e-7))

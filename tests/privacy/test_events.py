@@ -79,7 +79,7 @@ def test_what_says_nothing_costs_nothing():
 
 def test_what_other_events_cannot_say_is_refused(monkeypatch):
     """A delta without a rho, and a missing library."""
-    with pytest.raises(InputError, match="found one that dp_accounting does not know"):
+    with pytest.raises(InputError, match="found one that dp_accounting cannot state"):
         dp_events(Composition.of([(Charge(Guarantee(1.0, 1e-6), ROWS), None)]))
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(MissingExtraError, match="pip install dp-accounting"):

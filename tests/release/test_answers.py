@@ -6,8 +6,7 @@ import pytest
 from labeldp import Answer, Classes, Curator, NoisyArgmax, NoisyHistogram, PeerExchange, RandomizedResponse
 from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, InputError, LabelError
-from labeldp.mechanisms.queries import ExchangedLabels
-from labeldp.mechanisms.queries import _query as _queries
+from labeldp.mechanisms.queries import QUERIES, ExchangedLabels, _histogram
 from labeldp.privacy.channels import nearest_distributions
 
 SPACE = Classes(["no", "yes"])
@@ -44,7 +43,7 @@ def test_answers_and_releases_add_up_over_rows():
 def test_nothing_is_drawn_beyond_the_budget(monkeypatch):
     """The refusal comes before the noise."""
     curator = Curator(LABELS, SPACE, budget=1.0)
-    monkeypatch.setattr(_queries, "discrete_laplace", lambda *_: pytest.fail("it drew"))
+    monkeypatch.setattr(_histogram, "discrete_laplace", lambda *_: pytest.fail("it drew"))
     with pytest.raises(BudgetError):
         curator.answer(NoisyHistogram(SPACE, 1.5))
     assert curator.spent == (0.0, 0.0)
@@ -186,7 +185,7 @@ def test_slices_are_the_rows_that_they_name(rows, ranges, monkeypatch):
     """A slice is answered and charged like the numbers of its rows, in their order."""
     labels = np.random.default_rng(0).integers(0, 3, 60)
     space, numbers = Classes(range(3)), np.arange(60)[slice(None) if rows is None else rows]
-    monkeypatch.setattr(_queries, "discrete_laplace", lambda count, *_: np.zeros(count, dtype=np.int64))
+    monkeypatch.setattr(_histogram, "discrete_laplace", lambda count, *_: np.zeros(count, dtype=np.int64))
     cells = np.arange(numbers.size) // 4
     for asked in (rows, numbers):
         curator = Curator(labels, space)
@@ -199,7 +198,7 @@ def test_slices_are_the_rows_that_they_name(rows, ranges, monkeypatch):
         assert (answer.value == expected).all()
 
 
-def test_a_query_cannot_write_to_what_a_curator_holds():
+def test_a_query_cannot_write_to_what_a_curator_holds(monkeypatch):
     """Queries are given the curator's own codes, not a copy, and cannot change them."""
 
     class Careless(NoisyHistogram):
@@ -207,9 +206,11 @@ def test_a_query_cannot_write_to_what_a_curator_holds():
             codes[:] = 0
             return super().answer(codes, labels_of_a_unit, words)
 
+    monkeypatch.setitem(QUERIES.__dict__, "own", {Careless.name: Careless})
     space = Classes(["no", "yes"])
     curator = Curator(["yes"] * 50, space)
     with pytest.raises(ValueError, match="read-only"):
         curator.answer(Careless(space, 40.0))
     assert curator.spent == (0.0, 0.0)
+    monkeypatch.undo()
     assert (curator.answer(NoisyHistogram(space, 40.0)).value == [[0, 50]]).all()

@@ -128,5 +128,5 @@ def test_a_folder_that_was_changed_gives_no_batch(labels, space, tmp_path):
     folder = Curator(labels, space).randomize(RandomizedResponse(space, 2.0)).save(tmp_path / "r")
     file = folder / "data.parquet"
     pq.write_table(pq.read_table(file).take(np.arange(60)[::-1]), file)
-    with pytest.raises(VerificationError, match="other bytes"):
+    with pytest.raises(VerificationError, match="different bytes"):
         release_batches(folder)

@@ -19,6 +19,7 @@ from labeldp import (
     combined_guarantee,
     verify,
 )
+from labeldp._random_words import WatchedWords
 from labeldp.errors import BudgetError, InputError, LedgerError, VerificationError
 
 SPACE, GRID = Classes(["no", "yes"]), Interval(0.0, 2.0, 0.5)
@@ -156,11 +157,11 @@ def test_any_request_that_fails_after_a_draw_stays_charged(monkeypatch):
     taken = 0
 
     def drawn_and_lost(*given):
-        given[-1].block(0, taken)
+        next(each for each in given if isinstance(each, WatchedWords)).block(0, taken)
         raise MemoryError
 
     monkeypatch.setattr("labeldp.release._curator.draw", drawn_and_lost)
-    monkeypatch.setattr("labeldp.mechanisms.queries._query.discrete_laplace", drawn_and_lost)
+    monkeypatch.setattr("labeldp.mechanisms.queries._histogram.discrete_laplace", drawn_and_lost)
     for taken, spent in ((0, 0.0), (1, 0.5)):  # noqa: B007 (it is how many words are taken)
         for ask, request in (
             (Curator.randomize, RandomizedResponse(SPACE, 0.5)),
@@ -207,7 +208,7 @@ def test_an_answer_is_kept_and_verified(form, delta, tmp_path):
         assert verify(folder).holds
     (found,) = combined_guarantee([tmp_path / "alone"])
     assert found.composition.epsilon_at(delta or 1e-9) <= answer.guarantee.epsilon * (1 + 1e-9)
-    with pytest.raises(InputError, match="NoisyHistogram, found one to noisy-gradients"):
+    with pytest.raises(InputError, match="NoisyHistogram, found the answer to noisy-gradients"):
         answer.distributions()
     with pytest.raises(InputError, match="found that to noisy-gradients"):
         _ = answer.noise_deviation

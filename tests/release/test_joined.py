@@ -280,7 +280,7 @@ def refused(release, folder, **changes):
     assert not found.holds
     with pytest.raises(VerificationError):
         Release.load(saved)
-    return found.checks[-1].what == "each epsilon follows from the integers of its law"
+    return found.checks[-1].what == "each epsilon follows from the integers of its mechanism"
 
 
 def test_stages_are_of_all_rows_each_once(whole, tmp_path):

@@ -88,7 +88,7 @@ def test_squares_are_unbiased_where_the_law_tells_them(name):
 
 def test_squares_are_refused_where_the_law_does_not_tell_them():
     """One bit tells means and nothing else; a power that is none is refused."""
-    with pytest.raises(InputError, match="which tells their means alone"):
+    with pytest.raises(InputError, match="which determine only their means"):
         released("one-bit").numbers(power=2)
     with pytest.raises(InputError, match="expected power"):
         released("one-bit").numbers(power=3)
@@ -234,7 +234,7 @@ def test_public_numbers_are_what_they_are():
 
 def test_numbers_that_floats_cannot_tell_apart_are_set_apart():
     """A grid whose points are the same float is no declaration; outcomes that are the same are written one apart."""
-    with pytest.raises(LabelError, match="take an offset off the labels"):
+    with pytest.raises(LabelError, match="subtract an offset from the labels"):
         Interval(1e16, 1e16 + 8, 1.0)
     far, codes = Interval(1e16, 1e16 + 16, 2.0), np.array([2, 0, 1, 1], dtype=np.int16)
     weights = ((1 << 62, 1 << 62, 1 << 63),) * 2

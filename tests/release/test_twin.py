@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp.release._curator as curator_module
-import labeldp.release._table_release as table_module
+import labeldp.release._table_job as table_module
 import labeldp.release.tables._first_pass as survey_module
 import labeldp.release.tables._tables as tables_module
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
 from labeldp._random_words import TapeWords
 from labeldp.privacy.channels import pack, unpack
 from labeldp.release._requests import MECHANISMS, NUMBER_MECHANISMS, PRIOR
-from labeldp.release._table_release import ledger_path
+from labeldp.release._table_job import ledger_path
 
 CASES = {
     **{name: {"mechanism": name} for name in MECHANISMS},
@@ -49,8 +49,8 @@ def constant(channel, codes, *_):
 @pytest.fixture
 def fixed(monkeypatch):
     """No randomness: constant draws and names."""
+    monkeypatch.setattr(curator_module, "draw", constant)
     for module in (table_module, curator_module):
-        monkeypatch.setattr(module, "draw", constant)
         monkeypatch.setattr(module, "identifier", lambda: "ab" * 16)
 
 
@@ -128,7 +128,7 @@ def test_the_twin_run_can_fail(maker, labels, space):
     assert run(make, labels)[0] != run(make, labels)[0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_module, "identifier", lambda: "ab" * 16)
-        patch.setattr(table_module, "draw", lambda _, codes, *__: codes * (np.arange(codes.size) == 59))
+        patch.setattr(curator_module, "draw", lambda _, codes, *__: codes * (np.arange(codes.size) == 59))
         options = {"mechanism": "randomized-response"}
         expected = run(make, labels, **options)
         other = [*labels[:-1], next(label for label in space.values if label != labels[-1])]
@@ -251,7 +251,7 @@ def test_the_same_tape_changes_one_row_only(maker, labels, space, tables, monkey
     """With the same words, replacing one label changes that row's released label and nothing else."""
     monkeypatch.setattr(table_module, "_ROWS_PER_BATCH", 7)
     tape = np.random.default_rng(11).integers(0, 2**64, 60 * 64, dtype=np.uint64)
-    monkeypatch.setattr(table_module, "SecureWords", lambda: TapeWords(tape))
+    monkeypatch.setattr(curator_module, "SecureWords", lambda: TapeWords(tape))
     monkeypatch.setattr(table_module, "identifier", lambda: "ab" * 16)
 
     def released(given):

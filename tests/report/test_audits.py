@@ -47,5 +47,5 @@ def test_numbers_are_rounded_to_the_side_that_claims_less(lower, upper, words):
 def test_a_certain_leak_is_said_to_be_infinite():
     """An output that one input alone can give has no finite epsilon."""
     said = printed(audit_text(Audit(1.0, 0.0, math.inf, math.inf, 1.0, 0, "exact", "an event")))
-    assert "it is infinity, by an event" in said
+    assert "epsilon is infinity, by an event" in said
     assert "by exact computation, without sampling" in said

@@ -70,5 +70,5 @@ def test_a_figure_has_the_static_epsilon_and_both_bounds(profile, tmp_path):
     drawn = path.read_text()
     assert drawn.count("flip probability") == drawn.count("its static epsilon") == 2
     assert drawn.count("FillBetweenPolyCollection") == 2
-    with pytest.raises(OutputError, match="expected a figure that ends in"):
+    with pytest.raises(OutputError, match="expected a figure whose name ends in"):
         save_profile_figure(profile, tmp_path / "profile.txt")

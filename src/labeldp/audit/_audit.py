@@ -74,15 +74,15 @@ class Audit:
         if self.method == "estimate":
             return f"{claim} is compared with an estimate of {self.lower:.7g}, which proves nothing."
         if not self.holds:
-            what = "it is" if self.method == "exact" else "epsilon is at least"
+            what = "epsilon is" if self.method == "exact" else "epsilon is at least"
             return f"{claim} is wrong: {what} {_digits_above(self.lower, self.claim)}{how}, by {self.worst}."
         if self.upper is None:
             return f"{claim} was not refuted: the lower bound is {_rounded_down(self.lower)}{how}."
-        waste = " It is wasteful: it adds more noise than it claims to need." if self.wasteful else ""
+        waste = " The mechanism is wasteful: it adds more noise than the claim requires." if self.wasteful else ""
         if self.lower == self.upper:
-            return f"{claim} holds: it is {shown_above(self.upper, 7)}.{waste}"
+            return f"{claim} holds: epsilon is {shown_above(self.upper, 7)}.{waste}"
         between = f"between {_rounded_down(self.lower)} and {shown_above(self.upper, 7)}"
-        return f"{claim} was not refuted: it is {between}{how}.{waste}"
+        return f"{claim} was not refuted: epsilon is {between}{how}.{waste}"
 
     def __str__(self) -> str:
         return self.sentence()

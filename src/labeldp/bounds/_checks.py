@@ -59,7 +59,7 @@ def check_moments(value: float) -> float:
     number = _checks.number(value, "moments")
     if not 2 <= number < math.inf:
         raise InputError(
-            f"expected at least 2 moments of the labels and finitely many, found {number:g}; bounded labels have "
-            "theorems of their own"
+            "expected moments, the number of finite moments of the labels, to be finite and at least 2, found "
+            f"{number:g}; for bounded labels use the bounds without moments"
         )
     return number

@@ -25,7 +25,7 @@ from labeldp.errors import LabelDPError
 __all__ = ["main"]
 
 _INTERRUPTED = 130
-_STATE = "an output that exists is complete, nothing else was released; labeldp ledger shows what was charged"
+_STATE = "an output that exists is complete, and nothing else was released; labeldp ledger shows what was charged"
 
 app = typer.Typer(
     help="Label differential privacy: release a table with a sensitive label, learn from it, and account for epsilon.",

@@ -30,7 +30,7 @@ def account(
 ) -> None:
     """Show the total privacy cost of releases, by sums and, if all were fixed beforehand, by tight composition.
 
-    Releases of labels with one name are counted for the same rows.
+    Releases of labels with the same name are counted as releases of the same rows.
     """
     from labeldp.release import combined_guarantee  # noqa: PLC0415 (commands load what they need)
     from labeldp.report import account_text, save_account_figure  # noqa: PLC0415

@@ -48,7 +48,7 @@ def audit(
         bool,
         typer.Option(
             "--profile",
-            help="Also show how much public columns and released label disclose together, over the share of rows.",
+            help="Also show how much the public columns and the released label of a row disclose together.",
         ),
     ] = False,
     neighbours: Annotated[
@@ -98,12 +98,12 @@ def audit(
         if callable is None and directory is not None:
             if claim is not None or classes is not None or interval is not None:
                 raise InputError(
-                    "expected --claim, --classes and --interval with --callable alone, found one with a release, whose "
-                    "certificate states them; leave it out"
+                    "expected --claim, --classes and --interval with --callable alone, found one with a release; leave "
+                    "it out: the certificate states it"
                 )
             if (truth is None) != (label is None) or (truth is not None) != labels_are_public:
                 raise InputError(
-                    "expected --truth TABLE, --label and --labels-are-public together, found some of them; never pass "
+                    "expected --truth TABLE, --label and --labels-are-public together, found only some; never pass "
                     "true labels that are not public"
                 )
             _check_folder(directory)
@@ -173,7 +173,7 @@ def _attack(directory: Path, model: Any, truth: Path | None, label: str | None) 
     features = None if model is None else public_columns(directory)
     mixing = None if model is None else _mixing(release, model)
     result = attack_release(release, model, features=features, mixing=mixing, truth=public)
-    commonest = result.utility("nothing of the row", "the model itself").value
+    commonest = result.utility("nothing about the row", "the model itself").value
     show(*attack_text(dataclasses.replace(result, limits=_limits(release, commonest))))
 
 
@@ -200,7 +200,7 @@ def _limits(release: Release, commonest: float) -> tuple[tuple[str, float], ...]
         return ()
     k = release.space.size
     p, limits = min(1.0, max(1 / k, commonest)), []
-    shares = f"no class above {p:.1%}, as estimated"
+    shares = f"no class above {p:.1%} (estimated)"
     value = pure_attack_limit(release.guarantee.epsilon, k, p).value
     limits.append((f"the released label, if features disclose nothing; {shares}", value))
     if certificate.conditional:

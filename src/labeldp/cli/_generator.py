@@ -51,7 +51,7 @@ def generator(
     ] = False,
     auxiliary: Annotated[
         bool,
-        typer.Option("--auxiliary", help="The rows are private rows of yours that you will not release."),
+        typer.Option("--auxiliary", help="Declare that the rows are private rows of yours that you will not release."),
     ] = False,
     judge: Annotated[
         bool,
@@ -76,7 +76,7 @@ def generator(
         if labels_are_public or auxiliary or judge or label is not None or classes is not None:
             raise InputError(
                 "expected no --label, --classes, --labels-are-public, --auxiliary or --judge with a release, "
-                "found some; leave them out: its certificate says what its labels are"
+                "found some; leave them out: the certificate states them"
             )
         columns = (None, None) if keep is None and drop is None else (names(keep), names(drop))
         fitted, trial = from_release(source, columns, model, text, **settings), None

@@ -50,7 +50,9 @@ def plan(
     ] = 0.5,
     spread: Annotated[
         float | None,
-        typer.Option(help="Standard deviation of a numeric label; default: as if spread evenly over its range."),
+        typer.Option(
+            help="Standard deviation of a numeric label; default: that of a uniform distribution over its range."
+        ),
     ] = None,
     trust: Annotated[
         str, typer.Option(help="local: each label is randomized; central: a trusted curator answers queries.")

@@ -73,14 +73,14 @@ def release(
     ] = None,
     replaced: Annotated[
         float | None,
-        typer.Option(help="For double: probability that features are resampled; default: that of the label."),
+        typer.Option(help="For double: probability that features are resampled; default: the same as for the label."),
     ] = None,
     divergence: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ALPHA=D",
-            help="For double: declared bound on the divergence of true features of any label from the generator's, all "
-            "labels mixed; declare more than the estimate of 'labeldp generator'.",
+            help="For double: declared bound on the divergence of the true features of any label from the generator's "
+            "features of all labels mixed; declare more than 'labeldp generator' estimates.",
         ),
     ] = None,
     population: Annotated[
@@ -97,7 +97,7 @@ def release(
 
     You decide which columns are safe to publish: list them with --keep, or list the others with --drop.
 
-    'cluster' counts the classes of each cluster with noise and releases labels that lean towards common classes; you
+    'cluster' counts the classes of each cluster with noise and releases labels biased towards common classes; you
     are then a trusted curator, as with 'bins' and 'optimal-counts', which count numeric labels first. 'peer' simulates
     users who exchange labels of two classes inside clusters. Numeric labels (--interval) are released as numbers whose
     mean is the label. 'double' is for features that are private too and that disclose the label: it resamples the

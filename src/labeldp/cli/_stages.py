@@ -69,7 +69,7 @@ def stages(
 ) -> None:
     """Randomize labels in stages, each with a prior learned from the stages before; write the release and the model.
 
-    Every label is drawn once, so all stages together cost what one does. The folder is a release like any other:
+    Every label is drawn once, so all stages together cost as much as one. The folder is a release like any other:
     'verify', 'account' and 'learn' accept it. The table is held in memory, and the ledger stays locked until the last
     model is fitted.
     """

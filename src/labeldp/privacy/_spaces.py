@@ -88,7 +88,7 @@ class Classes(LabelSpace):
         classes, replacement = tuple(_python_value(value) for value in values), _python_value(missing)
         kinds = {type(value) for value in classes}
         if len(classes) < 2:
-            raise LabelError(f"expected at least two declared classes, found {len(classes)}; nothing could be hidden")
+            raise LabelError(f"expected at least two declared classes, found {len(classes)}; one class hides nothing")
         if len(classes) > _MOST_CLASSES:
             raise LabelError(f"expected at most {_MOST_CLASSES} classes, found {len(classes)}")
         if len(kinds) != 1 or not kinds <= {str, int, bool}:
@@ -102,7 +102,7 @@ class Classes(LabelSpace):
             raise LabelError("expected text that can be written as UTF-8, found half of a surrogate pair")
         if replacement != REFUSE and (type(replacement) not in kinds or replacement not in classes):
             raise LabelError(
-                "expected missing='refuse' or a declared class, found something else; declare a class for it"
+                "expected missing='refuse' or a declared class, found something else; declare one for missing labels"
             )
         object.__setattr__(self, "values", classes)
         object.__setattr__(self, "missing", replacement)
@@ -227,8 +227,8 @@ class Interval(LabelSpace):
         grid = tuple(float(low + step * i) for i in range(int(count) + 1))
         if len(set(grid)) != len(grid):
             raise LabelError(
-                f"expected a range near enough to zero that floats tell its points apart, found a step of {step} for "
-                f"{low} to {high}; take an offset off the labels"
+                f"expected a range close enough to zero for floats to distinguish its grid points, found a step "
+                f"of {step} for {low} to {high}; subtract an offset from the labels"
             )
         object.__setattr__(self, "_grid", grid)
 

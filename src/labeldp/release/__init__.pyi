@@ -13,9 +13,9 @@ from ._public import public_columns as public_columns
 from ._public import public_table as public_table
 from ._release import Release as Release
 from ._row_release import RowRelease as RowRelease
-from ._table_curator import release_with as release_with
-from ._table_release import TableRelease as TableRelease
-from ._table_release import kept_columns as kept_columns
+from ._table_protocol import release_with as release_with
+from ._table_job import TableRelease as TableRelease
+from ._table_job import kept_columns as kept_columns
 from ._table_release import release_table as release_table
 from ._total import CombinedGuarantee as CombinedGuarantee
 from ._total import combined_guarantee as combined_guarantee

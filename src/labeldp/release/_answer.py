@@ -13,11 +13,12 @@ import pyarrow as pa
 
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, VerificationError
-from labeldp.mechanisms.queries import noise_deviation
+from labeldp.mechanisms.queries import QUERIES, Choices, Counts, Reading, noise_deviation
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.channels import nearest_distributions
 from labeldp.release.folder import (
     Certificate,
+    answer_columns,
     answer_in,
     certified,
     check_beside,
@@ -87,15 +88,21 @@ class Answer:
         """
         return noise_deviation(self.law)
 
+    @property
+    def reading(self) -> Reading | None:
+        """The statistic that learners read from the answer, with the size of its noise; None if there is none."""
+        return QUERIES.of_law(self.law).reading(self.value, self.law, self.space)
+
     def points(self) -> list[Any]:
-        """The classes of an answer to ``NoisyArgmax``, one for each cell.
+        """The classes of an answer to ``NoisyArgmax``, one for each cell; a list for each cell of ``NoisyTopK``.
 
         Raises:
             InputError: The answer is to another query.
         """
-        if self.query != "noisy-argmax":
-            raise InputError(f"expected the answer to NoisyArgmax, found one to {self.query}")
-        return [self.space.points[code] for code in self.value]
+        if not isinstance(self.reading, Choices):
+            raise InputError(f"expected the answer to NoisyArgmax or NoisyTopK, found the answer to {self.query}")
+        points = self.space.points
+        return [points[each] if np.ndim(each) == 0 else [points[code] for code in each] for each in self.value]
 
     def distributions(self) -> Float[np.ndarray, "cells k"]:
         """The class distribution of each cell: the projection of the noisy counts onto the simplex.
@@ -116,8 +123,8 @@ class Answer:
             >>> float(answer.distributions().sum().round(6))
             1.0
         """
-        if self.query != "noisy-histogram":
-            raise InputError(f"expected the answer to NoisyHistogram, found one to {self.query}")
+        if not isinstance(self.reading, Counts):
+            raise InputError(f"expected the answer to NoisyHistogram, found the answer to {self.query}")
         return distributions_of(self.value)
 
     def save(
@@ -153,10 +160,11 @@ class Answer:
             >>> bool((again.value == answer.value).all()), again.guarantee.epsilon
             (True, 1.0)
         """
-        name, form = label or self.certificate.label, stored_form(self.law)
+        name, form = label or self.certificate.label, stored_form(self.law, self.space)
         if table is not None and not form.by_row:
             raise InputError(
-                f"expected no table with the answer to {self.query}, which has no value per row, found one"
+                f"expected no table with the answer to {self.query}, which has no value per row, found one; leave it "
+                "out"
             )
         check_beside(self.certificate, table)
         public = declared_public(table, keep)
@@ -164,11 +172,10 @@ class Answer:
             raise InputError(
                 f"expected a table of {len(self.value)} rows like the answer, found {public.num_rows} rows"
             )
-        added = form.names(name, self.space)
-        if clash := form.clashes(name, self.space, public.column_names):
+        if clash := form.clashes(name, public.column_names):
             raise InputError(f"expected column names that the answer does not use, found {min(clash)!r}; leave it out")
         columns = {each: public[each] for each in public.column_names}
-        columns |= dict(zip(added, form.write(self.value, self.space), strict=True))
+        columns |= answer_columns(self.value, name, self.law, self.space)
         return write_release(Path(directory), pa.table(columns), dataclasses.replace(self.certificate, label=name))
 
     @classmethod

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from labeldp.privacy import rest_of
 from labeldp.release._answer import Answer
 from labeldp.release._curator import Curator
 from labeldp.release._release import Release
+from labeldp.release._source import Places
 from labeldp.release.tables import public_split
 
 Split = Literal["epsilon", "rows"]
@@ -125,7 +126,7 @@ def cluster_response(
     if parameters is not None:
         if epsilon is not None or floor is not None or (share is not None and split == "epsilon"):
             raise InputError(
-                "expected the paper's parameters alone, found epsilon, floor or a share of epsilon too; leave it out"
+                "expected the paper's parameters alone, found epsilon, floor or a share of epsilon too; leave them out"
             )
         return _as_printed(curator, _parts(numbers, split, _SHARE if share is None else share), parameters)
     if epsilon is None:
@@ -187,7 +188,7 @@ def cluster_prior_response(
     parts = _parts(numbers, split, share_of_prior(numbers, total, split) if share is None else share)
     first, second = parts.divide(total)
     if not second:
-        raise InputError("expected a share below 1, found 1, at which no label would respond")
+        raise InputError("expected a share below 1, found 1, which leaves nothing for the labels")
     query = NoisyHistogram(curator.space, first, numbers[parts.counted], parts.count)
 
     def respond(distributions: np.ndarray, clusters: np.ndarray) -> Randomizer:
@@ -228,8 +229,8 @@ class _Parts:
     """
 
     numbers: Int[np.ndarray, "n"]
-    counted: Int[np.ndarray, "a"]
-    answered: Int[np.ndarray, "b"]
+    counted: Places
+    answered: Places
     split: Split
     share: float
 
@@ -278,21 +279,22 @@ class _Protocol:
         """
         parts, k = self.parts, self.curator.space.size
         if respond:
-            respond(np.eye(k)[np.zeros(parts.count, dtype=np.int64)], parts.numbers[parts.answered[:1]])
+            respond(np.eye(k)[np.zeros(parts.count, dtype=np.int64)], parts.numbers[parts.answered][:1])
         requests = [(self.query.promise(1).epsilon, parts.counted), (self.cost, parts.answered)]
         self.curator.check(requests if respond else requests[:1], self.total)
         histogram = self.curator.answer(self.query, rows=parts.counted, whole=self.total)
         rows = np.bincount(parts.numbers[parts.counted], minlength=parts.count)
         distributions = np.where(rows[:, None] > 0, estimate(histogram, rows), 1 / k)
         if not respond:
-            return ClusterRelease(histogram, None, parts.answered[:0], self.total, distributions)
+            return ClusterRelease(histogram, None, np.arange(0), self.total, distributions)
         response = respond(distributions, parts.numbers[parts.answered])
-        release = self.curator.randomize(response, rows=parts.answered)
+        release = self.curator._randomize(response, parts.answered)
         whole = with_charge(release, histogram, self.what)
-        return ClusterRelease(histogram, whole, parts.answered, self.total, distributions)
+        answered = np.arange(len(parts.numbers))[parts.answered]
+        return ClusterRelease(histogram, whole, answered, self.total, distributions)
 
 
-def with_charge(release: Release, histogram: Answer, what: str) -> Release:
+def with_charge(release: Any, histogram: Answer, what: str) -> Any:
     """Add the charge of the histogram to the certificate of a release whose channel depends on it."""
     certificate, counted = release.certificate, histogram.certificate
     if certificate is None:
@@ -326,7 +328,7 @@ def _parts(numbers: Int[np.ndarray, "n"], split: Split, share: float) -> _Parts:
             f"expected a share between 0 and 1, found {share!r}; cluster_response takes 1 too, with split='epsilon'"
         )
     if split == "epsilon":
-        every = np.arange(len(numbers))
+        every = slice(0, len(numbers))
         return _Parts(numbers, every, every, split, float(share))
     if len(numbers) < 2:
         raise InputError("expected at least two rows, one to count and one to respond, found one")

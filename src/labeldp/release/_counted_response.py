@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +56,17 @@ def counted_response(
         InputError: The labels are not on an ``Interval`` or are those of units, or the share is not between 0 and 1.
         BudgetError: The budget does not allow it; nothing was drawn.
     """
+    release: Release = counted(curator, epsilon, randomizer, share)
+    return release
+
+
+def counted(
+    curator: Curator,
+    epsilon: float,
+    randomizer: Callable[[Interval, float, np.ndarray], NumberRandomizer],
+    share: float | None = None,
+) -> Any:
+    """``counted_response`` into any sink."""
     space, total = curator.space, _checks.epsilon(epsilon)
     if not isinstance(space, Interval):
         raise InputError(f"expected labels on an Interval, found {type(space).__name__}; use cluster_response")
@@ -68,10 +80,9 @@ def counted_response(
     query = NoisyHistogram(space, part * total)
     second = rest_of(total, query.promise(1).epsilon)
     randomizer(space, second, np.full(space.size, 1 / space.size))  # refuse an impossible request before any charge
-    rows = np.arange(len(curator))
-    curator.check([(query.promise(1).epsilon, rows), (second, rows)], total)
+    curator.check([(query.promise(1).epsilon, None), (second, None)], total)
     answer = curator.answer(query, whole=total)
-    release = curator.randomize(randomizer(space, second, distributions_of(answer.value)[0]))
+    release = curator._randomize(randomizer(space, second, distributions_of(answer.value)[0]))
     return with_charge(release, answer, "the prior over grid points")
 
 

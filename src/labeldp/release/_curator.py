@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from labeldp._random_words import SecureWords, WatchedWords, Words, identifier
-from labeldp._shapes import Int
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms import draw
-from labeldp.mechanisms.queries import Query
-from labeldp.mechanisms.randomizers import Randomizer, expectation, grouped, per_unit, unit_sizes
+from labeldp.mechanisms.queries import Query, charged_law
+from labeldp.mechanisms.randomizers import Randomizer, expectation
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, LabelSpace, shown_above
 from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes, row_arrays
+from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes
 from labeldp.release._answer import Answer
 from labeldp.release._release import Release
-from labeldp.release._row_index import row_numbers, row_places
+from labeldp.release._row_index import row_places
 from labeldp.release._row_release import POPULATION, RowRelease, check_names, no_features
+from labeldp.release._sink import MemorySink, Piece, Sink
+from labeldp.release._source import ArraySource, Batch, BatchChannels, Places, Source, size_of, unit_numbers
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, Draw, digest
 from labeldp.release.ledger import Entry, Ledger, features_left, spent_on
-from labeldp.release.tables import unit_keys
 
 _FROM_ELSEWHERE = "is public and was not computed from these labels, but through answers and releases that cost extra"
-_ROW_SET = "the row order and the row set are public, and do not depend on labels or features"
-_IDENTITY = "the identities of rows were declared: public, and of one row each"
+
+
+@dataclass(frozen=True)
+class _Features:
+    """The distribution of released features, their draw for a batch, and whether its random source was secure."""
+
+    law: FeatureLaw
+    draw: Callable[[Batch], pa.Table]
+    private: bool
 
 
 class Curator:
@@ -85,21 +92,27 @@ class Curator:
     ) -> None:
         if not isinstance(space, LabelSpace):
             raise LabelError(f"expected a declared label space, found {type(space).__name__}; write Classes([...])")
-        self._codes = space.encode(labels)
-        self._codes.flags.writeable = False  # queries receive views of it
-        if self._codes.size == 0:
+        codes = space.encode(labels)
+        if codes.size == 0:
             raise InputError("expected at least one label, found none")
-        self._unit = None if units is None else _unit_numbers(units, self._codes.size)
+        numbers = None if units is None else unit_numbers(units, codes.size)
+        self._source: Source = ArraySource(space, codes, numbers, identified=identity is not None)
+        self._sink: Sink = MemorySink()
         self._ledger = Ledger(Path(ledger) if ledger is not None else None)
         self._budget = budget_of(budget)
         self._name = str(name or getattr(labels, "name", None) or "label")
-        self._identified = identity is not None
         self._session = (
-            f"rows {self._ledger.mark('rows', _rows_mark(identity, self._codes.size))}"
-            if self._identified
-            else identifier()
+            identifier() if identity is None else f"rows {self._ledger.mark('rows', _rows_mark(identity, codes.size))}"
         )
-        self.space = space
+        self._units = "" if numbers is None else self._ledger.mark("units", digest(numbers.tobytes()))
+
+    @classmethod
+    def _of(cls, source: Source, sink: Sink, name: str, budget: Budget) -> Curator:
+        """A curator of a source, with an account of its own, whose releases go to a sink."""
+        curator = object.__new__(cls)
+        curator._source, curator._sink, curator._name, curator._budget = source, sink, name, budget
+        curator._ledger, curator._session, curator._units = Ledger(), identifier(), ""
+        return curator
 
     def randomize(self, randomizer: Randomizer, rows: object = None) -> Release:
         """Randomize labels, each once.
@@ -115,7 +128,8 @@ class Curator:
             BudgetError: The budget does not allow it; nothing was drawn.
             InputError: The randomizer is for another label space, or for another number of rows.
         """
-        return self._randomize(randomizer, rows, SecureWords())
+        release: Release = self._randomize(randomizer, rows)
+        return release
 
     def randomize_rows(
         self,
@@ -146,7 +160,8 @@ class Curator:
             InputError: The features do not fit the generator or it was fitted on them, features of these rows were
                 released before, the curator has units, or the generator fails. Nothing is released or charged then.
         """
-        return self._randomize_rows(response, features, rows, divergences, population, SecureWords(), SecureWords())
+        release: RowRelease = self._randomize_rows(response, features, rows, divergences, population)
+        return release
 
     def answer(self, query: Query, rows: object = None, *, whole: float | None = None) -> Answer:
         """Answer a query about many labels, with noise that protects each.
@@ -176,10 +191,15 @@ class Curator:
             BudgetError: The budget does not allow them.
         """
         charges = [
-            self._entry("check", Guarantee(epsilon, unit=self._unit_name), whole, row_places(rows, self._codes.size))
+            self._entry("check", Guarantee(epsilon, unit=self._source.unit), whole, row_places(rows, len(self)))
             for epsilon, rows in requests
         ]
         self._ledger.allows(charges, self._budget)
+
+    @property
+    def space(self) -> LabelSpace:
+        """The declared label space."""
+        return self._source.space
 
     @property
     def name(self) -> str:
@@ -189,12 +209,12 @@ class Curator:
     @property
     def has_units(self) -> bool:
         """True if units of several rows were declared."""
-        return self._unit is not None
+        return self._source.unit != "row"
 
     @property
     def labels_of_a_unit(self) -> int:
         """Largest number of labels of one privacy unit."""
-        return 1 if self._unit is None else int(np.bincount(self._unit).max())
+        return self._source.labels_of_a_unit(slice(0, len(self)))
 
     @property
     def spent(self) -> tuple[float, float]:
@@ -206,40 +226,37 @@ class Curator:
         return spent_on(self._ledger.entries(), self._name, (), self._session)
 
     def __len__(self) -> int:
-        return int(self._codes.size)
+        return self._source.rows
 
     def __repr__(self) -> str:
         return f"<Curator of {len(self)} labels in {self.space!r}, epsilon {shown_above(self.spent[0], 7)} spent>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a curator holds true labels and is not copied; pass its releases around")
+        raise TypeError("a curator holds true labels and cannot be copied; pass its releases instead")
 
-    def _randomize(self, randomizer: Randomizer, rows: object, words: Words) -> Release:
-        """``randomize`` with a source of random words; a test source makes a release that is not private."""
+    def _randomize(self, randomizer: Randomizer, rows: object = None, words: Words | None = None) -> Any:
+        """``randomize`` into any sink, with a source of random words; with a test source, a release is not private."""
         if not isinstance(randomizer, Randomizer):
             raise InputError(f"expected a randomizer such as RandomizedResponse, found {type(randomizer).__name__}")
-        if randomizer.space != self.space:
-            raise InputError("expected a randomizer for the curator's label space, found one for another space")
-        index = row_numbers(rows, self._codes.size)
-        channel = self._channel(randomizer, index)
-        guarantee = Guarantee(channel.epsilon, unit=self._unit_name)
-        entry = self._entry(randomizer.name, guarantee, randomizer.epsilon, index)
-        declared = self._declared(entry)
-        watched = WatchedWords(words)
-        with self._ledger.charged(entry, self._budget, lambda: watched.taken):
-            codes = draw(channel, self._codes[index], watched)
-        charge = Draw.of(randomizer.name, channel, entry.rows, guarantee)
-        certificate = Certificate(
-            entry.identifier,
-            self._name,
-            self.space,
-            index.size,
-            (charge,),
-            expectation(channel, randomizer.mass),
-            assumptions=(*declared, *_priors(channel), *randomizer.declared),
-            private=words.private,
-        )
-        return Release(codes, channel, self.space, certificate)
+        self._check_space(randomizer, "randomizer")
+        places = row_places(rows, len(self))
+        channels = self._source.channels(randomizer, places)
+        declared = (*_priors(channels.whole), *randomizer.declared)
+        return self._draw_labels(randomizer.name, randomizer.epsilon, places, channels, declared, words)
+
+    def _draw_labels(
+        self,
+        name: str,
+        asked: float,
+        places: Places,
+        channels: BatchChannels,
+        declared: tuple[str, ...],
+        words: Words | None = None,
+    ) -> Any:
+        """Charge and draw labels alone, into any sink."""
+        guarantee = Guarantee(channels.whole.epsilon, unit=self._source.unit)
+        entry = self._entry(name, guarantee, asked, places)
+        return self._release(entry, places, channels, words or SecureWords(), (*self._declared(entry), *declared))
 
     def _randomize_rows(
         self,
@@ -248,125 +265,124 @@ class Curator:
         rows: object,
         divergences: Mapping[float, float] | None,
         population: str,
-        words: Words,
-        feature_words: Words,
-    ) -> RowRelease:
-        """``randomize_rows`` with sources of random words for labels and for features."""
+        words: Words | None = None,
+        feature_words: Words | None = None,
+    ) -> Any:
+        """``randomize_rows`` into any sink, with sources of random words for labels and for features."""
+        words, feature_words = words or SecureWords(), feature_words or SecureWords()
         if not isinstance(response, DoubleResponse | DummyResponse):
             raise InputError(f"expected a DoubleResponse or a DummyResponse, found {type(response).__name__}")
-        if response.space != self.space:
-            raise InputError("expected a mechanism for the curator's label space, found one for another space")
+        self._check_space(response, "mechanism")
         if self.has_units:
             raise InputError(
                 "expected a curator of single rows, found units of several rows; use a randomizer for those"
             )
-        index = row_numbers(rows, self._codes.size)
-        draw_features: Callable[[], pa.Table]
+        places, labels = row_places(rows, len(self)), response.labels.channel()
+        columns: tuple[str, ...] = ()
+        draw_features: Callable[[Batch], pa.Table] = _no_features
         if isinstance(response, DoubleResponse):
-            check_names(response.generator.form.names, self._name, self.space)
-            law, original = response.law(population, divergences), response.original_features(features, index.size)
-            draw_features = partial(response.draw, original, feature_words)
+            columns = tuple(response.generator.form.names)
+            check_names(columns, self._name, self.space)
+            law, original = response.law(population, divergences), self._source.features(response, features, places)
+            draw_features = partial(_resampled, response, original, feature_words)
         else:
             no_features(features, divergences)
-            law, draw_features = FeatureLaw.without_features(self.space.size), partial(pa.table, {})
-        channel = response.labels.channel()
-        law.conditional(channel)  # refuse an impossible guarantee before any charge
-        guarantee = Guarantee(channel.epsilon)
+            law = FeatureLaw.without_features(self.space.size)
+        law.conditional(labels)  # refuse an impossible guarantee before any charge
         entry = dataclasses.replace(
-            self._entry(response.name, guarantee, response.epsilon, index),
+            self._entry(response.name, Guarantee(labels.epsilon), response.epsilon, places),
             features="redrawn" if law.generator else "",
             source=law.paid_split,
         )
+        channels = BatchChannels(labels, lambda _: (labels, response.labels.mass), columns)
+        declared = (*self._source.declared(features=True), *law.assumptions)
+        drawn = _Features(law, draw_features, feature_words.private)
+        return self._release(entry, places, channels, words, declared, drawn)
+
+    def _release(
+        self,
+        entry: Entry,
+        places: Places,
+        channels: BatchChannels,
+        words: Words,
+        declared: tuple[str, ...],
+        features: _Features | None = None,
+    ) -> Any:
+        """Charge, draw labels and features batch by batch into the sink, and certify."""
         watched = WatchedWords(words)
+        columns = tuple(dict.fromkeys((*channels.columns, *self._sink.columns)))
+
+        def pieces(file: Path | None, first: int) -> Iterator[Piece]:
+            for batch in self._source.batches(places, columns, file, first):
+                drawn = features.draw(batch) if features else None  # before the labels: a generator may fail
+                channel, mass = channels.of(batch)
+                released = draw(channel, batch.codes, watched, batch.first)
+                yield Piece(released, channel, expectation(channel, mass), drawn, batch.columns)
+
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
-            released_features = draw_features()  # before the labels: a generator may fail
-            released = draw(channel, self._codes[index], watched)
-        certificate = Certificate(
-            entry.identifier,
-            self._name,
-            self.space,
-            index.size,
-            (Draw.of(response.name, channel, entry.rows, guarantee),),
-            expectation(channel, response.labels.mass),
-            assumptions=(_ROW_SET, *self.space.declared, *self._identity, *law.assumptions),
-            private=words.private and feature_words.private,
-            features=law,
-        )
-        return RowRelease(Release(released, channel, self.space, certificate), released_features)
+            expects, release = self._sink.take(pieces)
+        charge = Draw.of(entry.mechanism, channels.whole, entry.rows, entry.guarantee)
+        certificate = self._certificate(entry, charge, places, declared, words)
+        if features:
+            private = words.private and features.private
+            certificate = dataclasses.replace(certificate, features=features.law, private=private)
+        return release(dataclasses.replace(certificate, expects=expects))
 
     def _answer(self, query: Query, rows: object, words: Words, whole: float | None = None) -> Answer:
         """``answer`` with a source of random words; a test source makes an answer that is not private."""
         if not isinstance(query, Query):
             raise InputError(f"expected a query such as NoisyHistogram, found {type(query).__name__}")
-        if query.space != self.space:
-            raise InputError("expected a query for the curator's label space, found one for another space")
-        places = row_places(rows, self._codes.size)
-        codes = self._codes[places]
-        query.check_rows(codes.size)
-        most = 1 if self._unit is None else int(np.unique(self._unit[places], return_counts=True)[1].max(initial=1))
-        guarantee = dataclasses.replace(query.promise(most), unit=self._unit_name)
+        self._check_space(query, "query")
+        places = row_places(rows, len(self))
+        query.check_rows(size_of(places))
+        most = self._source.labels_of_a_unit(places)
+        law = charged_law(query, most)
+        guarantee = dataclasses.replace(query.promise(most), unit=self._source.unit)
         entry = self._entry(query.name, guarantee, whole or query.requested_epsilon(most), places)
-        declared = self._declared(entry)
+        declared = (*self._declared(entry), *guarantee.assumptions)
         watched = WatchedWords(words)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
-            value = query.answer(codes, most, watched)
-        certificate = Certificate(
-            entry.identifier,
-            self._name,
-            self.space,
-            codes.size,
-            (Draw(query.name, query.law(most), entry.rows, guarantee),),
-            expects=None,
-            assumptions=(*declared, *guarantee.assumptions),
-            private=words.private,
-        )
-        return Answer(value, certificate)
+            value = self._source.answer(query, places, most, watched)
+        charge = Draw(query.name, law, entry.rows, guarantee)
+        return Answer(value, self._certificate(entry, charge, places, declared, words))
 
-    def _entry(self, name: str, guarantee: Guarantee, asked: float, places: slice | Int[np.ndarray, "n"]) -> Entry:
+    def _check_space(self, mechanism: Randomizer | Query | DoubleResponse | DummyResponse, what: str) -> None:
+        if mechanism.space != self.space:
+            raise InputError(f"expected a {what} for the curator's label space, found one for another space")
+
+    def _entry(self, name: str, guarantee: Guarantee, asked: float, places: Places) -> Entry:
         """The ledger entry for a request about some rows."""
+        rows = RowRanges.between(places.start, places.stop) if isinstance(places, slice) else RowRanges.of(places)
         return Entry(
-            identifier(),
-            self._name,
-            (),
-            name,
-            guarantee,
-            RowRanges.between(places.start, places.stop) if isinstance(places, slice) else RowRanges.of(places),
+            *(identifier(), self._name, (), name, guarantee, rows),
             asked=asked,
             session=self._session,
-            units=self._unit_mark(),
+            units=self._units,
         )
 
-    @property
-    def _unit_name(self) -> str:
-        return "row" if self._unit is None else "unit"
+    def _certificate(
+        self, entry: Entry, charge: Draw, places: Places, declared: tuple[str, ...], words: Words
+    ) -> Certificate:
+        """The certificate of one charge."""
+        return Certificate(
+            *(entry.identifier, self._name, self.space, size_of(places), (charge,)),
+            expects=None,
+            assumptions=declared,
+            private=words.private,
+        )
 
     def _declared(self, entry: Entry) -> tuple[str, ...]:
         """The assumptions of every release; after resampled features, that true ones are not kept beside it."""
         resampled = (FEATURES_REDRAWN,) if features_left(self._ledger.entries(), entry, ["redrawn"]) else ()
-        public = "columns kept beside what is released, the row order and the row set are public"
-        units = ("the units were declared, and who is one unit with whom is public",) if self.has_units else ()
-        return (public, *self.space.declared, *units, *self._identity, *resampled)
+        return (*self._source.declared(features=False), *resampled)
 
-    @property
-    def _identity(self) -> tuple[str, ...]:
-        """The assumption about the identities of rows."""
-        return (_IDENTITY,) if self._identified else ()
 
-    def _channel(self, randomizer: Randomizer, index: Int[np.ndarray, "n"]) -> Channel:
-        channel = randomizer.channel()
-        if self._unit is not None:
-            _, place, counts = np.unique(self._unit[index], return_inverse=True, return_counts=True)
-            return grouped(per_unit(randomizer, unit_sizes(counts)), counts[place])
-        for values in row_arrays(channel).values():
-            if len(values) != index.size:
-                raise InputError(
-                    f"expected a prior with one row for each of the {index.size} rows, found {len(values)} rows"
-                )
-        return channel
+def _no_features(_: Batch) -> pa.Table:
+    return pa.table({})
 
-    def _unit_mark(self) -> str:
-        """A fingerprint of the assignment of rows to units; charges for other units cannot be added to these."""
-        return "" if self._unit is None else self._ledger.mark("units", digest(self._unit.tobytes()))
+
+def _resampled(response: DoubleResponse, original: Callable[[Batch], pa.Table], words: Words, batch: Batch) -> pa.Table:
+    return response.draw(original(batch), words, batch.first)
 
 
 def _priors(channel: Channel) -> tuple[str, ...]:
@@ -400,19 +416,3 @@ def _rows_mark(identity: object, count: int) -> str:
             "ones; pass a column whose values are all different"
         )
     return digest("\n".join(texts).encode())
-
-
-def _unit_numbers(units: object, count: int) -> Int[np.ndarray, "n"]:
-    """Convert units to numbers."""
-    try:
-        column = pa.array(units, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError):
-        raise InputError(
-            "expected units that are all numbers, all texts or all dates, found something else; convert them to text"
-        ) from None
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if len(column) != count:
-        raise InputError(f"expected a unit for each of the {count} labels, found {len(column)}")
-    _, numbers = np.unique(unit_keys(column), return_inverse=True)
-    return np.asarray(numbers, dtype=np.int64)

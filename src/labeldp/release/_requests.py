@@ -1,17 +1,17 @@
-"""Mechanisms on tables: the columns that each reads, its guarantee, and its draws."""
+"""Mechanisms on tables by their name on the command line: the guarantee of each, and its requests to a curator."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from labeldp._random_words import Words
 from labeldp._shapes import Int
 from labeldp.errors import EpsilonError, InputError
 from labeldp.mechanisms.queries import ExchangedLabels, NoisyHistogram, PeerExchange
@@ -32,18 +32,19 @@ from labeldp.mechanisms.randomizers import (
     best_number_response,
     best_response,
     best_unit_response,
-    grouped,
-    per_unit,
-    unit_sizes,
 )
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, Interval, LabelSpace, rest_of
-from labeldp.privacy.channels import Channel, law_of
-from labeldp.release._answer import distributions_of
-from labeldp.release._cluster_response import PAID, share_of_counts
-from labeldp.release._counted_response import share_of_points
-from labeldp.release.folder import CLUSTERS, column_name, column_types, stored_form
-from labeldp.release.tables import Survey, prior_of
+from labeldp.privacy.channels import Channel
+from labeldp.release._answer import Answer
+from labeldp.release._cluster_response import cluster_response, share_of_counts
+from labeldp.release._counted_response import counted, share_of_points
+from labeldp.release._curator import Curator
+from labeldp.release._row_release import POPULATION
+from labeldp.release._sink import Written
+from labeldp.release._source import Batch, BatchChannels, TableSource
+from labeldp.release.folder import CLUSTERS, answer_columns, column_name, column_types
+from labeldp.release.tables import prior_of
 
 AUTO, CLUSTER, PEER = "auto", "cluster", "peer"
 DOUBLE, DUMMY = DoubleResponse.name, DummyResponse.name
@@ -86,7 +87,27 @@ COUNTED: Mapping[str, Callable[[Interval, float, np.ndarray], NumberRandomizer]]
     {BINS: BinResponse, OPTIMAL_COUNTS: OptimalResponse}
 )
 
-_ALL = np.ones(())
+
+@dataclass(frozen=True)
+class Resampling:
+    """The treatment of features that are not public; see ``Curator.randomize_rows``.
+
+    Attributes:
+        response: The mechanism of labels and features.
+        divergences: Declared bounds on the divergence of features from the generator's, by order.
+        population: A description of the population.
+    """
+
+    response: DoubleResponse | DummyResponse
+    divergences: Mapping[float, float] | None = None
+    population: str = POPULATION
+
+    @property
+    def law(self) -> FeatureLaw:
+        """The distribution of the released features."""
+        if isinstance(self.response, DoubleResponse):
+            return self.response.law(self.population, self.divergences)
+        return FeatureLaw.without_features(self.response.space.size)
 
 
 @dataclass(frozen=True)
@@ -102,8 +123,7 @@ class ReleaseRequest:
         unit: The column of the privacy unit.
         clusters: The number of each row's cluster.
         delta: The failure probability of an exchange between peers.
-        response: The mechanism, if features are resampled or not released.
-        features: The distribution of the released features then.
+        resampling: The treatment of features that are not public.
     """
 
     label: str
@@ -114,27 +134,7 @@ class ReleaseRequest:
     unit: str | None = None
     clusters: Int[np.ndarray, "n"] | None = None
     delta: float = 0.0
-    response: DoubleResponse | DummyResponse | None = None
-    features: FeatureLaw | None = None
-
-
-@dataclass(frozen=True)
-class TableDraw:
-    """The draws for the whole table, and the channels of its batches.
-
-    Attributes:
-        charges: The name, law and guarantee of each charge.
-        channel: The channel of a batch that begins at a row, and its candidates' mass, or None.
-        released: Without a channel: the released columns of a range of rows, all drawn together.
-        features: The released features of a batch that begins at a row, if they are not released unchanged.
-        notes: Private notes for the curator, once everything is drawn.
-    """
-
-    charges: tuple[tuple[str, Mapping[str, Any], Guarantee], ...]
-    channel: Callable[[pa.RecordBatch, int], tuple[Channel, np.ndarray]] | None = None
-    released: Callable[[slice], dict[str, pa.Array]] = lambda _: {}
-    features: Callable[[pa.RecordBatch, int], pa.Table] | None = None
-    notes: Callable[[], tuple[str, ...]] = lambda: ()
+    resampling: Resampling | None = None
 
 
 @dataclass(frozen=True)
@@ -145,60 +145,17 @@ class TableMechanism:
         name: The name of the mechanism.
         guarantee: The guarantee that is charged before anything is drawn.
         added: The columns that it adds to the public ones, with their types.
-        begin: Makes the draws for the whole table, from a random stream of its own.
-        columns: The columns that it reads besides the label.
-        declared: Assumptions that are declared and not checked.
-        features: The distribution of the features, if they are not released unchanged.
-        types: The types of features then, by name.
+        ask: Makes the requests to a curator of the table.
+        beside: Public columns of all rows that are released beside an answer.
+        types: The types of resampled features, by name.
     """
 
     name: str
     guarantee: Guarantee
     added: Mapping[str, pa.DataType]
-    begin: Callable[[Words], TableDraw]
-    columns: tuple[str, ...] = ()
-    declared: tuple[str, ...] = ()
-    features: FeatureLaw | None = None
+    ask: Callable[[Curator], Written | Answer]
+    beside: Mapping[str, pa.Array] = field(default_factory=dict)
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
-
-
-@dataclass
-class LabelCounts:
-    """Counts of true labels, or all of them, for mechanisms that need them before the first draw. They stay private.
-
-    Attributes:
-        request: The request.
-        counts: For cluster response the number of labels of each class in each cluster; for mechanisms of numbers that
-            count first the number at each grid point, as a single cluster.
-        codes: All labels, for peers.
-    """
-
-    request: ReleaseRequest
-    counts: Int[np.ndarray, "clusters k"] = field(init=False, repr=False)
-    codes: Int[np.ndarray, "n"] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        clusters = self.request.clusters
-        cells = int(clusters.max()) + 1 if clusters is not None else int(self.request.mechanism in COUNTED)
-        shape = (cells, self.request.space.size) if cells else (0, 0)
-        peers = clusters is not None and self.request.mechanism == PEER
-        self.counts = np.zeros((0, 0) if peers else shape, dtype=np.int64)
-        self.codes = np.zeros(len(clusters) if peers and clusters is not None else 0, dtype=np.int8)
-
-    def add(self, codes: Int[np.ndarray, "m"], first: int) -> None:
-        """Add the labels of a batch."""
-        if self.request.clusters is None:
-            if len(self.counts):
-                self.counts[0] += np.bincount(codes, minlength=self.request.space.size)
-            return
-        rows = slice(first, first + len(codes))
-        clusters = self.request.clusters[rows]
-        if len(clusters) != len(codes):
-            raise InputError("expected a cluster for each row, found more rows than clusters")
-        if self.request.mechanism == PEER:
-            self.codes[rows] = codes
-        else:
-            np.add.at(self.counts, (clusters, codes), 1)
 
 
 def check_mechanism(request: ReleaseRequest) -> None:
@@ -225,15 +182,15 @@ def check_mechanism(request: ReleaseRequest) -> None:
         _randomizer(request)
 
 
-def mechanism_on_table(request: ReleaseRequest, survey: Survey, labels: LabelCounts) -> TableMechanism:
-    """The requested mechanism on a surveyed table.
+def mechanism_on_table(request: ReleaseRequest, source: TableSource) -> TableMechanism:
+    """The requested mechanism on a table whose rows were checked.
 
     Raises:
         InputError: The number of clusters is not that of the rows.
     """
-    if request.clusters is not None and len(request.clusters) != survey.rows:
-        raise InputError(f"expected a cluster for each of the {survey.rows} rows, found {len(request.clusters)}")
-    return _BUILDERS[request.mechanism](request, survey, labels)
+    if request.clusters is not None and len(request.clusters) != source.rows:
+        raise InputError(f"expected a cluster for each of the {source.rows} rows, found {len(request.clusters)}")
+    return _BUILDERS[request.mechanism](request, source)
 
 
 def _randomizer(request: ReleaseRequest) -> Randomizer:
@@ -245,104 +202,68 @@ def _randomizer(request: ReleaseRequest) -> Randomizer:
     return MECHANISMS[request.mechanism](request.space, request.epsilon)
 
 
-def _channel_mechanism(
-    request: ReleaseRequest,
-    name: str,
-    channel: Channel,
-    channel_of_batch: Callable[[pa.RecordBatch, int], tuple[Channel, np.ndarray]],
-    columns: Sequence[str] = (),
-    declared: Sequence[str] = (),
+def _by_channels(
+    request: ReleaseRequest, source: TableSource, name: str, channels: BatchChannels, declared: tuple[str, ...] = ()
 ) -> TableMechanism:
     """A mechanism that randomizes labels one by one."""
-    guarantee = Guarantee(channel.epsilon, unit=request.unit or "row")
-    draw = TableDraw(((name, law_of(channel), guarantee),), channel_of_batch)
-    added = column_types(request.label, request.space, channel)
-    return TableMechanism(name, guarantee, added, lambda _: draw, tuple(columns), tuple(declared))
+    every = slice(0, source.rows)
+
+    def ask(curator: Curator) -> Any:
+        return curator._draw_labels(name, request.epsilon, every, channels, declared)
+
+    guarantee = Guarantee(channels.whole.epsilon, unit=source.unit)
+    return TableMechanism(name, guarantee, column_types(request.label, request.space, channels.whole), ask)
 
 
-def _label_mechanism(request: ReleaseRequest, survey: Survey, _: LabelCounts) -> TableMechanism:
+def _label_mechanism(request: ReleaseRequest, source: TableSource) -> TableMechanism:
     """A mechanism for each label alone, or for the labels of each unit."""
-    randomizer = _randomizer(request)
-    if request.unit is None or survey.units is None:
-        channel = randomizer.channel()
-        return _channel_mechanism(request, randomizer.name, channel, lambda *_: (channel, _ALL))
-    units, unit, sizes = survey.units, request.unit, unit_sizes(survey.units.counts)
-    if request.mechanism == AUTO and not isinstance(randomizer, NumberRandomizer):
-        randomizer = best_unit_response(randomizer, sizes[-1])
-    channel_of_units = per_unit(randomizer, sizes)
-    declared = f"the column {unit!r} tells units of protection apart, is public, and was declared so"
-
-    def of_unit(batch: pa.RecordBatch, _: int) -> tuple[Channel, np.ndarray]:
-        return grouped(channel_of_units, units.rows_per_unit(batch[unit])), _ALL
-
-    return _channel_mechanism(request, randomizer.name, channel_of_units, of_unit, (unit,), (declared,))
+    randomizer, every = _randomizer(request), slice(0, source.rows)
+    if source.units and request.mechanism == AUTO and not isinstance(randomizer, NumberRandomizer):
+        randomizer = best_unit_response(randomizer, source.labels_of_a_unit(every))
+    return _by_channels(request, source, randomizer.name, source.channels(randomizer, every))
 
 
-def _prior_mechanism(request: ReleaseRequest, _: Survey, __: LabelCounts) -> TableMechanism:
+def _prior_mechanism(request: ReleaseRequest, source: TableSource) -> TableMechanism:
     """A mechanism that draws each label from the candidates of its prior."""
     columns, kind = list(request.prior), WITH_PRIOR[request.mechanism]
 
-    def of_prior(batch: pa.RecordBatch, first: int) -> tuple[Channel, np.ndarray]:
-        randomizer = kind(request.space, request.epsilon, prior_of(batch, columns, first))
+    def of_prior(batch: Batch) -> tuple[Channel, np.ndarray]:
+        assert batch.columns is not None  # noqa: S101 (the prior's columns were asked for)
+        randomizer = kind(request.space, request.epsilon, prior_of(batch.columns, columns, batch.first))
         return randomizer.channel(), randomizer.mass
 
     declared = f"the prior columns {columns[0]!r} ... are public and were not computed from labels"
-    return _channel_mechanism(request, kind.name, _randomizer(request).channel(), of_prior, columns, (declared,))
+    channels = BatchChannels(_randomizer(request).channel(), of_prior, request.prior)
+    return _by_channels(request, source, kind.name, channels, (declared,))
 
 
-def _cluster_mechanism(request: ReleaseRequest, _: Survey, labels: LabelCounts) -> TableMechanism:
+def _cluster_mechanism(request: ReleaseRequest, _: TableSource) -> TableMechanism:
     """A noisy histogram of each cluster, and labels that respond towards it, charged together."""
     space, clusters = request.space, _clusters_of(request)
     first = share_of_counts(clusters, request.epsilon) * request.epsilon
-    second = rest_of(request.epsilon, first)
     query = NoisyHistogram(space, first, clusters)
-    rows = np.bincount(clusters)
     # the distribution that is hardest to express, so that no request is refused after its labels were counted
     extreme = np.eye(space.size)[np.zeros(query.cell_count, dtype=np.int64)]
-    template = ClusterResponse(space, second, extreme, clusters).channel()
-    counted = query.promise(1)
+    template = ClusterResponse(space, rest_of(request.epsilon, first), extreme, clusters).channel()
 
-    def begin(words: Words) -> TableDraw:
-        noisy = query.values(labels.counts, query.rate(1), words)
-        likely = np.where(rows[:, None] > 0, distributions_of(noisy), 1 / space.size)
-        response = ClusterResponse(space, second, likely, clusters)
-        channel, mass = response.channel(), response.mass
-        charges = ((query.name, query.law(1), counted), _response_charge(response))
-
-        def of_rows(batch: pa.RecordBatch, row: int) -> tuple[Channel, np.ndarray]:
-            return channel.take(slice(row, row + batch.num_rows)), mass
-
-        return TableDraw(charges, of_rows)
-
-    return TableMechanism(
-        CLUSTER, _total_guarantee(counted, request), column_types(request.label, space, template), begin
-    )
-
-
-def _counted_mechanism(request: ReleaseRequest, survey: Survey, labels: LabelCounts) -> TableMechanism:
-    """Noisy counts of the labels, and numbers by the channel that is best for them, charged together."""
-    space, template = _interval(request), _uniform_randomizer(request).channel()
-    first = share_of_points(survey.rows, space.size, request.epsilon) * request.epsilon
-    second = rest_of(request.epsilon, first)
-    query = NoisyHistogram(space, first)
-    counted = query.promise(1)
-
-    def begin(words: Words) -> TableDraw:
-        prior = distributions_of(query.values(labels.counts, query.rate(1), words))[0]
-        response = COUNTED[request.mechanism](space, second, prior)
-        channel = response.channel()
-        charges = ((query.name, query.law(1), counted), _response_charge(response))
-        return TableDraw(charges, lambda *_: (channel, _ALL))
+    def ask(curator: Curator) -> Any:
+        return cluster_response(curator, clusters, request.epsilon).release
 
     added = column_types(request.label, space, template)
-    declared = (f"the prior over grid points {PAID}",)
-    return TableMechanism(request.mechanism, _total_guarantee(counted, request), added, begin, declared=declared)
+    return TableMechanism(CLUSTER, _total_guarantee(query.promise(1), request), added, ask)
 
 
-def _response_charge(response: Randomizer) -> tuple[str, Mapping[str, Any], Guarantee]:
-    """The charge for labels that respond to noisy counts."""
-    channel = response.channel()
-    return response.name, law_of(channel), Guarantee(channel.epsilon)
+def _counted_mechanism(request: ReleaseRequest, source: TableSource) -> TableMechanism:
+    """Noisy counts of the labels, and numbers by the channel that is best for them, charged together."""
+    space, template = _interval(request), _uniform_randomizer(request).channel()
+    query = NoisyHistogram(space, share_of_points(source.rows, space.size, request.epsilon) * request.epsilon)
+    kind = COUNTED[request.mechanism]
+
+    def ask(curator: Curator) -> Any:
+        return counted(curator, request.epsilon, kind)
+
+    added = column_types(request.label, space, template)
+    return TableMechanism(request.mechanism, _total_guarantee(query.promise(1), request), added, ask)
 
 
 def _total_guarantee(counted: Guarantee, request: ReleaseRequest) -> Guarantee:
@@ -365,67 +286,36 @@ def _interval(request: ReleaseRequest) -> Interval:
     return request.space
 
 
-def _peer_mechanism(request: ReleaseRequest, _: Survey, labels: LabelCounts) -> TableMechanism:
+def _peer_mechanism(request: ReleaseRequest, _: TableSource) -> TableMechanism:
     """Labels that peers exchange in clusters, with the smallest flip probability for epsilon at delta."""
     space, clusters = request.space, _clusters_of(request)
     sizes = np.unique(np.bincount(clusters)[np.unique(clusters)])
     peers = PeerExchange.calibrate(request.epsilon, request.delta, sizes.tolist())
     query = ExchangedLabels(space, peers, clusters, request.delta)
-    guarantee, law = query.promise(1), query.law(1)
-    name = column_name(request.label, CLUSTERS)
-
-    def begin(words: Words) -> TableDraw:
-        codes, form = query.answer(labels.codes, 1, words), stored_form(law)
-
-        def released(rows: slice) -> dict[str, pa.Array]:
-            columns = dict(zip(form.names(request.label, space), form.write(codes[rows], space), strict=True))
-            return {**columns, name: pa.array(clusters[rows])}
-
-        return TableDraw(((query.name, law, guarantee),), released=released)
-
-    kinds = zip(
-        stored_form(law).names(request.label, space),
-        stored_form(law).write(np.empty(0, dtype=np.int8), space),
-        strict=True,
-    )
-    added = {column: array.type for column, array in kinds} | {name: pa.int32()}
-    return TableMechanism(PEER, guarantee, added, begin)
+    beside = {column_name(request.label, CLUSTERS): pa.array(clusters.astype(np.int32))}
+    none = answer_columns(np.empty(0, dtype=np.int8), request.label, query.law(1), space)
+    added = {name: array.type for name, array in (none | beside).items()}
+    return TableMechanism(PEER, query.promise(1), added, partial(Curator.answer, query=query), beside)
 
 
-def _row_mechanism(request: ReleaseRequest, _: Survey, __: LabelCounts) -> TableMechanism:
+def _row_mechanism(request: ReleaseRequest, _: TableSource) -> TableMechanism:
     """Labels by randomized response, with resampled features or none."""
-    response, law = request.response, request.features
-    if response is None or law is None:
-        raise InputError(f"expected a generator for {request.mechanism!r}, found none")
-    channel = response.labels.channel()
-    law.conditional(channel)  # refuse an impossible guarantee before any charge
-    charge = (response.name, law_of(channel), Guarantee(channel.epsilon))
+    chosen = request.resampling
+    if chosen is None:
+        raise InputError(f"expected a generator for {request.mechanism!r}, found none; pass --generator")
+    response, channel = chosen.response, chosen.response.labels.channel()
+    chosen.law.conditional(channel)  # refuse an impossible guarantee before any charge
 
-    def begin(words: Words) -> TableDraw:
-        def drawn(batch: pa.RecordBatch, first: int) -> pa.Table:
-            assert isinstance(response, DoubleResponse)  # noqa: S101 (only then are features released)
-            features = pa.Table.from_batches([batch])
-            original = response.original_features(features, batch.num_rows)
-            moved.append(int(response.misfits(features).sum()))
-            return response.draw(original, words, first)
-
-        def notes() -> tuple[str, ...]:
-            note = (
-                f"{sum(moved):,} rows had features outside the generator's form: they were moved to the nearest inside"
-            )
-            return (note,) if any(moved) else ()
-
-        moved: list[int] = []
-        features = drawn if isinstance(response, DoubleResponse) else None
-        return TableDraw((charge,), lambda *_: (channel, _ALL), features=features, notes=notes)
+    def ask(curator: Curator) -> Any:
+        return curator._randomize_rows(response, None, None, chosen.divergences, chosen.population)
 
     added = column_types(request.label, request.space, channel)
     schema = response.generator.form.schema if isinstance(response, DoubleResponse) else pa.schema([])
     types = dict(zip(schema.names, schema.types, strict=True))
-    return TableMechanism(response.name, charge[2], added, begin, declared=law.assumptions, features=law, types=types)
+    return TableMechanism(response.name, Guarantee(channel.epsilon), added, ask, types=types)
 
 
-_BUILDERS: Mapping[str, Callable[[ReleaseRequest, Survey, LabelCounts], TableMechanism]] = MappingProxyType(
+_BUILDERS: Mapping[str, Callable[[ReleaseRequest, TableSource], TableMechanism]] = MappingProxyType(
     {
         **dict.fromkeys(MECHANISMS, _label_mechanism),
         **dict.fromkeys(NUMBER_MECHANISMS, _label_mechanism),

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
-from labeldp._random_words import SecureWords, Words, identifier
 from labeldp._shapes import Int
-from labeldp.errors import InputError, LabelError, LedgerError, TableError
-from labeldp.mechanisms import draw
-from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation, mean_expectation
-from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw, Generator
+from labeldp.errors import InputError
+from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, Generator
 from labeldp.privacy import LabelSpace
-from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.release._curator import budget_of
+from labeldp.privacy.accounting import Budget
+from labeldp.release._answer import Answer
+from labeldp.release._curator import Curator
 from labeldp.release._requests import (
     AUTO,
     CLUSTER,
@@ -30,66 +24,19 @@ from labeldp.release._requests import (
     DUMMY,
     PEER,
     WITH_PRIOR,
-    LabelCounts,
     ReleaseRequest,
-    TableDraw,
+    Resampling,
     TableMechanism,
     check_mechanism,
     mechanism_on_table,
 )
 from labeldp.release._row_release import POPULATION
-from labeldp.release.folder import Certificate, Draw, FileWriter, check_target, columns_of, finish, staged, to_columns
-from labeldp.release.ledger import Entry, Ledger, account_of, check_features, related
-from labeldp.release.tables import (
-    Table,
-    clusters_of,
-    column_heads,
-    label_codes,
-    no_such_column,
-    open_table,
-    plain_column,
-    plain_schema,
-    prefetch,
-    survey,
-    typed,
-)
-
-_ENDING = ".labeldp-ledger"
-_ROWS_PER_BATCH = 1 << 18
-_ENTRIES_PER_BATCH = 1 << 24
-DECLARED_PUBLIC = (
-    "the kept columns, the row order, the row set and the split into files are public",
-    "the type in which the table stores its label column is public",
-)
-ROWS_PUBLIC = (
-    "the row order and the row set are public, and do not depend on labels or features",
-    DECLARED_PUBLIC[1],
-)
-
-Progress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True)
-class TableRelease:
-    """A release of a table: its certificate, the paths of its files, and the budget.
-
-    Attributes:
-        certificate: The certificate.
-        output: The release folder.
-        ledger: The ledger that was charged.
-        notes: Private notes for the curator, which may depend on labels; also in ``notes_file``.
-        notes_file: The file with the notes, beside the ledger.
-        spent: The (epsilon, delta) charged for this label so far.
-        budget: The budget for this label.
-    """
-
-    certificate: Certificate
-    output: Path
-    ledger: Path
-    notes: tuple[str, ...] = field(repr=False)
-    notes_file: Path
-    spent: tuple[float, float]
-    budget: Budget
+from labeldp.release._sink import FolderSink
+from labeldp.release._source import Progress, TableSource
+from labeldp.release._table_job import TableJob, TableRelease, check_columns
+from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns
+from labeldp.release.ledger import Entry, Ledger, features_left
+from labeldp.release.tables import Table, clusters_of
 
 
 def release_table(
@@ -158,230 +105,65 @@ def release_table(
         BudgetError: The budget does not allow it; nothing was drawn.
         OutputError: The output exists, or there is no folder to put it in.
     """
-    report = progress or (lambda *_: None)
-    allowance = budget_of(budget)
-    table = open_table(Path(source), label)
-    stamp, heads = table.stamp, column_heads(table)
-    kept = kept_columns(table.schema, label, keep, drop)
-    priors = _prior_columns(table, space, mechanism, prior)
-    _check_public(table, [unit] if unit else [], "unit")
+    job = TableJob.of(source, label, space, output, (keep, drop), (budget, ledger), progress)
+    priors = _prior_columns(job.table, space, mechanism, prior)
+    _check_public(job.table, [unit] if unit else [], "unit")
     if unit == "row":
         raise InputError(
             "expected another name for the unit column, found 'row', which means that each row is a unit; rename it"
         )
-    if table.kind == "csv" and "" in space.points:
-        raise LabelError("expected classes with text, found an empty one, which is a missing label in CSV; rename it")
-    target = Path(output).absolute()
-    check_target(target)
-    rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // space.size))
     request = ReleaseRequest(
         label, space, _checks.epsilon(epsilon), mechanism, tuple(priors), unit, None, _checks.delta(delta)
     )
     check_mechanism(request)
-    request = _with_features(request, kept, generator, replaced, divergences, population)
+    options = (replaced, divergences, population)
+    request = dataclasses.replace(request, resampling=_resampling(request, job.kept, generator, *options))
     cells = [clusters] if isinstance(clusters, str) else []
-    _check_clusters(table, request, clusters)
-    table = typed(table, [*([] if generator else kept), *priors, *cells, *([unit] if unit else [])])
+    _check_clusters(job.table, request, clusters)
+    job = job.typed([*([] if generator else job.kept), *priors, *cells, *([unit] if unit else [])])
     if generator is not None:
-        _check_generator(table, generator, rows)
+        _check_generator(job.table, generator, job.rows_per_batch)
     if clusters is not None:
-        request = dataclasses.replace(request, clusters=clusters_of(table, clusters, rows, report))
-    labels = LabelCounts(request)
-    surveyed = survey(table, space, list(dict.fromkeys([*kept, *cells])), unit, priors, rows, report, labels.add)
-    table_mechanism = mechanism_on_table(request, surveyed, labels)
-    columns = tuple(table_mechanism.types) or tuple(kept)
-    job = _Job(table, space, columns, table_mechanism, rows, surveyed.rows, report)
-    record = ledger_of(table.path, ledger, label, heads)
-    record.settle()
-    entry = Entry(
-        identifier(),
-        label,
-        marks_of(record, table.path, heads),
-        table_mechanism.name,
-        table_mechanism.guarantee,
-        RowRanges.all(surveyed.rows),
-        asked=request.epsilon,
-        output=str(target),
-        features="redrawn" if table_mechanism.types else "kept" if kept else "",
-        source=table_mechanism.features.paid_split if table_mechanism.features else "",
+        numbers = clusters_of(job.table, clusters, job.rows_per_batch, job.report)
+        request = dataclasses.replace(request, clusters=numbers)
+    table, notes = job.checked(list(dict.fromkeys([*job.kept, *cells])), unit, priors)
+    asked = mechanism_on_table(request, table)
+    schema, law = job.schema(asked.types, asked.added), request.resampling.law if request.resampling else None
+    record, entry = job.entry(
+        asked.name,
+        asked.guarantee,
+        request.epsilon,
+        table.rows,
+        "redrawn" if asked.types else "kept" if job.kept else "",
+        law.paid_split if law else "",
     )
-    check_features_beside(table.path, record, heads, entry)
-    with staged(target, entry.identifier) as staging, record.charged(entry, allowance):
-        unchanged(table, stamp)
-        certificate = job.write(staging, entry, SecureWords())
-        unchanged(table, stamp)
-        finish(staging, target, certificate)
-    path = ledger_path(table.path, record.path)
-    mine = related(record.entries(), label, entry.marks)
-    notes = (*surveyed.notes, *job.notes)
-    account, notes_file = account_of(mine), write_notes(path, notes)
-    return TableRelease(certificate, target, path, notes, notes_file, account.spent, account.budget)
+
+    def write(folder: Path) -> Certificate:
+        columns = tuple(asked.types) or tuple(job.kept)
+        sink = FolderSink(table, folder, schema, columns, law is not None, job.report)
+        return _drawn(asked, sink, record, entry)
+
+    return job.publish(record, entry, write, lambda: (*notes, *_misfits(table)))
 
 
-def kept_columns(schema: pa.Schema, label: str, keep: Sequence[str] | None, drop: Sequence[str] | None) -> list[str]:
-    """The columns declared public, in the table's order.
-
-    Raises:
-        InputError: Neither or both were declared, a column does not exist, or the label is among them.
-    """
-    others = [name for name in schema.names if name != label]
-    if (keep is None) == (drop is None):
-        raise InputError(
-            f"expected either --keep or --drop to declare the public columns, found "
-            f"{'neither' if keep is None else 'both'}; columns besides the label: {', '.join(others) or 'none'}"
-        )
-    named = list(keep if keep is not None else drop or ())
-    _check_columns(schema, named)
-    if keep is not None and label in named:
-        raise InputError(
-            f"expected public columns to keep, found the label {label!r}; leave it out: it is released randomized"
-        )
-    chosen = set(named)
-    return [name for name in others if (name in chosen) == (keep is not None)]
+def _drawn(asked: TableMechanism, sink: FolderSink, record: Ledger, entry: Entry) -> Certificate:
+    """Ask a curator of the table, whose account has the epsilon that the ledger was charged, and write the answer."""
+    budget = Budget(entry.guarantee.epsilon, entry.guarantee.delta)
+    result = asked.ask(Curator._of(sink.source, sink, entry.label, budget))
+    if isinstance(result, Answer):
+        values = answer_columns(result.value, entry.label, result.law, sink.space)
+        sink.write_columns({**values, **asked.beside})
+    certificate = sink.certified(result.certificate, entry.identifier)
+    if asked.types or not features_left(record.entries(), entry, ["redrawn"]):
+        return certificate
+    return dataclasses.replace(certificate, assumptions=(*certificate.assumptions, FEATURES_REDRAWN))
 
 
-def ledger_path(source: Path, ledger: str | Path | None = None) -> Path:
-    """The path of the ledger of a table: beside it, unless another is passed."""
-    source = source.resolve()
-    return Path(ledger).absolute() if ledger else source.with_name(f"{source.name}{_ENDING}")
-
-
-def ledger_of(source: Path, ledger: str | Path | None, label: str, heads: Mapping[str, str]) -> Ledger:
-    """The ledger of a table: the one that is passed, or one beside it that has charges for these labels, or its own.
-
-    A table that was renamed or converted thus keeps the ledger of its first release.
-
-    Raises:
-        LedgerError: Several ledgers have charges for these labels, so none has the total.
-    """
-    original = ledger_path(source, ledger)
-    ledgers = []
-    for path in [] if ledger is not None else sorted(original.parent.glob(f"*{_ENDING}")):
-        with suppress(*([] if path == original else [LedgerError])):
-            beside = Ledger(path)
-            if related(beside.entries(), label, marks_of(beside, source, heads)):
-                ledgers.append(beside)
-    if len(ledgers) > 1:
-        names = ", ".join(str(each.path) for each in ledgers)
-        raise LedgerError(
-            f"expected one ledger with charges for {label!r} of this table, found {names}; their charges add up: "
-            "reduce the budget by the others, and pass one of them (ledger=, --ledger)"
-        )
-    return ledgers[0] if ledgers else Ledger(original)
-
-
-def check_features_beside(source: Path, record: Ledger, heads: Mapping[str, str], entry: Entry) -> None:
-    """Refuse features that another ledger beside the table lists as released, such as that of a copy of the table.
-
-    Raises:
-        InputError: Features of these rows were released before.
-    """
-    for path in sorted(ledger_path(source).parent.glob(f"*{_ENDING}")):
-        if path != record.path:
-            with suppress(LedgerError):
-                beside = Ledger(path)
-                mine = dataclasses.replace(entry, marks=marks_of(beside, source, heads))
-                check_features(beside.entries(), mine)
-
-
-@dataclass(frozen=True)
-class _Job:
-    """The second pass: read everything again, draw labels, and write files."""
-
-    table: Table
-    space: LabelSpace
-    kept: tuple[str, ...]
-    mechanism: TableMechanism
-    rows_per_batch: int
-    rows: int
-    report: Progress
-    notes: list[str] = field(default_factory=list)
-
-    def write(self, staging: Path, entry: Entry, words: Words) -> Certificate:
-        """Write the files of a release and return its certificate."""
-        table_draw = self.mechanism.begin(SecureWords())
-        shares, files, done = [], [], 0
-        # the split into files may depend on features, which are not public then
-        sources = (None,) if self.mechanism.features else self.table.files
-        for number, source in enumerate(sources):
-            name = "data.parquet" if len(sources) == 1 else f"part-{number:05d}.parquet"
-            with FileWriter(staging, name, self.schema) as writer:
-                for piece, expected in self._pieces(table_draw, source, words, done):
-                    writer.write(piece)
-                    done += piece.num_rows
-                    shares.append((piece.num_rows, expected))
-                    self.report("release", done, self.rows)
-                files.append(writer.close())
-        if done != self.rows:
-            raise TableError(
-                f"expected a table that does not change meanwhile, found {done} rows after {self.rows}; try again"
-            )
-        self.notes.extend(table_draw.notes())
-        unit = entry.guarantee.unit
-        return Certificate(
-            release=entry.identifier,
-            label=entry.label,
-            space=self.space,
-            rows=self.rows,
-            draws=tuple(
-                Draw(name, law, entry.rows, dataclasses.replace(promised, unit=unit))
-                for name, law, promised in table_draw.charges
-            ),
-            columns=columns_of(staging / files[0].name),
-            files=tuple(files),
-            expects=mean_expectation(shares),
-            assumptions=(
-                *(ROWS_PUBLIC if self.mechanism.features else DECLARED_PUBLIC),
-                *self.space.declared,
-                *self.mechanism.declared,
-                *self.mechanism.guarantee.assumptions,
-            ),
-            private=words.private,
-            features=self.mechanism.features,
-        )
-
-    def _pieces(
-        self, table_draw: TableDraw, source: Path | None, words: Words, first: int
-    ) -> Iterator[tuple[pa.Table, Expectation | NumberExpectation | None]]:
-        """Released rows of one file in batches, with their expected utility."""
-        columns = [self.table.label, *self.kept, *self.mechanism.columns]
-        for batch in prefetch(self.table.batches(columns, self.rows_per_batch, source)):
-            released, expected = self._released(table_draw, batch, words, first)
-            public = {name: plain_column(column) for name, column in self._features(table_draw, batch, first).items()}
-            yield pa.table({**public, **released}, schema=self.schema), expected
-            first += batch.num_rows
-
-    def _features(
-        self, table_draw: TableDraw, batch: pa.RecordBatch, first: int
-    ) -> dict[str, pa.Array | pa.ChunkedArray]:
-        """The released features of a batch."""
-        if table_draw.features is None:
-            return {name: batch[name] for name in self.kept}
-        drawn = table_draw.features(batch.select(list(self.kept)), first)
-        return {name: drawn[name] for name in self.kept}
-
-    def _released(
-        self, table_draw: TableDraw, batch: pa.RecordBatch, words: Words, first: int
-    ) -> tuple[dict[str, pa.Array], Expectation | NumberExpectation | None]:
-        """The released columns of a batch: drawn now from its channel, or drawn before."""
-        if table_draw.channel is None:
-            return table_draw.released(slice(first, first + batch.num_rows)), None
-        channel, mass = table_draw.channel(batch, first)
-        codes = draw(channel, label_codes(self.table, batch, self.space, first), words, first)
-        return to_columns(self.table.label, self.space, channel, codes), expectation(channel, mass)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The released columns: kept ones, the released label, and the row arrays of its channel."""
-        added = self.mechanism.added
-        for name in added:
-            if name in self.kept:
-                raise InputError(
-                    f"expected no column named {name!r}, which the release adds, found one; rename or drop it"
-                )
-        stored = {name: self.mechanism.types.get(name, self.table.schema.field(name).type) for name in self.kept}
-        kept = plain_schema(pa.schema(list(stored.items())))
-        return pa.schema([*kept, *(pa.field(name, kind) for name, kind in added.items())])
+def _misfits(table: TableSource) -> tuple[str, ...]:
+    """A private note on rows whose features were changed."""
+    if not table.misfits:
+        return ()
+    return (f"{table.misfits:,} rows had features outside the generator's form: they were moved to the nearest one",)
 
 
 def _prior_columns(table: Table, space: LabelSpace, mechanism: str, prefix: str | None) -> list[str]:
@@ -396,15 +178,15 @@ def _prior_columns(table: Table, space: LabelSpace, mechanism: str, prefix: str 
     return columns
 
 
-def _with_features(
+def _resampling(
     request: ReleaseRequest,
     kept: Sequence[str],
     generator: Generator | None,
     replaced: float | None,
     divergences: Mapping[float, float] | None,
     population: str,
-) -> ReleaseRequest:
-    """Add the treatment of private features to a request.
+) -> Resampling | None:
+    """The treatment of private features; None if features are public.
 
     Raises:
         InputError: The options do not go with the mechanism, or other columns are kept than the generator draws.
@@ -419,17 +201,16 @@ def _with_features(
             raise InputError(
                 f"expected no kept columns with {DUMMY!r}, which releases labels alone, found some; pass --keep none"
             )
-        law = FeatureLaw.without_features(request.space.size)
-        return dataclasses.replace(request, response=DummyResponse(request.space, request.epsilon), features=law)
+        return Resampling(DummyResponse(request.space, request.epsilon))
     if generator is None:
-        return request
+        return None
     if sorted(kept) != sorted(generator.form.names):
         raise InputError(
             f"expected to keep the columns that the generator draws, {', '.join(generator.form.names)}, found "
-            f"{', '.join(kept) or 'none'}; any other column would disclose which rows are true"
+            f"{', '.join(kept) or 'none'}; any other column would disclose which features are original"
         )
     response = DoubleResponse(request.space, request.epsilon, generator, replaced)
-    return dataclasses.replace(request, response=response, features=response.law(population, divergences))
+    return Resampling(response, divergences, population)
 
 
 def _check_generator(table: Table, generator: Generator, rows: int) -> None:
@@ -454,38 +235,8 @@ def _check_clusters(table: Table, request: ReleaseRequest, clusters: object) -> 
 
 
 def _check_public(table: Table, names: Sequence[str], what: str) -> None:
-    _check_columns(table.schema, names, what)
+    check_columns(table.schema, names, what)
     if table.label in names:
         raise InputError(
             f"expected a public {what} column, found the label {table.label!r}, which is private; name another"
         )
-
-
-def _check_columns(schema: pa.Schema, names: Sequence[str], what: str = "") -> None:
-    for name in names:
-        if name not in schema.names:
-            raise InputError(no_such_column(name, schema.names, what))
-
-
-def unchanged(table: Table, stamp: object) -> None:
-    """Refuse a table that changed since it was checked: other units and priors would not be charged."""
-    if table.stamp != stamp:
-        raise TableError(f"expected a table that does not change meanwhile, found {table.path} changed; try again")
-
-
-def marks_of(ledger: Ledger, path: Path, heads: Mapping[str, str]) -> tuple[str, ...]:
-    """Keyed fingerprints of the data: its path, and the first values of each column but the label."""
-    columns = (ledger.mark("column", name, head) for name, head in sorted(heads.items()))
-    return (ledger.mark("path", str(path.resolve())), *columns)
-
-
-def write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:
-    """Append notes for the curator to a file beside the ledger that only its owner can read."""
-    path = ledger.with_name(f"{ledger.name}.notes")
-    lines = notes or ("no kept column and no row order was found that discloses labels",)
-    with suppress(OSError):  # the failure of a release must not depend on notes
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
-            os.fchmod(descriptor, 0o600)
-            file.writelines(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {note}\n" for note in lines)
-    return path

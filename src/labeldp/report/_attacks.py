@@ -14,7 +14,7 @@ from labeldp.report._parts import Parts, add_row, epsilon_above, sentence, title
 
 _ALONE = "features"
 _BOTH = "features and the released label"
-_BLIND = "nothing of the row"
+_BLIND = "nothing about the row"
 _BELIEVED = "the model itself"
 _MARKERS, _STYLES = "osD^", ("--", ":", "-.")
 
@@ -67,15 +67,15 @@ def _lines(report: AttackReport) -> list[str]:
     if _BOTH in best:
         more = best[_BOTH].value - best[_ALONE].value
         lines.append(
-            f"Features alone gain {best[_ALONE].value - best[_BLIND].value:+.1%} over the trivial guess; the released "
+            f"Features alone gain {best[_ALONE].value - best[_BLIND].value:+.1%} over the trivial attack; the released "
             f"label adds {more:+.1%}."
         )
     if report.law is not None and report.law.generator is not None:
         lines.append(_resampled(float(report.law.chance), report.original))
     if report.epsilon is not None:
         lines.append(
-            f"The epsilon of {epsilon_above(report.epsilon)} bounds what the released label adds to what is known of "
-            "a row without it. It does not bound what features disclose (Busa-Fekete et al. 2023, theorem 5.1): "
+            f"The epsilon of {epsilon_above(report.epsilon)} bounds what the released label adds to what is known "
+            "about a row without it. It does not bound what features disclose (Busa-Fekete et al. 2023, theorem 5.1): "
             f"{_bounded(report.law)}."
         )
     if report.with_any_label is not None:
@@ -91,7 +91,7 @@ def _lines(report: AttackReport) -> list[str]:
     level = report.rows[0].utility.confidence
     lines.append(
         f"Each interval contains the expected gain with confidence {level:g}, for rows drawn independently. A gain "
-        "against the model itself is the model's own belief, and only as right as its probabilities."
+        "against the model itself is the model's own belief, and is only as right as its probabilities."
     )
     return lines
 

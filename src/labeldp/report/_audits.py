@@ -21,7 +21,7 @@ _METHODS = {
     "exact": "by exact computation, without sampling",
     "sampled": "by events chosen on some draws and tested on others",
     "one run": "by planted labels in one run of the pipeline",
-    "estimate": "by an estimate, which is no proof",
+    "estimate": "by an estimate, which proves nothing",
 }
 _NO_PROOF = (
     "An audit gives a lower bound on epsilon. A low bound is no proof of privacy: the proof is in the mechanism."
@@ -70,7 +70,7 @@ def folder_audit_text(audit: FolderAudit, notes: Sequence[str] = ()) -> Parts:
 def _subjects(count: int) -> list[str]:
     """The subject of each audit of a folder."""
     return (
-        [*["the law, from its integers"] * (count - 1), "the draw of this version, with that law"][-count:]
+        [*["the channel, from its integers"] * (count - 1), "the sampler of this version, with that channel"][-count:]
         if count
         else []
     )

@@ -80,11 +80,13 @@ def check_figure(path: Path) -> Path:
 def new_figure(path: Path) -> tuple[Any, Any]:
     """An empty figure and its axes; the path must end in a figure format."""
     if path.suffix.lower() not in _ENDINGS:
-        raise OutputError(f"expected a figure that ends in {', '.join(_ENDINGS)}, found {path.name}")
+        raise OutputError(f"expected a figure whose name ends in {', '.join(_ENDINGS)}, found {path.name}")
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
     except ImportError:
-        raise MissingExtraError("expected matplotlib for a figure, found none; pip install 'labeldp[plots]'") from None
+        raise MissingExtraError(
+            "expected matplotlib to be installed, found none; pip install 'labeldp[plots]'"
+        ) from None
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     return figure, figure.add_subplot()
 

@@ -50,7 +50,7 @@ def generator_text(
             at several orders.
     """
     lines = name_value_table()
-    add_row(lines, "law", _LAWS[fitted.law.name])
+    add_row(lines, "model", _LAWS[fitted.law.name])
     if fitted.smoothing:
         add_row(lines, "smoothing", f"{fitted.smoothing:.3g} of the rows are drawn uniformly over the form")
     add_row(lines, "source", fitted.source.sentence())
@@ -128,8 +128,8 @@ def _some(texts: list[str]) -> str:
 
 def _bound(floor: float | None) -> str:
     if floor is None:
-        return "of real features from drawn ones is unknown: a guarantee for features rests on the D that you declare"
-    return f"of real features from drawn ones: at most {shown_above(-floor, 3)} nats, at every order"
+        return "of true features from drawn ones is unknown: a guarantee for features rests on the D that you declare"
+    return f"of true features from drawn ones: at most {shown_above(-floor, 3)} nats, at every order"
 
 
 def _promise(fitted: FittedGenerator) -> str:

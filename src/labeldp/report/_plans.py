@@ -127,14 +127,15 @@ def _target(forecast: Forecast) -> str:
     rows = "no number of" if goal.rows is None else f"{goal.rows:,}"
     if goal.epsilon is None:
         return f"no epsilon reaches it with {forecast.rows:,} rows; {rows} rows would{_at(forecast)}"
-    return f"reached from epsilon {goal.epsilon:.3g}" + (f"; by {rows} rows{_at(forecast)}" if _at(forecast) else "")
+    more = f", or with {rows} rows{_at(forecast)}" if _at(forecast) else ""
+    return f"reached from epsilon {goal.epsilon:.3g}{more}"
 
 
 def _against_labels(forecast: Forecast) -> str:
     """The error against single labels, which is what a test measures."""
     clean = f"{three_digits(forecast.against_labels(forecast.clean_error))} without privacy"
     best = forecast.best and f"{three_digits(forecast.against_labels(forecast.best.error))} with the best mechanism, "
-    return f"{best or ''}{clean}: as `labeldp evaluate` prints it, which includes the spread of labels"
+    return f"{best or ''}{clean}: as `labeldp evaluate` prints it, the spread of labels included"
 
 
 def _baseline(forecast: Forecast) -> str:

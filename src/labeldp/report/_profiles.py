@@ -106,7 +106,7 @@ def _warnings(profile: LossProfile, brackets: list[Bracket]) -> list[str]:
     if any(math.isinf(value) for each in brackets for value in (each.estimate, each.upper)):
         lines.append(
             f"{_NO_LIMIT!r}: the labels of the neighbours do not exclude a probability of 0 or 1, at which features "
-            "alone disclose the label. This is no finding: with so few neighbours it can be chance or noise."
+            "alone disclose the label. This proves nothing: with so few neighbours it can be chance or noise."
         )
     if any(curve.beyond.upper - curve.beyond.lower > _WIDE for curve in profile.curves):
         noise = "" if profile.public else ", and these are released ones, which vary more for smaller epsilon"

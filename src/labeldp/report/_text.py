@@ -89,7 +89,7 @@ def _utility(certificate: Certificate) -> dict[str, str]:
     labels = "; released labels alone" if clusters else ""
     utility = {
         "truth kept": f"{expects.truth_probability:.1%} of rows are expected to contain the true class",
-        "effective rows": f"{_effective(rows, expects.clean_share)}: as informative as so many true labels{labels}",
+        "effective rows": f"{_effective(rows, expects.clean_share)}: as informative as this many true labels{labels}",
     }
     return utility | ({"clusters": _clusters(certificate)} if clusters else {})
 
@@ -130,7 +130,7 @@ def verdict_text(verdict: Verdict) -> Parts:
         add_row(lines, Text("ok" if check.holds else "FAILED", "green" if check.holds else "bold red"), check.what)
         if not check.holds:
             add_row(lines, "", check.found)
-    result = Text("Verified: files, law and guarantee agree.", "green")
+    result = Text("Verified: the files, the mechanism and the guarantee agree.", "green")
     if not verdict.holds:
         result = Text("Not verified: do not rely on this release.", "bold red")
     parts: Parts = [result, Text(), lines, Text()]
@@ -204,8 +204,8 @@ def account_text(combined: Sequence[CombinedGuarantee]) -> Parts:
     if len(combined) > 1:
         parts += [
             sentence(
-                "Labels of different names, and ledgers, are shown apart: add the epsilons of labels that reveal each "
-                "other."
+                "Labels of different names, and ledgers, are shown separately: add the epsilons of labels that reveal "
+                "each other."
             )
         ]
     return parts or [sentence("Nothing was charged.")]
@@ -250,20 +250,20 @@ def _account_lines(each: CombinedGuarantee) -> list[str]:
             f"exp({_exact_above(epsilon)}), plus {delta!r}."
         )
     if any(not math.isfinite(epsilon) for _, epsilon in each.at_deltas):
-        lines.append("none: the failure probability of these requests is already larger than that delta.")
+        lines.append("none: no epsilon holds, since the failure probability of these requests exceeds that delta.")
     if each.ledger:
         lines.append(
             "A ledger stores no mechanism: each charge counts as the worst mechanism of its epsilon, or of its rho if "
-            "it has one. Charges of other sessions count for the same rows. Void charges are not counted."
+            "it has one. Charges of other sessions are counted as charges on the same rows, void charges not at all."
         )
     elif each.one_table:
         lines.append("You declared that row numbers mean the same rows in all: disjoint rows cost the maximum.")
     else:
-        lines.append(f"All releases of {each.label!r} are counted for the same rows.")
+        lines.append(f"All releases of {each.label!r} are counted as releases of the same rows.")
     if each.unit != "row":
         same = "" if each.ledger else f", and {each.unit!r} is taken to mean the same units in all releases"
         lines.append(f"A unit may have several rows: each charge counts in full, as the worst of its epsilon{same}.")
-    lines += [f"The rows of {path} are incomplete: it counts with the fewest candidates." for path in each.unknown]
+    lines += [f"The rows of {path} are incomplete: they count with the fewest candidates." for path in each.unknown]
     if each.repeated:
         lines.append(f"Listed more than once, counted once: {', '.join(each.repeated)}.")
     return [*lines, *assumed]
@@ -305,7 +305,7 @@ def learned_text(learned: Learned, output: str) -> Parts:
     result = sentence(f"Learned {model.model} from {certificate.rows:,} released rows, at no further privacy cost.")
     if learned.scores is None:
         scores: Parts = [
-            sentence("Exchanged labels cannot show how good it is: use 'labeldp evaluate' with public labels.")
+            sentence("Exchanged labels cannot show how good the model is: use 'labeldp evaluate' with public labels.")
         ]
     else:
         scores = scores_text(learned.scores, certificate.space.points, learned.judged_by)
@@ -319,12 +319,12 @@ def _on_true_rows(learned: Learned) -> Parts:
         return []
     mixed = (
         f"These scores are for released rows, {float(law.chance):.1%} of which are expected to have features from the "
-        "generator: a good model does better on true rows."
+        "generator: a good model does better on original rows."
     )
     if learned.true_accuracy is None:
         return [sentence(f"{mixed} Pass --generator to estimate how much.")]
     share, interval = _share(learned.true_accuracy)
-    return [sentence(f"{mixed} Accuracy on true rows, estimated: {share} (95 % interval {interval}).")]
+    return [sentence(f"{mixed} Accuracy on original rows, estimated: {share} (95 % interval {interval}).")]
 
 
 def _resampled(share: float, *, corrected: bool) -> str:

@@ -21,6 +21,7 @@ from labeldp import (
     NoisyArgmax,
     NoisyHistogram,
     NoisyMean,
+    NoisyTopK,
     PeerExchange,
     RandomizedResponse,
     Release,
@@ -108,6 +109,16 @@ def test_names_are_believed_as_far_as_rows_allow():
     np.testing.assert_allclose(found[3], 1 / 3)
 
 
+def test_several_common_classes_share_a_cell():
+    """The m classes that are named weigh alike, and the others by the odds against a class that leads by rows / m."""
+    space, numbers = Classes(range(4)), np.repeat([0, 1], [3000, 3])
+    query = NoisyTopK(space, 1.5, numbers, top=2)
+    found = cell_distributions(Curator(np.arange(3003) % 2, space).answer(query), numbers)
+    np.testing.assert_allclose(found[0], [0.5, 0.5, 0.0, 0.0], atol=1e-12)
+    against = np.exp(-1.5 * query.rate(1) / 2**40)
+    np.testing.assert_allclose(np.sort(found[1]), np.array([against, against, 1, 1]) / (2 + 2 * against), rtol=1e-9)
+
+
 @pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize("subsample", [1.0, 0.5])
 def test_exchanged_labels_are_corrected_for_flips(subsample):
@@ -132,7 +143,7 @@ def test_exchanged_noise_is_refused():
     answer = Curator(["no", "yes"] * 20, space).answer(ExchangedLabels(space, PeerExchange(0.4), clusters, delta=1e-6))
     draw = dataclasses.replace(answer.certificate.draws[0], law=dict(answer.law) | {"flip": str(1 << 63)})
     answer = dataclasses.replace(answer, certificate=dataclasses.replace(answer.certificate, draws=(draw,)))
-    with pytest.raises(InputError, match="which is noise alone"):
+    with pytest.raises(InputError, match="which is pure noise"):
         cell_distributions(answer, clusters)
 
 
@@ -239,7 +250,7 @@ def test_bare_labels_are_refused(labels):
     public = Release.public(["ham", "spam"], SPACE)
     for refused in (labels, public):
         for fit in (CellClassifier(clusters).fit, SoftLabelClassifier().fit):
-            with pytest.raises(NotTrueLabelsError, match=r"expected an Answer as labels, .* ask a Curator"):
+            with pytest.raises(NotTrueLabelsError, match=r"expected an Answer as labels, .* get one from Curator"):
                 fit(features, refused, cells)
     model = CellClassifier(clusters).fit(features, histogram(cells, np.array([0, 2]), 1.0))
     with pytest.raises(NotTrueLabelsError, match="expected a Release as labels"):
@@ -251,7 +262,8 @@ def test_other_answers_are_refused():
     space = Interval(0.0, 1.0, 0.5)
     answer = Curator([0.0, 1.0], space).answer(NoisyMean(space, 1.0, np.array([0, 1])))
     with pytest.raises(
-        InputError, match=r"among noisy-histogram, noisy-argmax, peer-exchange, found that to noisy-mean"
+        InputError,
+        match=r"expected an answer of counts of classes or common classes or flipped labels, found that to noisy-mean",
     ):
         SoftLabelClassifier().fit(np.eye(2), answer, np.array([0, 1]))
 

@@ -357,7 +357,7 @@ def test_too_few_rows_are_warned_of_or_refused(randomized):
     model = ConvexClassifier(region=Ball(1.0))
     with pytest.warns(FewRowsWarning, match="expected at least 292 rows .* found 100"):
         model.fit(features, randomized(codes, ResponseChannel.at(3, 0.1), 13))
-    with pytest.raises(InputError, match=r"expected at least 2,9\d\d,\d\d\d rows .* steps this small lead nowhere"):
+    with pytest.raises(InputError, match=r"expected at least 2,9\d\d,\d\d\d rows .* steps this small make no progress"):
         model.fit(features, randomized(codes, ResponseChannel.at(3, 0.001), 14))
 
 

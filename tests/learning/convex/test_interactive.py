@@ -255,7 +255,7 @@ def test_what_cannot_be_fitted_interactively_is_refused_before_anything_is_asked
         (ConvexRegressor(), features, 1.0, "curator of numeric labels"),
         (ConvexRegressor("huber"), features, 1.0, "curator of numeric labels"),
         (ConvexClassifier(), features * math.nan, 1.0, "NaN"),
-        (ConvexClassifier(), features, 1e-5, "steps this small lead nowhere"),
+        (ConvexClassifier(), features, 1e-5, "steps this small make no progress"),
         (ConvexClassifier(steps="chua", region=Unconstrained(1.0)), features, 2.0, "bounded region"),
         (ConvexClassifier(norm=0.1), features, 2.0, "declared norm"),
     ]

@@ -101,8 +101,8 @@ BAD = {
     "a huge image": (png(2**31 - 1, 2**31 - 1, chunk(b"IDAT", b"")), "found something else"),
     "a large image": (png(8192, 4096, chunk(b"IDAT", b"")), "at most 16,777,216 pixels in b.png, found 4096 x 8192"),
     "no size": (png(0, 4, chunk(b"IDAT", b"")), "found"),
-    "another size": (png(5, 4, chunk(b"IDAT", b"")), "found 4 x 5 of 1 channels in b.png after 4 x 4 of 1"),
-    "colour after gray": (png(4, 4, chunk(b"IDAT", b""), color=2), "found 4 x 4 of 3 channels"),
+    "another size": (png(5, 4, chunk(b"IDAT", b"")), "in b.png after 1 x 4 x 4"),
+    "colour after gray": (png(4, 4, chunk(b"IDAT", b""), color=2), "found 3 x 4 x 4 (channels, height, width)"),
     "transparent": (png(4, 4, chunk(b"IDAT", b""), color=4), "found Pillow's 'LA'"),
     "a bomb of text": (
         png(4, 4, chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(50_000_000))), chunk(b"IDAT", b"")),

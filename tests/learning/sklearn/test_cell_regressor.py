@@ -252,7 +252,7 @@ def test_public_labels_have_the_means_of_cells():
     bins = Curator(labels, space).randomize(BinResponse(space, 1.0, np.full(space.size, 1 / space.size)))
     with pytest.raises(InputError, match="found bins, candidates or clusters"):
         CellRegressor(cells).fit(features, bins)
-    with pytest.raises(InputError, match="expected no overall answer beside a release"):
+    with pytest.raises(InputError, match="expected no overall= with a release"):
         CellRegressor(cells).fit(features, release, overall=asked(NoisyMean(SPACE, 1.0)))
     with pytest.raises(InputError, match="expected the 1000 rows"):
         CellRegressor(cells).fit(features[:10], release)
@@ -275,7 +275,7 @@ BAD = {
     "quantiles": (
         lambda: fitted(asked(NoisyQuantile(SPACE, 1.0, 0.5, TWO))),
         InputError,
-        "among noisy-mean, noisy-histogram, found that to noisy-quantile",
+        "answer of means of cells or counts of classes, found that to noisy-quantile",
     ),
     "classes": (
         lambda: fitted(asked(NoisyHistogram(Classes(["a", "b"]), 1.0, TWO), "abab")),
@@ -305,12 +305,12 @@ BAD = {
             np.eye(4), asked(NoisyMean(SPACE, 1.0, TWO)), TWO, asked(NoisyMean(SPACE, 1.0), [1.0] * 5)
         ),
         InputError,
-        "all 4 rows in one cell as overall, found one about 5 rows in 1 cells",
+        "all 4 rows in one cell, found 5 rows in 1 cells",
     ),
     "a curator of classes": (
         lambda: mean_in_cells(Curator(["a"] * 4, Classes(["a", "b"])), tree_cells(np.eye(4), 2), 1.0),
         LabelError,
-        "found classes; ask NoisyHistogram",
+        "found classes; request NoisyHistogram",
     ),
     "cells without numbers": (
         lambda: mean_in_cells(Curator([1.0] * 4, SPACE), TWO, 1.0),

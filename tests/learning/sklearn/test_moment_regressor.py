@@ -53,7 +53,7 @@ def test_other_answers_and_features_are_refused():
     features, labels = problem(500)
     space = Classes(["no", "yes"])
     answer = Curator(["no"] * 500, space).answer(LabelMoments(space, 1.0, 1e-6, features))
-    with pytest.raises(InputError, match="expected the answer to a query among number-moments"):
+    with pytest.raises(InputError, match="expected an answer of sums of features by the ends of an interval"):
         MomentRegressor().fit(features, answer)
-    with pytest.raises(InputError, match="expected the features that the moments are of"):
+    with pytest.raises(InputError, match="expected the features that the moments were computed from"):
         MomentRegressor().fit(features + 10, asked(features, labels, 5.0))

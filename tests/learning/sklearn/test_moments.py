@@ -225,7 +225,9 @@ def test_other_features_are_noticed():
     """
     features, codes = problem(400)
     answer = asked(features, codes, 1.0)
-    with pytest.raises(InputError, match="expected the features that the moments are of, found others, whose sums"):
+    with pytest.raises(
+        InputError, match="expected the features that the moments were computed from, found others, whose sums"
+    ):
         MomentClassifier().fit(features + 1.0, answer)
     for seed in range(200):
         noisy(features, codes, 30.0, seed)
@@ -301,7 +303,7 @@ def test_fitting_spends_nothing():
 def test_bare_labels_are_refused(labels):
     """Bare labels, and released ones, are refused in fit, with the ways to an answer."""
     for refused in (labels, Release.public(["ham", "spam"], SPACE)):
-        with pytest.raises(NotTrueLabelsError, match=r"expected an Answer as labels, .* ask a Curator with answer"):
+        with pytest.raises(NotTrueLabelsError, match=r"expected an Answer as labels, .* get one from Curator.answer"):
             MomentClassifier().fit(np.eye(2), refused)
 
 
@@ -313,7 +315,7 @@ def test_bare_labels_are_refused(labels):
         ({"l2": 0.0}, 5, "expected l2, if not 'auto', to be a "),
         ({"l2": "best"}, 5, "expected l2, if not 'auto', to be a "),
         ({"l2": float("nan")}, 5, "expected l2, if not 'auto', to be a "),
-        ({}, 4, r"that the moments are of, 100 rows and 5 columns, found shape \(100, 4\)"),
+        ({}, 4, r"that the moments were computed from, 100 rows and 5 columns, found shape \(100, 4\)"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(options, columns, message):
@@ -327,7 +329,5 @@ def test_what_cannot_be_fitted_is_refused(options, columns, message):
 def test_other_answers_are_refused():
     """The answer to a question about counts is no moment."""
     answer = Curator(["ham", "spam"], SPACE).answer(NoisyHistogram(SPACE, 1.0))
-    with pytest.raises(
-        InputError, match="expected the answer to a query among label-moments, found that to noisy-hist"
-    ):
+    with pytest.raises(InputError, match="expected an answer of sums of features by class, found that to noisy-hist"):
         MomentClassifier().fit(np.eye(2), answer)

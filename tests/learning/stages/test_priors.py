@@ -185,9 +185,9 @@ def refused():
         "negative": (FixedPrior([-0.5, 1.0, 0.5]), "distributions over classes"),
         "nan": (FixedPrior([np.nan, 1.0, 0.5]), "distributions over classes"),
         "clusters": (ClusterPrior([0, 1, 2]), "a cluster for each"),
-        "few released": (ReleasePrior(release), "name its rows"),
+        "few released": (ReleasePrior(release), "give rows="),
         "other space": (ReleasePrior(other), "another space"),
-        "row twice": (ReleasePrior(release, [3, 3]), "name its rows"),
+        "row twice": (ReleasePrior(release, [3, 3]), "give rows="),
         "no model": (ModelPrior("model"), "predict_proba"),
         "other classes": (ModelPrior(Said([0.5, 0.5], ["a", "z"])), "declared classes"),
         "class twice": (ModelPrior(Said([0.5, 0.5], ["a", "a"])), "declared classes"),
@@ -207,11 +207,11 @@ def test_what_can_not_be_a_prior_is_refused(curator, case):
 
 def test_what_a_prior_needs_must_be_given(curator):
     """A model needs features of all rows, and counts an epsilon."""
-    with pytest.raises(InputError, match="features of the curator's rows"):
+    with pytest.raises(InputError, match="expected features=, from which"):
         ModelPrior(Said([0.1, 0.2, 0.7])).ask(curator)
     with pytest.raises(InputError, match="features of the 600 rows"):
         ModelPrior(Said([0.1, 0.2, 0.7])).ask(curator, FEATURES[:10])
     with pytest.raises(RowsError, match="rows between 0 and 599"):
         UniformPrior().ask(curator, rows=[600])
-    with pytest.raises(InputError, match="the total epsilon of counts"):
+    with pytest.raises(InputError, match="the total cost of counts"):
         ClusterPrior(CODES).ask(curator)

@@ -583,7 +583,7 @@ def test_labels_that_were_charged_and_lost_are_not_drawn_again_for_nothing(tmp_p
         with pytest.raises(OSError, match="no space"):
             MultiStage(Recorder(), 1.0, directory=folder).fit(FEATURES, curator)
     assert curator.spent[0] == 1.0
-    with pytest.raises(BudgetError, match="charged and lost"):
+    with pytest.raises(BudgetError, match="charged but lost"):
         MultiStage(Recorder(), 1.0, directory=folder).fit(FEATURES, curator)
     richer = Curator(LABELS, SPACE, ledger=tmp_path / "ledger", budget=2.0, identity=np.arange(ROWS) + 7)
     model = MultiStage(Recorder(), 1.0, directory=folder).fit(FEATURES, richer)

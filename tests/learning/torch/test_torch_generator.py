@@ -218,7 +218,7 @@ def test_bad_input_is_refused(kind):
         maker.fit(images[1:], release, "made up")
     with pytest.raises(InputError, match="found none of right"):
         maker.fit(images, Release.public(["left"] * ROWS, SPACE), "made up")
-    with pytest.raises(InputError, match="which data"):
+    with pytest.raises(InputError, match="names the data"):
         maker.fit(images, release, " ")
     for wrong in (images.astype(float), images[:, :3], images[:, 0], np.zeros((ROWS, 2, 8, 8), dtype=np.uint8)):
         with pytest.raises(InputError, match="expected images as bytes"):

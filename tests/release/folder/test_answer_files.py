@@ -84,7 +84,7 @@ def test_a_smaller_epsilon_than_the_noise_pays_for_is_found(query, tmp_path):
     less = dataclasses.replace(draw.guarantee, epsilon=draw.guarantee.epsilon / 2)
     claimed = dataclasses.replace(answer.certificate, draws=(dataclasses.replace(draw, guarantee=less),))
     verdict = verify(Answer(answer.value, claimed).save(tmp_path / "shared"))
-    assert verdict.checks[-1].what == "each epsilon follows from the integers of its law"
+    assert verdict.checks[-1].what == "each epsilon follows from the integers of its mechanism"
     assert not verdict.holds
 
 
@@ -96,7 +96,7 @@ def test_the_integers_of_an_answer_decide(tmp_path):
         body["charges"][0]["law"]["rate"] = str(2 * int(body["charges"][0]["law"]["rate"]))
 
     verdict = rewritten(folder, louder)
-    assert verdict.checks[-1].what == "each epsilon follows from the integers of its law"
+    assert verdict.checks[-1].what == "each epsilon follows from the integers of its mechanism"
     assert not verdict.holds
 
 
@@ -104,7 +104,7 @@ def test_a_mean_has_the_sensitivity_of_its_interval(tmp_path):
     """A law that counts a replaced label as one step is refused."""
     folder = saved(QUERIES[2], tmp_path)
     verdict = rewritten(folder, lambda body: body["charges"][0]["law"].update(sensitivity="2"))
-    assert verdict.checks[-1].what == "each epsilon follows from the integers of its law"
+    assert verdict.checks[-1].what == "each epsilon follows from the integers of its mechanism"
     assert not verdict.holds
 
 
@@ -115,7 +115,7 @@ def test_numbers_that_no_law_gives_are_found(query, tmp_path):
     value = answer.value.copy()
     value[0] = 5.25
     verdict = verify(dataclasses.replace(answer, value=value).save(tmp_path / "shared"))
-    assert verdict.checks[-1].what == "every released value is an outcome of the law"
+    assert verdict.checks[-1].what == "every released value is a possible outcome of its mechanism"
     assert not verdict.holds
 
 
@@ -123,7 +123,7 @@ def test_numbers_that_no_law_gives_are_found(query, tmp_path):
 def test_a_quantile_has_the_sensitivity_of_a_choice(forged, tmp_path):
     """A law that counts one rank for a replaced label, or has a level beyond the labels, is refused."""
     verdict = rewritten(saved(QUERIES[6], tmp_path), lambda body: body["charges"][0]["law"].update(forged))
-    assert verdict.checks[-1].what == "each epsilon follows from the integers of its law"
+    assert verdict.checks[-1].what == "each epsilon follows from the integers of its mechanism"
     assert not verdict.holds
 
 
@@ -154,7 +154,7 @@ def test_what_peers_assume_is_never_dropped(tmp_path):
         body["guarantee"]["assumptions"] = []
 
     verdict = rewritten(folder, silent)
-    assert verdict.checks[-1].what == "each epsilon follows from the integers of its law"
+    assert verdict.checks[-1].what == "each epsilon follows from the integers of its mechanism"
     assert not verdict.holds
 
 

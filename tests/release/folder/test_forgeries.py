@@ -58,7 +58,7 @@ def with_law(draw, **parts):
 
 def refused(found):
     """Whether the law was what was found wrong."""
-    return not found.holds and found.checks[-1].what == "each epsilon follows from the integers of its law"
+    return not found.holds and found.checks[-1].what == "each epsilon follows from the integers of its mechanism"
 
 
 @pytest.mark.parametrize("name", ["labels", "clusters", "counts", "peers", "moments"])
@@ -159,7 +159,7 @@ def test_moments_are_sums_of_as_many_features_in_whole_steps(made, parts, tmp_pa
     draw = with_law(made["moments"].certificate.draws[0], **parts)
     found = verdict(made["moments"], tmp_path, draws=(draw,))
     assert not found.holds
-    assert found.checks[-1].what == "every released value is an outcome of the law"
+    assert found.checks[-1].what == "every released value is a possible outcome of its mechanism"
 
 
 def test_counts_are_whole(made, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from labeldp import BitResponse, Curator, RandomizedResponse, SubsetResponse, TopKResponse, release_table, verify
 from labeldp.release.folder._certificate import UNKNOWN
 
-CERTIFICATE, WORDS, LAW = "can be read", "cryptographic random source", "integers of its law"
+CERTIFICATE, WORDS, LAW = "can be read", "cryptographic random source", "integers of its mechanism"
 FILES, SCHEMA, VALUES = "listed files", "listed columns", "outcome"
 _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
 

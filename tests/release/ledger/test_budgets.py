@@ -21,7 +21,7 @@ from labeldp import (
 )
 from labeldp.cli import main
 from labeldp.errors import BudgetError
-from labeldp.mechanisms.queries import _query as _queries
+from labeldp.mechanisms.queries import _histogram
 from labeldp.privacy.accounting import Composition, RowRanges
 from labeldp.release.ledger import Entry, spent_by_data
 
@@ -60,7 +60,7 @@ def test_a_curator_counts_by_rho(monkeypatch):
     epsilon, delta = curator.spent
     assert 1.8 < epsilon <= 2.0
     assert delta == 1e-3
-    monkeypatch.setattr(_queries, "discrete_laplace", lambda *_: pytest.fail("it drew"))
+    monkeypatch.setattr(_histogram, "discrete_laplace", lambda *_: pytest.fail("it drew"))
     with pytest.raises(BudgetError, match="concentrated"):
         curator.answer(SMALL)
     assert curator.spent == (epsilon, delta)

@@ -11,7 +11,7 @@ import pytest
 
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
 from labeldp.errors import BudgetError, LabelError, LedgerError
-from labeldp.release import _table_release as module
+from labeldp.release import _table_job as module
 
 SPACE = Classes(["a", "b"])
 TABLE = pa.table({"id": range(100, 140), "age": [i * 7 % 40 for i in range(40)], "y": ["a", "b"] * 20})

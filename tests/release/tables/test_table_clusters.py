@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import labeldp.release._requests as requests
-import labeldp.release._table_release as module
+import labeldp.release._curator as curator_module
+import labeldp.release._source as source_module
+import labeldp.release._table_job as module
 from labeldp import (
     Account,
     Answer,
@@ -143,15 +144,15 @@ def test_a_label_moves_its_own_cluster_alone(source, monkeypatch, row):
         seen.append(counts)
         return counts
 
-    monkeypatch.setattr(module, "SecureWords", lambda: TapeWords(tape))
+    monkeypatch.setattr(curator_module, "SecureWords", lambda: TapeWords(tape))
     monkeypatch.setattr(module, "_ROWS_PER_BATCH", 7)
     monkeypatch.setattr(NoisyHistogram, "values", values)
     one = rows_of(released(source, "cluster"))
     for path in (*(source.parent / "out").iterdir(), *source.parent.glob("*ledger*")):
         path.unlink()
     (source.parent / "out").rmdir()
-    monkeypatch.setattr(module, "label_codes", _other_label(module.label_codes, row))
-    monkeypatch.setattr("labeldp.release.tables._first_pass.label_codes", module.label_codes)
+    monkeypatch.setattr(source_module, "label_codes", _other_label(source_module.label_codes, row))
+    monkeypatch.setattr("labeldp.release.tables._first_pass.label_codes", source_module.label_codes)
     two = rows_of(released(source, "cluster"))
     changed = {CLUSTERS[i] for i, pair in enumerate(zip(one, two, strict=True)) if pair[0] != pair[1]}
     assert changed <= {CLUSTERS[row]}
@@ -181,7 +182,7 @@ def test_counts_and_labels_are_drawn_from_streams_of_their_own(source, monkeypat
                 streams.append(self)
             return super().block(start, count)
 
-    monkeypatch.setattr(module, "SecureWords", Recorded)
+    monkeypatch.setattr(curator_module, "SecureWords", Recorded)
     released(source, "cluster")
     assert len(streams) == 2
 
@@ -196,7 +197,7 @@ def test_counts_and_labels_are_drawn_from_streams_of_their_own(source, monkeypat
         ({"mechanism": "cluster", "clusters": "region"}, InputError, "no cluster column 'region'"),
         ({"mechanism": "cluster", "delta": 1e-6}, InputError, "no delta for 'cluster'"),
         ({"mechanism": "cluster", "unit": "age"}, InputError, "randomizes each label alone with --unit"),
-        ({"mechanism": "cluster", "clusters": CLUSTERS[1:]}, InputError, "a cluster for each row"),
+        ({"mechanism": "cluster", "clusters": CLUSTERS[1:]}, InputError, "a cluster for each of the 600 rows"),
         ({"mechanism": "cluster", "clusters": np.r_[CLUSTERS, 1]}, InputError, "each of the 600 rows, found 601"),
         ({"mechanism": "cluster", "clusters": CLUSTERS - 1}, InputError, "numbered from 0"),
         ({"mechanism": "cluster", "clusters": CLUSTERS * 0.5}, InputError, "as integers"),
@@ -264,11 +265,11 @@ def test_a_budget_holds_for_both(source, mechanism):
     assert not (source.parent / "again").exists()
 
 
-def test_label_counts_are_never_shown():
-    """What a curator knows of all labels is not in the text of the object that holds it."""
-    request = requests.ReleaseRequest("ill", SPACE, 1.0, "peer", clusters=np.zeros(3, dtype=np.int32), delta=0.1)
-    labels = requests.LabelCounts(request)
-    labels.add(np.array([0, 1, 1]), 0)
-    assert labels.codes.tolist() == [0, 1, 1]
-    assert "codes" not in repr(labels)
-    assert "counts" not in repr(labels)
+def test_labels_are_never_shown():
+    """The labels that a curator holds are not in the text of the objects that hold them."""
+    codes = np.array([0, 1, 1], dtype=np.int32)
+    source = source_module.ArraySource(SPACE, codes, None, identified=False)
+    assert [batch.codes.tolist() for batch in source.batches(slice(0, 3))] == [[0, 1, 1]]
+    (batch,) = source.batches(slice(0, 3))
+    for shown in (repr(source), repr(batch), str(batch)):
+        assert "1" not in shown.replace("0x", "").partition(" at ")[0]

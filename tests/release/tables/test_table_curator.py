@@ -168,7 +168,7 @@ def test_what_was_drawn_is_paid_for_whatever_stops_it(table, tmp_path, monkeypat
     """Ctrl-C, a full disk and a broken connection too: somebody was told, and would be told again for nothing."""
     listener = Listener(problem if when == "while it is told" else None)
 
-    def stop(*_):
+    def stop(*_, **__):
         raise problem
 
     def ask(_, curator):
@@ -179,7 +179,7 @@ def test_what_was_drawn_is_paid_for_whatever_stops_it(table, tmp_path, monkeypat
         return concatenate([(slice(None), curator.randomize(RandomizedResponse(SPACE, 0.5)))], answers=[answer])
 
     if when == "while it is written":
-        monkeypatch.setattr("labeldp.release._table_curator._write", stop)
+        monkeypatch.setattr("labeldp.release._table_protocol.FolderSink", stop)
     with pytest.raises(type(problem)):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
     assert listener.told > 30
@@ -227,7 +227,8 @@ release_with({str(table)!r}, "y", space, 1.0, {str(tmp_path / "out")!r}, ask, ke
 
 KILLED = """
 import os, signal, sys
-import labeldp.release._table_curator as module
+import labeldp.release._table_job as module
+from labeldp.release import release_with
 from labeldp import Classes, RandomizedResponse
 
 place, moment = sys.argv[1:]
@@ -246,7 +247,7 @@ def finish_or_die(*given):
     die("when it stands")
 
 module.finish = finish_or_die
-module.release_with(f"{place}/t.csv", "y", space, 1.0, f"{place}/out", ask, keep=["id"])
+release_with(f"{place}/t.csv", "y", space, 1.0, f"{place}/out", ask, keep=["id"])
 """
 
 
@@ -389,7 +390,7 @@ def test_a_table_that_changes_meanwhile_is_refused(table, tmp_path):
         table.write_text(table.read_text().replace("north", "west"))
         return once(columns, curator)
 
-    with pytest.raises(TableError, match=r"does not change meanwhile, found .* changed"):
+    with pytest.raises(TableError, match=r"does not change during the release, found .* changed"):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=["town"])
     assert states(tmp_path) == [("charged", 1.0)]  # it was drawn by then
 
@@ -413,7 +414,7 @@ def test_labels_alone_and_notes(tmp_path):
 
 def test_many_rows_are_written_in_pieces(table, tmp_path, monkeypatch):
     """The file holds all rows in order, however many are written at a time."""
-    monkeypatch.setattr("labeldp.release._table_curator._ROWS_PER_BATCH", 7)
+    monkeypatch.setattr("labeldp.release._table_job._ROWS_PER_BATCH", 7)
     done = release_with(table, "y", SPACE, 30.0, tmp_path / "out", once_surely, keep=["id"])
     assert verify(done.output).holds
     found = pq.read_table(done.output / "data.parquet")

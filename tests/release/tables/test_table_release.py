@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import labeldp.release._table_release as module
+import labeldp.release._table_job as module
 import labeldp.release.tables._tables as tables_module
 from labeldp import Classes, Interval, Ledger, PriorSubsetResponse, release_table, verify
 from labeldp.errors import (
@@ -30,7 +30,7 @@ from labeldp.errors import (
 from labeldp.privacy.channels import unpack
 from labeldp.release import kept_columns
 from labeldp.release._requests import MECHANISMS, PRIOR
-from labeldp.release._table_release import ledger_path
+from labeldp.release._table_job import ledger_path
 from labeldp.release.tables import open_table
 
 #: At this epsilon one label in 2e17 changes, so a release shows which true label it came from.
@@ -660,14 +660,17 @@ def test_an_output_with_too_long_a_name_is_an_error_of_this_library(release, sou
 
 
 PROBLEMS = [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt(), MemoryError(), RuntimeError("x")]
-STEPS = ["FileWriter.write", "FileWriter.close", "finish", "draw", "columns_of", "to_columns"]
+STEPS = [
+    *("_sink.FileWriter.write", "_sink.FileWriter.close", "_sink.columns_of", "_sink.to_columns"),
+    *("_table_job.finish", "_curator.draw"),
+]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: type(problem).__name__)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_failure_rolls_everything_back(release, source, tables, step, problem, monkeypatch):
     """A full disk, Ctrl-C or an error at any step leaves nothing; the charge is void, and the same then succeeds."""
-    target = f"labeldp.release._table_release.{step}"
+    target = f"labeldp.release.{step}"
 
     def fail(*_, **__):
         raise problem

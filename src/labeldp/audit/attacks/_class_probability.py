@@ -99,8 +99,8 @@ class ClassIndicators:
         low, middle, high = ((rates - self.other) / (self.true - self.other)).tolist()
         if not 0.0 < low <= high < 1.0:
             raise InputError(
-                "expected labels that put the share of the second class between 0 and 1, found too few of a class or "
-                "too much noise; give p_plus, or more rows"
+                "expected labels from which the share of the second class can be estimated, found too few of a class "
+                "or too much noise; give p_plus, or more rows"
             )
         return Bracket(low, middle, high)
 

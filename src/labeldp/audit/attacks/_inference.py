@@ -161,7 +161,7 @@ def original_share(replaced: float, log_ratio: object) -> Float[np.ndarray, "...
     r = _checks.number(replaced, "replaced")
     ratio = np.asarray(log_ratio, dtype=np.float64)
     if not 0 <= r <= 1 or np.isnan(ratio).any():
-        raise InputError("expected a probability between 0 and 1 and logarithms of ratios, found others")
+        raise InputError("expected replaced between 0 and 1 and log ratios that are not NaN, found others")
     with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(1 / (1 + np.exp(np.log(r) - np.log1p(-r) - ratio))) if r < 1 else np.zeros_like(ratio)
 
@@ -213,7 +213,7 @@ class Attacker:
             *(["features"] if self.features is not None else []),
             *(["the released label"] if released else []),
         ]
-        return " and ".join(sources) or "nothing of the row"
+        return " and ".join(sources) or "nothing about the row"
 
 
 def make_attacker(
@@ -298,7 +298,7 @@ def checked_loss(loss: Loss, space: LabelSpace) -> Loss:
     if matrix.shape != (space.size, space.size) or not ((matrix >= 0) & (matrix <= 1)).all():
         raise InputError(
             f"expected losses in [0, 1] of shape ({space.size}, {space.size}), by true label and answer, found shape "
-            f"{matrix.shape} or others"
+            f"{matrix.shape} or losses outside [0, 1]"
         )
     return matrix
 
@@ -374,6 +374,7 @@ def _own_feature_shares(mixing: object, rows: int, no_features: bool) -> Float[n
         raise InputError("expected probabilities from features together with mixing, found none; give probabilities")
     if shares.shape not in ((), (rows,)) or not ((shares >= 0) & (shares <= 1)).all():
         raise InputError(
-            f"expected mixing as one probability, or one for each of {rows} rows, found {shares.shape} or others"
+            f"expected mixing as one probability, or one for each of {rows} rows, found shape {shares.shape} or "
+            "numbers outside [0, 1]"
         )
     return shares

@@ -124,7 +124,7 @@ class InstanceLoss:
         if not (feature_losses >= least - _ROUNDING * (1.0 + self.of_label)).all():
             raise InputError(
                 f"expected tau of at least {self.least[1]:.6g}, the minimum of H, found {np.min(np.asarray(tau)):.6g}; "
-                "every row loses at least the minimum, so the share of rows beyond a smaller tau is 1"
+                "no row has a smaller loss, so the share of rows beyond a smaller tau is 1"
             )
         feature_losses = np.asarray(np.maximum(feature_losses, least))
         lower, upper = -_upper_logits(feature_losses, -centre), _upper_logits(feature_losses, centre)
@@ -163,7 +163,9 @@ def check_flip(value: object) -> float:
     """Validate a flip probability, above 0 and at most 1/2."""
     flip = _checks.number(value, "flip")
     if not 0.0 < flip <= 0.5:
-        raise EpsilonError(f"expected flip above 0 and at most 0.5, found {flip!r}; the probability of the other class")
+        raise EpsilonError(
+            f"expected flip, the probability of releasing the other class, above 0 and at most 0.5, found {flip!r}"
+        )
     return flip
 
 

@@ -352,7 +352,7 @@ def _flip_probabilities(flips: Sequence[float] | None, indicators: ClassIndicato
     if flips is None:
         if indicators.flip is None:
             raise InputError(
-                "expected flips for a release that does not flip all labels with one probability, found None; give them"
+                "expected flips= for a release whose labels are not all flipped with one probability, found None"
             )
         return [indicators.flip]
     probabilities = sorted({_checks.number(flip, "flip") for flip in flips})
@@ -417,6 +417,6 @@ def _curve(
     else:
         losses_at = np.array(taus, dtype=np.float64).reshape(-1)
         if np.isnan(losses_at).any():
-            raise InputError("expected losses as taus, found NaN")
+            raise InputError("expected numbers as taus, found NaN")
     lower, estimate, upper = shares_at(losses_at, rows, band, floor)
     return LossCurve(instance.flip, instance.epsilon, floor, losses_at, lower, estimate, upper, rows, band)

@@ -109,7 +109,7 @@ def repeated_success(channel: Channel, times: int, prior: object = None) -> floa
     try:
         matrix = channel.table().matrix
     except ValueError:  # the table is too large
-        raise InputError("expected a small channel that is the same for all rows, found a larger one") from None
+        raise InputError("expected a channel with few outcomes that is the same for all rows, found another") from None
     return _enumerated_success(matrix, count, weights)
 
 
@@ -126,7 +126,7 @@ def repeated_limit(epsilon: float, classes: int, times: int) -> float:
 
 def _check_same_rows(releases: list[Release]) -> None:
     if not releases or not all(isinstance(each, Release) for each in releases):
-        raise InputError("expected at least one release, found none or something else")
+        raise InputError("expected at least one release, found none, or something other than releases")
     first = releases[0]
     for each in releases[1:]:
         if len(each) != len(first) or each.space.describe() != first.space.describe():
@@ -135,7 +135,7 @@ def _check_same_rows(releases: list[Release]) -> None:
                 "another space"
             )
     if any(_same_draw(one, other) for one, other in itertools.combinations(releases, 2)):
-        raise InputError("expected each draw once, found one twice; it carries no information the second time")
+        raise InputError("expected different draws, found one twice; the repeat carries no new information")
 
 
 def _same_draw(one: Release, other: Release) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -18,30 +18,14 @@ from labeldp.audit._audit import Audit, check_claim, check_confidence
 from labeldp.audit.mechanisms._sampled import Progress, audit_mechanism
 from labeldp.errors import InputError
 from labeldp.privacy import log_above, printed_above
-from labeldp.privacy.channels import (
-    BinChannel,
-    BitChannel,
-    CandidateChannel,
-    CandidateSubsetChannel,
-    Channel,
-    ClusterChannel,
-    GridChannel,
-    GroupedChannel,
-    GroupedNumberChannel,
-    ResponseChannel,
-    SubsetChannel,
-    row_arrays,
-)
-
-#: Names of outcomes, and their weights under the labels that they distinguish, up to a common factor.
-Outcomes = Iterator[tuple[str, Sequence[int | Fraction]]]
+from labeldp.privacy.channels import Channel, row_arrays
 
 _WORDS = 1 << 16
 _TOP = (1 << 64) - 1
 _MOST_ROWS, _MOST_CLASSES = 16, 256
 #: Tolerance on epsilon from a table of floats.
 _ROUNDING = 1e-9
-#: Maximum number of ranges that the words of one outcome form for one label; cluster response has two.
+#: Maximum number of ranges that the words of one outcome form for one label (``Channel.draw``).
 _RANGES = 2
 _LN = Context(prec=60)
 
@@ -95,7 +79,7 @@ def audit_matrix(matrix: Sequence[Sequence[Any]], claim: float, *, delta: float 
 
 
 def audit_channel(channel: Channel, claim: float | None = None) -> Audit:
-    """Compute the epsilon of a channel from its integers, by formulas written independently of it.
+    """Compute the epsilon of a channel from its integers, by the columns of its outcomes and apart from its odds.
 
     Args:
         channel: Any channel of labeldp.
@@ -107,7 +91,6 @@ def audit_channel(channel: Channel, claim: float | None = None) -> Audit:
 
     Raises:
         EpsilonError: The claim is out of range.
-        InputError: The kind of the channel is unknown here.
 
     Example:
         >>> from labeldp.privacy.channels import ResponseChannel
@@ -133,7 +116,7 @@ def audit_drawing(
 
     If one word decides a row, the audit draws with 65 536 evenly spaced words for each label. With words of 16 bits
     these are all words, and outcomes are counted exactly. With words of 64 bits each probability is known up to 2 of
-    these words, provided that the words of an outcome form at most two ranges for one label, as in every channel here.
+    these words, since the words of an outcome form at most two ranges for one label (``Channel.draw``).
     If several words decide a row, the audit draws with random words and is a sampled one (``audit_mechanism``).
 
     Args:
@@ -176,13 +159,14 @@ def _check_distributions(matrix: Sequence[Sequence[Any]], off: Fraction) -> list
         raise InputError("expected probabilities as finite numbers, found something else") from None
     if len(lines) < 2 or len({len(line) for line in lines}) != 1:
         raise InputError(
-            f"expected a line of probabilities for each of at least two inputs, all of one length, found {len(lines)}"
+            f"expected a row of probabilities for each of at least two inputs, all of one length, found {len(lines)} "
+            "rows, or several lengths"
         )
     for number, line in enumerate(lines):
         total = sum(line, Fraction(0))
         if any(entry < 0 for entry in line) or abs(total - 1) > off * len(line):
             raise InputError(
-                f"expected probabilities that sum to 1 in line {number}, found a sum of {float(total):.17g} or a "
+                f"expected probabilities that sum to 1 in row {number}, found a sum of {float(total):.17g} or a "
                 "negative entry; give fractions, or state the rounding of each entry (rounding=1e-12)"
             )
     return lines
@@ -220,83 +204,9 @@ def _log_odds(odds: Fraction | float, up: bool) -> float:
     return log_above(exact) if up else log_above(exact) * (1.0 - 1e-12)
 
 
-def _response_outcomes(channel: ResponseChannel) -> Outcomes:
-    yield "a class from itself", (channel.keep, channel.other)
-
-
-def _bin_outcomes(channel: BinChannel) -> Outcomes:
-    yield "a bin from itself", (channel.keep, channel.other) if channel.other else (1, 1)
-
-
-def _candidate_outcomes(channel: CandidateChannel) -> Outcomes:
-    """A label outside yields each candidate with the weight ceil(W / m), except the last, which gets the rest."""
-    word = 1 << channel.bits
-    for m in range(2, channel.classes + 1):
-        even = -(-word // m)
-        outside = ((even,), (word - (m - 1) * even,)) if m < channel.classes else ((), ())
-        for name, weights in zip(("a candidate", "the last candidate"), outside, strict=True):
-            yield f"{name} of {m}", (channel.keep[m], channel.other[m], *weights)
-
-
-def _candidate_subset_outcomes(channel: CandidateSubsetChannel) -> Outcomes:
-    """A label outside is treated as a uniformly random candidate."""
-    word = 1 << channel.bits
-    for m in range(2, channel.classes + 1):
-        d, member = channel.size[m], channel.member[m]
-        inside = Fraction(member, math.comb(m - 1, d - 1))
-        without = Fraction(word - member, math.comb(m - 1, d)) if d < m else inside
-        yield f"a subset of {m} candidates from one in it", (inside, without, (d * inside + (m - d) * without) / m)
-
-
-def _cluster_outcomes(channel: ClusterChannel) -> Outcomes:
-    for number, (keep, weights) in enumerate(zip(channel.keep, channel.weights, strict=True)):
-        for z, weight in enumerate(weights):
-            yield f"class number {z} in cluster {number} from itself", (keep + weight, weight)
-
-
-def _subset_outcomes(channel: SubsetChannel) -> Outcomes:
-    k, d = channel.classes, channel.size
-    word = 1 << channel.bits
-    inside = Fraction(channel.member, math.comb(k - 1, d - 1))
-    yield "a subset from a class in it", (inside, Fraction(word - channel.member, math.comb(k - 1, d)))
-
-
-def _bit_outcomes(channel: BitChannel) -> Outcomes:
-    """Only the bits of the two labels differ in distribution."""
-    p, q, word = channel.true, channel.false, 1 << channel.bits
-    chances = [((word - p, p), (word - q, q)), ((word - q, q), (word - p, p))]
-    for one, other in itertools.product((0, 1), repeat=2):
-        weights = [first[one] * second[other] for first, second in chances]
-        yield f"a set with bits {one} and {other} from the first of them", weights
-
-
-def _grid_outcomes(channel: GridChannel) -> Outcomes:
-    """Between knots the distribution is a mixture of those of two knots."""
-    for z, weights in enumerate(zip(*channel.weights, strict=True)):
-        yield f"outcome {z} from the knot that makes it likeliest", weights
-
-
-_OUTCOMES: Mapping[type[Channel], Callable[[Any], Outcomes]] = {
-    ResponseChannel: _response_outcomes,
-    BinChannel: _bin_outcomes,
-    CandidateChannel: _candidate_outcomes,
-    CandidateSubsetChannel: _candidate_subset_outcomes,
-    ClusterChannel: _cluster_outcomes,
-    SubsetChannel: _subset_outcomes,
-    BitChannel: _bit_outcomes,
-    GridChannel: _grid_outcomes,
-}
-
-
 def _epsilon_of_integers(channel: Channel) -> tuple[float, str]:
     """The epsilon of a privacy unit, rounded up, and its worst outcome."""
-    if isinstance(channel, GroupedChannel | GroupedNumberChannel):
-        parts = [
-            _epsilon_of_group(part, repeats) for part, repeats in zip(channel.channels, channel.repeats, strict=True)
-        ]
-        return max(parts)
-    odds, worst = _worst_outcome(channel)
-    return _log_odds(odds, up=True), worst
+    return max(_epsilon_of_group(rows, repeats) for rows, repeats in channel.units)
 
 
 def _epsilon_of_group(channel: Channel, repeats: int) -> tuple[float, str]:
@@ -311,11 +221,8 @@ def _epsilon_of_group(channel: Channel, repeats: int) -> tuple[float, str]:
 
 def _worst_outcome(channel: Channel) -> tuple[Fraction | float, str]:
     """The largest ratio of two weights of one outcome, and the outcome's name."""
-    for kind, columns in _OUTCOMES.items():
-        if isinstance(channel, kind):
-            ratios = [(_weight_ratio(weights), name) for name, weights in columns(channel)]
-            return max(ratios, default=(Fraction(1), "no outcome"))
-    raise InputError(f"expected a channel of a known kind, found {type(channel).__name__}; use audit_matrix")
+    ratios = [(_weight_ratio(weights), name) for name, weights in channel.columns()]
+    return max(ratios, default=(Fraction(1), "no outcome"))
 
 
 def _weight_ratio(weights: Sequence[int | Fraction]) -> Fraction | float:
@@ -325,7 +232,7 @@ def _weight_ratio(weights: Sequence[int | Fraction]) -> Fraction | float:
 
 def _epsilon_of_tables(channel: Channel) -> float:
     """Epsilon of the channel's tables for single rows, less the tolerance for floats; 0 without tables."""
-    if isinstance(channel, GroupedChannel | GroupedNumberChannel):
+    if any(repeats > 1 for _, repeats in channel.units):
         return 0.0  # a unit has several rows
     epsilons = [0.0]
     for row in _distinct_rows(channel, _MOST_ROWS):
@@ -361,8 +268,7 @@ def _audit_even_words(channel: Channel, row: int, codes: Sequence[int], claim: f
     """Bounds from counts of evenly spaced words."""
     exact = channel.bits == 16
     words = np.arange(_WORDS, dtype=np.uint64) << np.uint64(channel.bits - 16)
-    tables = [_word_counts(channel, row, code, words[:, None]) for code in codes]
-    counts = np.array([np.pad(table, (0, max(map(len, tables)) - len(table))) for table in tables])
+    counts = _word_counts(channel, row, codes, words[:, None])
     most, least = counts.max(axis=0), counts.min(axis=0)
     off = 0 if exact else _RANGES
     low, high = _largest_ratio(most - off, least + off), _largest_ratio(most + off, least - off)
@@ -379,23 +285,24 @@ def _largest_ratio(most: Int[np.ndarray, "m"], least: Int[np.ndarray, "m"]) -> F
     return max((Fraction(high, low) if low > 0 else math.inf for high, low in pairs), default=Fraction(1))
 
 
-def _word_counts(channel: Channel, row: int, code: int, words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "m"]:
-    """Number of words that yield each outcome, for one label."""
+def _word_counts(
+    channel: Channel, row: int, codes: Sequence[int], words: UInt64[np.ndarray, "n w"]
+) -> Int[np.ndarray, "k m"]:
+    """Number of words that yield each outcome, for each label."""
     of_row = channel.take(np.full(len(words), row))
-    return np.bincount(of_row.draw(np.full(len(words), code, dtype=np.int32), words))
+    released = [of_row.draw(np.full(len(words), code, dtype=np.int32), words) for code in codes]
+    outcomes = np.unique(np.concatenate(released), axis=0, return_inverse=True)[1].reshape(len(codes), -1)
+    return np.array([np.bincount(line, minlength=int(outcomes.max()) + 1) for line in outcomes])
 
 
 def _row_mechanism(channel: Channel, row: int) -> Callable[[int, int], np.ndarray]:
     """The draw of one row as a mechanism, with random words of the audit's own."""
     rng = np.random.default_rng()
-    one = channel.channels[0] if isinstance(channel, GroupedChannel) else channel
-    halves = isinstance(one, SubsetChannel | CandidateSubsetChannel)  # these pick with halves of whole words
 
     def draw(code: int, count: int) -> np.ndarray:
         shape = (count, channel.words_per_row)
         words = rng.integers(0, _TOP, shape, dtype=np.uint64, endpoint=True)
-        cut = words[:, :1] if halves else words
-        cut >>= np.uint64(64 - channel.bits)
+        words[:, : channel.whole_words] >>= np.uint64(64 - channel.bits)
         return channel.take(np.full(count, row)).draw(np.full(count, code, dtype=np.int32), words)
 
     return draw

@@ -11,22 +11,12 @@ from pathlib import Path
 import numpy as np
 from scipy.special import betainc
 
-from labeldp._shapes import Bool, Float, Int
+from labeldp._shapes import Float, Int
 from labeldp.audit._audit import Audit, check_confidence
 from labeldp.audit.mechanisms._exact import audit_channel, audit_drawing
 from labeldp.audit.mechanisms._sampled import Progress
 from labeldp.errors import InputError
-from labeldp.privacy.channels import (
-    BinChannel,
-    BitChannel,
-    Channel,
-    ClassChannel,
-    GridChannel,
-    SingleNumberChannel,
-    channel_of,
-    row_arrays,
-    unpack,
-)
+from labeldp.privacy.channels import Channel, ClassChannel, SingleNumberChannel, channel_of, row_arrays
 from labeldp.release import Release, release_batches
 from labeldp.release.folder import Certificate, Check, verify
 
@@ -206,17 +196,10 @@ def _counted_events(labels: Release) -> Iterator[tuple[str, _EventCounts]]:
     channel = labels.channel
     if isinstance(channel, ClassChannel):
         yield "released frequencies of classes are possible under the channel", _class_counts(channel, labels.codes)
-        if isinstance(channel, BitChannel):
+        if channel.independent_members:
             yield "released sets have the sizes that the channel implies", _bit_count(channel, labels.codes)
     elif isinstance(channel, SingleNumberChannel):
         yield "released frequencies of numbers are possible under the channel", _outcome_counts(channel, labels.codes)
-
-
-def _contains(channel: ClassChannel, codes: np.ndarray, z: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
-    """Mask of rows that released a class, or a set that contains it."""
-    if channel.form == "class":
-        return np.asarray(codes == z)
-    return np.asarray(codes[np.arange(len(z)), z >> 3] >> (z & 7).astype(np.uint8) & 1 == 1)
 
 
 def _containing_probabilities(
@@ -238,30 +221,23 @@ def _class_counts(channel: ClassChannel, codes: np.ndarray) -> _EventCounts:
         z = np.full(rows, label, dtype=np.int64)
         ends = _containing_probabilities(channel, z)
         least, most = np.minimum(*ends).sum(), np.maximum(*ends).sum()
-        rows_of_counts.append((float(_contains(channel, codes, z).sum()), float(least), float(most)))
+        rows_of_counts.append((float(channel.holds(codes, z).sum()), float(least), float(most)))
     return _EventCounts(rows, *np.array(rows_of_counts).T)
 
 
-def _bit_count(channel: BitChannel, codes: np.ndarray) -> _EventCounts:
+def _bit_count(channel: ClassChannel, codes: np.ndarray) -> _EventCounts:
     """Total number of set bits, whose distribution does not depend on the labels."""
     mean = float(channel.membership.true) + (channel.classes - 1) * float(channel.membership.other)
-    rows, ones = len(codes), float(unpack(codes, channel.classes).sum())
+    rows, ones = len(codes), float(channel.sums(codes, np.ones(channel.classes)).sum())
     expected = np.array([rows * mean])
     return _EventCounts(rows * channel.classes, np.array([ones]), expected, expected)
 
 
 def _outcome_counts(channel: SingleNumberChannel, codes: np.ndarray) -> _EventCounts:
     """Counts of each outcome."""
-    chances = _outcome_probabilities(channel)
+    chances = channel.vertices
     counts = np.bincount(codes, minlength=chances.shape[1]).astype(np.float64)
     return _EventCounts(len(codes), counts, chances.min(axis=0) * len(codes), chances.max(axis=0) * len(codes))
-
-
-def _outcome_probabilities(channel: SingleNumberChannel) -> Float[np.ndarray, "r m"]:
-    """Output distributions whose mixtures are those of all labels: of knots, or of bins."""
-    if isinstance(channel, GridChannel):
-        return channel.chances
-    return channel.rows_of(np.array(channel.starts)) if isinstance(channel, BinChannel) else channel.matrix()
 
 
 def _independence_check(folder: Path, other: Path, certificate: Certificate, error: float) -> Check:
@@ -279,7 +255,7 @@ def _independence_check(folder: Path, other: Path, certificate: Certificate, err
             f"{other_certificate.rows} rows or other labels"
         )
     if other_certificate.release == certificate.release:
-        raise InputError(f"expected another release in {other}, found the same one; give one drawn anew")
+        raise InputError(f"expected another release in {other}, found the same one; give an independent one")
     for one, two in zip(_release_batches(folder, certificate), _release_batches(other, other_certificate), strict=True):
         tally = _agreement_counter(one.channel, two.channel)(one.codes, two.codes, first)
         total, first = tally if total is None else total + tally, first + len(one)
@@ -292,7 +268,7 @@ def _agreement_counter(one: Channel, two: Channel) -> Callable[[np.ndarray, np.n
 
         def classes(codes: np.ndarray, others: np.ndarray, first: int) -> _EventCounts:
             z = (first + np.arange(len(codes))) % one.classes
-            same = float((_contains(one, codes, z) == _contains(two, others, z)).sum())
+            same = float((one.holds(codes, z) == two.holds(others, z)).sum())
             pairs = list(zip(_containing_probabilities(one, z), _containing_probabilities(two, z), strict=True))
             if "candidates" in {**row_arrays(one), **row_arrays(two)}:  # a label outside is a mixture of the two cases
                 pairs = list(itertools.product(_containing_probabilities(one, z), _containing_probabilities(two, z)))
@@ -303,7 +279,7 @@ def _agreement_counter(one: Channel, two: Channel) -> Callable[[np.ndarray, np.n
     if isinstance(one, SingleNumberChannel) and isinstance(two, SingleNumberChannel):
         if len(one.values) != len(two.values):
             raise InputError("expected two releases of numbers with the same outcomes, found different ones")
-        chances = _outcome_probabilities(one) @ _outcome_probabilities(two).T  # between knots, a mean of these
+        chances = one.vertices @ two.vertices.T  # other labels have mixtures of these
 
         def numbers(codes: np.ndarray, others: np.ndarray, _: int) -> _EventCounts:
             rows = len(codes)

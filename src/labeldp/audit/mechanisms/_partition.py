@@ -193,7 +193,7 @@ def _as_rows(outputs: Any, shape: tuple[int, ...]) -> Float[np.ndarray, "n d"]:
     if isinstance(outputs, np.ndarray) and outputs.shape[1:] != shape:
         width = " x ".join(map(str, shape))
         raise InputError(
-            f"expected outputs of {width} numbers each, found others later on; return the same shape at every call"
+            f"expected outputs of {width} numbers each, found others in a later call; return one shape in all calls"
         )
     try:
         rows = np.asarray(outputs, dtype=np.float64)

@@ -263,7 +263,7 @@ def _test_single_calls(
     partitions = [*partitions, type_partition(outputs[0])]
     before, after = ([np.array([each.count(half[i]) for i in each.labels]) for each in partitions] for half in outputs)
     evidence = _best_evidence(sampler, partitions, before, half, after, half, level)
-    event = f"{evidence.event}, at calls for one output each" if evidence.epsilon else ""
+    event = f"{evidence.event}, in calls for one output each" if evidence.epsilon else ""
     return _Evidence(evidence.epsilon, event)
 
 

@@ -107,8 +107,8 @@ class Memorisation:
         )
         if self.allowed is None:
             return result + "."
-        verdict = "which is consistent with it" if self.holds else "which it exceeds"
-        return f"{result} and at most {self.allowed:.1%} by the claim, {verdict}."
+        verdict = "is consistent with" if self.holds else "refutes"
+        return f"{result} and at most {self.allowed:.1%} by the claim. This {verdict} the claim."
 
     def __str__(self) -> str:
         return self.sentence()

@@ -59,7 +59,8 @@ class DivergenceEstimate:
         """State the estimate and its limits in one sentence."""
         return (
             f"The divergence of order {self.alpha:g} is estimated as {self.value:.3g} (between {self.low:.3g} and "
-            f"{self.high:.3g} on other rows) by a classifier on {self.rows:,} held-out rows; an estimate, no guarantee."
+            f"{self.high:.3g} on other rows) by a classifier on {self.rows:,} held-out rows: an estimate, not a "
+            "guarantee."
         )
 
     def __str__(self) -> str:

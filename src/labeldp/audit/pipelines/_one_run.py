@@ -96,7 +96,7 @@ def audit_pipeline(
     correct = (scores > 0) == (coins == 0)
     bounds = [_guess_bound(scores, correct, part, (1.0 - level) / len(parts)) for part in parts]
     lower, hits, guesses = max(bounds)
-    worst = f"{hits:,} right guesses of {guesses:,}, of {len(rows):,} canaries with one of two labels each"
+    worst = f"{hits:,} of {guesses:,} guesses correct, among {len(rows):,} canaries with one of two labels each"
     return Audit(claim, 0.0, max(0.0, lower), None, level, len(rows), "one run", worst)
 
 
@@ -128,7 +128,7 @@ def _canary_pairs(pairs: Any, space: LabelSpace, count: int) -> list[tuple[Any, 
     first, second = (space.encode([pair[place] for pair in choices]) for place in (0, 1))
     if (first == second).any():
         raise InputError(
-            f"expected two different labels for each canary, found one twice for canary {_first_equal(first, second)}"
+            f"expected two different labels for each canary, found equal ones for canary {_first_equal(first, second)}"
         )
     return choices
 

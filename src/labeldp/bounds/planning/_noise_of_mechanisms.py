@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from labeldp.errors import EpsilonError
-from labeldp.mechanisms.queries import NoisyArgmax, NoisyHistogram, NoisyMean, Query, noise_deviation, sum_deviation
+from labeldp.mechanisms.queries import QUERIES
 from labeldp.mechanisms.randomizers import (
-    BitResponse,
     ClassRandomizer,
     LaplaceResponse,
     OneBitResponse,
@@ -22,8 +21,9 @@ from labeldp.mechanisms.randomizers import (
     PiecewiseResponse,
     RandomizedResponse,
     Randomizer,
-    SubsetResponse,
     best_number_response,
+    class_randomizers,
+    number_randomizers,
 )
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import pair_share
@@ -64,7 +64,10 @@ def mechanism_noises(space: LabelSpace, trust: str, epsilon: float, *, roughly: 
             for all calls: its variance is within a few hundredths of that on the whole grid up to epsilon 4, and beyond
             there is hardly any.
     """
-    functions = _NOISE_FUNCTIONS[trust, isinstance(space, Interval)]
+    if trust == "central":
+        yield from _query_noises(space, epsilon)
+        return
+    functions = _local_functions(isinstance(space, Interval))
     for maker in (_ROUGH.get(each, each) for each in functions) if roughly else functions:
         try:
             yield maker(space, epsilon)
@@ -132,32 +135,15 @@ def _class_noise(make: Callable[[LabelSpace, float], ClassRandomizer]) -> NoiseF
     return noise
 
 
-def _argmax_noise(space: LabelSpace, epsilon: float) -> Noise:
-    """Noise of permute-and-flip: maximum of counts with exponential noise; differences are Laplace (Ding 2021)."""
-    law = (query := NoisyArgmax(space, epsilon)).law(1)
-    return Noise(query.name, _certified_epsilon(query), total=2 * (int(law["parts"]) / int(law["rate"])) ** 2)
-
-
-def _count_noise(space: LabelSpace, epsilon: float) -> Noise:
-    """Noise on the difference of two counts."""
-    query = NoisyHistogram(space, epsilon)
-    return Noise(query.name, _certified_epsilon(query), total=2 * noise_deviation(query.law(1)) ** 2)
-
-
-def _mean_noise(space: LabelSpace, epsilon: float) -> Noise:
-    query = NoisyMean(space, epsilon)
-    return Noise(query.name, _certified_epsilon(query), total=sum_deviation(query.law(1), space) ** 2)
-
-
-def _histogram_mean_noise(space: LabelSpace, epsilon: float) -> Noise:
-    """Noise of the mean of a histogram: noise on each count, weighted by the grid point's distance from the middle."""
-    query, points = NoisyHistogram(space, epsilon), np.asarray(space.points, dtype=np.float64)
-    weight = float(np.sum((points - points.mean()) ** 2))
-    return Noise(query.name, _certified_epsilon(query), total=weight * noise_deviation(query.law(1)) ** 2)
-
-
-def _certified_epsilon(query: Query) -> float:
-    return query.promise(1).epsilon
+def _query_noises(space: LabelSpace, epsilon: float) -> Iterator[Noise]:
+    """Noise that is drawn once for each cell, of every query that forecasts it for such labels."""
+    for query in QUERIES.every():
+        try:
+            forecast = query.forecast(space, epsilon)
+        except EpsilonError:
+            continue
+        if forecast is not None:
+            yield Noise(query.name, forecast[0], total=forecast[1])
 
 
 def _step(space: LabelSpace) -> float:
@@ -167,16 +153,17 @@ def _step(space: LabelSpace) -> float:
 #: Size of the small grid, and the epsilons solved on it: outside their range the search runs at the epsilon itself.
 _FEW = 11
 _SOLVED = (0.1, 0.25, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 2.0, 2.8, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
-#: Channels in closed form: those that a search starts from, and all that are compared.
+#: Channels in closed form that a search starts from.
 _STARTS = (LaplaceResponse, OneBitResponse, PiecewiseResponse)
-_CLOSED = (*_STARTS, RandomizedResponse)
 #: Those found by a search: the least mean variance, and the default of ``release``, the least worst-case variance.
 _SEARCHED = (_search_noise(OptimalResponse.name, OptimalResponse), _search_noise(AUTO, best_number_response))
 _ROUGH: dict[NoiseFunction, NoiseFunction] = dict(_SEARCHED)
-#: By trust model, and True for numeric labels.
-_NOISE_FUNCTIONS: dict[tuple[str, bool], tuple[NoiseFunction, ...]] = {
-    ("local", True): (*(_number_noise(make) for make in _CLOSED), *_ROUGH),
-    ("local", False): tuple(_class_noise(make) for make in (RandomizedResponse, SubsetResponse, BitResponse)),
-    ("central", True): (_mean_noise, _histogram_mean_noise),
-    ("central", False): (_argmax_noise, _count_noise),
-}
+
+
+@lru_cache
+def _local_functions(numeric: bool) -> tuple[NoiseFunction, ...]:
+    """The local mechanisms that a label space and an epsilon determine, those found by a search last."""
+    if not numeric:
+        return tuple(map(_class_noise, class_randomizers()))
+    closed = (kind for kind in number_randomizers() if kind is not OptimalResponse)
+    return (*map(_number_noise, closed), _number_noise(RandomizedResponse), *_ROUGH)

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from labeldp import _checks
 from labeldp.errors import EpsilonError
-from labeldp.mechanisms.randomizers import (
-    BitResponse,
-    ClassRandomizer,
-    RandomizedResponse,
-    SubsetResponse,
-    best_response,
-)
+from labeldp.mechanisms.randomizers import ClassRandomizer, best_response, class_randomizers
 from labeldp.privacy import Classes, LabelSpace
-from labeldp.privacy.channels import estimation_size, law_of, total_variance
+from labeldp.privacy.channels import gradient_noise, law_of
 
 #: The epsilons of a sweep.
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -98,41 +93,31 @@ def plan(classes: int, rows: int, epsilon: float, epsilons: Sequence[float] = EP
 
 def _options(space: LabelSpace, rows: int, epsilon: float) -> tuple[Option, ...]:
     """The mechanisms that can express the epsilon, as options."""
-    k = space.size
     try:
         chosen = best_response(space, epsilon)
     except EpsilonError:
         chosen = None
-    makers: list[tuple[str, Callable[[], ClassRandomizer]]] = [
-        ("one class", lambda: RandomizedResponse(space, epsilon)),
-        ("a set of classes", lambda: SubsetResponse(space, epsilon)),
-        ("a set of classes, for counting", lambda: SubsetResponse(space, epsilon, estimation_size(k, epsilon))),
-        ("independent bits", lambda: BitResponse(space, epsilon)),
-        ("symmetric bits", lambda: BitResponse(space, epsilon, "symmetric")),
-    ]
     options: list[Option] = []
-    for detail, make in makers:
+    for make in itertools.chain.from_iterable(kind.variants(space, epsilon) for kind in class_randomizers()):
         try:
             randomizer = make()
         except EpsilonError:
             continue
         best = chosen is not None and law_of(randomizer.channel()) == law_of(chosen.channel())
-        options.append(_option(randomizer, detail, rows, best and not any(option.best for option in options)))
+        options.append(_option(randomizer, rows, best and not any(option.best for option in options)))
     return tuple(options)
 
 
-def _option(randomizer: ClassRandomizer, detail: str, rows: int, best: bool) -> Option:
+def _option(randomizer: ClassRandomizer, rows: int, best: bool) -> Option:
     channel, expectation = randomizer.channel(), randomizer.expectation
-    if isinstance(randomizer, SubsetResponse):
-        detail = f"{randomizer.channel().size} of {channel.classes} classes" + detail.removeprefix("a set of classes")
     return Option(
         mechanism=randomizer.name,
-        detail=detail,
+        detail=randomizer.detail,
         epsilon=randomizer.epsilon,
         certified=channel.epsilon,
         truth_probability=expectation.truth_probability,
         clean_share=expectation.clean_share,
         effective_rows=math.floor(rows * expectation.clean_share),
-        total_variance=total_variance(channel.membership, channel.classes),
+        total_variance=gradient_noise(channel, projected=False).right_angled,
         best=best,
     )

@@ -10,8 +10,8 @@ from labeldp.bounds.theorems._bound import Bound
 from labeldp.errors import InputError
 
 _PAPER = "Esfandiari et al. 2022"
-_RISK = "the risk of the function that fits the released labels best, beyond the least possible,"
-_FAILING = "with probability at least one minus the failure"
+_RISK = "the excess risk of the function that fits the released labels best"
+_FAILING = "with probability at least one minus the failure probability"
 
 
 def cluster_risk(
@@ -51,7 +51,7 @@ def cluster_risk(
     phi, sigma = check_not_negative(heterogeneity, "heterogeneity"), check_not_negative(scale, "scale")
     tau = check_probability(threshold, "threshold")
     if tau > 1 / classes:
-        raise InputError(f"expected a threshold of at most one over the classes, found {tau:g}")
+        raise InputError(f"expected tau of at most one over the number of classes, found {tau:g}")
     first = classes / (1 - b) * _sampling_term(n, complexity, failure)
     return _risk_bound(
         "theorem 2", first + classes * abs(b - lam) / (1 - b) * (phi + classes * sigma / s + classes * tau)
@@ -140,7 +140,7 @@ def cluster_precision(cluster_size: int, classes: int, epsilon: float) -> Bound:
     s, classes = check_rows(cluster_size, "cluster_size"), check_classes(classes)
     if s >= classes:
         raise InputError(
-            f"expected more classes than rows of a cluster, found {classes} for {s}, for which precision is not bounded"
+            f"expected more classes than rows of a cluster, found {classes} classes and {s} rows, where no bound holds"
         )
     value = 1 / (1 + (classes - s) / s * math.exp(-_checks.epsilon(epsilon)))
     return Bound(

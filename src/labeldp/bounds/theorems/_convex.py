@@ -167,7 +167,7 @@ def convex_gaussian_upper(
     e, failing = problem.epsilon, check_probability(_checks.delta(delta), "delta", zero=False)
     steps = least_deviation((2 * _STEPS_OF_NOISE) ** 2, e, failing, _MOST_NOISE)
     if steps is None:
-        raise EpsilonError(f"expected an epsilon that Gaussian noise can keep, found {e:g}; choose a larger one")
+        raise EpsilonError(f"expected an epsilon that Gaussian noise can meet, found {e:g}; choose a larger one")
     deviation = steps / _STEPS_OF_NOISE
     return problem.bound(
         "upper",
@@ -208,7 +208,7 @@ def convex_empirical_lower(rows: int, epsilon: float, diameter: float = 1.0, lip
         "lower",
         value / (2 * n),
         f"{_GHAZI}, proposition 13 and lemma 15",
-        "the expected loss on given rows, beyond the least possible, is at least this for some labels",
+        "the expected excess loss on given rows is at least this for some labels",
         assumptions=("parameters have as many dimensions as there are rows",),
     )
 
@@ -281,7 +281,7 @@ def prior_generalization(
         value=value,
         kind="upper",
         theorem=f"{_GHAZI}, theorem 17",
-        statement="the unbiased loss on released labels is this close to the true risk, for all functions at once",
+        statement="the unbiased loss on released labels is this close to the true risk, uniformly over all functions",
         constants="proven",
         assumptions=("losses lie between 0 and 1", f"the Rademacher complexity is at most {rademacher:g}"),
         sizes=(("range", width),),

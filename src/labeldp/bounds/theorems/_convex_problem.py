@@ -9,7 +9,7 @@ from labeldp import _checks
 from labeldp.bounds._checks import check_positive, check_rows
 from labeldp.bounds.theorems._bound import Bound
 
-EXCESS = "the expected loss of the parameters, beyond the least possible,"
+EXCESS = "the expected excess loss of the parameters"
 CONVEX = "the loss is convex and Lipschitz in the parameters, which lie in a convex set of the given diameter"
 
 

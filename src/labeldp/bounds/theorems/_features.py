@@ -53,7 +53,7 @@ def features_divergence(alpha: float, classes: int, noise: float, divergence: fl
         value=label + features,
         kind="upper",
         theorem=f"{_PAPER}, theorem 7.1",
-        statement=f"the divergence of order {a:g} between what two labels release, features included, is at most this",
+        statement=f"the divergence of order {a:g} between two labels' releases, features included, is at most this",
         constants="proven",
         assumptions=(
             _DRAWN,

@@ -11,11 +11,11 @@ from ._clusters import cluster as cluster
 from ._clusters import cluster_tree as cluster_tree
 from ._clusters import embed as embed
 from ._clusters import suggested_count as suggested_count
-from ._distributions import QUERIES as QUERIES
+from ._distributions import CLASS_READINGS as CLASS_READINGS
 from ._distributions import require_answer as require_answer
 from ._distributions import cell_distributions as cell_distributions
 from ._distributions import numbers_of as numbers_of
-from ._means import NUMBER_QUERIES as NUMBER_QUERIES
+from ._means import NUMBER_READINGS as NUMBER_READINGS
 from ._means import cell_means as cell_means
 from ._means import released_cell_means as released_cell_means
 from ._tree import ClusterTree as ClusterTree

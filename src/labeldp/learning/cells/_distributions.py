@@ -13,26 +13,25 @@ import numpy as np
 
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, NotTrueLabelsError
+from labeldp.mechanisms.queries import Choices, Counts, FlippedLabels, Reading
 from labeldp.privacy.channels import nearest_distributions
 from labeldp.release import Answer
 
-_WORD = 1 << 64
 
-
-def require_answer(y: object, queries: tuple[str, ...]) -> Answer:
-    """The argument itself, if it is an answer to one of some queries.
+def require_answer(y: object, forms: tuple[type[Reading], ...]) -> Answer:
+    """The argument itself, if it is an answer that is read in one of some forms.
 
     Raises:
         NotTrueLabelsError: It is no answer.
-        InputError: It is the answer to another query.
+        InputError: It is an answer in another form.
     """
     if not isinstance(y, Answer):
         raise NotTrueLabelsError(
-            f"expected an Answer as labels, found {type(y).__name__}; ask a Curator with answer(query), or load an "
-            "answer with Answer.load"
+            f"expected an Answer as labels, found {type(y).__name__}; get one from "
+            "Curator.answer(query), or from Answer.load"
         )
-    if y.query not in queries:
-        raise InputError(f"expected the answer to a query among {', '.join(queries)}, found that to {y.query}")
+    if not isinstance(y.reading, forms):
+        raise InputError(f"expected an answer of {' or '.join(form.noun for form in forms)}, found that to {y.query}")
     return y
 
 
@@ -42,7 +41,7 @@ def numbers_of(cells: Any, rows: int) -> Int[np.ndarray, "n"]:
     if numbers.shape != (rows,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
         raise InputError(
             f"expected the cell of each of the {rows} rows that the answer is about, numbered from 0, found "
-            f"{numbers.dtype} of shape {numbers.shape}; give the cells that the curator was asked about"
+            f"{numbers.dtype} of shape {numbers.shape}; give the cells of the query"
         )
     return numbers.astype(np.int64)
 
@@ -51,48 +50,50 @@ def cell_distributions(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.
     """The class distribution of each cell, shrunk towards that of all rows by the size of its noise.
 
     Args:
-        answer: The answer to a query among ``QUERIES``.
+        answer: An answer in one of ``CLASS_READINGS``.
         cells: The cell of each row.
 
     Raises:
         InputError: The answer lacks a cell, or is pure noise.
     """
-    return _ESTIMATORS[answer.query](answer, cells)
+    reading = answer.reading
+    return _ESTIMATORS[type(reading)](reading, cells, answer.space.size)
 
 
-def _from_histogram(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "cells k"]:
+def _from_counts(reading: Counts, cells: Int[np.ndarray, "n"], _: int) -> Float[np.ndarray, "cells k"]:
     """Distributions from noisy counts; the known sum of a cell's shares removes a k-th of the noise."""
-    rows = rows_of_cells(cells, len(answer.value))
+    rows = rows_of_cells(cells, len(reading.values))
     known = np.maximum(rows, 1)
-    shares = answer.value / known[:, None]
+    shares = reading.values / known[:, None]
     shares += (1.0 - shares.sum(axis=1, keepdims=True)) / shares.shape[1]
-    return _shrink(shares, np.where(rows > 0, (answer.noise_deviation / known) ** 2, np.inf), rows)
+    return _shrink(shares, np.where(rows > 0, (reading.deviation / known) ** 2, np.inf), rows)
 
 
-def _from_argmax(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "cells k"]:
-    """Distributions from one class per cell, with the exponential mechanism's probabilities for unanimous cells.
+def _from_choices(reading: Choices, cells: Int[np.ndarray, "n"], size: int) -> Float[np.ndarray, "cells k"]:
+    """Distributions from the classes chosen for each cell, as if its rows were evenly of these.
 
-    So cells of few rows get nearly uniform distributions. Permute-and-flip is at least as likely to return the class.
+    Another class then has the exponential mechanism's odds against a chosen one, and cells of few rows get nearly
+    uniform distributions. Permute-and-flip is at least as likely to return the class.
     """
-    rows = rows_of_cells(cells, len(answer.value))
-    against = np.exp(-rows * (int(answer.law["rate"]) / int(answer.law["parts"])))[:, None]
-    named = answer.value[:, None] == np.arange(answer.space.size)
-    return np.asarray(np.where(named, 1.0, against) / (1.0 + (answer.space.size - 1) * against))
+    rows, most = rows_of_cells(cells, len(reading.codes)), reading.codes.shape[1]
+    against = np.exp(-rows / most * reading.rate)[:, None]
+    named = (reading.codes[:, :, None] == np.arange(size)).any(axis=1)
+    return np.asarray(np.where(named, 1.0, against) / (most + (size - most) * against))
 
 
-def _from_peer_exchange(answer: Answer, cells: Int[np.ndarray, "n"]) -> Float[np.ndarray, "cells k"]:
-    """Distributions from peer exchange: the mean released label corrected for flips, ``(mean - flip) / (1 - 2 flip)``.
+def _from_flipped_labels(reading: FlippedLabels, cells: Int[np.ndarray, "n"], _: int) -> Float[np.ndarray, "cells k"]:
+    """Distributions from flipped labels: the mean released label corrected for flips, ``(mean - flip) / (1 - 2 flip)``.
 
     Given the number of ones among a cell's flipped labels, its released labels are independent, so their mean has a
     variance of at most a quarter over their number; the flips of the cell's rows add theirs.
     """
-    flip = int(answer.law["flip"]) / _WORD
-    if 2 * int(answer.law["flip"]) == _WORD:
-        raise InputError("expected labels that peers flip with probability below 1/2, found 1/2, which is noise alone")
+    if 2 * reading.flip == 1:
+        raise InputError("expected labels that peers flip with probability below 1/2, found 1/2, which is pure noise")
+    flip = float(reading.flip)
     rows = rows_of_cells(cells, int(cells.max()) + 1)
-    responded = answer.value >= 0
+    responded = reading.codes >= 0
     released = np.bincount(cells[responded], minlength=len(rows))
-    ones = np.bincount(cells[responded], weights=answer.value[responded], minlength=len(rows))
+    ones = np.bincount(cells[responded], weights=reading.codes[responded], minlength=len(rows))
     mean = ones / np.maximum(released, 1)
     share = (mean - flip) / (1.0 - 2.0 * flip)
     noise = 0.25 / np.maximum(released, 1) + flip * (1.0 - flip) / rows.clip(1)
@@ -126,14 +127,14 @@ def rows_of_cells(cells: Int[np.ndarray, "n"], count: int) -> Int[np.ndarray, "c
     if int(cells.max()) >= count:
         raise InputError(
             f"expected cells below {count}, the number of cells of the answer, found cell {cells.max()}; give the "
-            "cells that the curator was asked about"
+            "cells of the query"
         )
     return np.bincount(cells, minlength=count)
 
 
-_ESTIMATORS: Mapping[str, Callable[[Answer, Int[np.ndarray, "n"]], Float[np.ndarray, "cells k"]]] = MappingProxyType(
-    {"noisy-histogram": _from_histogram, "noisy-argmax": _from_argmax, "peer-exchange": _from_peer_exchange}
+_ESTIMATORS: Mapping[type, Callable[[Any, Int[np.ndarray, "n"], int], Float[np.ndarray, "cells k"]]] = MappingProxyType(
+    {Counts: _from_counts, Choices: _from_choices, FlippedLabels: _from_flipped_labels}
 )
 
-#: Queries whose answers determine class distributions of cells.
-QUERIES = tuple(_ESTIMATORS)
+#: Forms of answers that determine class distributions of cells.
+CLASS_READINGS = tuple(_ESTIMATORS)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, LabelError
 from labeldp.learning.cells._distributions import require_answer, rows_of_cells
 from labeldp.learning.losses import ends_of, label_variance, noise_variances, unbiased_numbers
-from labeldp.mechanisms.queries import clip_of, sum_deviation
+from labeldp.mechanisms.queries import Counts, Means
 from labeldp.privacy import Interval
 from labeldp.release import Answer, Release
 
@@ -78,7 +79,7 @@ def cell_means(
     ``t / (t + a_l)`` on the noisy mean, and the posterior variance is that share of a_l.
 
     Args:
-        answer: The answer to a query among ``NUMBER_QUERIES``.
+        answer: An answer in one of ``NUMBER_READINGS``.
         cells: The cell of each row.
         overall: The answer to the same query without cells, or None to estimate the mean of all rows from the cells'.
         spread: Standard deviation of labels within a cell, if it is known.
@@ -91,7 +92,7 @@ def cell_means(
         differences have their expected size; Zhao et al. 2025, equation (23), for the means.
     """
     rows = rows_of_cells(cells, len(answer.value))
-    noisy = _ESTIMATORS[_check_numeric(answer).query](answer, rows)
+    noisy = _noisy_means(answer, rows)
     return _shrink(noisy, rows, None if overall is None else _overall_mean(overall, answer), spread)
 
 
@@ -143,46 +144,45 @@ def _shrink(
     return CellMeans(means, errors, middle, math.sqrt(middle_variance), math.sqrt(between), noisy.low, noisy.high)
 
 
-def _check_numeric(answer: Answer) -> Answer:
-    """The answer itself, if it is about numeric labels."""
+def _noisy_means(answer: Answer, rows: Int[np.ndarray, "cells"]) -> _NoisyMeans:
+    """Means before shrinkage, from an answer about numeric labels."""
     if not isinstance(answer.space, Interval):
         raise LabelError("expected an answer about numeric labels on an Interval, found one about classes")
-    return answer
+    return _ESTIMATORS[type(answer.reading)](answer.reading, rows, answer.space)
 
 
-def _from_means(answer: Answer, rows: Int[np.ndarray, "cells"]) -> _NoisyMeans:
+def _from_means(reading: Means, rows: Int[np.ndarray, "cells"], _: Interval) -> _NoisyMeans:
     """Means from noisy means; the noise of a mean is that of its sum over the number of rows."""
-    low, high = (float(answer.space.points[end]) for end in clip_of(answer.law, answer.space))
-    deviation = sum_deviation(answer.law, answer.space) / np.maximum(rows, 1)
+    deviation = reading.deviation / np.maximum(rows, 1)
     noise = np.where(rows > 0, deviation**2, np.inf)
-    return _NoisyMeans(np.where(rows > 0, answer.value, 0.0), noise, 0.0, low, high)
+    return _NoisyMeans(np.where(rows > 0, reading.values, 0.0), noise, 0.0, reading.low, reading.high)
 
 
-def _from_histogram(answer: Answer, rows: Int[np.ndarray, "cells"]) -> _NoisyMeans:
+def _from_counts(reading: Counts, rows: Int[np.ndarray, "cells"], space: Interval) -> _NoisyMeans:
     """Means from noisy counts of the grid points; centring the grid first reduces the noise variance.
 
     Centring is allowed because the number of rows of a cell is public. The second moments less the squared means, which
     are too large by the noise, give the variance of labels within a cell.
     """
-    points = np.asarray(answer.space.points, dtype=np.float64)
+    points = np.asarray(space.points, dtype=np.float64)
     middle, known = points.mean(), np.maximum(rows, 1)
     centred = points - middle
-    means = answer.value @ centred / known
-    noise = (answer.noise_deviation / known) ** 2 * (centred @ centred)
-    variance = answer.value @ centred**2 / known - means**2 + noise
+    means = reading.values @ centred / known
+    noise = (reading.deviation / known) ** 2 * (centred @ centred)
+    variance = reading.values @ centred**2 / known - means**2 + noise
     within = float(np.clip(rows @ variance / rows.sum(), 0.0, (points[-1] - points[0]) ** 2 / 4))
     return _NoisyMeans(means + middle, np.where(rows > 0, noise, np.inf), within, float(points[0]), float(points[-1]))
 
 
 def _overall_mean(overall: Answer, answer: Answer) -> tuple[float, float]:
     """The mean of all rows and its variance, from an answer about all of them in one cell."""
-    checked = _check_numeric(require_answer(overall, NUMBER_QUERIES))
+    checked = require_answer(overall, NUMBER_READINGS)
     if (checked.space, checked.rows, len(checked.value)) != (answer.space, answer.rows, 1):
         raise InputError(
-            f"expected an answer about these labels of all {answer.rows} rows in one cell as overall, found one about "
-            f"{checked.rows} rows in {len(checked.value)} cells, or about other labels; ask NoisyMean without cells"
+            f"expected overall to be an answer about the same labels, with all {answer.rows} rows in one cell, found "
+            f"{checked.rows} rows in {len(checked.value)} cells, or other labels; request NoisyMean without cells"
         )
-    noisy = _ESTIMATORS[checked.query](checked, np.array([checked.rows]))
+    noisy = _noisy_means(checked, np.array([checked.rows]))
     return float(noisy.means[0]), float(noisy.noise[0])
 
 
@@ -214,9 +214,9 @@ def _variance_between(
     return high
 
 
-_ESTIMATORS: Mapping[str, Callable[[Answer, Int[np.ndarray, "cells"]], _NoisyMeans]] = MappingProxyType(
-    {"noisy-mean": _from_means, "noisy-histogram": _from_histogram}
+_ESTIMATORS: Mapping[type, Callable[[Any, Int[np.ndarray, "cells"], Interval], _NoisyMeans]] = MappingProxyType(
+    {Means: _from_means, Counts: _from_counts}
 )
 
-#: Queries whose answers determine mean labels of cells.
-NUMBER_QUERIES = tuple(_ESTIMATORS)
+#: Forms of answers that determine mean labels of cells.
+NUMBER_READINGS = tuple(_ESTIMATORS)

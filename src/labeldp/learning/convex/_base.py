@@ -221,8 +221,7 @@ class ConvexLearner(SparseInput, BaseEstimator):
             return self._default_ball(rows, bound.scores)
         if not isinstance(self.region, Region):
             raise InputError(
-                f"expected region='auto' or a Ball, Box, Simplex or Unconstrained, found {self.region!r}; "
-                "write Ball(5.0)"
+                f"expected region='auto' or a Ball, Box, Simplex or Unconstrained, found {self.region!r}; try Ball(5.0)"
             )
         return self.region
 

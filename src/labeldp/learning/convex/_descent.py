@@ -300,5 +300,5 @@ def check_rows(needed: float, rows: int) -> str | None:
         return None
     problem = f"expected at least {math.ceil(needed):,} rows for so much noise on labels, found {rows:,}"
     if rows < _LOST * needed:
-        raise InputError(f"{problem}; steps this small lead nowhere: use a larger epsilon or more rows")
+        raise InputError(f"{problem}; steps this small make no progress: use a larger epsilon or more rows")
     return f"{problem}; use a larger epsilon, more rows or fewer classes"

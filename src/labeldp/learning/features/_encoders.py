@@ -71,7 +71,7 @@ class PixelEncoder:
     @property
     def inputs(self) -> list[str]:
         """A description of the input in words."""
-        return [f"images of {self.height} x {self.width} points, {self.channels} channel{'s' * (self.channels > 1)}"]
+        return [f"images of {self.height} x {self.width} pixels, {self.channels} channel{'s' * (self.channels > 1)}"]
 
     @property
     def sizes(self) -> dict[str, int]:

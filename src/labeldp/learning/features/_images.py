@@ -104,7 +104,7 @@ def _read_folder(folder: Path) -> Images:
     try:
         from PIL import Image  # noqa: PLC0415 (only folders need it)
     except ModuleNotFoundError:
-        raise MissingExtraError("expected Pillow to read PNG files, found none; pip install 'labeldp[torch]'") from None
+        raise MissingExtraError("expected Pillow to be installed, found none; pip install 'labeldp[torch]'") from None
     files = sorted(file for file in folder.iterdir() if file.name.lower().endswith(_ENDING) and file.is_file())
     if not files:
         raise TableError(f"expected PNG files in the folder {folder}, found none")
@@ -114,7 +114,7 @@ def _read_folder(folder: Path) -> Images:
         if place == 0:
             if image.nbytes * len(files) > _MOST_BYTES:
                 raise TableError(
-                    f"expected at most {_MOST_BYTES:,} bytes of pixels in {folder}, found more; make them smaller"
+                    f"expected at most {_MOST_BYTES:,} bytes of pixels in {folder}, found more; make the images smaller"
                 )
             pixels = np.empty((len(files), *image.shape), dtype=np.uint8)
         pixels[place] = image
@@ -141,11 +141,11 @@ def _check_header(file: Path, mode: str, found: tuple[int, ...], shape: tuple[in
     """Refuse an image whose header shows a wrong form, or too many pixels."""
     if not found[0] or frames != 1:
         what = f"{frames} of them" if found[0] else f"Pillow's {mode!r}"
-        raise TableError(f"expected one image, gray or RGB, in {file.name}, found {what}; convert it")
+        raise TableError(f"expected one image, grayscale or RGB, in {file.name}, found {what}; convert it")
     if found[1] * found[2] > _MOST_PIXELS:
         raise TableError(f"expected at most {_MOST_PIXELS:,} pixels in {file.name}, found {found[1]} x {found[2]}")
     if shape is not None and found != shape:
         raise TableError(
-            f"expected images of one size and form, found {found[1]} x {found[2]} of {found[0]} channels in "
-            f"{file.name} after {shape[1]} x {shape[2]} of {shape[0]}; convert them"
+            f"expected images of one size and form, found {found[0]} x {found[1]} x {found[2]} (channels, "
+            f"height, width) in {file.name} after {shape[0]} x {shape[1]} x {shape[2]}; convert them"
         )

@@ -49,8 +49,8 @@ def _coarse(column: ColumnForm, values: pa.ChunkedArray) -> ColumnForm:
         return _ranged(column)
     if not common:
         raise InputError(
-            f"expected texts shared by at least {_OFTEN} rows in the column {column.name!r}, found none; a form shows "
-            "its texts: leave the column out, or declare a form (form=)"
+            f"expected texts shared by at least {_OFTEN} rows in the column {column.name!r}, found none; a form "
+            "publishes its texts: leave the column out, or declare a form (form=)"
         )
     fallback = column.fallback if column.fallback in common else max(common, key=lambda text: counts[text])
     return dataclasses.replace(column, values=common, fallback=fallback)

@@ -412,7 +412,7 @@ def load(path: str | Path) -> FittedGenerator:
     with _FORMAT.reading(path) as file:
         with zipfile.ZipFile(file) as opened:
             if sum(entry.file_size for entry in opened.infolist()) > _LARGEST_FILE:
-                raise ValueError("a larger file than any that was written")
+                raise ValueError("a larger file than any generator")
         with np.load(file, allow_pickle=False) as arrays:
             about = _FORMAT.read_description(arrays[_ABOUT].tobytes().decode())
             kind = _LAWS[about["law"]]

@@ -13,7 +13,7 @@ from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.losses._released import require_release
 from labeldp.privacy import Interval, LabelSpace
-from labeldp.privacy.channels import BinChannel, Channel, ClassChannel, GridChannel, unpack
+from labeldp.privacy.channels import BinChannel, Channel, ClassChannel, SingleNumberChannel
 from labeldp.release import Release
 
 #: Numbers count as unbiased if the bias is nowhere larger than this share of a grid step.
@@ -131,11 +131,9 @@ def plain_numbers(release: Release) -> Float[np.ndarray, "n"]:
     points, channel = np.asarray(release.space.points, dtype=np.float64), release.channel
     if not isinstance(channel, ClassChannel):
         return np.asarray(release.numbers())
-    if channel.form == "class":
-        return np.asarray(points[release.codes])
-    mask = unpack(release.codes, len(points))
-    sizes = mask.sum(axis=1)
-    return np.asarray(np.where(sizes > 0, mask @ points / np.maximum(sizes, 1), points.mean()))
+    sizes = channel.sums(release.codes, np.ones(len(points)))
+    means = channel.sums(release.codes, points) / np.maximum(sizes, 1.0)
+    return np.asarray(np.where(sizes > 0, means, points.mean()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +189,7 @@ class Latent:
 
     def _likelihood(self) -> Float[np.ndarray, "n c"]:
         """P(released | label) for each row and cell, up to a factor for the row."""
-        if isinstance(self.channel, BinChannel | GridChannel):  # without all points of the grid
+        if isinstance(self.channel, SingleNumberChannel):  # without all points of the grid
             return np.asarray(self.channel.rows_of(self.points).T[self.released])
         return np.asarray(self.channel.likelihood(self.released)[:, self.points])
 

@@ -378,7 +378,7 @@ def _check_distributions(values: object, release: Release) -> Float[np.ndarray, 
     if bad.any():
         raise InputError(
             "expected probabilities of at least 0 that sum to 1 in every row, found others in row "
-            f"{int(np.argmax(bad))}; normalise them"
+            f"{int(np.argmax(bad))}; normalize them"
         )
     return np.asarray(np.maximum(array, 0.0))
 

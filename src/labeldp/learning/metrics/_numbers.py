@@ -184,8 +184,8 @@ def mean_absolute_error(release: Release, predicted: object, *, level: float = 0
     checked = _predictions(release, predicted)
     if not isinstance(release.channel, ClassChannel):
         raise InputError(
-            "expected labels that are public or released as points of their grid, found released numbers, which do not "
-            "identify absolute errors; use mean_squared_error or squared_gain"
+            "expected labels that are public or released as grid points, found released numbers, which do not identify "
+            "absolute errors; use mean_squared_error or squared_gain"
         )
     require_identified(release)
     points = np.asarray(release.space.points)

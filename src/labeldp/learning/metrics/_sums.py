@@ -26,10 +26,7 @@ def candidates_of(release: Release, codes: Int[np.ndarray, "n"]) -> tuple[Int[np
 
 def holds_class(release: Release, codes: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
     """Mask of the rows whose released label is the given class, or a set that holds it."""
-    if release.channel.form == "class":
-        return np.asarray(release.codes == codes)
-    byte = release.codes[np.arange(len(codes)), codes >> 3]
-    return np.asarray(byte >> (codes & 7).astype(np.uint8) & 1 == 1)
+    return release.class_channel.holds(release.codes, codes)
 
 
 def holding_probabilities(

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.cells import QUERIES, cell_distributions, numbers_of, require_answer
+from labeldp.learning.cells import CLASS_READINGS, cell_distributions, numbers_of, require_answer
 from labeldp.learning.features import indexable_rows, row_weights
 from labeldp.learning.sklearn._soft_labels import (
     MetaEstimator,
@@ -26,8 +26,8 @@ def cells_of_rows(clusters: Any, features: Any, answer: Answer | Release, cells:
     count = len(answer) if isinstance(answer, Release) else answer.rows
     if not hasattr(clusters, "predict"):
         raise InputError(
-            f"expected clusters that predict the cell of a row, found {type(clusters).__name__}; give those of "
-            "labeldp.learning.cells.cluster or labeldp.learning.cells, or a fitted KMeans"
+            f"expected clusters that predict the cell of a row, found {type(clusters).__name__}; give a result "
+            "of labeldp.learning.cells, such as that of cluster, or a fitted KMeans"
         )
     stored = getattr(clusters, "numbers", None) if cells is None else cells
     rows = indexable_rows(features)
@@ -80,7 +80,7 @@ class CellClassifier(ProbabilityClassifier):
             cells: The cell of each row in the query; by default the numbers that ``clusters`` stores, else its
                 predictions.
         """
-        answer = require_answer(y, QUERIES)
+        answer = require_answer(y, CLASS_READINGS)
         numbers = cells_of_rows(self.clusters, X, answer, cells)
         self.classes_ = np.array(answer.space.points)
         self.distributions_ = cell_distributions(answer, numbers)
@@ -140,7 +140,7 @@ class SoftLabelClassifier(MetaEstimator, ProbabilityClassifier):
             cells: The cell of each row in the query: numbers from 0, or ``Clusters``. Required.
             sample_weight: Weights of rows.
         """
-        answer, features = require_answer(y, QUERIES), indexable_rows(X)
+        answer, features = require_answer(y, CLASS_READINGS), indexable_rows(X)
         if cells is None:
             raise InputError(
                 f"expected the cell of each of the {answer.rows} rows that the answer is about, found none; give "

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp import _checks
 from labeldp._shapes import Float
 from labeldp.errors import InputError, LabelError
-from labeldp.learning.cells import NUMBER_QUERIES, cell_means, released_cell_means, require_answer
+from labeldp.learning.cells import NUMBER_READINGS, cell_means, released_cell_means, require_answer
 from labeldp.learning.losses import require_numeric_labels
 from labeldp.learning.sklearn._answers import cells_of_rows
 from labeldp.learning.sklearn._regressor import NumberRegressor
@@ -83,10 +83,10 @@ class CellRegressor(NumberRegressor):
         spread = None if self.spread is None else _checks.not_negative(self.spread, "spread")
         if isinstance(y, Release):
             if overall is not None:
-                raise InputError("expected no overall answer beside a release, whose numbers give that mean, found one")
+                raise InputError("expected no overall= with a release, which gives the overall mean itself, found one")
             result = released_cell_means(require_numeric_labels(y), cells_of_rows(self.clusters, X, y, cells), spread)
         else:
-            answer = require_answer(y, NUMBER_QUERIES)
+            answer = require_answer(y, NUMBER_READINGS)
             result = cell_means(answer, cells_of_rows(self.clusters, X, answer, cells), overall, spread)
         self.means_, self.standard_errors_ = result.means, result.errors
         self.overall_, self.overall_error_, self.between_ = result.overall, result.overall_error, result.between
@@ -192,7 +192,7 @@ def mean_in_cells(
 def _check_cells(curator: Curator, clusters: Any) -> None:
     """Refuse class labels, objects that are not cells, and privacy units of several rows."""
     if not isinstance(curator.space, Interval):
-        raise LabelError("expected a curator of numeric labels on an Interval, found classes; ask NoisyHistogram")
+        raise LabelError("expected a curator of numeric labels on an Interval, found classes; request NoisyHistogram")
     if not all(hasattr(clusters, name) for name in ("numbers", "count", "predict")):
         raise InputError(
             f"expected cells with numbers, count and predict, found {type(clusters).__name__}; give those of "

@@ -97,8 +97,8 @@ class Moments:
         quantile = p + 2.0 * math.sqrt(p * _LOG_FALSE_ALARM) + 2.0 * _LOG_FALSE_ALARM
         if float(np.linalg.norm(excess)) > math.sqrt(k * quantile) * deviation + slack * math.sqrt(p):
             raise InputError(
-                "expected the features that the moments are of, found others, whose sums differ by more than noise; "
-                "give the same rows in the same form as to the curator"
+                "expected the features that the moments were computed from, found others, whose sums differ by more "
+                "than noise; give the same rows in the same form"
             )
         return cls(value - excess[:, None] / k, deviation)
 

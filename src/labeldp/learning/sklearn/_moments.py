@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -25,6 +24,7 @@ from labeldp.learning.sklearn._moment_heads import (
 )
 from labeldp.learning.sklearn._regressor import NumberRegressor
 from labeldp.learning.sklearn._soft_labels import ScoreClassifier
+from labeldp.mechanisms.queries import ClassSums, EndSums, FeatureSums
 from labeldp.privacy.channels import nearest_distributions
 from labeldp.release import Answer
 
@@ -39,20 +39,20 @@ class MomentHead(BaseEstimator):
     project: bool = True
     tol: float = 1e-5
 
-    def _fit(self, X: Any, answer: Answer) -> Self:  # noqa: N803
+    def _fit(self, X: Any, sums: FeatureSums, rows: int) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of."""
         features = validate_data(self, X, dtype=np.float64)
         fit = HEADS[_checks.among(self.loss, "a loss", HEADS)]
         l2 = None if self.l2 == "auto" else _checks.positive(self.l2, "l2, if not 'auto',")
-        if features.shape != (answer.rows, len(answer.value)):
+        if features.shape != (rows, len(sums.values)):
             raise InputError(
-                f"expected the features that the moments are of, {answer.rows} rows and {len(answer.value)} columns, "
+                f"expected the features that the moments were computed from, {rows} rows and "
+                f"{len(sums.values)} columns, "
                 f"found shape {features.shape}"
             )
-        step = math.ldexp(1.0, -int(answer.law["bits"]))
-        self.norm_ = math.sqrt(int(answer.law["sensitivity_squared"]) / 2) * step / int(answer.law.get("parts", 1))
+        self.norm_ = sums.norm
         rotated = RotatedFeatures.of(self._clip_norms(features))
-        moments = Moments.of(answer.value, answer.noise_deviation, rotated, answer.rows * 2 * step)
+        moments = Moments.of(sums.values, sums.deviation, rotated, rows * 2 * sums.step)
         self.l2_ = penalty_at_noise(rotated, moments, fit, self.tol) if l2 is None else l2
         if self.project:
             moments = project_moments(rotated, moments, self.norm_, self.tol)
@@ -114,9 +114,9 @@ class MomentClassifier(MomentHead, ScoreClassifier):
 
     def fit(self, X: Any, y: Answer) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of, and the answer to ``LabelMoments``."""
-        answer = require_answer(y, ("label-moments",))
+        answer = require_answer(y, (ClassSums,))
         self.classes_ = np.array(answer.space.points)
-        return self._fit(X, answer)
+        return self._fit(X, cast(FeatureSums, answer.reading), answer.rows)
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k); with the squared loss those nearest to the scores."""
@@ -166,9 +166,9 @@ class MomentRegressor(MomentHead, NumberRegressor):
 
     def fit(self, X: Any, y: Answer) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of, and the answer to ``NumberMoments``."""
-        answer = require_answer(y, ("number-moments",))
+        answer = require_answer(y, (EndSums,))
         self.range_ = (float(answer.space.points[0]), float(answer.space.points[-1]))
-        return self._fit(X, answer)
+        return self._fit(X, cast(FeatureSums, answer.reading), answer.rows)
 
     def predict(self, X: Any) -> Float[np.ndarray, "n"]:  # noqa: N803
         """The predicted label of each row, within the declared range."""

@@ -296,7 +296,7 @@ class ResampledClassifier(MetaEstimator, ProbabilityClassifier):
         if isinstance(self.original_share, str):
             if self.original_share not in ("constant", "estimated"):
                 raise InputError(
-                    "expected an original_share among constant, estimated, or a classifier, found "
+                    "expected original_share to be 'constant', 'estimated' or a classifier, found "
                     f"{self.original_share!r}"
                 )
             if self.original_share == "constant":

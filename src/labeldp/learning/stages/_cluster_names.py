@@ -75,7 +75,9 @@ class ClusterNames(ProbabilityClassifier):
         """Fit on the clusters, or features, of n rows and a release of n rows."""
         release, cells = require_release(y), self._cells(X)
         if len(cells) != len(release) or len(cells) == 0:
-            raise InputError(f"expected a released label for each of {len(cells)} rows, and some, found {len(release)}")
+            raise InputError(
+                f"expected at least one row, and a released label for each of {len(cells)}, found {len(release)}"
+            )
         if self.steps != "auto" and not (isinstance(self.steps, int) and self.steps >= 0):
             raise InputError(f"expected a number of steps or 'auto', found {self.steps!r}")
         likelihood, count = _likelihood(release), int(cells.max()) + 1
@@ -99,8 +101,8 @@ class ClusterNames(ProbabilityClassifier):
         whole = numbers.ndim == 1 and numbers.dtype.kind in "iuf" and bool((numbers >= 0).all())
         if not whole or (numbers.dtype.kind == "f" and bool((numbers % 1 != 0).any())):
             raise InputError(
-                f"expected the number of each row's cluster, from 0, found {cells.dtype} of shape {cells.shape}; give "
-                "clusters= that predicts numbers from features"
+                f"expected each row's cluster as a number from 0, found {cells.dtype} of shape {cells.shape}; give "
+                "clusters= whose predict returns such numbers"
             )
         return numbers.astype(np.int64)
 

@@ -21,9 +21,9 @@ from labeldp.privacy.channels import law_of, row_arrays
 from labeldp.release import Answer, Curator, Release, concatenate
 
 _GOES_ON = (
-    "; this run in stages was stopped before. In another process with a ledger file, give the first curator and this "
-    "one the same identity=. If they have it, labels of a stage were charged and lost before they were saved: raise "
-    "the budget by the cost of these rows"
+    "; this run in stages was interrupted earlier. To resume in another process with a ledger file, give both "
+    "curators the same identity=. If they have it, labels of a stage were charged but lost before they were saved: "
+    "raise the budget by the cost of its rows"
 )
 
 #: Relative amount by which the certified epsilon of an answer may be below the requested one.
@@ -101,8 +101,8 @@ class StagedLabels:
             raise OutputError("expected saved releases of this mechanism, found others in the folder of the run")
         if (self.prior_cost > 0 and self.releases and not self.answers) or (self.answers and not self.prior_cost):
             raise OutputError(
-                "expected the answer behind the first stage's prior beside the release of that stage, and no other, "
-                "found it missing from the folder of the run; restore a copy"
+                "expected an answer beside the releases exactly if the prior of the first stage uses one, found "
+                "otherwise in the folder of the run; restore a copy"
             )
         rows = RowRanges.all(len(self.curator))
         cost = self.prior_cost

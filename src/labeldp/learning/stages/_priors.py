@@ -185,7 +185,7 @@ class ClusterPrior(Prior):
         """The distributions nearest to the noisy counts; uniform for clusters without any of these rows."""
         curator, epsilon, answer = request.curator, request.epsilon, request.answer
         if epsilon is None:
-            raise InputError("expected the total epsilon of counts and response, found none")
+            raise InputError("expected epsilon=, the total cost of counts and response, found none")
         cells = self._cells()
         if len(cells) != len(curator):
             raise InputError(f"expected a cluster for each of the {len(curator)} rows, found {len(cells)} of them")
@@ -246,7 +246,7 @@ class ReleasePrior(Prior):
         if self.release.space != curator.space or len(self.release) != len(np.unique(released_rows)):
             raise InputError(
                 f"expected a release in the curator's label space with a released label for each of its "
-                f"{len(released_rows)} rows, found {len(self.release)} of them or another space; name its rows"
+                f"{len(released_rows)} rows, found {len(self.release)} of them or another space; give rows="
             )
         index = request.index
         result = self.base.ask(curator, request.features, index, request.epsilon, request.answer)
@@ -298,7 +298,7 @@ class ModelPrior(Prior):
         """The model's probabilities at the temperature."""
         curator = request.curator
         if request.features is None:
-            raise InputError("expected features of the curator's rows, which the model predicts from, found none")
+            raise InputError("expected features=, from which the model predicts, found none")
         table = indexable_rows(request.features)
         if row_count(table) != len(curator):
             raise InputError(f"expected features of the {len(curator)} rows, found {row_count(table)} rows")

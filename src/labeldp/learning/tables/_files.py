@@ -220,5 +220,5 @@ def _check_version(saved_with: str) -> None:
     if saved_with.split(".")[:2] != installed.split(".")[:2]:
         raise OtherVersionError(
             f"expected a model saved with scikit-learn {installed}, found {saved_with}; install that version, or learn "
-            "the model anew at no privacy cost"
+            "the model again at no privacy cost"
         )

@@ -33,8 +33,8 @@ class Augmentation:
         if not isinstance(images, Tensor) or images.ndim != 4 or not images.is_floating_point():
             found = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
             raise InputError(
-                f"expected images of shape (rows, channels, height, width) for augmentation, found {found}; shape the "
-                "features so, or leave augmentation out"
+                f"expected images of shape (rows, channels, height, width) for augmentation, found {found}; reshape "
+                "the features, or leave augmentation out"
             )
         height, width = images.shape[2:]
         if self.cutout > min(height, width):

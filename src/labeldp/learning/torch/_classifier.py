@@ -223,7 +223,7 @@ class TorchClassifier(ProbabilityClassifier):
         predicted = predicted_rows(self.module_, features, classes, self.device_, channels_last=channels_last)
         if not np.isfinite(predicted).all():
             row = int(np.argmin(np.isfinite(predicted).all(axis=1)))
-            raise InputError(f"expected features that are finite, found a row without a prediction: row {row}")
+            raise InputError(f"expected finite predictions, found others for row {row}; are its features finite?")
         return predicted
 
     def _start(self, classes: np.ndarray) -> nn.Module:

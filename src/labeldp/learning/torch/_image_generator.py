@@ -314,7 +314,7 @@ def _pixels(images: object) -> tuple[UInt8[np.ndarray, "n channels height width"
     if pixels.dtype != np.uint8 or not fits:
         raise InputError(
             "expected images as bytes of shape (n, height, width) or (n, channels, height, width), 1 or 3 channels and "
-            f"sides from 4 to 64, found {array.dtype} of shape {array.shape}; make them smaller, or grey"
+            f"sides from 4 to 64, found {array.dtype} of shape {array.shape}; resize them, or convert them to grayscale"
         )
     if not len(pixels):
         raise RowsError("expected images, found none")

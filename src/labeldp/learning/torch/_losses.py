@@ -156,12 +156,10 @@ class LabelLoss:
         if method == "unbiased" and (original is not None or not release.class_channel.even):
             row_loss(rows_of(release, slice(0)), method, correction)  # the correction is checked before any batch
             none, unset = np.empty((n, 0), dtype=np.uint8), np.empty((n, 0), dtype=np.float32)
-            return cls(
-                _packed_masks(release.codes), none, unset, each, release, method, correction, k, original=original
-            )
+            return cls(_packed_masks(release), none, unset, each, release, method, correction, k, original=original)
         parts = [_compact_values(release, rows, method, correction, original) for rows in blocks(n, k)]
         support, values = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return cls(_packed_masks(release.codes), support, values, each, None, method, correction, k, shares, original)
+        return cls(_packed_masks(release), support, values, each, None, method, correction, k, shares, original)
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -211,9 +209,13 @@ def rows_of(release: Release, rows: slice | Int[np.ndarray, "m"]) -> Release:
     return dataclasses.replace(release, codes=release.codes[rows], channel=release.channel.take(rows))
 
 
-def _packed_masks(codes: np.ndarray) -> np.ndarray:
-    """Pack sets that are masks; class codes and packed sets stay unchanged."""
-    return np.asarray(pack(codes)) if codes.dtype == np.bool_ else codes
+def _packed_masks(release: Release) -> np.ndarray:
+    """Class codes, or sets as packed bits, packed block by block where they have another form."""
+    channel, codes = release.class_channel, release.codes
+    if channel.form == "class" or codes.dtype == np.uint8:
+        return codes
+    parts = blocks(max(len(codes), 1), channel.classes)
+    return np.concatenate([pack(channel.take(rows).mask(codes[rows])) for rows in parts])
 
 
 def _compact_values(

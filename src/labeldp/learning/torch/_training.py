@@ -199,9 +199,9 @@ class Run:
         if len(wrong):
             step = len(self.history) * self.steps + checked + int(wrong[0]) + 1
             raise InputError(
-                f"expected finite losses, found another at step {step} of {self.steps * self.settings.epochs} (epoch "
-                f"{len(self.history) + 1}, learning rate {max(self.rates):g}); look for features that are not finite, "
-                "lower learning_rate, or use the method 'likelihood', which is bounded below"
+                f"expected finite losses, found NaN or infinity at step {step} of {self.steps * self.settings.epochs} "
+                f"(epoch {len(self.history) + 1}, learning rate {max(self.rates):g}); look for features that are not "
+                "finite, lower learning_rate, or use the method 'likelihood', which is bounded below"
             )
 
     def _held_out_gain(self, held: HeldOut) -> float:

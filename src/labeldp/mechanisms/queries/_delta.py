@@ -20,8 +20,8 @@ def warn_of_large(delta: float, rows: int, what: str, *, stacklevel: int) -> Non
     """
     if delta * rows >= 1.0:
         warnings.warn(
-            f"expected delta below 1/{rows}, one over {what}, found {delta!r}: publishing one random row as it is "
-            "would be within it; give a smaller delta",
+            f"expected delta below 1/{rows}, one over {what}, found {delta!r}, which even allows publishing a random "
+            "row unchanged; give a smaller delta",
             DeltaWarning,
             stacklevel=stacklevel,
         )

@@ -14,11 +14,13 @@ import numpy as np
 from labeldp import _checks
 from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
-from labeldp.errors import EpsilonError, InputError, LabelError
+from labeldp.errors import EpsilonError, InputError
 from labeldp.mechanisms.queries._delta import warn_of_large
 from labeldp.mechanisms.queries._gradient_vectors import ClassVectors, class_vectors
+from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
 from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, rounded_normal
-from labeldp.mechanisms.queries._query import Query
+from labeldp.mechanisms.queries._query import CalibratedQuery
+from labeldp.mechanisms.queries._stored_form import StoredForm, class_columns
 from labeldp.privacy import Guarantee, LabelSpace
 from labeldp.privacy.accounting import BitNoise, GaussianNoise, least_deviation
 
@@ -61,7 +63,7 @@ class InteractiveClient(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyGradients(Query):
+class NoisyGradients(CalibratedQuery):
     """One noisy vector for each row's label, requested row by row; every label is used once.
 
     For each row an interactive client proposes a vector for each class, such as the gradient for that class. It
@@ -129,7 +131,6 @@ class NoisyGradients(Query):
         ((1000, 2), 8.0, True)
     """
 
-    epsilon: float
     delta: float = 0.0
     client: InteractiveClient = field(kw_only=True, repr=False)
     rows: int = field(kw_only=True)
@@ -138,12 +139,9 @@ class NoisyGradients(Query):
     name: ClassVar[str] = "noisy-gradients"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.space, LabelSpace):
-            kind = type(self.space).__name__
-            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {kind}")
+        super().__post_init__()
         if not isinstance(self.client, InteractiveClient):
             raise InputError(f"expected a client with the methods ask and tell, found {type(self.client).__name__}")
-        object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
         object.__setattr__(self, "delta", _checks.delta(self.delta))
         object.__setattr__(self, "rows", _checks.whole(self.rows, "rows", 1, _LARGEST_ROWS))
         dimension = _checks.whole(self.dimension or self.space.size, "dimension", 1, _LARGEST_DIMENSION)
@@ -166,11 +164,6 @@ class NoisyGradients(Query):
         """The parameters of the noise, and the number of entries of a vector, for the certificate."""
         return {"kind": self.name, "dimension": str(self.dimension), **self.noise(labels_of_a_unit).parameters}
 
-    def requested_epsilon(self, labels_of_a_unit: int) -> float:
-        """The requested epsilon."""
-        del labels_of_a_unit
-        return self.epsilon
-
     def check_rows(self, rows: int) -> None:
         """Refuse a number of rows that differs from the declared one."""
         if self.rows != rows:
@@ -189,6 +182,40 @@ class NoisyGradients(Query):
             replies[row] = reply = law.reply(vectors, code, normals, word)
             self.client.tell(row, reply)
         return replies
+
+    @classmethod
+    def fields(cls) -> LawFields:
+        """The entries of a vector, and the fields of Gaussian noise or those of a bit."""
+        noise = dict.fromkeys(("deviation", "sensitivity_squared", "least", "parts"), integer)
+        return LawFields(dict.fromkeys(("dimension", "labels_of_a_unit"), integer), {**noise, "delta": decimal})
+
+    @classmethod
+    def promise_of(cls, law: Mapping[str, Any], _: LabelSpace) -> Guarantee:
+        """The guarantee, recomputed from the integers of the noise.
+
+        Raises:
+            ValueError: They are not valid parameters of noisy gradients.
+        """
+        noise: GradientLaw
+        if {"deviation", "delta"} <= law.keys():
+            noise = _Gaussian(int(law["deviation"]), float(law["delta"]), int(law["labels_of_a_unit"]))
+        else:
+            noise = _OneBit(BitNoise(int(law.get("least", 0)), int(law["labels_of_a_unit"])))
+        canonical = {"kind": cls.name, "dimension": law["dimension"], **noise.parameters}
+        if dict(law) != canonical or not 1 <= int(law["dimension"]) <= _LARGEST_DIMENSION:
+            raise ValueError("expected the integers of noisy gradients in their canonical form, found others")
+        return noise.promise
+
+    @classmethod
+    def stored(cls, law: Mapping[str, Any], space: LabelSpace) -> StoredForm:
+        """The entries of a vector: classes if there is one entry for each, else numbers from 1."""
+        dimension = int(law["dimension"])
+        numbers = tuple(map(str, range(1, dimension + 1)))
+        return StoredForm(class_columns(space) if dimension == space.size else numbers, "numbers", by_row=True)
+
+    @classmethod
+    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
+        """Every vector is possible."""
 
 
 def gradient_error(
@@ -223,23 +250,6 @@ def gradient_error(
     law = gradient_law(_checks.epsilon(epsilon), _checks.delta(delta), labels_of_a_unit)
     bound = _largest_radius(classes, dimension) * spread if radius is None else radius
     return law.error(classes, dimension, spread, bound)
-
-
-def promise_of_gradients(law: Mapping[str, Any]) -> Guarantee:
-    """The guarantee of noisy gradients, recomputed from the parameters in a certificate.
-
-    Raises:
-        ValueError: They are not valid parameters of noisy gradients.
-    """
-    noise: GradientLaw
-    if {"deviation", "delta"} <= law.keys():
-        noise = _Gaussian(int(law["deviation"]), float(law["delta"]), int(law["labels_of_a_unit"]))
-    else:
-        noise = _OneBit(BitNoise(int(law.get("least", 0)), int(law["labels_of_a_unit"])))
-    canonical = {"kind": NoisyGradients.name, "dimension": law["dimension"], **noise.parameters}
-    if dict(law) != canonical or not 1 <= int(law["dimension"]) <= _LARGEST_DIMENSION:
-        raise ValueError("expected the integers of noisy gradients in their canonical form, found others")
-    return noise.promise
 
 
 class GradientLaw(ABC):
@@ -281,7 +291,7 @@ class _Gaussian(GradientLaw):
 
     def __post_init__(self) -> None:
         if not 1 <= self.deviation <= LARGEST_DEVIATION or self.labels_of_a_unit < 1 or not 0.0 < self.delta < 1.0:
-            raise ValueError("expected a deviation, a delta and units with labels in their ranges, found others")
+            raise ValueError("expected deviation, delta and labels_of_a_unit in their ranges, found others")
 
     @property
     def normal_deviation(self) -> int:

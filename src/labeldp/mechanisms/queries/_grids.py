@@ -56,13 +56,13 @@ class FeatureGrid:
         lengths = np.concatenate([np.sqrt(_squared_lengths(block.astype(np.float64))) for block in _blocks(matrix)])
         if not (lengths <= _MOST).all():
             raise InputError(
-                f"expected finite features in rows of at most {_MOST:g} in length, found others in row "
-                f"{np.argmin(lengths <= _MOST)}; fill in what is missing"
+                f"expected finite features of norm at most {_MOST:g} in every row, found others in row "
+                f"{np.argmin(lengths <= _MOST)}; fill in missing values, or scale the features"
             )
         longest = float(lengths.max())
         bound = longest if norm is None else min(longest, _checked_norm(norm))
         if bound < _LEAST:
-            raise InputError(f"expected features of at least {_LEAST:g} in length, found shorter ones; scale them")
+            raise InputError(f"expected features of norm at least {_LEAST:g}, found smaller ones; scale them")
         available = min(_BITS, _MOST_BITS - parts.bit_length(), 61 - parts.bit_length() - len(lengths).bit_length())
         bits = (available if parts > 1 else _BITS) - math.frexp(bound)[1]
         factors = bound / np.maximum(lengths, bound)
@@ -103,7 +103,7 @@ class FeatureGrid:
 def _matrix(features: object) -> Any:
     """Features as a matrix of numbers, dense or in compressed rows."""
     if np.ma.is_masked(features):
-        raise InputError("expected a number in every place of the features, found masked ones; fill them in")
+        raise InputError("expected features without masked entries, found some; fill them in")
     if hasattr(features, "tocsr"):
         from scipy import sparse  # noqa: PLC0415 (already loaded if there is a sparse matrix)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
 from typing import Any, ClassVar
@@ -11,19 +12,25 @@ import numpy as np
 from labeldp import _checks
 from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
-from labeldp.errors import EpsilonError, InputError, LabelError
+from labeldp.errors import EpsilonError, InputError, LabelError, VerificationError
 from labeldp.mechanisms.queries._delta import warn_of_large
 from labeldp.mechanisms.queries._grids import FeatureGrid
-from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, rounded_normal
-from labeldp.mechanisms.queries._query import Query
+from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
+from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, rounded_normal, rounded_normal_deviation
+from labeldp.mechanisms.queries._query import CalibratedQuery
+from labeldp.mechanisms.queries._readings import ClassSums, EndSums, FeatureSums
+from labeldp.mechanisms.queries._stored_form import StoredForm, check_possible, check_steps, class_columns
 from labeldp.privacy import Guarantee, Interval, LabelSpace
 from labeldp.privacy.accounting import GaussianNoise, least_deviation
 
 _PUBLIC = "the features are public and were not computed from these labels"
 
+#: Largest relative distance of a product of floats from a whole number.
+_ROUNDING = 2.0**-51
+
 
 @dataclass(frozen=True, eq=False)
-class LabelMoments(Query):
+class LabelMoments(CalibratedQuery):
     """The sum of the features of each class, with Gaussian noise: ``S = sum_i f(x_i) one_hot(y_i)^T``, shape (p, k).
 
     It is a sufficient statistic of the labels for a ridge or softmax head, whose loss is linear in them: such a head
@@ -68,7 +75,6 @@ class LabelMoments(Query):
         ((3, 2), 10.35)
     """
 
-    epsilon: float
     delta: float
     features: InitVar[object]
     norm: float | None = None
@@ -77,10 +83,7 @@ class LabelMoments(Query):
     name: ClassVar[str] = "label-moments"
 
     def __post_init__(self, features: object) -> None:
-        if not isinstance(self.space, LabelSpace):
-            kind = type(self.space).__name__
-            raise LabelError(f"expected a declared label space first, such as Classes(['a', 'b']), found {kind}")
-        object.__setattr__(self, "epsilon", _checks.epsilon(self.epsilon))
+        super().__post_init__()
         object.__setattr__(self, "delta", _positive_delta(self.delta))
         object.__setattr__(self, "grid", self._gridded(features))
         warn_of_large(self.delta, self.grid.shape[0], "the number of rows", stacklevel=4)
@@ -128,11 +131,6 @@ class LabelMoments(Query):
             "delta": repr(self.delta),
         }
 
-    def requested_epsilon(self, labels_of_a_unit: int) -> float:
-        """The requested epsilon."""
-        del labels_of_a_unit
-        return self.epsilon
-
     def check_rows(self, rows: int) -> None:
         """Refuse a number of rows that differs from that of the features."""
         if self.grid.shape[0] != rows:
@@ -144,6 +142,50 @@ class LabelMoments(Query):
         sums = self._sums(codes)
         noise = rounded_normal(sums.size, self.noise(labels_of_a_unit).deviation, words)
         return np.asarray(np.ldexp((sums + noise.reshape(sums.shape)).astype(np.float64), -self.grid.bits) / self.parts)
+
+    @classmethod
+    def fields(cls) -> LawFields:
+        """The integers of the noise and of the grid, and delta."""
+        names = ("deviation", "sensitivity_squared", "labels_of_a_unit", "bits", "columns")
+        return LawFields({**dict.fromkeys(names, integer), "delta": decimal}, {})
+
+    @classmethod
+    def promise_of(cls, law: Mapping[str, Any], _: LabelSpace) -> Guarantee:
+        """The guarantee, recomputed from the integers of the noise.
+
+        Raises:
+            ValueError: They are not valid parameters of label moments.
+        """
+        names = ("deviation", "sensitivity_squared", "labels_of_a_unit", "columns")
+        deviation, squared, labels, columns = (int(law[name]) for name in names)
+        if squared % 2 or labels < 1 or columns < 1:
+            raise ValueError("expected an even sensitivity, units with labels, and features, found other integers")
+        return _gaussian_guarantee(
+            GaussianNoise(deviation, _unit_sensitivity(squared, labels)), _positive_delta(float(law["delta"]))
+        )
+
+    @classmethod
+    def stored(cls, _: Mapping[str, Any], space: LabelSpace) -> StoredForm:
+        """A column for each class, and a line for each feature."""
+        return StoredForm(class_columns(space), "numbers", by_row=False)
+
+    @classmethod
+    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> None:
+        """A line for each feature, in whole steps."""
+        _check_lines(value, law)
+        check_steps(value, int(law["bits"]))
+
+    @classmethod
+    def noise_deviation(cls, law: Mapping[str, Any]) -> float:
+        """The standard deviation of the noise on each sum, in the units of the features."""
+        return math.ldexp(rounded_normal_deviation(int(law["deviation"])), -int(law["bits"]))
+
+    @classmethod
+    def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> FeatureSums:
+        """Sums of features by class."""
+        step = math.ldexp(1.0, -int(law["bits"]))
+        norm = math.sqrt(int(law["sensitivity_squared"]) / 2) * step
+        return ClassSums(value, cls.noise_deviation(law), step, norm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,32 +250,56 @@ class NumberMoments(LabelMoments):
         """The parameters of ``LabelMoments``, and the number of steps from end to end."""
         return super().law(labels_of_a_unit) | {"parts": str(self.parts)}
 
+    @classmethod
+    def fields(cls) -> LawFields:
+        """Those of ``LabelMoments``, and the number of steps from end to end."""
+        return LawFields({**super().fields().required, "parts": integer}, {})
 
-def promise_of_moments(law: Mapping[str, Any]) -> Guarantee:
-    """The guarantee of label moments, recomputed from the parameters in a certificate.
+    @classmethod
+    def promise_of(cls, law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
+        """The guarantee, recomputed from the integers of the noise.
 
-    Raises:
-        ValueError: They are not valid parameters of label moments.
-    """
-    names = ("deviation", "sensitivity_squared", "labels_of_a_unit", "columns", "bits")
-    deviation, squared, labels, columns, _ = (int(law[name]) for name in names)
-    if squared % 2 or labels < 1 or columns < 1:
-        raise ValueError("expected an even sensitivity, units with labels, and features, found other integers")
-    return _gaussian_guarantee(
-        GaussianNoise(deviation, _unit_sensitivity(squared, labels)), _positive_delta(float(law["delta"]))
-    )
+        Raises:
+            ValueError: They are not valid parameters of number moments on this interval.
+        """
+        parts = int(law["parts"])
+        if (
+            not isinstance(space, Interval)
+            or parts != space.size - 1
+            or int(law["sensitivity_squared"]) % (2 * parts**2)
+        ):
+            raise ValueError("expected the parts of an interval, and a sensitivity in them, found other integers")
+        return super().promise_of(law, space)
+
+    @classmethod
+    def stored(cls, _: Mapping[str, Any], __: LabelSpace) -> StoredForm:
+        """A column for each end of the interval, and a line for each feature."""
+        return StoredForm(("low", "high"), "numbers", by_row=False)
+
+    @classmethod
+    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> None:
+        """A line for each feature, in whole parts of steps up to the rounding of floats."""
+        _check_lines(value, law)
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = np.ldexp(value, int(law["bits"])) * int(law["parts"])
+            check_possible(bool((np.abs(parts - np.rint(parts)) <= _ROUNDING * np.abs(parts)).all()))
+
+    @classmethod
+    def noise_deviation(cls, law: Mapping[str, Any]) -> float:
+        """The standard deviation of the noise on each sum, in the units of the features."""
+        return super().noise_deviation(law) / int(law["parts"])
+
+    @classmethod
+    def reading(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> FeatureSums:
+        """Sums of features times labels."""
+        sums = super().reading(value, law, space)
+        return EndSums(value, sums.deviation, sums.step, sums.norm / int(law["parts"]))
 
 
-def promise_of_number_moments(law: Mapping[str, Any], space: LabelSpace) -> Guarantee:
-    """The guarantee of number moments, recomputed from the parameters in a certificate.
-
-    Raises:
-        ValueError: They are not valid parameters of number moments on this interval.
-    """
-    parts = int(law["parts"])
-    if not isinstance(space, Interval) or parts != space.size - 1 or int(law["sensitivity_squared"]) % (2 * parts**2):
-        raise ValueError("expected the parts of an interval, and a sensitivity in them, found other integers")
-    return promise_of_moments(law)
+def _check_lines(value: np.ndarray, law: Mapping[str, Any]) -> None:
+    """Refuse moments of another number of features than the law's."""
+    if len(value) != int(law["columns"]):
+        raise VerificationError(f"expected a line for each of {law['columns']} features, found {len(value)} lines")
 
 
 def _unit_sensitivity(squared: int, labels_of_a_unit: int) -> int:

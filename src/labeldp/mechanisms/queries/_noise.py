@@ -7,6 +7,7 @@ the stream where the last one stopped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -61,6 +62,16 @@ def discrete_laplace(count: int, rate: int, words: Words) -> Int[np.ndarray, "co
     from labeldp.mechanisms.queries._noise_kernels import laplace  # noqa: PLC0415 (the compiler loads at the first draw)
 
     return _draw_all(laplace, count, words, rate, PARTS)
+
+
+def laplace_deviation(rate: int, parts: int) -> float:
+    """Standard deviation of discrete Laplace noise with ``q = exp(-rate / parts)``, of variance ``2q / (1 - q)^2``."""
+    return 1.0 / (math.sqrt(2.0) * math.sinh(rate / parts / 2.0))
+
+
+def rounded_normal_deviation(deviation: int) -> float:
+    """Standard deviation of rounded normal noise: rounding adds the variance of a uniform variable."""
+    return math.sqrt(deviation**2 + 1.0 / 12.0)
 
 
 def noisy_best(scores: Int[np.ndarray, "cells k"], rate: int, words: Words, *, again: bool) -> Int[np.ndarray, "cells"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
@@ -15,7 +16,10 @@ from labeldp._random_words import Words
 from labeldp._shapes import Bool, Int, Int8, Integer, UInt64
 from labeldp.errors import EpsilonError, InputError, LabelError
 from labeldp.mechanisms.queries._delta import warn_of_large
+from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer, integers
 from labeldp.mechanisms.queries._query import Query
+from labeldp.mechanisms.queries._readings import FlippedLabels
+from labeldp.mechanisms.queries._stored_form import StoredForm
 from labeldp.privacy import Guarantee, LabelSpace, shown_above
 from labeldp.privacy.accounting import LARGEST_CLUSTER, PeerLaw
 
@@ -77,8 +81,8 @@ class PeerExchange:
         flip, subsample = _checks.number(self.flip, "flip"), _checks.number(self.subsample, "subsample")
         if not 0.0 < flip <= 0.5:
             raise EpsilonError(
-                f"expected flip to be above 0 and at most 0.5, found {flip!r}; 0.5 releases noise alone, and "
-                "a flip above it is one minus it with 0 and 1 exchanged; use calibrate to get one from an epsilon"
+                f"expected flip to be above 0 and at most 0.5, found {flip!r}; 0.5 releases pure noise, and "
+                "above it the two classes are merely swapped; use calibrate to choose flip for an epsilon"
             )
         if not 2.0**-64 <= subsample <= 1.0:
             raise EpsilonError(
@@ -306,17 +310,36 @@ class ExchangedLabels(Query):
         del labels_of_a_unit
         return exchange(codes, self.clusters, self.peers, words)[0]
 
+    @classmethod
+    def fields(cls) -> LawFields:
+        """The integers of the users' draws, delta and the sizes of clusters."""
+        draws = {**dict.fromkeys(("flip", "sample"), integer), "fixed": lambda value: isinstance(value, bool)}
+        return LawFields({**draws, "delta": decimal, "cluster_sizes": integers}, {})
 
-def promise_of_exchange(law: Mapping[str, Any]) -> Guarantee:
-    """The guarantee of an exchange, recomputed from the parameters in a certificate.
+    @classmethod
+    def promise_of(cls, law: Mapping[str, Any], _: LabelSpace) -> Guarantee:
+        """The guarantee, recomputed from the integers of the users' draws.
 
-    Raises:
-        ValueError: They are not valid parameters of an exchange.
-    """
-    integers = PeerLaw(int(law["flip"]), int(law["sample"]), law["fixed"] is True)
-    return _guarantee(
-        integers, _checked_sizes(int(size) for size in law["cluster_sizes"]), _positive_delta(float(law["delta"]))
-    )
+        Raises:
+            ValueError: They are not valid parameters of an exchange.
+        """
+        peers = PeerLaw(int(law["flip"]), int(law["sample"]), law["fixed"] is True)
+        sizes = _checked_sizes(int(size) for size in law["cluster_sizes"])
+        return _guarantee(peers, sizes, _positive_delta(float(law["delta"])))
+
+    @classmethod
+    def stored(cls, _: Mapping[str, Any], __: LabelSpace) -> StoredForm:
+        """A column of classes, with nulls for rows that are not released."""
+        return StoredForm(("released",), "class or none", by_row=True)
+
+    @classmethod
+    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
+        """Every class is possible."""
+
+    @classmethod
+    def reading(cls, value: np.ndarray, law: Mapping[str, Any], _: LabelSpace) -> FlippedLabels:
+        """Labels of two classes, flipped at random."""
+        return FlippedLabels(value, Fraction(int(law["flip"]), _WORD))
 
 
 def _guarantee(law: PeerLaw, sizes: list[int], delta: float) -> Guarantee:
@@ -447,8 +470,8 @@ def _positive_delta(value: object) -> float:
     delta = _checks.delta(value)
     if delta == 0.0:
         raise EpsilonError(
-            "expected delta above 0, found 0.0; the exchange amplifies privacy at a delta above 0 only: choose one "
-            "over the square of the cluster's size, or use the epsilon of flipping alone (view_of_one_peer)"
+            "expected delta above 0, found 0.0; the exchange amplifies privacy only at a delta above 0: choose 1 over "
+            "the square of the cluster's size, or use the epsilon of flipping alone (view_of_one_peer)"
         )
     return delta
 

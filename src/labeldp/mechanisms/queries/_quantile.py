@@ -16,8 +16,10 @@ from labeldp import _checks
 from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, LabelError
+from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
 from labeldp.mechanisms.queries._noise import PARTS
 from labeldp.mechanisms.queries._query import CellQuery
+from labeldp.mechanisms.queries._stored_form import StoredForm, check_possible
 from labeldp.privacy import Interval, LabelSpace
 
 _BITS = 64
@@ -97,19 +99,31 @@ class NoisyQuantile(CellQuery):
         object.__setattr__(self, "level", level)
         if around is not None and _checks.number(around, "around") not in space.points:
             raise InputError(
-                f"expected around to be a point of the grid from {space.low} to {space.high} in steps of {space.step}, "
-                f"found {around!r}"
+                f"expected around= to be a point of the grid from {space.low} to {space.high} in steps of "
+                f"{space.step}, found {around!r}"
             )
 
     @property
-    def sensitivity(self) -> int:
-        """The ranks that two points miss move against each other by two."""
-        return 2
-
-    def law(self, labels_of_a_unit: int) -> dict[str, Any]:
-        """The integers of the choice, the level, and the code of the point that distances are measured from."""
+    def parameters(self) -> dict[str, Any]:
+        """The level, and the code of the point that distances are measured from."""
         around = {} if self.around is None else {"around": str(self.space.points.index(self.around))}
-        return super().law(labels_of_a_unit) | {"level": repr(self.level)} | around
+        return {"level": repr(self.level), **around}
+
+    @classmethod
+    def parameter_fields(cls) -> LawFields:
+        """The level, and the code of the point that distances are measured from, if they are."""
+        return LawFields({"level": lambda value: decimal(value) and 0.0 <= float(value) <= 1.0}, {"around": integer})
+
+    @classmethod
+    def sensitivity_of(cls, parameters: Mapping[str, Any], space: LabelSpace) -> int:
+        """The ranks that two points miss move against each other by two.
+
+        Raises:
+            ValueError: Distances are from no point of the grid.
+        """
+        if not 0 <= int(parameters.get("around", 0)) < space.size:
+            raise ValueError("expected distances from a point of the grid, found another")
+        return 2
 
     def answer(self, codes: Int[np.ndarray, "n"], labels_of_a_unit: int, words: Words) -> Float[np.ndarray, "cells"]:
         """A grid point for each cell with rows; NaN for cells without."""
@@ -133,6 +147,16 @@ class NoisyQuantile(CellQuery):
             ranks = Ranks(keys[start:stop] - cell * k, rank_of(self.level, int(rows[cell])), k)
             quantiles[cell] = points[drawn_point(ranks, decay, chooses, places)]
         return quantiles
+
+    @classmethod
+    def stored(cls, _: Mapping[str, Any], __: LabelSpace) -> StoredForm:
+        """A column of points."""
+        return StoredForm(("quantile",), "number", by_row=False)
+
+    @classmethod
+    def check_value(cls, value: np.ndarray, law: Mapping[str, Any], space: LabelSpace) -> None:
+        """The quantiles of cells with rows are grid points, or distances of grid points."""
+        check_possible(bool(np.isin(value[~np.isnan(value)], quantile_points(law, space)).all()))
 
 
 def quantile_points(law: Mapping[str, Any], space: LabelSpace) -> Float[np.ndarray, "points"]:

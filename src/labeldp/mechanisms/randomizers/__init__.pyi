@@ -18,6 +18,7 @@ from ._prior import PriorResponse as PriorResponse
 from ._prior import PriorSubsetResponse as PriorSubsetResponse
 from ._prior import TopKResponse as TopKResponse
 from ._prior import checked_prior as checked_prior
+from ._projective import ProjectiveResponse as ProjectiveResponse
 from ._randomizer import ClassRandomizer as ClassRandomizer
 from ._randomizer import Expectation as Expectation
 from ._randomizer import NumberExpectation as NumberExpectation
@@ -25,6 +26,9 @@ from ._randomizer import NumberRandomizer as NumberRandomizer
 from ._randomizer import Randomizer as Randomizer
 from ._randomizer import expectation as expectation
 from ._randomizer import mean_expectation as mean_expectation
+from ._registry import RANDOMIZERS as RANDOMIZERS
+from ._registry import class_randomizers as class_randomizers
+from ._registry import number_randomizers as number_randomizers
 from ._response import RandomizedResponse as RandomizedResponse
 from ._subset import SubsetResponse as SubsetResponse
 from ._subset import best_response as best_response

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar, Literal
+from functools import cached_property, partial
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
+from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import BitChannel
 
 _FORMS = {"independent": BitChannel.independent, "symmetric": BitChannel.symmetric}
@@ -52,6 +54,12 @@ class BitResponse(ClassRandomizer):
             raise InputError(f"expected form to be one of {', '.join(_FORMS)}, found {self.form!r}")
         super().__post_init__()
 
+    @classmethod
+    def variants(cls, space: LabelSpace, epsilon: float) -> Iterator[Callable[[], Self]]:
+        """Both forms."""
+        yield partial(cls, space, epsilon)
+        yield partial(cls, space, epsilon, "symmetric")
+
     @cached_property
     def _channel(self) -> BitChannel:
         return _FORMS[self.form](self.space.size, self.epsilon)
@@ -59,6 +67,11 @@ class BitResponse(ClassRandomizer):
     def channel(self) -> BitChannel:
         """The channel from the true class to the released set."""
         return self._channel
+
+    @property
+    def detail(self) -> str:
+        """A set of classes by independent coins."""
+        return f"{self.form} bits"
 
     @property
     def mass(self) -> np.ndarray:

@@ -81,7 +81,7 @@ class ClusterResponse(ClassRandomizer):
             if isinstance(floor, bool) or not isinstance(floor, int | float) or not 0 < floor <= _largest_floor(k):
                 raise InputError(f"expected a floor above 0 and at most 1/k = {1 / k:g}, found {floor!r}")
             if self.redrawn is not None and not 0 < _checks.number(self.redrawn, "redrawn") < 1:
-                raise InputError(f"expected a probability to redraw between 0 and 1, found {self.redrawn!r}")
+                raise InputError(f"expected redrawn, a probability, between 0 and 1, found {self.redrawn!r}")
             checked = checked_prior(self.distributions, k)
             clusters = cell_numbers(self.clusters).astype(np.int32)
             if len(checked) == 0 or clusters.max() >= len(checked):
@@ -111,13 +111,18 @@ class ClusterResponse(ClassRandomizer):
         channel = ClusterChannel.redrawing(raised, floor, self.redrawn, self.clusters)
         if channel.epsilon > self.epsilon:
             raise EpsilonError(
-                f"expected an epsilon of at least {channel.epsilon!r}, which redrawing costs, found less"
+                f"expected an epsilon of at least {channel.epsilon!r}, the cost of resampling, found less"
             )
         return channel
 
     def channel(self) -> ClusterChannel:
         """The channel from each row's true class to the released one."""
         return self._channel
+
+    @property
+    def detail(self) -> str:
+        """A class."""
+        return "one class, or one of its cluster"
 
     @property
     def mass(self) -> np.ndarray:
@@ -227,7 +232,7 @@ class ClusterParameters:
     def response(self, distributions: object, clusters: object) -> ClusterResponse:
         """The response of each label towards the distribution of its cluster."""
         if self.lam == 1:
-            raise InputError("expected lam below 1 for a response of labels, found 1, with which no label is used")
+            raise InputError("expected lam below 1 for a response of labels, found 1, which ignores every label")
         return ClusterResponse(self.space, self.response_epsilon, distributions, clusters, self.tau, self.lam)  # type: ignore[arg-type]
 
 

@@ -147,7 +147,9 @@ def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
     try:
         array = np.array(prior, dtype=np.float64)
     except (TypeError, ValueError):
-        raise PriorError(f"expected a prior of {points} numbers, one for each grid point") from None
+        raise PriorError(
+            f"expected a prior of {points} numbers, one for each grid point, found something else"
+        ) from None
     if array.shape != (points,):
         raise PriorError(
             f"expected a prior of {points} numbers, one for each grid point, found shape {array.shape}; give "
@@ -155,7 +157,7 @@ def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
         )
     total = float(array.sum())
     if not (np.isfinite(array).all() and (array >= 0).all() and abs(total - 1) <= _TOLERANCE):
-        raise PriorError("expected probabilities of the grid points that sum to 1, found other numbers; normalise them")
+        raise PriorError("expected probabilities of the grid points that sum to 1, found other numbers; normalize them")
     array /= total
     array.flags.writeable = False
     return array
@@ -175,8 +177,8 @@ def _best_channel(
         better = objective.variance(solution) < objective.variance(laws[name])
         return ("optimal", solution) if better else (name, laws[name])
     warnings.warn(
-        f"expected a solution of the linear programme for the least variance, found none; the mechanism {name!r} is "
-        "used instead, at the same epsilon",
+        f"expected a solution of the linear program for the least variance, found none; the mechanism {name!r} is used "
+        "instead, at the same epsilon",
         SolverWarning,
         stacklevel=2,
     )

@@ -51,6 +51,11 @@ class CandidateRandomizer(ClassRandomizer):
         return self._candidate_channel[0]
 
     @property
+    def detail(self) -> str:
+        """A class or a set of classes among the candidates."""
+        return f"a {self.channel().form} among a row's candidates"
+
+    @property
     def mass(self) -> np.ndarray:
         """Prior probability of each row's candidates."""
         return self._candidate_channel[1]
@@ -199,7 +204,7 @@ def checked_prior(prior: object, classes: int, first_row: int = 0) -> np.ndarray
     if row >= 0:
         raise PriorError(
             "expected non-negative probabilities that sum to 1 in every row of the prior, found other numbers in row "
-            f"{first_row + row}; normalise it"
+            f"{first_row + row}; normalize it"
         )
     array.flags.writeable = False
     return array

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -47,6 +48,26 @@ class Randomizer(ABC):
     @abstractmethod
     def mass(self) -> np.ndarray:
         """Prior probability that the true class can be released: for each row, or 1 if every class can."""
+
+    @property
+    @abstractmethod
+    def detail(self) -> str:
+        """The form of a row's output in a few words, for plans."""
+
+    @classmethod
+    def variants(cls, space: LabelSpace, epsilon: float) -> Iterator[Callable[[], Self]]:
+        """Makers of the randomizer with each setting of optional parameters that a plan compares.
+
+        It is for randomizers that need no other parameters (``needs``). A maker raises ``EpsilonError`` where the
+        integers cannot express the epsilon.
+        """
+        yield partial(cls, space, epsilon)
+
+    @classmethod
+    def needs(cls) -> tuple[str, ...]:
+        """The parameters that it requires beyond a label space and an epsilon, such as ``prior``."""
+        required = (each.name for each in dataclasses.fields(cls) if each.default is dataclasses.MISSING)
+        return tuple(name for name in required if name not in ("space", "epsilon"))
 
     @property
     def declared(self) -> tuple[str, ...]:
@@ -92,6 +113,11 @@ class NumberRandomizer(Randomizer):
     @abstractmethod
     def channel(self) -> SingleNumberChannel:
         """The channel from the true label to the released number."""
+
+    @property
+    def detail(self) -> str:
+        """A number."""
+        return f"one of {len(self.channel().values)} numbers"
 
     @property
     def mass(self) -> np.ndarray:

@@ -50,6 +50,11 @@ class RandomizedResponse(ClassRandomizer):
         return self._channel
 
     @property
+    def detail(self) -> str:
+        """A class."""
+        return "one class"
+
+    @property
     def mass(self) -> np.ndarray:
         """Every class can be released."""
         return np.ones(())

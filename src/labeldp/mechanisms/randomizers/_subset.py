@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar
+from functools import cached_property, partial
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -52,6 +53,18 @@ class SubsetResponse(ClassRandomizer):
         if self.size is not None and isinstance(self.space, LabelSpace):
             object.__setattr__(self, "size", _checks.whole(self.size, "size", 1, self.space.size - 1))
         super().__post_init__()
+
+    @property
+    def detail(self) -> str:
+        """The size of the set."""
+        counting = ", for counting" if self.size == estimation_size(self.space.size, self.epsilon) else ""
+        return f"{self.channel().size} of {self.space.size} classes{counting}"
+
+    @classmethod
+    def variants(cls, space: LabelSpace, epsilon: float) -> Iterator[Callable[[], Self]]:
+        """The best size for training, and the best for counting."""
+        yield partial(cls, space, epsilon)
+        yield lambda: cls(space, epsilon, estimation_size(space.size, epsilon))
 
     @cached_property
     def _channel(self) -> SubsetChannel:

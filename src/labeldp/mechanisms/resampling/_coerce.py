@@ -355,7 +355,7 @@ def columns_of(public: object) -> tuple[ColumnForms, bool]:
         return (_list_form(FEATURES, _as_lists(numbers), numbers.shape[1:]),), True
     table = _as_table(public, None)
     if table.num_rows == 0:
-        raise InputError("expected public rows to read the form off, found none")
+        raise InputError("expected public rows from which to derive the form, found none")
     return tuple(_form_of_column(name, table[name]) for name in table.column_names), False
 
 

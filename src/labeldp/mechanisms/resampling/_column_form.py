@@ -90,7 +90,7 @@ class ColumnForm:
             self._check_categories()
 
     def _wrong(self, expected: str, found: str) -> InputError:
-        return InputError(f"expected in the form of the column {self.name!r} {expected}, found {found}")
+        return InputError(f"expected {expected} in the form of the column {self.name!r}, found {found}")
 
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():
@@ -139,7 +139,7 @@ class ColumnForm:
         low = least if self.low is None else self._plain(self.low)
         high = most if self.high is None else self._plain(self.high)
         if low is None or high is None:
-            raise self._wrong("a range, low and high, which synthetic values are kept in", "none")
+            raise self._wrong("a range, low and high, for synthetic values", "none")
         limits = WHOLE.get(self.element) or (-REAL[self.element], REAL[self.element])
         if not limits[0] <= low <= high <= limits[1]:
             raise self._wrong(f"low <= high within the range of {self.element}", f"{low} and {high}")
@@ -156,7 +156,7 @@ class ColumnForm:
         if self.digits is not None:
             whole(self.digits, f"digits of {self.name!r}", 1, MOST_DIGITS)
         if real and self.decimals is not None and self._size * 10.0**self.decimals >= _EXACT:
-            raise self._wrong(f"at most {MOST_DIGITS} digits before and behind the point together", "more")
+            raise self._wrong(f"at most {MOST_DIGITS} digits before and after the decimal point together", "more")
 
     def _plain(self, value: Any) -> float | int:
         """A number of the column's kind."""

@@ -65,7 +65,7 @@ class Source:
         if self.kind not in _WHENCE:
             raise InputError(f"expected a source that is {', '.join(map(repr, _WHENCE))}, found {self.kind!r}")
         if not isinstance(self.text, str) or not self.text.strip():
-            raise InputError("expected a text that says which data the generator was fitted on, found none; name them")
+            raise InputError("expected a text that names the data the generator was fitted on, found none")
         if (self.certificate is not None) != (self.kind == "paid split"):
             raise InputError("expected a certificate for a paid split and for no other source, found otherwise")
         if self.certificate is not None and not _is_object(self.certificate):

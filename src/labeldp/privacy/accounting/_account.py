@@ -131,11 +131,11 @@ class Budget:
             raise EpsilonError(f"expected concentrated to be True or False, found {type(self.concentrated).__name__}")
         if self.concentrated and not self.apart < self.delta:
             raise EpsilonError(
-                f"expected a concentrated budget to have a delta above what is apart, found delta {self.delta:g} and "
-                f"{self.apart:g} apart; state a delta, such as 1e-6"
+                f"expected a concentrated budget with a delta above apart, found delta {self.delta:g} and apart "
+                f"{self.apart:g}; state a delta, such as 1e-6"
             )
         if self.apart and not self.concentrated:
-            raise EpsilonError("expected a delta apart in a concentrated budget alone, found it in one by sums")
+            raise EpsilonError("expected apart with a concentrated budget alone, found it with another; leave it out")
 
     def may_follow(self, earlier: Budget) -> bool:
         """True if charges that an earlier budget admitted may be judged under this one.
@@ -241,7 +241,7 @@ class Account:
             return Account(self.budget, (*self.charges, charge))
         guarantee = charge.guarantee
         alone = self.budget.concentrated and guarantee.delta and guarantee.rho is None
-        why = "a delta without a rho is only taken from what is apart (Budget(..., apart=)); " if alone else ""
+        why = "a delta without a rho needs a reserve in the budget (Budget(..., apart=)); " if alone else ""
         raise BudgetError(
             f"expected a total within the budget ({self.budget}), found epsilon {shown_above(epsilon, 7)} and delta "
             f"{shown_above(delta, 3)}: epsilon {shown_above(self.spent[0], 7)} is spent and "

@@ -48,7 +48,9 @@ def dp_events(composition: Composition) -> list[Any]:
     try:
         from dp_accounting import dp_event  # noqa: PLC0415 (it is no dependency)
     except ModuleNotFoundError as missing:
-        raise MissingExtraError(f"expected {missing.name}, found none; pip install dp-accounting") from None
+        raise MissingExtraError(
+            f"expected {missing.name} to be installed, found none; pip install dp-accounting"
+        ) from None
 
     def event(loss: PrivacyLoss | ConcentratedLoss) -> Any:
         if isinstance(loss, ConcentratedLoss):
@@ -66,7 +68,7 @@ def _response(loss: PrivacyLoss) -> tuple[float, int]:
     On k classes its least probability is ``1 / (odds + k - 1)`` and its share of uniform labels k times that.
     """
     if loss.failure:
-        raise InputError("expected requests without a delta, or with a rho, found one that dp_accounting does not know")
+        raise InputError("expected requests without a delta, or with a rho, found one that dp_accounting cannot state")
     if not loss.least:
         return 1.0, 2
     classes = math.floor(1 / loss.least - loss.odds + 1)

@@ -67,7 +67,7 @@ class GaussianNoise:
     def __post_init__(self) -> None:
         if self.deviation < 1 or not 1 <= self.sensitivity_squared <= _LARGEST:
             raise ValueError(
-                "expected a deviation of at least one step, and a sensitivity of 1 to 1e19 steps, found others"
+                "expected a standard deviation of at least one step, and a sensitivity of 1 to 1e19 steps, found others"
             )
 
     @cached_property
@@ -123,7 +123,7 @@ def _epsilon(noise: GaussianNoise, delta: float) -> float:
     if noise.keeps(low, delta):
         return low
     if not noise.keeps(high, delta):
-        raise ValueError(f"expected noise that keeps an epsilon of at most {high:g}, found less noise")
+        raise ValueError(f"expected noise that meets an epsilon of at most {high:g}, found less noise")
     while (middle := (low + high) / 2) not in (low, high):
         low, high = (low, middle) if noise.keeps(middle, delta) else (middle, high)
     return high

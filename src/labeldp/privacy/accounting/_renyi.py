@@ -22,7 +22,8 @@ from labeldp.errors import EpsilonError, InputError
 from labeldp.privacy._guarantee import Guarantee
 from labeldp.privacy._rounding import exp_above, float_above, shown_above
 from labeldp.privacy.accounting._concentrated import order_cost
-from labeldp.privacy.channels import ClassChannel, ResponseChannel
+from labeldp.privacy.accounting._privacy_loss import PrivacyLoss
+from labeldp.privacy.channels import ClassChannel
 
 Features = Literal["static", "conditional"]
 
@@ -187,10 +188,9 @@ def checked_divergence(divergence: object) -> Decimal:
 def label_divergence(channel: ClassChannel, alpha: float) -> float:
     """The largest Rényi divergence between the released labels of two true labels, rounded up.
 
-    Let e be the largest ratio of an outcome's two probabilities. If all classes are alike, a released class or set
-    distinguishes two labels only if it contains exactly one of them, and then with the ratio e: the outcomes with the
-    first alone have the total probability ``u e / (e + 1)`` given the first and ``u / (e + 1)`` given the second, u
-    being the probability to contain exactly one of them. So the divergence is
+    The privacy loss of a channel has three values (``PrivacyLoss``): outcomes distinguish two labels with the ratio e,
+    one way or the other, with a total probability u, which is ``u e / (e + 1)`` for those that favour the first label
+    given the first and ``u / (e + 1)`` given the second, and not at all otherwise. So the divergence is
 
         log(1 - u + u (e^alpha + e^(1 - alpha)) / (e + 1)) / (alpha - 1).
 
@@ -198,16 +198,14 @@ def label_divergence(channel: ClassChannel, alpha: float) -> float:
     theorem 2.5 for two inputs: every mechanism with the ratio e is a post-processing of it).
 
     Args:
-        channel: A channel of released classes. For randomized response u is exact; for any other it is taken as 1.
+        channel: A channel of released classes.
         alpha: The order, above 1; infinity gives the certified epsilon.
 
     References:
         Mironov 2017, proposition 5, for two classes.
     """
-    apart = Fraction(1)
-    if isinstance(channel, ResponseChannel):
-        apart = Fraction(channel.keep + channel.other, 1 << channel.bits)
-    return float_above(_divergence(channel.odds, apart, order(alpha)))
+    loss = PrivacyLoss.of(channel)
+    return float_above(_divergence(loss.odds, loss.least * (1 + loss.odds), order(alpha)))
 
 
 def replaced_divergence(alpha: float, replaced: Fraction, divergence: float) -> float:

@@ -10,9 +10,14 @@ from ._candidates import bad_prior_row as bad_prior_row
 from ._candidates import prior_candidates as prior_candidates
 from ._candidates import top_candidates as top_candidates
 from ._channel import Channel as Channel
-from ._channel import ClassChannel as ClassChannel
+from ._channel import Columns as Columns
 from ._channel import candidate_sizes as candidate_sizes
 from ._channel import row_arrays as row_arrays
+from ._class_channel import ClassChannel as ClassChannel
+from ._class_channel import EvenChannel as EvenChannel
+from ._class_channel import ExchangeableChannel as ExchangeableChannel
+from ._class_channel import SingleClassChannel as SingleClassChannel
+from ._class_channel import ClassSetChannel as ClassSetChannel
 from ._cluster import ClusterChannel as ClusterChannel
 from ._gradient_noise import gradient_noise as gradient_noise
 from ._grid import BinChannel as BinChannel
@@ -28,6 +33,9 @@ from ._grid_laws import piecewise_channel as piecewise_channel
 from ._grid_laws import window_width as window_width
 from ._grouped import GroupedChannel as GroupedChannel
 from ._grouped import GroupedNumberChannel as GroupedNumberChannel
+from ._projective import ProjectiveChannel as ProjectiveChannel
+from ._projective import is_order as is_order
+from ._projective import projective_order as projective_order
 from ._registry import CHANNELS as CHANNELS
 from ._registry import channel_of as channel_of
 from ._registry import law_of as law_of

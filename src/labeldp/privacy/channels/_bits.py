@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from labeldp._shapes import Bool, Int, UInt8, UInt64
+from labeldp._shapes import Bool, Float, Int, UInt8, UInt64
 from labeldp.privacy.channels._bitsets import pack
 from labeldp.privacy.channels._calibration import accept, bit_weight
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
-from labeldp.privacy.channels._subset import set_mask
+from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable
+from labeldp.privacy.channels._class_channel import ClassSetChannel, ExchangeableChannel
 
 _LARGEST_TABLE = 16  # classes
 
 
 @dataclass(frozen=True, eq=False)
-class BitChannel(ClassChannel):
+class BitChannel(ClassSetChannel, ExchangeableChannel):
     """A set of classes: the true class in with weight ``true``, every other with ``false``, out of ``2**bits``.
 
     Another true class changes the distribution of two bits, so the worst ratio is that of a set with one of the two
@@ -35,8 +36,7 @@ class BitChannel(ClassChannel):
     false: int
 
     kind: ClassVar[str] = "bits"
-    form: ClassVar[Literal["class", "set"]] = "set"
-    fixed_size: ClassVar[bool] = False
+    independent_members: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (self.classes >= 2 and 0 < self.false <= self.true < 1 << self.bits):
@@ -68,6 +68,25 @@ class BitChannel(ClassChannel):
         """One word for each class."""
         return self.classes
 
+    @property
+    def whole_words(self) -> int:
+        """All of them."""
+        return self.classes
+
+    def columns(self) -> Columns:
+        """The bits of the two labels, which alone differ in distribution."""
+        p, q, word = self.true, self.false, 1 << self.bits
+        chances = [((word - p, p), (word - q, q)), ((word - q, q), (word - p, p))]
+        for one, other in itertools.product((0, 1), repeat=2):
+            weights = [first[one] * second[other] for first, second in chances]
+            yield f"a set with bits {one} and {other} for the two labels", weights
+
+    @property
+    def losses(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """The bit of the true label is 0, and that of the other is 1."""
+        word = 1 << self.bits
+        return ((self.odds, Fraction((word - self.true) * self.false, word**2)),)
+
     @cached_property
     def membership(self) -> Membership:
         """The two weights; the bits are independent."""
@@ -75,9 +94,9 @@ class BitChannel(ClassChannel):
         return Membership.of(p, q, p * (1 - q) + (1 - p) * q)
 
     @property
-    def pair_of_others(self) -> float:
+    def pair_of_others(self) -> Float[np.ndarray, "*rows"]:
         """The square of a bit's probability, since bits are independent."""
-        return float(self.membership.other) ** 2
+        return np.asarray(self.membership.other**2)
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
         """Released sets as packed bits."""
@@ -89,7 +108,7 @@ class BitChannel(ClassChannel):
 
     def levels(self, released: np.ndarray) -> Levels:
         """``odds`` for the classes in the set: the factors of all other bits are common to every true class."""
-        return Levels(set_mask(released, self.classes), np.array(float(self.odds)))
+        return Levels(self.mask(released), np.array(float(self.odds)))
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
         """Every set."""

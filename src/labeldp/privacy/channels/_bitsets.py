@@ -26,3 +26,8 @@ def beyond(packed: UInt8[np.ndarray, "n b"], classes: int) -> bool:
 def sizes(packed: UInt8[np.ndarray, "n b"]) -> np.ndarray:
     """Number of classes in each packed set."""
     return np.asarray(np.bitwise_count(packed).sum(axis=1, dtype=np.int64))
+
+
+def set_mask(released: np.ndarray, classes: int) -> Bool[np.ndarray, "n k"]:
+    """Sets as a boolean mask, from packed bits or from a mask."""
+    return released if released.dtype == np.bool_ else unpack(released, classes)

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -15,15 +15,16 @@ from labeldp._shapes import Bool, Float, Int, UInt8, UInt64
 from labeldp._threads import over_chunks
 from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
 from labeldp.privacy.channels._calibration import accept, subset_weight
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
-from labeldp.privacy.channels._subset import LARGEST_TABLE, set_mask, words_for_picks
+from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, candidate_numbers
+from labeldp.privacy.channels._class_channel import ClassSetChannel, ExchangeableChannel
+from labeldp.privacy.channels._subset import LARGEST_TABLE, subset_odds, words_for_picks
 from labeldp.privacy.channels._utility import training_sizes
 
 _ENTRIES_PER_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class CandidateSubsetChannel(ClassChannel):
+class CandidateSubsetChannel(ClassSetChannel, ExchangeableChannel):
     """A subset of ``size[m]`` of a row's m candidates, which holds a true candidate with weight ``member[m]``.
 
     A label outside the candidates is first replaced by a uniform candidate, so its subset is uniform. Every row draws
@@ -54,7 +55,6 @@ class CandidateSubsetChannel(ClassChannel):
     candidates: UInt8[np.ndarray, "n b"]
 
     kind: ClassVar[str] = "candidate-subset"
-    form: ClassVar[Literal["class", "set"]] = "set"
 
     def __post_init__(self) -> None:
         word = 1 << self.bits
@@ -86,11 +86,44 @@ class CandidateSubsetChannel(ClassChannel):
         """One word for membership; halves of words for the stand-in and the rest, and spare ones for rejections."""
         return words_for_picks(1 + max(self.size), self.classes)
 
+    @property
+    def whole_words(self) -> int:
+        """The word for membership."""
+        return 1
+
+    def columns(self) -> Columns:
+        """A subset from a class in it, from another candidate, and from a label outside, a random candidate's."""
+        word = 1 << self.bits
+        for m in range(2, self.classes + 1):
+            d, member = self.size[m], self.member[m]
+            inside = Fraction(member, math.comb(m - 1, d - 1))
+            without = Fraction(word - member, math.comb(m - 1, d)) if d < m else inside
+            mean = (d * inside + (m - d) * without) / m
+            yield f"a subset of {m} candidates with the true class", (inside, without, mean)
+
+    @property
+    def losses(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """One pair for each number of candidates of the rows; for all numbers for a channel of no rows.
+
+        Two labels among m candidates have the loss of subsets of m classes. The distribution of a label outside is the
+        mean of those of the candidates, so a pair with it is at most the worst of them (hockey-stick divergences are
+        jointly convex).
+        """
+        out = {m: 1 - Fraction(self.member[m], 1 << self.bits) for m in candidate_numbers(self.sizes, self.classes)}
+        return tuple((self._odds(m), share * Fraction(self.size[m], m - 1)) for m, share in out.items())
+
     @cached_property
     def membership(self) -> Membership:
         """For true classes among the candidates of each row; a row with one candidate discloses nothing."""
         chances = np.array([self._membership(m) for m in range(self.classes + 1)])
         return Membership(*chances[self.sizes].T)
+
+    @property
+    def pair_of_others(self) -> Float[np.ndarray, "*rows"]:
+        """All pairs of other candidates are equally likely."""
+        true, d, m = self.membership.true, np.array(self.size)[self.sizes], self.sizes
+        pairs = np.maximum(1, (m - 1) * (m - 2))
+        return np.asarray((true * (d - 1) * (d - 2) + (1 - true) * d * (d - 1)) / pairs)
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
         """Released subsets as packed bits."""
@@ -108,11 +141,11 @@ class CandidateSubsetChannel(ClassChannel):
         """The odds of m for classes in the subset, one for other candidates, ``1 / (b C)`` for classes outside."""
         levels = np.array([self._levels(m) for m in range(self.classes + 1)])
         high, outside = levels[self.sizes].T
-        return Levels(set_mask(released, self.classes), high, unpack(self.candidates, self.classes), outside)
+        return Levels(self.mask(released), high, unpack(self.candidates, self.classes), outside)
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
         """Every subset of the candidates of that size."""
-        mask, inside = set_mask(released, self.classes), unpack(self.candidates, self.classes)
+        mask, inside = self.mask(released), unpack(self.candidates, self.classes)
         right = np.count_nonzero(mask, axis=1) == np.array(self.size)[self.sizes]
         return np.asarray(right & ~(mask & ~inside).any(axis=1))
 
@@ -123,7 +156,7 @@ class CandidateSubsetChannel(ClassChannel):
         m, d = members.size, self.size[members.size]
         count = math.comb(m, d)
         if count * self.classes > LARGEST_TABLE:
-            raise ValueError(f"expected a small law, found {count} outcomes for {m} candidates; use levels")
+            raise ValueError(f"expected few outcomes, found {count} for {m} candidates; use levels")
         mask = np.zeros((count, self.classes), dtype=np.bool_)
         for outcome, subset in zip(mask, itertools.combinations(members.tolist(), d), strict=True):
             outcome[list(subset)] = True
@@ -135,7 +168,7 @@ class CandidateSubsetChannel(ClassChannel):
         return TransitionTable(pack(mask), law)
 
     def _odds(self, m: int) -> Fraction:
-        return _subset_odds(m, self.size[m], self.member[m], 1 << self.bits)
+        return subset_odds(m, self.size[m], self.member[m], 1 << self.bits)
 
     def _membership(self, m: int) -> tuple[float, float, float]:
         """P(true class in), P(another candidate in), P(exactly one of both) with m candidates."""
@@ -200,7 +233,7 @@ def _subset_weights(classes: int, epsilon: float, bits: int) -> tuple[tuple[int,
     size = [int(d) for d in training_sizes(classes, epsilon)]
     member = [word, word, *(subset_weight(m, size[m], epsilon, bits) for m in range(2, classes + 1))]
     for m in range(2, classes + 1):
-        accept(_subset_odds(m, size[m], member[m], word), epsilon, bits)
+        accept(subset_odds(m, size[m], member[m], word), epsilon, bits)
     return tuple(size), tuple(member)
 
 
@@ -218,19 +251,10 @@ def _worst(size: tuple[int, ...], member: tuple[int, ...], word: int) -> Fractio
         raise ValueError("expected the only candidate of a row in every subset")
     odds = []
     for m in range(2, len(size)):
-        if not (1 <= size[m] < m and 0 < member[m] < word and _subset_odds(m, size[m], member[m], word) >= 1):
+        if not (1 <= size[m] < m and 0 < member[m] < word and subset_odds(m, size[m], member[m], word) >= 1):
             raise ValueError("expected subsets of some but not all candidates that favour the true class")
-        odds.append(_subset_odds(m, size[m], member[m], word))
+        odds.append(subset_odds(m, size[m], member[m], word))
     worst = max(odds, default=Fraction(1))
-    if any(
-        member[m] + 1 < word and _subset_odds(m, size[m], member[m] + 1, word) <= worst for m in range(2, len(size))
-    ):
+    if any(member[m] + 1 < word and subset_odds(m, size[m], member[m] + 1, word) <= worst for m in range(2, len(size))):
         raise ValueError("expected each weight as large as the worst odds allow, so that a law has one form")
     return worst
-
-
-def _subset_odds(m: int, size: int, member: int, word: int) -> Fraction:
-    """The ratio of a subset with the true class to one without it; no label outside the candidates exceeds it."""
-    if not 0 < member < word:
-        return Fraction(0)
-    return Fraction(member * (m - size), (word - member) * size)

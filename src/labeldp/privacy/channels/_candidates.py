@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -13,13 +13,14 @@ from labeldp._shapes import Bool, Float, Int, UInt8, UInt64
 from labeldp._threads import over_chunks
 from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
 from labeldp.privacy.channels._calibration import accept, response_weights
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
+from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, candidate_numbers
+from labeldp.privacy.channels._class_channel import ExchangeableChannel, SingleClassChannel
 
 _ENTRIES_PER_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class CandidateChannel(ClassChannel):
+class CandidateChannel(SingleClassChannel, ExchangeableChannel):
     """Randomized response on a row's candidates; a label outside them is replaced by a uniform candidate.
 
     With ``m`` candidates the weights out of ``W = 2**bits`` are ``keep[m]`` for the true class, ``other[m]`` for
@@ -40,7 +41,6 @@ class CandidateChannel(ClassChannel):
     candidates: UInt8[np.ndarray, "n b"]
 
     kind: ClassVar[str] = "candidates"
-    form: ClassVar[Literal["class", "set"]] = "class"
 
     def __post_init__(self) -> None:
         word = 1 << self.bits
@@ -76,6 +76,37 @@ class CandidateChannel(ClassChannel):
         """One word decides everything."""
         return 1
 
+    @property
+    def whole_words(self) -> int:
+        """That word."""
+        return 1
+
+    def columns(self) -> Columns:
+        """A label outside yields each candidate with the weight ceil(W / m), except the last, which gets the rest."""
+        word = 1 << self.bits
+        for m in range(2, self.classes + 1):
+            even = -(-word // m)
+            outside = ((even,), (word - (m - 1) * even,)) if m < self.classes else ((), ())
+            for name, weights in zip(("a candidate", "the last candidate"), outside, strict=True):
+                yield f"{name} of {m}", (self.keep[m], self.other[m], *weights)
+
+    @property
+    def losses(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """One pair for each number of candidates of the rows; for all numbers for a channel of no rows.
+
+        Two labels among m candidates have the loss of randomized response on m classes, (a_m / b_m, b_m / W). A
+        label outside gives the candidate z with weight u_z, and ``u = sum_j s_j (row of candidate j)`` for the shares
+        ``s_j = (u_j - b_m) / (a_m - b_m)``, which sum to 1 and are not negative if ``b_m <= u_z``. So a pair with a
+        label outside is a mixture, over j, of pairs among the candidates (or of equals), and at every order at most the
+        worst of them, since hockey-stick divergences are jointly convex. Two labels outside have the same distribution.
+        If an integer violates ``b_m <= u_z``, the worst loss with the channel's odds is returned.
+        """
+        word = 1 << self.bits
+        weights = [(m, self.keep[m], self.other[m]) for m in candidate_numbers(self.sizes, self.classes)]
+        if any(word - (m - 1) * -(-word // m) < other for m, _, other in weights):
+            return super().losses
+        return tuple((Fraction(keep, other), Fraction(other, word)) for _, keep, other in weights)
+
     @cached_property
     def membership(self) -> Membership:
         """For true classes among the candidates of each row; a row with one candidate discloses nothing."""
@@ -85,6 +116,11 @@ class CandidateChannel(ClassChannel):
         other = np.where(self.sizes == 1, 0.0, other)
         # one candidate leaves no two classes to distinguish: an infinite `apart` makes it no effective row
         return Membership(true, other, np.where(self.sizes == 1, np.inf, true + other))
+
+    @property
+    def pair_of_others(self) -> Float[np.ndarray, "*rows"]:
+        """One class is released."""
+        return np.zeros(())
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
         """Released class codes."""
@@ -108,8 +144,7 @@ class CandidateChannel(ClassChannel):
         pairs = list(zip(self.keep, self.other, strict=True))
         high = np.array([keep / other for keep, other in pairs])[self.sizes]
         outside = np.array([word / (max(m, 1) * other) for m, (_, other) in enumerate(pairs)])[self.sizes]
-        mask = released[:, None] == np.arange(self.classes)
-        return Levels(mask, high, unpack(self.candidates, self.classes), outside)
+        return Levels(self.mask(released), high, unpack(self.candidates, self.classes), outside)
 
     def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
         """The candidates of each row."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self
@@ -11,11 +12,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt64
-from labeldp.errors import InputError
 from labeldp.privacy._rounding import log_above
 from labeldp.privacy.channels._bitsets import sizes
 
-_ENTRIES_PER_BLOCK = 1 << 22
+#: Kinds of outcomes by name, each with its weights under the labels that it distinguishes, up to a common factor.
+Columns = Iterator[tuple[str, Sequence[int | Fraction]]]
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,12 @@ class Channel(ABC):
 
     A final channel is a frozen dataclass. Its integer fields define the distribution; an array field has one entry for
     each row, where rows differ in public parameters. It is a ``ClassChannel`` or a ``NumberChannel``. Released labels
-    have one of three forms: ``"class"``, an integer array of class codes, ``"set"``, sets of classes as packed bits (a
-    boolean mask is accepted too), or ``"number"``, an integer array of outcome indices, each of which stands for a
-    number.
+    have one of four forms: ``"class"``, an integer array of class codes, ``"set"``, sets of classes as packed bits (a
+    boolean mask is accepted too), ``"index"``, an integer array of numbers of sets, which ``mask`` writes out, or
+    ``"number"``, an integer array of outcome indices, each of which stands for a number.
+
+    What a kind does not derive from its output distribution it must state: no member has a default that claims
+    something. The contract suite compares each statement with the transition table of small channels.
 
     Attributes:
         classes: Number of classes, or of grid points, k.
@@ -87,7 +91,11 @@ class Channel(ABC):
     bits: int = dataclasses.field(default=64, kw_only=True)
 
     kind: ClassVar[str]
-    form: ClassVar[Literal["class", "set", "number"]]
+
+    @property
+    @abstractmethod
+    def form(self) -> Literal["class", "set", "index", "number"]:
+        """The form of released labels."""
 
     @property
     @abstractmethod
@@ -99,9 +107,21 @@ class Channel(ABC):
     def words_per_row(self) -> int:
         """Number of random words that each row uses, whatever its label."""
 
+    @property
+    @abstractmethod
+    def whole_words(self) -> int:
+        """Number of leading words of a row that are compared as a whole; halves of the other words are used."""
+
+    @abstractmethod
+    def columns(self) -> Columns:
+        """The kinds of outcomes that an exact audit compares, from the integers and apart from ``odds``."""
+
     @abstractmethod
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> np.ndarray:
-        """Released labels for class codes, a function of the words alone; for the curator."""
+        """Released labels for class codes, a function of the words alone; for the curator.
+
+        If one word decides a row, the words of an outcome form at most two ranges for each label.
+        """
 
     @abstractmethod
     def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
@@ -150,6 +170,20 @@ class Channel(ABC):
         """The certified epsilon of one unit's released labels, from the integers of the draw, rounded up."""
         return log_above(self.odds)
 
+    @property
+    def losses(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """Bounds on the privacy loss of one row, for each distribution among the rows, as ``PrivacyLoss`` has them.
+
+        A pair has the largest odds, and the probability of the outcomes that favour another label over the true one. By
+        default it is that of the worst mechanism with these odds (Kairouz et al. 2015, theorem 3.3).
+        """
+        return ((self.odds, 1 / (1 + self.odds)),)
+
+    @property
+    def units(self) -> tuple[tuple[Channel, int], ...]:
+        """The channel of a row and the number of rows of a privacy unit, for each group of rows."""
+        return ((self, 1),)
+
     def matrix(self, row: int = 0) -> Float[np.ndarray, "k m"]:
         """P(outcome | true class) for one row, if it is small; the outcomes are ``table(row).outcomes``."""
         return self.table(row).matrix
@@ -164,103 +198,6 @@ class Channel(ABC):
         return dataclasses.replace(self, **arrays) if arrays else self
 
 
-@dataclass(frozen=True, eq=False)
-class ClassChannel(Channel):
-    """A channel whose released label is a class, or a set of classes."""
-
-    form: ClassVar[Literal["class", "set"]]
-    #: True if all classes but the true one are equally likely, so that three numbers determine the unbiased vector.
-    even: ClassVar[bool] = True
-    #: True if all released sets have one size, as single classes do, so that entries of unbiased vectors sum to one.
-    #: Otherwise each class is in the set by its own coin.
-    fixed_size: ClassVar[bool] = True
-
-    @property
-    @abstractmethod
-    def membership(self) -> Membership:
-        """Probabilities that the true class, and another class, are released."""
-
-    @abstractmethod
-    def levels(self, released: np.ndarray) -> Levels:
-        """The likelihood of released labels in compressed form."""
-
-    def holding(self, codes: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
-        """Probabilities that a row's released label is or contains a class: if it is the true one, and if it is not.
-
-        Args:
-            codes: A class for each row.
-        """
-        del codes  # all classes are alike
-        return self.membership.true, self.membership.other
-
-    def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
-        """P(released | true = j) for each row and class, up to a factor for each row; see ``Channel``."""
-        levels = self.levels(released_labels(released))
-        values = np.where(levels.mask, _column(levels.high), 1.0)
-        if levels.support is None or levels.outside is None:
-            return values
-        return np.where(levels.support, values, _column(levels.outside))
-
-    def unbiased(self, released: object) -> Float[np.ndarray, "n k"]:
-        """Vectors ``w`` with ``E[w | true = j] = one_hot(j)``, for each row (backward correction).
-
-        With candidates, that holds for true labels among them, and the entries outside are zero.
-
-        Args:
-            released: A release, or released labels in the channel's form, one for each row.
-
-        References:
-            Natarajan et al. 2013, Lemma 1, for two classes; Patrini et al. 2017, section 4, for k classes; Chua et al.
-            2025, Algorithm 1, line 10, for bits.
-        """
-        levels, chance = self.levels(released_labels(released)), self.membership
-        true, other = _column(chance.true), _column(chance.other)
-        values = (levels.mask - other) / (true - other)
-        return values if levels.support is None else np.where(levels.support, values, 0.0)
-
-    def numbers(self, released: object) -> Float[np.ndarray, "n"]:
-        """The sum of the grid points, weighted by the unbiased vector."""
-        return self._weighted(released, 1)
-
-    def squares(self, released: object) -> Float[np.ndarray, "n"]:
-        """The sum of the squares of the grid points, weighted by the unbiased vector."""
-        return self._weighted(released, 2)
-
-    def number_laws(self) -> tuple[NumberLaw, ...]:
-        """The distribution's moments, for channels that are the same for all rows and classes.
-
-        ``numbers`` is ``(sum_j m_j j - q s) / (p - q)`` for the mask m, ``s = sum_j j``: its variance follows from the
-        probabilities that one, or both, of two classes are in the mask.
-        """
-        if row_arrays(self) or not self.even:
-            raise InputError("expected a channel that is the same for all rows and classes, found another")
-        chance, points = self.membership, np.arange(self.classes, dtype=np.float64)
-        true, other, apart = (float(each) for each in (chance.true, chance.other, chance.apart))
-        pair = (true + other - apart) / 2  # the true class and a given other one are both in the mask
-        both = self.pair_of_others
-        total, squares = points.sum(), (points**2).sum()
-        rest, rest_squares = total - points, squares - points**2
-        second = true * points**2 + other * rest_squares + 2 * pair * points * rest + both * (rest**2 - rest_squares)
-        mean = true * points + other * rest
-        return (NumberLaw(points, (second - mean**2) / (true - other) ** 2),)
-
-    @property
-    def pair_of_others(self) -> float:
-        """Probability that two given classes, neither of them true, are both released; above zero for sets alone."""
-        return 0.0
-
-    def _weighted(self, released: object, power: int) -> Float[np.ndarray, "n"]:
-        """The sum of the powers of the grid points, weighted by the unbiased vector, block by block."""
-        labels, points = released_labels(released), np.arange(self.classes, dtype=np.float64) ** power
-        if self.form == "class" and self.even and not row_arrays(self):
-            chance = self.membership
-            return np.asarray((points[labels] - chance.other * points.sum()) / (chance.true - chance.other))
-        step = max(1, _ENTRIES_PER_BLOCK // self.classes)
-        blocks = [slice(low, low + step) for low in range(0, len(labels), step)]
-        parts = [self.take(rows).unbiased(labels[rows]) @ points for rows in blocks]
-        return np.concatenate(parts) if parts else np.empty(0)
-
-
 def row_arrays(channel: Channel) -> dict[str, np.ndarray]:
     """The arrays with one entry for each row, by field name."""
     fields = {field.name: getattr(channel, field.name) for field in dataclasses.fields(channel)}
@@ -273,12 +210,12 @@ def candidate_sizes(channel: Channel) -> Int[np.ndarray, "n"] | None:
     return None if packed is None else sizes(packed)
 
 
+def candidate_numbers(candidates: Int[np.ndarray, "n"], classes: int) -> list[int]:
+    """The numbers of candidates of some rows, from two on; all numbers if there are no rows."""
+    present = {int(m) for m in np.unique(candidates)} or set(range(1, classes + 1))
+    return sorted(present - {1})
+
+
 def released_labels(released: object) -> np.ndarray:
     """The labels of a release, or an array unchanged."""
     return np.asarray(getattr(released, "codes", released))
-
-
-def _column(values: Float[np.ndarray, "*rows"]) -> Float[np.ndarray, "..."]:
-    """One entry for each row as a column; a single entry unchanged."""
-    array = np.asarray(values, dtype=np.float64)
-    return array[:, None] if array.ndim else array

@@ -7,18 +7,19 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.privacy._rounding import log_above
 from labeldp.privacy.channels._calibration import accept, bounds_resampled, cluster_weights, resampled_weights
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
+from labeldp.privacy.channels._channel import Columns, Levels, Membership, NumberLaw, TransitionTable
+from labeldp.privacy.channels._class_channel import SingleClassChannel, require_one_law
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterChannel(ClassChannel):
+class ClusterChannel(SingleClassChannel):
     """The true class with weight ``keep`` of the row's cluster, else a class by its weights there, out of ``2**bits``.
 
     The class that is drawn may be the true one, so it is released with ``keep`` plus its own weight.
@@ -38,7 +39,6 @@ class ClusterChannel(ClassChannel):
     clusters: Int[np.ndarray, "n"]
 
     kind: ClassVar[str] = "cluster"
-    form: ClassVar[Literal["class", "set"]] = "class"
     even: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -116,6 +116,28 @@ class ClusterChannel(ClassChannel):
         """One word decides everything."""
         return 1
 
+    @property
+    def whole_words(self) -> int:
+        """That word."""
+        return 1
+
+    def columns(self) -> Columns:
+        """Each class from itself, and from another one, in each cluster."""
+        for number, (keep, weights) in enumerate(zip(self.keep, self.weights, strict=True)):
+            for z, weight in enumerate(weights):
+                yield f"class number {z} in cluster {number}, when it is the true class", (keep + weight, weight)
+
+    @property
+    def losses(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """One pair for each declared cluster.
+
+        With weight a for the true class and w_z for a resampled class, the hockey-stick divergence of y from y' at a
+        factor x >= 1 is ``(a - (x - 1) w_y)+ / W``, and at x < 1 it follows from that of y' from y. So it is largest
+        for the class of the least weight w, at every order, where it is that of (``1 + a / w``, ``w / W``).
+        """
+        pairs = zip(self.keep, map(min, self.weights), strict=True)
+        return tuple((1 + Fraction(keep, weight), Fraction(weight, 1 << self.bits)) for keep, weight in pairs)
+
     @cached_property
     def membership(self) -> Membership:
         """For each row, averaged over true classes distributed as in its cluster."""
@@ -142,7 +164,7 @@ class ClusterChannel(ClassChannel):
         """``1 + keep / weight`` for the released class."""
         keep, resample = self._chances
         high = 1.0 + keep[self.clusters] / resample[self.clusters, released]
-        return Levels(released[:, None] == np.arange(self.classes), high)
+        return Levels(self.mask(released), high)
 
     def unbiased(self, released: object) -> Float[np.ndarray, "n k"]:
         """``(one_hot(z) - resample) / keep``: subtracts the resampling probabilities; the entries sum to one."""
@@ -150,6 +172,29 @@ class ClusterChannel(ClassChannel):
         keep, resample = self._chances
         hit = codes[:, None] == np.arange(self.classes)
         return np.asarray((hit - resample[self.clusters]) / keep[self.clusters, None])
+
+    def traces(self, *, projected: bool) -> Float[np.ndarray, "2 n"]:
+        """The worst true class is the least likely to be resampled; the entries of unbiased vectors sum to one.
+
+        If one class z is released, with probabilities P, ``w = one_hot(z) / c + constant``, and for gradients of length
+        1 the variance is ``(1 - |sum_j P_j g_j|^2) / c^2``. Such gradients can cancel up to the excess of the largest
+        probability over the sum of all others, ``2 max_j P_j - 1``.
+        """
+        del projected
+        keep, resample = self._chances
+        least, most = resample.min(axis=1), resample.max(axis=1)
+        over = np.maximum(2 * np.maximum(keep + least, most) - 1, 0.0)
+        alike = (resample**2).sum(axis=1) + 2 * keep * least + keep**2
+        return np.asarray((np.stack([1 - over**2, 1 - alike]) / keep**2)[:, self.clusters])
+
+    def number_laws(self) -> tuple[NumberLaw, ...]:
+        """None: the distribution differs between clusters.
+
+        Raises:
+            InputError: Always.
+        """
+        require_one_law(self)
+        return ()
 
     def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
         """Every class."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.errors import InputError
-from labeldp.privacy.channels._channel import Channel, NumberLaw, TransitionTable, released_labels
+from labeldp.privacy.channels._channel import Channel, Columns, NumberLaw, TransitionTable, released_labels
 
 #: The numbers of outcomes are multiples of one grid step over this.
 PARTS = 1 << 32
@@ -68,6 +68,11 @@ class SingleNumberChannel(NumberChannel):
     @abstractmethod
     def rows_of(self, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "n m"]:
         """P(outcome | true label) for grid points."""
+
+    @property
+    @abstractmethod
+    def vertices(self) -> Float[np.ndarray, "r m"]:
+        """A few output distributions; that of each label is a mixture of them."""
 
     @property
     @abstractmethod
@@ -162,6 +167,21 @@ class GridChannel(SingleNumberChannel):
         """One word for the outcome, and one for the knot unless every point is a knot."""
         return 1 if self.pieces == self.classes - 1 else 2
 
+    @property
+    def whole_words(self) -> int:
+        """All of them."""
+        return self.words_per_row
+
+    def columns(self) -> Columns:
+        """Each outcome from every knot; between knots the distribution is a mixture of those of two knots."""
+        for z, weights in enumerate(zip(*self.weights, strict=True)):
+            yield f"outcome {z}, for a label at the knot that makes it most likely", weights
+
+    @property
+    def vertices(self) -> Float[np.ndarray, "knots m"]:
+        """Those of the knots."""
+        return self.chances
+
     @cached_property
     def chances(self) -> Float[np.ndarray, "knots m"]:
         """P(outcome | knot)."""
@@ -226,7 +246,7 @@ class GridChannel(SingleNumberChannel):
         if not close or np.abs(self.chances @ solution - targets).max() > _TOLERANCE * (self.classes - 1) ** 2:
             raise InputError(
                 f"expected a channel that identifies the squares of labels, found one with {len(self.values)} outcomes "
-                f"for {self.pieces + 1} knots, which tells their means alone; compare models by their gain, or "
+                f"for {self.pieces + 1} knots, which determine only their means; compare models by their gain, or "
                 "evaluate on public labels"
             )
         return np.asarray(solution)
@@ -275,6 +295,20 @@ class BinChannel(SingleNumberChannel):
     def words_per_row(self) -> int:
         """One word decides everything."""
         return 1
+
+    @property
+    def whole_words(self) -> int:
+        """That word."""
+        return 1
+
+    def columns(self) -> Columns:
+        """A bin from itself, and from another one."""
+        yield "an output equal to the bin of the true label", (self.keep, self.other) if self.other else (1, 1)
+
+    @property
+    def vertices(self) -> Float[np.ndarray, "bins m"]:
+        """Those of the bins."""
+        return self.rows_of(np.array(self.starts))
 
     def bins_of(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
         """The bin of each grid point."""

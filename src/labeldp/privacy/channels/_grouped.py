@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.privacy._rounding import power_above
 from labeldp.privacy.channels._channel import (
     Channel,
-    ClassChannel,
+    Columns,
     Levels,
     Membership,
     NumberLaw,
@@ -22,6 +23,7 @@ from labeldp.privacy.channels._channel import (
     released_labels,
     row_arrays,
 )
+from labeldp.privacy.channels._class_channel import ClassChannel
 from labeldp.privacy.channels._grid import NumberChannel
 
 
@@ -66,6 +68,20 @@ class _Grouped(Channel):
         """The largest number over the groups."""
         return max(channel.words_per_row for channel in self.channels)
 
+    @cached_property
+    def whole_words(self) -> int:
+        """The largest number over the groups."""
+        return max(channel.whole_words for channel in self.channels)
+
+    @property
+    def units(self) -> tuple[tuple[Channel, int], ...]:
+        """The groups' own channels, which are those of single rows."""
+        return tuple(zip(self.channels, self.repeats, strict=True))
+
+    def columns(self) -> Columns:
+        """Those of single rows of all groups."""
+        return itertools.chain.from_iterable(channel.columns() for channel in self.channels)
+
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> np.ndarray:
         """Draw each group from its channel, each row from its own words."""
         members = self._members(len(codes))
@@ -77,9 +93,7 @@ class _Grouped(Channel):
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
         """Mask of the labels that the channel of the row's group can release."""
-        members = self._members(len(released))
-        parts = [channel.possible(released[rows]) for channel, rows in zip(self.channels, members, strict=True)]
-        return _scattered(members, parts)
+        return self._by_group(released, lambda channel, labels: channel.possible(labels))
 
     def number_laws(self) -> tuple[NumberLaw, ...]:
         """One distribution for each group."""
@@ -93,6 +107,12 @@ class _Grouped(Channel):
     def table(self, row: int = 0) -> TransitionTable:
         """The transition matrix of the row's group."""
         return self.channels[int(self.groups[row])].table()
+
+    def _by_group(self, released: object, apply: Callable[[Any, np.ndarray], np.ndarray]) -> np.ndarray:
+        """A function of the channel and the released labels of each group, for all rows."""
+        labels = released_labels(released)
+        members = self._members(len(labels))
+        return _scattered(members, [apply(c, labels[rows]) for c, rows in zip(self.channels, members, strict=True)])
 
     def _members(self, rows: int) -> list[Int[np.ndarray, "m"]]:
         """The rows of each group."""
@@ -115,9 +135,9 @@ class GroupedChannel(_Grouped, ClassChannel):
         return self.channels[0].form
 
     @property
-    def fixed_size(self) -> bool:  # type: ignore[override]
+    def even(self) -> bool:
         """True if it is true of each group."""
-        return all(channel.fixed_size for channel in self.channels)
+        return all(channel.even for channel in self.channels)
 
     @cached_property
     def membership(self) -> Membership:
@@ -128,10 +148,42 @@ class GroupedChannel(_Grouped, ClassChannel):
         )
         return Membership(true, other, apart)
 
+    def mask(self, released: np.ndarray) -> Bool[np.ndarray, "n k"]:
+        """For each row, from its group."""
+        return self._by_group(released, lambda channel, labels: channel.mask(labels))
+
+    def holds(self, released: np.ndarray, classes: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+        """For each row, from its group."""
+        members = self._members(len(released))
+        parts = [c.holds(released[rows], classes[rows]) for c, rows in zip(self.channels, members, strict=True)]
+        return _scattered(members, parts)
+
+    def sums(self, released: np.ndarray, values: Float[np.ndarray, "k"]) -> Float[np.ndarray, "n"]:
+        """For each row, from its group."""
+        return self._by_group(released, lambda channel, labels: channel.sums(labels, values))
+
     def levels(self, released: np.ndarray) -> Levels:
-        """For each row, at the odds of its group."""
-        high = np.array([float(channel.odds) for channel in self.channels])[self.groups]
-        return Levels(self.channels[0].levels(released).mask, high)
+        """For each row, at the level of its group."""
+        high = self._by_group(
+            released, lambda channel, labels: np.broadcast_to(channel.levels(labels).high, len(labels))
+        )
+        return Levels(self.mask(released), high)
+
+    def holding(self, codes: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+        """For each row, from its group."""
+        true, other = self._by_group(
+            codes, lambda channel, part: np.stack([np.broadcast_to(p, len(part)) for p in channel.holding(part)], 1)
+        ).T
+        return true, other
+
+    def unbiased(self, released: object) -> Float[np.ndarray, "n k"]:
+        """For each row, from its group."""
+        return self._by_group(released, lambda channel, labels: channel.unbiased(labels))
+
+    def traces(self, *, projected: bool) -> Float[np.ndarray, "2 n"]:
+        """For each row, from its group."""
+        traces = np.array([channel.traces(projected=projected).ravel() for channel in self.channels])
+        return np.asarray(traces[self.groups].T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,11 +206,6 @@ class GroupedNumberChannel(_Grouped, NumberChannel):
     def squares(self, released: object) -> Float[np.ndarray, "n"]:
         """For each row, from its group."""
         return self._by_group(released, lambda channel, labels: channel.squares(labels))
-
-    def _by_group(self, released: object, apply: Callable[[NumberChannel, np.ndarray], np.ndarray]) -> np.ndarray:
-        labels = released_labels(released)
-        members = self._members(len(labels))
-        return _scattered(members, [apply(c, labels[rows]) for c, rows in zip(self.channels, members, strict=True)])
 
 
 def _scattered(members: list[np.ndarray], parts: list[np.ndarray]) -> np.ndarray:

@@ -7,65 +7,45 @@ are stored as columns beside the released labels, under the names of their field
 from __future__ import annotations
 
 import dataclasses
-import types
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from labeldp.privacy.channels._bits import BitChannel
-from labeldp.privacy.channels._candidate_subsets import CandidateSubsetChannel
-from labeldp.privacy.channels._candidates import CandidateChannel
+from labeldp.privacy._kinds import Kinds
 from labeldp.privacy.channels._channel import Channel, row_arrays
-from labeldp.privacy.channels._cluster import ClusterChannel
-from labeldp.privacy.channels._grid import BinChannel, GridChannel
-from labeldp.privacy.channels._grouped import GroupedChannel, GroupedNumberChannel
-from labeldp.privacy.channels._response import ResponseChannel
-from labeldp.privacy.channels._subset import SubsetChannel
 
-#: Every final class of channels by its kind.
-CHANNELS: Mapping[str, type[Channel]] = types.MappingProxyType(
-    {
-        kind.kind: kind
-        for kind in (
-            ResponseChannel,
-            CandidateChannel,
-            CandidateSubsetChannel,
-            ClusterChannel,
-            SubsetChannel,
-            BitChannel,
-            GroupedChannel,
-            GridChannel,
-            BinChannel,
-            GroupedNumberChannel,
-        )
-    }
-)
+#: The final channels by kind: those of this package's files, and those of other distributions.
+CHANNELS: Kinds[Channel] = Kinds(Channel, "kind", "labeldp.privacy.channels", "kind of channel")
 
 
 def law_of(channel: Channel) -> dict[str, Any]:
-    """The integers of a channel, and the names of its arrays by row."""
+    """The integers of a channel, the names of its arrays by row, and the distribution that a foreign kind is from."""
     fields = {field.name: getattr(channel, field.name) for field in dataclasses.fields(channel)}
     law = {name: _serialised(value) for name, value in fields.items() if not isinstance(value, np.ndarray)}
-    return {"kind": channel.kind, **law, "by_row": list(row_arrays(channel))}
+    origin = CHANNELS.distribution(channel.kind)
+    where = {} if origin is None else {"distribution": origin}
+    return {"kind": channel.kind, **where, **law, "by_row": list(row_arrays(channel))}
 
 
 def channel_of(law: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) -> Channel:
     """The channel of serialised integers, with its arrays by row; without them, a channel of no rows and the same odds.
 
     Raises:
-        ValueError: The kind is unknown, or the integers do not form a channel of it.
+        InputError: The kind is unknown or incomplete; the message names it, and the distribution that would know it.
+        ValueError: The integers do not form a channel of that kind.
     """
     fields = dict(law)
-    kind, by_row = fields.pop("kind", None), fields.pop("by_row", [])
+    name, by_row = fields.pop("kind", None), fields.pop("by_row", [])
+    kind = CHANNELS.find(str(name), fields.pop("distribution", None))
     if arrays is None:
         arrays = {name: _no_rows(name, int(fields["classes"])) for name in by_row}
-    if kind not in CHANNELS or set(by_row) != set(arrays):
-        raise ValueError(f"expected a law of a known kind with its columns {by_row}, found kind {kind!r}")
-    names = {field.name for field in dataclasses.fields(CHANNELS[kind])}
+    if set(by_row) != set(arrays):
+        raise ValueError(f"expected a law with its columns {by_row}, found the columns {sorted(arrays)}")
+    names = {field.name for field in dataclasses.fields(kind)}
     if set(fields) | set(arrays) != names:
-        raise ValueError(f"expected the fields {sorted(names)} in a law of kind {kind!r}")
-    return CHANNELS[kind](**{name: _parsed(value) for name, value in fields.items()}, **arrays)
+        raise ValueError(f"expected the fields {sorted(names)} in a law of kind {name!r}")
+    return kind(**{name: _parsed(value) for name, value in fields.items()}, **arrays)
 
 
 def _no_rows(name: str, classes: int) -> np.ndarray:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from labeldp._shapes import Bool, Int, UInt64
+from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.privacy.channels._calibration import accept, response_weights
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
+from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable
+from labeldp.privacy.channels._class_channel import ExchangeableChannel, SingleClassChannel
 
 
 @dataclass(frozen=True, eq=False)
-class ResponseChannel(ClassChannel):
+class ResponseChannel(SingleClassChannel, ExchangeableChannel):
     """The true class with weight ``keep``, each other class with weight ``other``, out of ``2**bits``.
 
     References:
@@ -26,7 +27,6 @@ class ResponseChannel(ClassChannel):
     other: int
 
     kind: ClassVar[str] = "response"
-    form: ClassVar[Literal["class", "set"]] = "class"
 
     def __post_init__(self) -> None:
         total = self.keep + (self.classes - 1) * self.other
@@ -55,11 +55,30 @@ class ResponseChannel(ClassChannel):
         """One word decides everything."""
         return 1
 
+    @property
+    def whole_words(self) -> int:
+        """That word."""
+        return 1
+
+    def columns(self) -> Columns:
+        """A class from itself, and from another one."""
+        yield "an output equal to the true class", (self.keep, self.other)
+
+    @property
+    def losses(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """The class of the other label is released with weight ``other``."""
+        return ((self.odds, Fraction(self.other, 1 << self.bits)),)
+
     @cached_property
     def membership(self) -> Membership:
         """``keep / W`` and ``other / W``; one class is released, so the two events exclude each other."""
         true, other = (Fraction(weight, 1 << self.bits) for weight in (self.keep, self.other))
         return Membership.of(true, other, true + other)
+
+    @property
+    def pair_of_others(self) -> Float[np.ndarray, "*rows"]:
+        """One class is released."""
+        return np.zeros(())
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
         """Released class codes."""
@@ -71,7 +90,7 @@ class ResponseChannel(ClassChannel):
 
     def levels(self, released: Int[np.ndarray, "n"]) -> Levels:
         """``keep / other`` for the released class."""
-        return Levels(released[:, None] == np.arange(self.classes), np.array(float(self.odds)))
+        return Levels(self.mask(released), np.array(float(self.odds)))
 
     def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
         """Every class."""

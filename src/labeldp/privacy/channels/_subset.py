@@ -7,14 +7,15 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from labeldp._shapes import Bool, Int, UInt8, UInt64
-from labeldp.privacy.channels._bitsets import pack, unpack
+from labeldp._shapes import Bool, Float, Int, UInt8, UInt64
+from labeldp.privacy.channels._bitsets import pack
 from labeldp.privacy.channels._calibration import accept, subset_weight
-from labeldp.privacy.channels._channel import ClassChannel, Levels, Membership, TransitionTable
+from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable
+from labeldp.privacy.channels._class_channel import ClassSetChannel, ExchangeableChannel
 
 #: A row runs out of words with a probability below 2**-_LOST; the draw then stops and nothing is released.
 _LOST = 128
@@ -23,7 +24,7 @@ LARGEST_TABLE = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class SubsetChannel(ClassChannel):
+class SubsetChannel(ClassSetChannel, ExchangeableChannel):
     """A subset of ``size`` classes that holds the true class with weight ``member`` out of ``2**bits``.
 
     References:
@@ -34,7 +35,6 @@ class SubsetChannel(ClassChannel):
     member: int
 
     kind: ClassVar[str] = "subset"
-    form: ClassVar[Literal["class", "set"]] = "set"
 
     def __post_init__(self) -> None:
         if not (1 <= self.size < self.classes and 0 < self.member < 1 << self.bits and self.odds >= 1):
@@ -44,18 +44,35 @@ class SubsetChannel(ClassChannel):
     def at(cls, classes: int, size: int, epsilon: float, bits: int = 64) -> Self:
         """The channel with the largest weight whose epsilon is within the requested one."""
         member = subset_weight(classes, size, epsilon, bits)
-        accept(_subset_odds(classes, size, member, 1 << bits), epsilon, bits)
+        accept(subset_odds(classes, size, member, 1 << bits), epsilon, bits)
         return cls(classes, size, member, bits=bits)
 
     @property
     def odds(self) -> Fraction:
         """``A (classes - size) / ((W - A) size)``: the ratio of a subset with the true class to one without it."""
-        return _subset_odds(self.classes, self.size, self.member, 1 << self.bits)
+        return subset_odds(self.classes, self.size, self.member, 1 << self.bits)
 
     @cached_property
     def words_per_row(self) -> int:
         """One word for membership; halves of words for the rest, and spare ones for rejections."""
         return words_for_picks(self.size, self.classes)
+
+    @property
+    def whole_words(self) -> int:
+        """The word for membership."""
+        return 1
+
+    def columns(self) -> Columns:
+        """A subset from a class in it, and from one outside."""
+        inside = Fraction(self.member, math.comb(self.classes - 1, self.size - 1))
+        without = Fraction((1 << self.bits) - self.member, math.comb(self.classes - 1, self.size))
+        yield "a subset that contains the true class", (inside, without)
+
+    @property
+    def losses(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """The true class is out, and the other label among ``size`` of the other classes."""
+        out = 1 - Fraction(self.member, 1 << self.bits)
+        return ((self.odds, out * Fraction(self.size, self.classes - 1)),)
 
     @cached_property
     def membership(self) -> Membership:
@@ -67,10 +84,10 @@ class SubsetChannel(ClassChannel):
         return Membership.of(true, other, apart)
 
     @property
-    def pair_of_others(self) -> float:
+    def pair_of_others(self) -> Float[np.ndarray, "*rows"]:
         """All pairs of other classes are equally likely."""
         true, d, pairs = float(self.membership.true), self.size, max(1, (self.classes - 1) * (self.classes - 2))
-        return (true * (d - 1) * (d - 2) + (1 - true) * d * (d - 1)) / pairs
+        return np.array((true * (d - 1) * (d - 2) + (1 - true) * d * (d - 1)) / pairs)
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
         """Released subsets as packed bits."""
@@ -83,17 +100,17 @@ class SubsetChannel(ClassChannel):
 
     def levels(self, released: np.ndarray) -> Levels:
         """``odds`` for the classes in the subset."""
-        return Levels(set_mask(released, self.classes), np.array(float(self.odds)))
+        return Levels(self.mask(released), np.array(float(self.odds)))
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
         """Every set of that size."""
-        return np.asarray(np.count_nonzero(set_mask(released, self.classes), axis=1) == self.size)
+        return np.asarray(np.count_nonzero(self.mask(released), axis=1) == self.size)
 
     def table(self, row: int = 0) -> TransitionTable:  # noqa: ARG002 (all rows are alike)
         """Every subset of that size, if there are few."""
         count = math.comb(self.classes, self.size)
         if count * self.classes > LARGEST_TABLE:
-            raise ValueError(f"expected a small law, found {count} outcomes for {self.classes} classes; use levels")
+            raise ValueError(f"expected few outcomes, found {count} for {self.classes} classes; use levels")
         mask = np.zeros((count, self.classes), dtype=np.bool_)
         for outcome, subset in zip(mask, itertools.combinations(range(self.classes), self.size), strict=True):
             outcome[list(subset)] = True
@@ -114,12 +131,8 @@ def words_for_picks(picks: int, classes: int) -> int:
     return 1 + math.ceil((picks + spare) / 2)
 
 
-def set_mask(released: np.ndarray, classes: int) -> np.ndarray:
-    """Sets as a boolean mask, from packed bits or from a mask."""
-    return released if released.dtype == np.bool_ else unpack(released, classes)
-
-
-def _subset_odds(classes: int, size: int, member: int, word: int) -> Fraction:
+def subset_odds(classes: int, size: int, member: int, word: int) -> Fraction:
+    """The ratio of a subset with the true class to one without it; 0 for a weight that is none."""
     if not 0 < member < word:
         return Fraction(0)
     return Fraction(member * (classes - size), (word - member) * size)

@@ -1,7 +1,9 @@
 from ._answer_columns import CLUSTERS as CLUSTERS
+from ._answer_columns import answer_columns as answer_columns
 from ._answer_columns import stored_form as stored_form
 from ._certificate import Certificate as Certificate
 from ._certificate import Draw as Draw
+from ._certificate import File as File
 from ._certificate import FEATURES_REDRAWN as FEATURES_REDRAWN
 from ._certificate import IN_STAGES as IN_STAGES
 from ._certificate import digest as digest

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -110,7 +111,7 @@ class Certificate:
     parent: str | None = None
     features: FeatureLaw | None = None
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """The composition of all charges."""
         first = self.draws[0].guarantee
@@ -120,12 +121,12 @@ class Certificate:
     @property
     def labels(self) -> tuple[Draw, ...]:
         """The charges for released labels: one, or one for each stage, with disjoint rows."""
-        return tuple(draw for draw in self.draws if draw.law.get("kind") in CHANNELS)
+        return tuple(draw for draw in self.draws if CHANNELS.known(draw.law.get("kind")))
 
     @property
     def answers(self) -> tuple[Draw, ...]:
         """The charges for answers."""
-        return tuple(draw for draw in self.draws if draw.law.get("kind") not in CHANNELS)
+        return tuple(draw for draw in self.draws if not CHANNELS.known(draw.law.get("kind")))
 
     @property
     def law(self) -> Mapping[str, Any]:
@@ -135,7 +136,7 @@ class Certificate:
     @property
     def of_answer(self) -> bool:
         """True for the answer to a query, False for released labels, which have a channel."""
-        return self.law.get("kind") not in CHANNELS
+        return not CHANNELS.known(self.law.get("kind"))
 
     @property
     def unknown(self) -> tuple[str, ...]:

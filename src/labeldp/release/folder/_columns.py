@@ -25,7 +25,7 @@ def column_name(label: str, field: str) -> str:
 
 
 def to_columns(label: str, space: LabelSpace, channel: Channel, codes: np.ndarray) -> dict[str, pa.Array]:
-    """Released labels and row arrays as columns by name; sets are lists in declared order."""
+    """Released labels and row arrays as columns by name; sets are lists in declared order, or their numbers."""
     points = points_of(space)
     columns = {CODES: _FROM_CODES[channel.form](codes, space, channel)}
     for field, values in row_arrays(channel).items():
@@ -131,9 +131,7 @@ def _outcomes(column: pa.Array, space: LabelSpace, channel: NumberChannel) -> In
         rows = which == law
         places = np.searchsorted(values, numbers[rows]).clip(0, len(values) - 1)
         if not (values[places] == numbers[rows]).all():
-            raise VerificationError(
-                "expected only numbers that are possible under the law in a released column, found others"
-            )
+            raise VerificationError("expected only possible outputs of the channel in a released column, found others")
         codes[rows] = places
     return codes
 
@@ -142,6 +140,7 @@ _FROM_CODES: Mapping[str, Callable[[np.ndarray, LabelSpace, Channel], pa.Array]]
     {
         "class": lambda codes, space, _: points_of(space).take(arrow(codes)),
         "set": lambda codes, space, _: _from_sets(codes, points_of(space)),
+        "index": lambda codes, _space, _channel: arrow(codes),  # ``ClassChannel.mask`` turns them into sets
         "number": _from_outcomes,
     }
 )

@@ -51,7 +51,7 @@ def staged(target: Path, identifier: str) -> Iterator[Path]:
     try:
         staging.mkdir(mode=0o700)
     except OSError as problem:
-        raise OutputError(f"expected to make a folder beside {target}, found: {problem.strerror}") from None
+        raise OutputError(f"expected to create a folder beside {target}, found: {problem.strerror}") from None
     process = os.getpid()
     try:
         yield staging

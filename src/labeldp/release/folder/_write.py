@@ -95,7 +95,7 @@ def check_beside(certificate: Certificate, table: object) -> None:
     if table is not None and FEATURES_REDRAWN in certificate.assumptions:
         raise InputError(
             "expected no table beside these labels, found one; save the labels alone: another release has resampled "
-            "features of these rows, and comparing the two would disclose which are true"
+            "features of these rows, and comparing the two would disclose which features are original"
         )
 
 

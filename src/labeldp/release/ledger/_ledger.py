@@ -266,7 +266,7 @@ class Ledger:
     def _check_process(self) -> None:
         """Refuse a forked child."""
         if os.getpid() != self._process:
-            raise LedgerError("expected the process that opened this ledger, found a fork of it; open it again there")
+            raise LedgerError("expected the process that opened this ledger, found a fork; open the ledger again there")
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -335,7 +335,8 @@ def check_features(entries: Sequence[Entry], entry: Entry) -> None:
             raise InputError(
                 f"expected rows whose features were not released before, found them {known.features} in release "
                 f"{known.identifier[:8]}, or a generator that was fitted on them: comparing the two would disclose "
-                "which are true. Release other rows, or labels without features (--keep none, or DummyResponse)"
+                "which features are original. Release other rows, or labels without features (--keep none, "
+                "DummyResponse)"
             )
 
 
@@ -375,7 +376,7 @@ def _refuse_another_kind(budget: Budget, known: Sequence[Entry]) -> None:
         if earlier and not budget.may_follow(earlier):
             raise BudgetError(
                 f"expected a budget that differs from that of earlier charges in epsilon alone ({earlier}), found "
-                f"{budget}; pass the earlier kind of budget with its delta, or use the release that exists"
+                f"{budget}; pass the earlier kind of budget with its delta, or use the existing release"
             )
 
 

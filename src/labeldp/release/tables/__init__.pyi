@@ -15,4 +15,5 @@ from ._tables import equal_batches as equal_batches
 from ._tables import no_such_column as no_such_column
 from ._tables import open_table as open_table
 from ._tables import typed as typed
+from ._units import Units as Units
 from ._units import unit_keys as unit_keys

@@ -95,7 +95,7 @@ def label_codes(table: Table, batch: pa.RecordBatch, space: LabelSpace, first_ro
     if pa.types.is_floating(space.arrow_type()):
         numbers = _to_floats(column)
         if numbers is None:
-            raise LabelError("expected numbers in the label column, found other text; declare classes instead")
+            raise LabelError("expected numbers in the label column, found text; declare classes instead")
         return space.encode(numbers, first_row)
     if pa.types.is_boolean(space.arrow_type()):
         column = pc.utf8_lower(column)

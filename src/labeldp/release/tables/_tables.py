@@ -76,8 +76,8 @@ class Table:
                 values = dict(zip(batch.schema.names, batch.columns, strict=True)) | constants
                 if not set(wanted) <= set(values):
                     raise TableError(
-                        f"expected a table that does not change meanwhile, found a column of {path.name} gone; try "
-                        "again"
+                        f"expected a table that does not change while it is read, found a column of {path.name} gone; "
+                        "try again"
                     )
                 yield pa.record_batch([values[name] for name in wanted], names=wanted)
 
@@ -205,7 +205,7 @@ def _kind(file: Path) -> Literal["csv", "parquet", "idx"]:
         if file.name.lower().endswith(ending):
             return kind  # type: ignore[return-value]
     raise TableError(
-        f"expected a table that ends in {', '.join(_ENDINGS)}, found {file.name}; save it as CSV or Parquet"
+        f"expected a table whose name ends in {', '.join(_ENDINGS)}, found {file.name}; save it as CSV or Parquet"
     )
 
 

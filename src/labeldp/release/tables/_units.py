@@ -57,7 +57,7 @@ def unit_keys(column: pa.Array) -> Int[np.ndarray, "n"]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if column.null_count:
-        raise TableError(f"expected a unit in every row, found {column.null_count} rows without one; fill it in")
+        raise TableError(f"expected a unit in every row, found {column.null_count} rows without one; fill them in")
     kind = column.type
     if pa.types.is_integer(kind):
         return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)

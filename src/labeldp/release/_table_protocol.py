@@ -6,7 +6,7 @@ The table is held in memory, since a protocol in stages learns from all rows in 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,45 +14,21 @@ import numpy as np
 import pyarrow as pa
 
 from labeldp import _checks
-from labeldp._random_words import identifier
-from labeldp.errors import InputError, LabelDPError, LabelError
+from labeldp.errors import InputError, LabelDPError
 from labeldp.privacy import Guarantee, LabelSpace
-from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.release._curator import Curator, budget_of
+from labeldp.privacy.accounting import Budget
+from labeldp.release._curator import Curator
 from labeldp.release._release import Release
-from labeldp.release._table_release import (
-    DECLARED_PUBLIC,
-    Progress,
-    TableRelease,
-    check_features_beside,
-    kept_columns,
-    ledger_of,
-    ledger_path,
-    marks_of,
-    unchanged,
-    write_notes,
-)
-from labeldp.release.folder import (
-    CODES,
-    Certificate,
-    FileWriter,
-    check_target,
-    column_name,
-    column_types,
-    columns_of,
-    finish,
-    staged,
-    to_columns,
-)
-from labeldp.release.ledger import Entry, account_of, related
-from labeldp.release.tables import Table, column_heads, open_table, plain_column, plain_schema, survey, typed
+from labeldp.release._sink import FolderSink, MemorySink, clashing
+from labeldp.release._source import KEPT_PUBLIC, TYPE_PUBLIC, ArraySource, Progress
+from labeldp.release._table_job import TableJob, TableRelease
+from labeldp.release.folder import CODES, Certificate, column_name, column_types, to_columns
+from labeldp.release.tables import plain_column, plain_schema
 
 #: A protocol: from the public columns and a curator to one release of all rows.
 Protocol = Callable[[pa.Table, Curator], Release]
 
 _CANDIDATES = "candidates"
-_ROWS_PER_BATCH = 1 << 18
-_ENTRIES_PER_BATCH = 1 << 24
 
 
 def release_with(
@@ -103,58 +79,45 @@ def release_with(
         BudgetError: The budget does not allow it; nothing was drawn.
         OutputError: The output exists, or there is no folder to put it in.
     """
-    report = progress or (lambda *_: None)
-    allowance = budget_of(budget)
-    table = open_table(Path(source), label)
-    stamp, heads = table.stamp, column_heads(table)
-    kept = kept_columns(table.schema, label, keep, drop)
-    if table.kind == "csv" and "" in space.points:
-        raise LabelError("expected classes with text, found an empty one, which is a missing label in CSV; rename it")
+    job = TableJob.of(source, label, space, output, (keep, drop), (budget, ledger), progress)
     for name in (column_name(label, field) for field in (CODES, _CANDIDATES)):
-        if name in kept:
-            raise InputError(f"expected no column named {name!r}, which the release adds, found one; rename or drop it")
-    target, total = Path(output).absolute(), _checks.epsilon(epsilon)
-    check_target(target)
-    table = typed(table, kept)
-    rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // space.size))
-    parts: list[np.ndarray] = []
-    surveyed = survey(table, space, kept, None, [], rows, report, lambda codes, _: parts.append(codes))
-    labels = pa.array(space.points, space.arrow_type()).take(pa.array(np.concatenate(parts)))
-    columns = _columns(table, kept, rows)
-    record = ledger_of(table.path, ledger, label, heads)
-    record.settle()
-    entry = Entry(
-        identifier(),
-        label,
-        marks_of(record, table.path, heads),
-        "stages",
-        Guarantee(total, trust="central"),
-        RowRanges.all(surveyed.rows),
-        asked=total,
-        output=str(target),
-        features="kept" if kept else "",
+        if name in job.kept:
+            raise clashing(name)
+    total, job, parts = _checks.epsilon(epsilon), job.typed(job.kept), list[np.ndarray]()
+    table, notes = job.checked(job.kept, process=lambda codes, _: parts.append(codes))
+    columns = _columns(job)
+    record, entry = job.entry(
+        "stages", Guarantee(total, trust="central"), total, table.rows, "kept" if job.kept else ""
     )
-    check_features_beside(table.path, record, heads, entry)
-    curator = Curator(labels, space, budget=total, name=label)
-    drew = partial(_drew, curator)
-    with staged(target, entry.identifier) as staging, record.charged(entry, allowance, drew):
-        unchanged(table, stamp)
+    labels = ArraySource(space, np.concatenate(parts), None, identified=False)
+    curator = Curator._of(labels, MemorySink(), label, Budget(total))
+
+    def write(folder: Path) -> Certificate:
         release, certificate = _run_protocol(protocol, columns, curator)
-        unchanged(table, stamp)
-        final = _write(staging, columns, release, certificate, entry, rows)
-        finish(staging, target, final)
-    path = ledger_path(table.path, record.path)
-    mine = related(record.entries(), label, entry.marks)
-    account, notes_file = account_of(mine), write_notes(path, surveyed.notes)
-    return TableRelease(final, target, path, surveyed.notes, notes_file, account.spent, account.budget)
+        schema = job.schema({}, column_types(label, space, release.channel))
+        sink = FolderSink(table, folder, schema, tuple(job.kept), single=True, report=job.report)
+        sink.write(lambda *_: _pieces(columns, release, label, job.rows_per_batch))
+        assumptions = tuple(dict.fromkeys((KEPT_PUBLIC, TYPE_PUBLIC, *certificate.assumptions)))
+        return sink.certified(dataclasses.replace(certificate, assumptions=assumptions), entry.identifier)
+
+    return job.publish(record, entry, write, lambda: notes, partial(_drew, curator))
 
 
-def _columns(table: Table, kept: Sequence[str], rows: int) -> pa.Table:
+def _columns(job: TableJob) -> pa.Table:
     """The public columns as they will be written."""
-    schema = plain_schema(pa.schema([table.schema.field(name) for name in kept]))
-    batches = table.batches(kept, rows) if kept else []
+    schema = plain_schema(pa.schema([job.table.schema.field(name) for name in job.kept]))
+    batches = job.table.batches(job.kept, job.rows_per_batch) if job.kept else []
     parts = [pa.table([plain_column(column) for column in batch.columns], schema=schema) for batch in batches]
     return pa.concat_tables([schema.empty_table(), *parts])
+
+
+def _pieces(columns: pa.Table, release: Release, label: str, rows: int) -> Iterator[pa.Table]:
+    """Public columns and released labels, some rows at a time."""
+    for low in range(0, len(release), rows):
+        part = slice(low, low + rows)
+        released = to_columns(label, release.space, release.channel.take(part), release.codes[part])
+        public = {name: columns[name].slice(low, rows) for name in columns.column_names}
+        yield pa.table({**public, **released})
 
 
 def _drew(curator: Curator) -> bool:
@@ -196,28 +159,3 @@ def _whole_certificate(release: Release, curator: Curator) -> Certificate:
             "that its channel was computed from to concatenate(parts, answers=...)"
         )
     return certificate
-
-
-def _write(
-    staging: Path, columns: pa.Table, release: Release, certificate: Certificate, entry: Entry, rows: int
-) -> Certificate:
-    """Write the rows of a release and the public columns to a file, and return the certificate."""
-    added = column_types(entry.label, release.space, release.channel)
-    for name in added:
-        if name in columns.column_names:
-            raise InputError(f"expected no column named {name!r}, which the release adds, found one; rename or drop it")
-    schema = pa.schema([*columns.schema, *(pa.field(name, kind) for name, kind in added.items())])
-    with FileWriter(staging, "data.parquet", schema) as writer:
-        for low in range(0, len(release), rows):
-            part = slice(low, low + rows)
-            released = to_columns(entry.label, release.space, release.channel.take(part), release.codes[part])
-            public = {name: columns[name].slice(low, rows) for name in columns.column_names}
-            writer.write(pa.table({**public, **released}, schema=schema))
-        file = writer.close()
-    return dataclasses.replace(
-        certificate,
-        release=entry.identifier,
-        columns=columns_of(staging / file.name),
-        files=(file,),
-        assumptions=tuple(dict.fromkeys((*DECLARED_PUBLIC, *certificate.assumptions))),
-    )

@@ -1,0 +1,289 @@
+"""Sources of true labels: an array in memory, or a table on disk that is read in batches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from labeldp._random_words import Words
+from labeldp._shapes import Int
+from labeldp.errors import InputError, TableError
+from labeldp.mechanisms.queries import CountQuery, Query
+from labeldp.mechanisms.randomizers import Randomizer, grouped, per_unit, unit_sizes
+from labeldp.mechanisms.resampling import DoubleResponse
+from labeldp.privacy import LabelSpace
+from labeldp.privacy.channels import Channel, row_arrays
+from labeldp.release.tables import Table, Units, label_codes, prefetch, unit_keys
+
+Places = slice | Int[np.ndarray, "n"]
+Progress = Callable[[str, int, int], None]
+
+_ALL = np.ones(())
+_IDENTITY = "the identities of rows were declared: public, and of one row each"
+_UNITS = "the units were declared, and who is one unit with whom is public"
+_BESIDE = "columns kept beside what is released, the row order and the row set are public"
+TYPE_PUBLIC = "the type in which the table stores its label column is public"
+KEPT_PUBLIC = "the kept columns, the row order, the row set and the split into files are public"
+_ROW_SET = "the row order and the row set are public, and do not depend on labels or features"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive rows of a source.
+
+    Attributes:
+        first: The place of the first row among the rows that are read.
+        codes: The codes of the true labels.
+        columns: The other columns that were asked for, of a table.
+    """
+
+    first: int
+    codes: Int[np.ndarray, "n"] = field(repr=False)
+    columns: pa.RecordBatch | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class BatchChannels:
+    """The channel of each batch of rows.
+
+    Attributes:
+        whole: A channel with the odds of all of them, for the charge.
+        of: The channel of a batch, and the prior mass of its candidates.
+        columns: The columns of a table that it reads.
+    """
+
+    whole: Channel
+    of: Callable[[Batch], tuple[Channel, np.ndarray]]
+    columns: tuple[str, ...] = ()
+
+
+def size_of(places: Places) -> int:
+    """Number of rows in a selection."""
+    return places.stop - places.start if isinstance(places, slice) else len(places)
+
+
+class Source(ABC):
+    """The holder of true labels, which leave it only through a curator.
+
+    Attributes:
+        space: The declared label space.
+        rows: Number of rows.
+        unit: The name of the privacy unit, ``"row"`` if each row is one.
+    """
+
+    space: LabelSpace
+    rows: int
+    unit: str
+
+    @abstractmethod
+    def batches(
+        self, places: Places, columns: Sequence[str] = (), file: Path | None = None, first: int = 0
+    ) -> Iterator[Batch]:
+        """Some rows in batches, of all files or of one, whose first row has a place among all rows."""
+
+    @abstractmethod
+    def answer(self, query: Query, places: Places, labels_of_a_unit: int, words: Words) -> np.ndarray:
+        """The answer to a query about some rows."""
+
+    @abstractmethod
+    def labels_of_a_unit(self, places: Places) -> int:
+        """Largest number of labels of one unit among some rows."""
+
+    @abstractmethod
+    def of_units(self, randomizer: Randomizer, places: Places) -> BatchChannels:
+        """The channels of a randomizer whose epsilon covers all labels of a unit among some rows."""
+
+    @abstractmethod
+    def features(self, response: DoubleResponse, given: object, places: Places) -> Callable[[Batch], pa.Table]:
+        """The original features of a batch, in the form of a generator."""
+
+    @abstractmethod
+    def declared(self, *, features: bool) -> tuple[str, ...]:
+        """The assumptions about rows and columns; with ``features``, features are released by a mechanism."""
+
+    def channels(self, randomizer: Randomizer, places: Places) -> BatchChannels:
+        """The channels of a randomizer for some rows.
+
+        Raises:
+            InputError: The randomizer is for another number of rows.
+        """
+        if self.unit != "row":
+            return self.of_units(randomizer, places)
+        channel, mass, rows = randomizer.channel(), randomizer.mass, size_of(places)
+        for values in row_arrays(channel).values():
+            if len(values) != rows:
+                raise InputError(f"expected a prior with one row for each of the {rows} rows, found {len(values)} rows")
+
+        def of(batch: Batch) -> tuple[Channel, np.ndarray]:
+            part = slice(batch.first, batch.first + len(batch.codes))
+            return channel.take(part), mass[part] if mass.ndim else mass
+
+        return BatchChannels(channel, of)
+
+
+class ArraySource(Source):
+    """True labels in memory.
+
+    Args:
+        space: The declared label space.
+        codes: The codes of the labels.
+        units: The number of each row's unit.
+        identified: True if the identities of rows were declared.
+    """
+
+    def __init__(
+        self, space: LabelSpace, codes: Int[np.ndarray, "n"], units: Int[np.ndarray, "n"] | None, *, identified: bool
+    ) -> None:
+        codes.flags.writeable = False  # queries receive views of it
+        self.space, self.rows, self.unit = space, codes.size, "row" if units is None else "unit"
+        self.units, self._codes, self._identified = units, codes, identified
+
+    def batches(
+        self, places: Places, columns: Sequence[str] = (), file: Path | None = None, first: int = 0
+    ) -> Iterator[Batch]:
+        """All of the rows at once."""
+        del columns, file
+        yield Batch(first, self._codes[places])
+
+    def answer(self, query: Query, places: Places, labels_of_a_unit: int, words: Words) -> np.ndarray:
+        """The answer to a query about some rows."""
+        return query.answer(self._codes[places], labels_of_a_unit, words)
+
+    def labels_of_a_unit(self, places: Places) -> int:
+        """Largest number of labels of one unit among some rows."""
+        if self.units is None:
+            return 1
+        return int(np.unique(self.units[places], return_counts=True)[1].max(initial=1))
+
+    def of_units(self, randomizer: Randomizer, places: Places) -> BatchChannels:
+        """The channel of all rows, which differ in the size of their unit."""
+        assert self.units is not None  # noqa: S101 (rows are no units)
+        _, place, counts = np.unique(self.units[places], return_inverse=True, return_counts=True)
+        channel = grouped(per_unit(randomizer, unit_sizes(counts)), counts[place])
+        return BatchChannels(channel, lambda _: (channel, randomizer.mass))
+
+    def features(self, response: DoubleResponse, given: object, places: Places) -> Callable[[Batch], pa.Table]:
+        """The features that were given for all of the rows."""
+        original = response.original_features(given, size_of(places))
+        return lambda _: original
+
+    def declared(self, *, features: bool) -> tuple[str, ...]:
+        """The assumptions about rows, units and identities."""
+        units = (_UNITS,) if self.units is not None else ()
+        identity = (_IDENTITY,) if self._identified else ()
+        return (_ROW_SET if features else _BESIDE, *self.space.declared, *units, *identity)
+
+
+@dataclass
+class TableSource(Source):
+    """True labels in a table on disk, which are read anew by every request.
+
+    Attributes:
+        table: The table.
+        space: The declared label space.
+        rows: Number of rows, once all of them were checked.
+        unit: The column of the privacy unit, or ``"row"``.
+        units: The rows of each unit.
+        rows_per_batch: The largest number of rows that are in memory.
+        misfits: Number of rows whose features were moved into the form of a generator; private.
+    """
+
+    table: Table
+    space: LabelSpace
+    rows: int
+    unit: str
+    units: Units | None
+    rows_per_batch: int
+    misfits: int = 0
+
+    def batches(
+        self, places: Places, columns: Sequence[str] = (), file: Path | None = None, first: int = 0
+    ) -> Iterator[Batch]:
+        """All rows of the table, or of one of its files, in batches."""
+        self._check_all(places)
+        for batch in prefetch(self.table.batches([self.table.label, *columns], self.rows_per_batch, file)):
+            yield Batch(first, label_codes(self.table, batch, self.space, first), batch.select(list(columns)))
+            first += batch.num_rows
+        if file is None:
+            self.check_rows(first)
+
+    def answer(self, query: Query, places: Places, labels_of_a_unit: int, words: Words) -> np.ndarray:
+        """The answer to a query about all rows; counts are taken batch by batch."""
+        if not isinstance(query, CountQuery):
+            codes = np.concatenate([batch.codes for batch in self.batches(places)])
+            return query.answer(codes, labels_of_a_unit, words)
+        counts = sum(query.counts(batch.codes, batch.first) for batch in self.batches(places))
+        return query.values(np.asarray(counts), query.rate(labels_of_a_unit), words)
+
+    def labels_of_a_unit(self, places: Places) -> int:
+        """Largest number of labels of one unit."""
+        self._check_all(places)
+        return 1 if self.units is None else int(self.units.counts.max())
+
+    def of_units(self, randomizer: Randomizer, places: Places) -> BatchChannels:
+        """The channels of batches, whose rows differ in the size of their unit."""
+        self._check_all(places)
+        assert self.units is not None  # noqa: S101 (rows are no units)
+        units, channel = self.units, per_unit(randomizer, unit_sizes(self.units.counts))
+
+        def of(batch: Batch) -> tuple[Channel, np.ndarray]:
+            assert batch.columns is not None  # noqa: S101 (the unit's column was asked for)
+            return grouped(channel, units.rows_per_unit(batch.columns[self.unit])), _ALL
+
+        return BatchChannels(channel, of, (self.unit,))
+
+    def features(self, response: DoubleResponse, given: object, places: Places) -> Callable[[Batch], pa.Table]:
+        """The features in the columns of the table; rows that the form changes are counted."""
+        del given, places
+
+        def of(batch: Batch) -> pa.Table:
+            assert batch.columns is not None  # noqa: S101 (the generator's columns were asked for)
+            features = pa.Table.from_batches([batch.columns])
+            original = response.original_features(features, len(batch.codes))
+            self.misfits += int(response.misfits(features).sum())
+            return original
+
+        return of
+
+    def declared(self, *, features: bool) -> tuple[str, ...]:
+        """The assumptions about rows, columns and files."""
+        public = (_ROW_SET if features else KEPT_PUBLIC, TYPE_PUBLIC)
+        unit = f"the column {self.unit!r} tells units of protection apart, is public, and was declared so"
+        return (*public, *self.space.declared, *((unit,) if self.units is not None else ()))
+
+    def check_rows(self, found: int) -> None:
+        """Refuse a table that had another number of rows when it was checked."""
+        if found != self.rows:
+            raise TableError(
+                f"expected a table that does not change during the release, found {found} rows after {self.rows}; try "
+                "again"
+            )
+
+    def _check_all(self, places: Places) -> None:
+        if places != slice(0, self.rows):
+            raise ValueError("expected a request about all rows of a table, found one about some; read it into memory")
+
+
+def unit_numbers(units: object, count: int) -> Int[np.ndarray, "n"]:
+    """The number of each row's unit, from 0.
+
+    Raises:
+        InputError: There is no unit for each row, or their values are of different kinds.
+    """
+    try:
+        column = pa.array(units, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        raise InputError(
+            "expected units that are all numbers, all texts or all dates, found something else; convert them to text"
+        ) from None
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if len(column) != count:
+        raise InputError(f"expected a unit for each of the {count} labels, found {len(column)}")
+    _, numbers = np.unique(unit_keys(column), return_inverse=True)
+    return np.asarray(numbers, dtype=np.int64)

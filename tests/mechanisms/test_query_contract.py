@@ -1,0 +1,218 @@
+"""What holds of every query in the registry: its law is read back, its answers are stored, and its noise is as stated.
+
+A query without an example here fails. The statistical test has a false-alarm rate below 1e-9: its tolerance is at least
+six standard errors.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from labeldp import (
+    Answer,
+    Classes,
+    Curator,
+    ExchangedLabels,
+    Interval,
+    LabelMoments,
+    NoisyArgmax,
+    NoisyGradients,
+    NoisyHistogram,
+    NoisyMean,
+    NoisyQuantile,
+    NoisyTopK,
+    NumberMoments,
+    PeerExchange,
+    Query,
+    verify,
+)
+from labeldp.bounds.planning import _noise_of_mechanisms
+from labeldp.errors import VerificationError
+from labeldp.mechanisms.queries import QUERIES, Choices, Counts, FeatureSums, FlippedLabels, Means, promise_of
+from labeldp.release.folder._answer_columns import _READ
+
+ROWS = 240
+TWO, SPACE, GRID = Classes(["no", "yes"]), Classes(["a", "b", "c"]), Interval(0.0, 10.0, 0.5)
+CELLS = np.arange(ROWS) % 4
+FEATURES = np.random.default_rng(0).normal(size=(ROWS, 3))
+
+
+class Still:
+    """A client that proposes the same vectors for every row."""
+
+    def ask(self, row):
+        """The unit vectors."""
+        del row
+        return np.ones(3)
+
+    def tell(self, row, vector):
+        """Nothing is learned."""
+
+
+#: At least one for each query: all parameters that change its law or the form of its answer.
+EXAMPLES = (
+    NoisyHistogram(SPACE, 1.0, CELLS, 5),
+    NoisyHistogram(GRID, 0.3),
+    NoisyArgmax(SPACE, 1.0, CELLS, 5),
+    NoisyArgmax(SPACE, 1.0, method="exponential"),
+    NoisyTopK(SPACE, 1.0, CELLS, 5, top=2),
+    NoisyTopK(SPACE, 1.0, top=1),
+    NoisyTopK(GRID, 1.0, top=21),
+    NoisyMean(GRID, 1.0, CELLS, 5),
+    NoisyMean(GRID, 1.0, clip=(1.0, 5.0)),
+    NoisyQuantile(GRID, 1.0, 0.5, CELLS, 5),
+    NoisyQuantile(GRID, 1.0, 0.9, around=4.0),
+    LabelMoments(SPACE, 1.0, 1e-6, FEATURES),
+    NumberMoments(GRID, 1.0, 1e-6, FEATURES),
+    NoisyGradients(SPACE, 1.0, client=Still(), rows=ROWS),
+    NoisyGradients(SPACE, 1.0, 1e-6, client=Still(), rows=ROWS),
+    ExchangedLabels(TWO, PeerExchange(0.1), CELLS, 1e-4),
+    ExchangedLabels(TWO, PeerExchange(0.1, 0.5), CELLS, 1e-4),
+)
+every_query = pytest.mark.parametrize("query", EXAMPLES, ids=lambda query: f"{query.name}-{EXAMPLES.index(query)}")
+
+
+def answered(query):
+    """The answer to a query, by a curator of labels of its space."""
+    points = query.space.points
+    labels = np.asarray(points)[np.random.default_rng(1).integers(0, len(points), ROWS)]
+    return Curator(labels, query.space, name="ill").answer(query)
+
+
+def test_every_query_has_an_example():
+    """A new file is enough to be held to everything below."""
+    assert {query.name for query in EXAMPLES} == set(QUERIES.own)
+    assert {type(query) for query in EXAMPLES} == set(QUERIES.own.values())
+
+
+@every_query
+def test_a_law_is_read_back(query):
+    """Its guarantee is recomputed; a field that is missing, superfluous, renamed or of another package is refused."""
+    law, promise = query.law(1), query.promise(1)
+    found = promise_of(law, query.space)
+    assert (found.epsilon, found.delta, found.rho, found.trust) == (
+        promise.epsilon,
+        promise.delta,
+        promise.rho,
+        promise.trust,
+    )
+    assert set(found.assumptions) <= set(promise.assumptions)
+    assert set(query.fields().required) <= law.keys() - {"kind"}
+    for name in query.fields().required:
+        without = {each: value for each, value in law.items() if each != name}
+        for forged in (without, {**law, name: None}, {**law, name: [1.5]}):
+            with pytest.raises((ValueError, TypeError)):
+                promise_of(forged, query.space)
+    for extra in ({"more": "1"}, {"package": "acme"}, {"package": None, "x": 1}, {"kind": "acme"}):
+        with pytest.raises(ValueError, match="expected"):
+            promise_of(law | extra, query.space)
+
+
+@every_query
+def test_an_answer_is_read_back_as_it_was_stored(query, tmp_path):
+    """Value, type and shape, from the columns that the query names."""
+    answer = answered(query)
+    again = Answer.load(answer.save(tmp_path / "shared"))
+    assert np.array_equal(again.value, answer.value, equal_nan=answer.value.dtype.kind == "f")
+    assert (again.value.dtype, again.value.shape) == (answer.value.dtype, answer.value.shape)
+    assert verify(tmp_path / "shared").holds
+    form = query.stored(answer.law, query.space)
+    assert form.values in _READ
+    assert len(set(form.names("ill"))) == len(form.columns) == (1 if answer.value.ndim == 1 else answer.value.shape[1])
+    assert form.by_row == (len(answer.value) == ROWS)
+
+
+@every_query
+def test_an_answer_of_other_values_is_refused(query, tmp_path):
+    """Fractions of a step, numbers beyond the labels, and classes that are named twice; if all are possible, none."""
+    answer = answered(query)
+    value = answer.value.copy()
+    if value.dtype.kind == "f" or query.stored(answer.law, query.space).values == "numbers":
+        value = value + 0.3 * np.pi * (1.0 if query.name != "noisy-mean" else 100.0)
+    elif value.ndim == 2 and value.shape[1] > 1:
+        value[:, 1] = value[:, 0]
+    else:
+        assert query.name in ("noisy-argmax", "noisy-top-k", "peer-exchange")
+        return
+    folder = dataclasses.replace(answer, value=value).save(tmp_path / "shared")
+    if query.name == "noisy-gradients":
+        assert verify(folder).holds
+        return
+    with pytest.raises(VerificationError):
+        Answer.load(folder)
+
+
+NOISY = {
+    NoisyHistogram.name: lambda: NoisyHistogram(SPACE, 0.5, np.zeros(ROWS, int), 20_000),
+    LabelMoments.name: lambda: LabelMoments(SPACE, 1.0, 1e-6, np.tile(FEATURES, 1000)),
+    NumberMoments.name: lambda: NumberMoments(GRID, 1.0, 1e-6, np.tile(FEATURES, 1000)),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES.own)
+def test_the_noise_is_as_large_as_stated(name):
+    """The differences of two answers have twice the stated variance, within 5 %; without a statement, there is none."""
+    if name not in NOISY:
+        (query, *_) = [each for each in EXAMPLES if each.name == name]
+        assert query.noise_deviation(query.law(1)) is None
+        return
+    query = NOISY[name]()
+    one, two = answered(query), answered(query)
+    found = np.std(one.value - two.value) / np.sqrt(2)
+    assert found == pytest.approx(one.noise_deviation, rel=0.05)
+    assert one.reading.deviation == one.noise_deviation
+
+
+READINGS = {
+    NoisyHistogram.name: Counts,
+    NoisyArgmax.name: Choices,
+    NoisyTopK.name: Choices,
+    NoisyMean.name: Means,
+    NoisyQuantile.name: type(None),
+    LabelMoments.name: FeatureSums,
+    NumberMoments.name: FeatureSums,
+    NoisyGradients.name: type(None),
+    ExchangedLabels.name: FlippedLabels,
+}
+
+
+@every_query
+def test_learners_read_answers_by_their_form(query):
+    """Not by the name of their query."""
+    reading = answered(query).reading
+    assert isinstance(reading, READINGS[query.name])
+    if isinstance(reading, Means):
+        assert reading.deviation == NoisyMean.sum_deviation(query.law(1), query.space)
+        assert (reading.low, reading.high) == (query.clip or (0.0, 10.0))
+    if isinstance(reading, Choices):
+        assert reading.rate * query.sensitivity == pytest.approx(query.epsilon)
+
+
+def test_plans_compare_every_query_that_forecasts_its_noise():
+    """Each by its certified epsilon, for the labels that it is for."""
+    assert [each.mechanism for each in _noise_of_mechanisms.mechanism_noises(SPACE, "central", 1.0)] == [
+        "noisy-argmax",
+        "noisy-histogram",
+    ]
+    assert {each.mechanism for each in _noise_of_mechanisms.mechanism_noises(GRID, "central", 1.0)} == {
+        "noisy-histogram",
+        "noisy-mean",
+    }
+
+
+def test_an_unregistered_query_is_refused_before_it_is_charged():
+    """Not only where it is saved: nothing is drawn, and the curator has spent nothing."""
+
+    class Another(NoisyHistogram):
+        name = "another"
+
+    class Impostor(NoisyHistogram):
+        """A query under the name of a registered one."""
+
+    for kind in (Another, Impostor):
+        curator = Curator(["no", "yes"] * 50, TWO, budget=1.0)
+        with pytest.raises(ValueError, match=r"expected a registered query, found .*'labeldp\.mechanisms'"):
+            curator.answer(kind(TWO, 1.0))
+        assert curator.spent == (0.0, 0.0)
+    assert not issubclass(Query, QUERIES.own["noisy-histogram"])
