@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression
 
 from labeldp import BitResponse, Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse
 from labeldp.learning.losses import Method, row_loss
-from labeldp.learning.sklearn import SoftmaxRegression, softmax_objective
+from labeldp.learning.sklearn import SoftmaxProblem, SoftmaxRegression
 
 EPSILON = 1.0
 L2 = 0.01
@@ -121,7 +121,7 @@ def releases(labels: np.ndarray, classes: int) -> dict[str, Release]:
 def evaluation(features: np.ndarray, release: Release, method: Method) -> Callable[[], object]:
     """One value of the objective with its gradient."""
     classes, columns = release.channel.classes, features.shape[1]
-    objective = softmax_objective(features, row_loss(release, method), np.ones(len(features)), classes, L2)
+    objective = SoftmaxProblem(features, row_loss(release, method), np.ones(len(features)), classes, L2).objective()
     place = np.random.default_rng(1).normal(scale=0.01, size=(columns + 1) * classes)
     return lambda: objective(place)
 

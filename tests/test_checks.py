@@ -84,6 +84,13 @@ def test_a_bad_whole_number_is_refused(bad):
         _checks.whole(bad, "size", 1, 7)
 
 
+def test_a_choice_is_among_those_known_or_refused():
+    """The message lists the choices in their order."""
+    assert _checks.among("b", "a method", ("b", "a")) == "b"
+    with pytest.raises(InputError, match="expected a method among b, a, found 'c'"):
+        _checks.among("c", "a method", ("b", "a"))
+
+
 def test_annotations_are_executed_in_the_tests():
     """The import hook is at work: an array of the wrong type or shape does not pass a channel's annotations."""
     channel = ResponseChannel.at(3, 1.0)

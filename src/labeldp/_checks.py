@@ -8,11 +8,17 @@ from __future__ import annotations
 import math
 import numbers
 import re
+from collections.abc import Iterable
+from typing import TypeVar
 
 from labeldp.errors import EpsilonError, InputError
 
+T = TypeVar("T")
+
 #: The largest epsilon that is accepted: beyond it a 64-bit word cannot give a second class any probability.
 LARGEST_EPSILON = 700.0
+#: A bound that no count reaches.
+_MANY = 1 << 63
 
 
 def epsilon(value: object, name: str = "epsilon") -> float:
@@ -36,13 +42,14 @@ def delta(value: object, name: str = "delta") -> float:
     return result
 
 
-def whole(value: object, name: str, low: int, high: int) -> int:
+def whole(value: object, name: str, low: int, high: int = _MANY) -> int:
     """An integer between two bounds, both included."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputError(f"expected {name} to be a whole number, found {type(value).__name__}")
     result = int(value)
     if not low <= result <= high:
-        raise InputError(f"expected {name} between {low} and {high}, found {result}")
+        wanted = f"to be a whole number of at least {low}" if high == _MANY else f"between {low} and {high}"
+        raise InputError(f"expected {name} {wanted}, found {result}")
     return result
 
 
@@ -82,6 +89,13 @@ def share(value: object, name: str, ends: str = "[]", hint: str = "") -> float:
         low, high = "above" if ends[0] == "(" else "at least", "below" if ends[1] == ")" else "at most"
         raise InputError(f"expected {name} {low} 0 and {high} 1, found {result:g}{hint}")
     return result
+
+
+def among(value: T, name: str, known: Iterable[object]) -> T:
+    """A value that is one of those known; ``name`` begins the message, as in ``"a method"``."""
+    if value not in (choices := list(known)):
+        raise InputError(f"expected {name} among {', '.join(map(str, choices))}, found {value!r}")
+    return value
 
 
 def printable(text: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from labeldp import Classes, Release
 from labeldp.errors import InputError
-from labeldp.learning.tables import learn_in_stages, open_model
+from labeldp.learning.tables import ModelChoice, StagePlan, learn_in_stages, open_model
 
 CLASSES = ("zq-secret-7", "zq-secret-8", "zq-secret-9")
 ROWS = 300
@@ -361,9 +361,9 @@ def test_a_model_that_cannot_be_kept_leaves_the_release(stages, run, folder, mon
 @pytest.mark.parametrize("setting", ["checkpoint", "report", "accelerator", "held_out", "patience", "magic"])
 def test_nothing_of_a_training_is_kept_before_the_release_stands(folder, setting):
     """A checkpoint of a run that was killed would hold what labels say, and the charge would be void."""
-    given = {"model": "torch:mlp", "training": {setting: folder / "kept"}, "keep": ["a", "b"]}
+    plan = StagePlan(ModelChoice("torch:mlp", training={setting: folder / "kept"}))
     with pytest.raises(InputError, match="could disclose something about labels"):
-        learn_in_stages(folder / "t.csv", "y", Classes(list(CLASSES)), 1.0, folder / "out", **given)
+        learn_in_stages(folder / "t.csv", "y", Classes(list(CLASSES)), 1.0, folder / "out", plan, keep=["a", "b"])
     assert {path.name for path in folder.iterdir()} == {"t.csv", "test.csv"}
 
 

@@ -47,17 +47,18 @@ def learn(
 
     check_model_path(output)
     with printed_warnings(convex.FewRowsWarning), progress() as bar:
-        options: dict[str, Any] = {"model": model, "method": method, "features": names(features), "progress": bar}
+        options: dict[str, Any] = {"model": model, "method": method, "features": names(features)}
         if model is not None and model.startswith(NETWORK):
-            from labeldp.learning.tables import learn_network  # noqa: PLC0415 (PyTorch is an extra)
+            from labeldp.learning.tables import ModelChoice, learn_network  # noqa: PLC0415 (PyTorch is an extra)
 
             if generator is not None:
                 raise InputError(
                     "expected no --generator with a network, found one; leave it out, or use ResampledClassifier"
                 )
-            learned = learn_network(directory, training=training.settings(), **images.read(), **options)
+            choice = ModelChoice(**options, **images.read(), training=training.settings())
+            learned = learn_network(directory, choice, bar)
         else:
             check_no_network_options(images, training)
             resampling = None if generator is None else generators.open_generator(generator).generator()
-            learned = tables.learn(directory, generator=resampling, **options)
+            learned = tables.learn(directory, generator=resampling, progress=bar, **options)
     show(*report.learned_text(learned, str(learned.model.save(output))))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from labeldp import report
 from labeldp.cli._options import (
@@ -71,17 +70,15 @@ class ModelOptions:
     images: ImageOptions
     training: TrainingOptions
 
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of ``labeldp.learning.tables.learn_in_stages``."""
+    def choice(self) -> ModelChoice:
+        """The choice for ``labeldp.learning.tables``."""
+        from labeldp.learning.tables import ModelChoice  # noqa: PLC0415 (the learners are an extra)
+
         if not self.model.startswith(NETWORK):
             check_no_network_options(self.images, self.training)
-        return {
-            "model": self.model,
-            "model_file": self.model_file,
-            "features": names(self.features),
-            "training": self.training.settings(),
-            **self.images.read(),
-        }
+        return ModelChoice(
+            self.model, features=names(self.features), training=self.training.settings(), **self.images.read()
+        )
 
 
 def stages(
@@ -111,9 +108,9 @@ def stages(
         model: The model.
         spending: The ledger and its budget.
     """
-    from labeldp.learning.tables import learn_in_stages  # noqa: PLC0415 (the learners are an extra)
+    from labeldp.learning.tables import StagePlan, learn_in_stages  # noqa: PLC0415 (the learners are an extra)
 
-    learned = model.arguments()
+    choice = model.choice()
     table = tables.open_table(source, label.label)
     space = tables.declared_classes(table, class_texts(label.classes), label.missing)
     keep, drop = columns.of(table)
@@ -124,11 +121,10 @@ def stages(
             space,
             epsilon,
             output,
+            StagePlan(choice, **asdict(schedule), model_file=model.model_file),
+            bar,
             keep=keep,
             drop=drop,
-            progress=bar,
-            **asdict(schedule),
-            **learned,
             **asdict(spending),
         )
     show(*report.staged_text(staged))

@@ -171,7 +171,7 @@ def test_it_is_a_learner_in_scikit_learns_form():
         (None, [[0, 1], [1, 0]], "expected the leaf of each row"),
         (None, [0, 7], "expected leaf"),
         (None, [0, -1], "expected leaf"),
-        (None, [0, 1, 1], "expected a released label for each of 3 rows, found 2"),
+        (None, [0, 1, 1], "expected a released label for each of 3 rows of features, found 2"),
     ],
 )
 def test_wrong_leaves_are_refused(trees, leaves, expected):

@@ -419,7 +419,7 @@ BAD = {
         "a Ball, Box, Simplex or Unconstrained",
     ),
     "long rows": (lambda m: m(norm=0.5).fit(FEATURES, public(CODES)), "no longer than the declared norm"),
-    "no norm": (lambda m: m(norm=-1.0).fit(FEATURES, public(CODES)), "norm to be a length above 0"),
+    "no norm": (lambda m: m(norm=-1.0).fit(FEATURES, public(CODES)), "norm to be a finite number above 0"),
     "no passes": (lambda m: m(passes=0).fit(FEATURES, public(CODES)), "passes between 1"),
     "an empty stream": (lambda m: m().partial_fit(FEATURES[:0], public(CODES)[:0]), "leave out empty batches"),
     "other features": (

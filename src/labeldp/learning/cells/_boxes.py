@@ -19,7 +19,7 @@ from labeldp import _checks
 from labeldp._shapes import Bool, Float, Int
 from labeldp._smoothing import averaged_rows, cell_bias, clip_level
 from labeldp.errors import InputError
-from labeldp.learning.features import finite_points
+from labeldp.learning.features import finite_points, freeze_arrays
 
 #: Most cells of a grid.
 _MOST_CELLS = 1 << 20
@@ -47,7 +47,7 @@ class GridCells:
     high: Float[np.ndarray, "d"]
 
     def __post_init__(self) -> None:
-        _freeze_arrays(self, numbers=np.int64, low=np.float64, high=np.float64)
+        freeze_arrays(self, numbers=np.int64, low=np.float64, high=np.float64)
 
     @property
     def count(self) -> int:
@@ -88,7 +88,7 @@ class TreeCells:
     children: Int[np.ndarray, "cuts 2"]
 
     def __post_init__(self) -> None:
-        _freeze_arrays(self, numbers=np.int64, columns=np.int64, cuts=np.float64, children=np.int64)
+        freeze_arrays(self, numbers=np.int64, columns=np.int64, cuts=np.float64, children=np.int64)
 
     def predict(self, features: Any) -> Int[np.ndarray, "m"]:
         """The cells of new rows.
@@ -259,10 +259,8 @@ def mean_cells(
         [27, 122, 331]
     """
     rows = _checks.whole(rows, "rows", 1, 1 << 53)
-    dimension, spread, slope = (
-        _finite_positive(value, name)
-        for name, value in (("dimension", dimension), ("spread", spread), ("slope", slope))
-    )
+    values = {"dimension": dimension, "spread": spread, "slope": slope}
+    dimension, spread, slope = (_checks.positive(value, name) for name, value in values.items())
     noise = 2.0 / _checks.epsilon(epsilon) ** 2
     per_cell = averaged_rows(rows, rows, dimension, cell_bias(dimension, lipschitz=slope), spread**2, noise)
     return max(1, min(rows, int(rows / per_cell)))
@@ -294,7 +292,7 @@ def class_cells(rows: int, classes: int, epsilon: float, *, lead: float = _LEAD)
     """
     rows = _checks.whole(rows, "rows", 1, 1 << 53)
     classes = _checks.whole(classes, "classes", 2, 1 << 31)
-    lead = _finite_positive(lead, "lead")
+    lead = _checks.positive(lead, "lead")
     for_noise = 2.0 * math.log((classes - 1) / _FAILURE_PROBABILITY) / (_checks.epsilon(epsilon) * lead)
     for_sampling = 8.0 * math.log(classes / _FAILURE_PROBABILITY) / lead**2
     return max(1, min(rows, int(rows / max(for_noise, for_sampling))))
@@ -329,31 +327,13 @@ def clip_for(rows_per_cell: float, epsilon: float, p: float, moment: float) -> f
         InputError: A moment below the second, for which no clipping level bounds the bias well enough, or an argument
             that is not a finite positive number.
     """
-    rows, moment, power = (
-        _finite_positive(value, name)
-        for name, value in (("rows_per_cell", rows_per_cell), ("moment", moment), ("p", p))
-    )
+    values = {"rows_per_cell": rows_per_cell, "moment": moment, "p": p}
+    rows, moment, power = (_checks.positive(value, name) for name, value in values.items())
     if power < 2.0:
         raise InputError(
             f"expected the order p of the moment to be at least 2, found {power!r}; declare a range instead"
         )
     return clip_level(power, moment, 8.0 / (rows * _checks.epsilon(epsilon)) ** 2)
-
-
-def _freeze_arrays(cells: Any, **types: Any) -> None:
-    """Replace arrays of cells by read-only copies of the given types."""
-    for name, dtype in types.items():
-        array = np.array(getattr(cells, name), dtype=dtype)
-        array.flags.writeable = False
-        object.__setattr__(cells, name, array)
-
-
-def _finite_positive(value: object, name: str) -> float:
-    """A finite number above zero."""
-    checked = _checks.number(value, name)
-    if not 0.0 < checked < math.inf:
-        raise InputError(f"expected {name} to be a finite number above 0, found {checked!r}")
-    return checked
 
 
 def _column_ends(declared: object, default: np.ndarray, name: str) -> Float[np.ndarray, "d"]:

@@ -28,9 +28,10 @@ from threadpoolctl import threadpool_limits
 
 from labeldp import _checks
 from labeldp._shapes import Float, Int
+from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.cells._tree import ClusterTree, ward
-from labeldp.learning.features import finite_points
+from labeldp.learning.features import finite_points, freeze_arrays
 
 ClusterMethod = Literal["auto", "kmeans", "minibatch", "graph"]
 
@@ -62,9 +63,7 @@ class Clusters:
     finder: Any
 
     def __post_init__(self) -> None:
-        numbers = np.array(self.numbers, dtype=np.int64)
-        numbers.flags.writeable = False
-        object.__setattr__(self, "numbers", numbers)
+        freeze_arrays(self, numbers=np.int64)
 
     def predict(self, features: Any) -> Int[np.ndarray, "m"]:
         """The clusters of new rows: those of the nearest centres, or the most common ones among graph neighbours.
@@ -189,8 +188,7 @@ def cluster(features: Any, count: int, method: ClusterMethod = "auto", *, restar
     Raises:
         InputError: Features that are not a matrix of finite numbers, more clusters than rows, or an unknown method.
     """
-    if method not in get_args(ClusterMethod):
-        raise InputError(f"expected a method among {', '.join(get_args(ClusterMethod))}, found {method!r}")
+    _checks.among(method, "a method", get_args(ClusterMethod))
     points = finite_points(features)
     count = _check_count(count, len(points))
     if method == "graph":
@@ -343,11 +341,10 @@ class _Votes:
         """The clusters of new rows."""
         near = self.numbers[self.embedding.neighbours(features)]
         most = np.zeros(len(near), dtype=np.int64)
-        for first in range(0, len(near), _ROWS_PER_BLOCK):
-            block = near[first : first + _ROWS_PER_BLOCK]
-            votes = np.zeros((len(block), self.count), dtype=np.int64)
-            np.add.at(votes, (np.arange(len(block))[:, None], block), 1)
-            most[first : first + len(block)] = votes.argmax(axis=1)
+        for rows in blocks(len(near), self.count):
+            votes = np.zeros((rows.stop - rows.start, self.count), dtype=np.int64)
+            np.add.at(votes, (np.arange(len(votes))[:, None], near[rows]), 1)
+            most[rows] = votes.argmax(axis=1)
         return most
 
 
@@ -382,8 +379,8 @@ def _fit_components(points: np.ndarray, count: int | None) -> Any:
 
 def _nearest(search: NearestNeighbors, points: np.ndarray, count: int) -> Int[np.ndarray, "m count"]:
     """The nearest rows to each point, nearest first."""
-    blocks = (points[first : first + _ROWS_PER_BLOCK] for first in range(0, len(points), _ROWS_PER_BLOCK))
-    return np.concatenate([search.kneighbors(block, count, return_distance=False) for block in blocks])
+    parts = blocks(len(points), entries=_ROWS_PER_BLOCK)
+    return np.concatenate([search.kneighbors(points[rows], count, return_distance=False) for rows in parts])
 
 
 def _eigenvectors(

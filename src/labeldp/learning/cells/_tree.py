@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from labeldp._shapes import Float, Int, Shaped
+from labeldp.learning.features import freeze_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +28,7 @@ class ClusterTree:
     finder: Any
 
     def __post_init__(self) -> None:
-        for name in ("leaves", "merges"):
-            array = np.array(getattr(self, name), dtype=np.int64)
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        freeze_arrays(self, leaves=np.int64, merges=np.int64)
 
     @property
     def count(self) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp import _checks
 from labeldp._shapes import Float, Int
+from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.convex._descent import (
     Descent,
@@ -29,11 +30,9 @@ from labeldp.learning.convex._descent import (
 from labeldp.learning.convex._losses import CustomLoss, Loss
 from labeldp.learning.convex._regions import Ball, Region, Unconstrained
 from labeldp.learning.losses import best_penalty, require_release
+from labeldp.learning.sklearn import SparseInput
 from labeldp.privacy import LabelSpace
 from labeldp.release import Release
-
-#: Entries of unbiased vectors computed at a time.
-_ENTRIES_PER_BLOCK = 1 << 20
 
 #: Radii that ``"auto"`` chooses among, relative to the default one, ascending.
 _SHARES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -48,6 +47,7 @@ class GradientNoiseBound:
     """Bounds on the stochastic gradients: their noise and the number of candidate labels.
 
     Attributes:
+        loss: The loss.
         points: Possible labels on the scale of the scores.
         noise: Worst-case mean squared distance of a stochastic gradient from the gradient of the true label.
         labels: Largest number of possible labels of a row.
@@ -55,11 +55,17 @@ class GradientNoiseBound:
         interactive: Whether a curator answers with gradients; else they are computed from released labels.
     """
 
+    loss: Loss
     points: Float[np.ndarray, "k"]
     noise: float
     labels: int
     epsilon: float
     interactive: bool = False
+
+    @property
+    def scores(self) -> int:
+        """The number of scores of a row."""
+        return len(self.points) if self.loss.of_classes else 1
 
 
 @dataclass(frozen=True)
@@ -90,27 +96,24 @@ class Targets:
         return vectors
 
 
-def score_count(loss: Loss, bound: GradientNoiseBound) -> int:
-    """Number of scores of a row."""
-    return len(bound.points) if loss.of_classes else 1
-
-
-class ConvexLearner(BaseEstimator):
+@dataclass(eq=False, repr=False)
+class ConvexLearner(SparseInput, BaseEstimator):
     """Linear learner by descent; base of the classifier and the regressor."""
 
     #: Largest score of a row of typical length in the default ball.
     _default_score: ClassVar[float]
 
-    loss: Any
-    region: Any
-    steps: Any
-    average: bool
-    passes: int
-    norm: float | None
-    fit_intercept: bool
-    project: bool
-    shuffle: bool
-    random_state: Any
+    loss: str | Loss
+    _: KW_ONLY
+    region: Region | Literal["auto"] = "auto"
+    steps: str | float
+    average: bool = True
+    passes: int = 1
+    norm: float | None = None
+    fit_intercept: bool = True
+    project: bool = True
+    shuffle: bool = True
+    random_state: int | None = 0
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -138,11 +141,11 @@ class ConvexLearner(BaseEstimator):
         passes = _checks.whole(self.passes, "passes", 1, 1 << 20)
         features = self._features(X, len(release), reset=True)
         self._end = self._end_of(features)
-        rows, targets, loss = DescentRows.of(features, self._end), self._targets(release), self._loss()
+        rows, targets = DescentRows.of(features, self._end), self._targets(release)
         self._set_space(release.space)
-        self.region_ = self._region(loss, targets, features, rows)
-        self._check_row_count(loss, targets.bound, len(release))
-        descent = self._new_descent(loss, targets.bound, rows, self.region_, len(release) * passes)
+        self.region_ = self._region(targets, features, rows)
+        self._check_row_count(targets.bound, len(release))
+        descent = self._new_descent(targets.bound, rows, self.region_, len(release) * passes)
         self._run(descent, targets, rows, np.arange(len(release)), passes)
         return self._set_parameters(descent)
 
@@ -158,18 +161,15 @@ class ConvexLearner(BaseEstimator):
         if first:
             self._end = self._end_of(features)
         rows = DescentRows.of(features, self._end)
-        targets, loss = self._targets(release), self._loss()
+        targets = self._targets(release)
         if first:
             self._set_space(release.space)
-            scores = score_count(loss, targets.bound)
-            self.region_ = (
-                self._default_ball(rows, scores) if self.region == "auto" else self._checked_region(self.region)
-            )
-            self._descent = self._new_descent(loss, targets.bound, rows, self.region_, None)
+            self.region_ = self._fixed_region(targets.bound, rows)
+            self._descent = self._new_descent(targets.bound, rows, self.region_, None)
         else:
-            self._check_goes_on(release, loss)
+            self._check_goes_on(release, targets.bound.loss)
             self._descent.points = targets.bound.points
-            self._descent.steps = self._steps(loss, targets.bound, rows, self.region_, None, least=self.moment_)
+            self._descent.steps = self._steps(targets.bound, rows, self.region_, None, least=self.moment_)
         self._run(self._descent, targets, rows, np.arange(len(release)), 1)
         return self._set_parameters(self._descent)
 
@@ -200,9 +200,7 @@ class ConvexLearner(BaseEstimator):
         if self.norm is not None:
             lengths = np.sqrt(squared_lengths(features))
             row = int(np.argmax(lengths))
-            if not (isinstance(self.norm, int | float | np.number) and 0 < self.norm < math.inf):
-                raise InputError(f"expected norm to be a length above 0, found {self.norm!r}")
-            if lengths[row] > self.norm * (1 + 1e-9):
+            if lengths[row] > _checks.positive(self.norm, "norm") * (1 + 1e-9):
                 raise InputError(
                     f"expected rows of features no longer than the declared norm, {self.norm:g}, found one of length "
                     f"{lengths[row]:g} (row {row}); scale the features, or declare a larger norm"
@@ -215,29 +213,29 @@ class ConvexLearner(BaseEstimator):
 
     def _default_end(self, features: Any) -> float:
         """The default constant appended to rows for the intercept."""
-        del features
         return 1.0
 
-    def _checked_region(self, region: object) -> Region:
-        if not isinstance(region, Region):
+    def _fixed_region(self, bound: GradientNoiseBound, rows: DescentRows) -> Region:
+        """The given region, or the default ball."""
+        if self.region == "auto":
+            return self._default_ball(rows, bound.scores)
+        if not isinstance(self.region, Region):
             raise InputError(
-                f"expected region='auto' or a Ball, Box, Simplex or Unconstrained, found {region!r}; try Ball(5.0)"
+                f"expected region='auto' or a Ball, Box, Simplex or Unconstrained, found {self.region!r}; try Ball(5.0)"
             )
-        return region
+        return self.region
 
-    def _region(self, loss: Loss, targets: Targets, features: Any, rows: DescentRows) -> Region:
+    def _region(self, targets: Targets, features: Any, rows: DescentRows) -> Region:
         """The declared region, or the ball chosen on held-out released labels, in doubt the default one."""
-        if self.region != "auto":
-            return self._checked_region(self.region)
-        default, count = self._default_ball(rows, score_count(loss, targets.bound)), len(rows.squares)
-        if count < _FOLDS * 2:
+        default, count = self._fixed_region(targets.bound, rows), len(rows.squares)
+        if self.region != "auto" or not isinstance(default, Ball) or count < _FOLDS * 2:
             return default
         balls = [Ball(default.radius * share) for share in _SHARES]
 
         def judge(fit_on: np.ndarray, held: np.ndarray) -> np.ndarray:
             gains = np.empty((len(balls), len(held)))
             for i, ball in enumerate(balls):
-                descent = self._new_descent(loss, targets.bound, rows, ball, len(fit_on) * self.passes)
+                descent = self._new_descent(targets.bound, rows, ball, len(fit_on) * self.passes)
                 self._run(descent, targets, rows, fit_on, self.passes)
                 gains[i] = self._gains(targets, self._scored(features[held], self._point(descent)), held)
             return gains
@@ -250,23 +248,15 @@ class ConvexLearner(BaseEstimator):
         length = math.sqrt(float(rows.squares.mean())) or 1.0
         return Ball(self._default_score * math.sqrt(scores / 2) / length)
 
-    def _new_descent(
-        self, loss: Loss, bound: GradientNoiseBound, rows: DescentRows, region: Region, count: int | None
-    ) -> Descent:
+    def _new_descent(self, bound: GradientNoiseBound, rows: DescentRows, region: Region, count: int | None) -> Descent:
         """A descent before its first step."""
-        return Descent(loss, region, rows.columns, bound.points, self._steps(loss, bound, rows, region, count))
+        return Descent(bound.loss, region, rows.columns, bound.points, self._steps(bound, rows, region, count))
 
     def _steps(
-        self,
-        loss: Loss,
-        bound: GradientNoiseBound,
-        rows: DescentRows,
-        region: Region,
-        count: int | None,
-        least: float = 0.0,
+        self, bound: GradientNoiseBound, rows: DescentRows, region: Region, count: int | None, least: float = 0.0
     ) -> Steps:
         """Steps for rows, with G^2 the mean squared row length times the second moment in the scores, or ``least``."""
-        k, shape = len(bound.points), (rows.columns, score_count(loss, bound))
+        loss, k, shape = bound.loss, len(bound.points), (rows.columns, bound.scores)
         squares = rows.squares if self.norm is None else np.array([float(self.norm) ** 2 + self._end**2])
         longest = math.sqrt(float(squares.max()))
         largest = (float(np.linalg.norm(region.start(shape))) + region.reach(shape)) * longest
@@ -286,9 +276,9 @@ class ConvexLearner(BaseEstimator):
         )
         return steps_of(self.steps, setting)
 
-    def _check_row_count(self, loss: Loss, bound: GradientNoiseBound, rows: int) -> None:
+    def _check_row_count(self, bound: GradientNoiseBound, rows: int) -> None:
         """Refuse, or warn of, too few rows."""
-        problem = check_rows(1.0 + bound.noise / loss.lipschitz(len(bound.points), 1.0) ** 2, rows)
+        problem = check_rows(1.0 + bound.noise / bound.loss.lipschitz(len(bound.points), 1.0) ** 2, rows)
         if problem is not None:
             warnings.warn(problem, FewRowsWarning, stacklevel=3)
 
@@ -297,12 +287,10 @@ class ConvexLearner(BaseEstimator):
     ) -> None:
         """Make a step for each row, in an order that does not depend on labels."""
         random = np.random.default_rng(self.random_state)
-        size = max(1, _ENTRIES_PER_BLOCK // len(targets.bound.points))
         for _ in range(passes):
             order = random.permutation(part) if self.shuffle else part
-            for low in range(0, len(order), size):
-                block = order[low : low + size]
-                descent.run(rows, block, targets.of_rows(block))
+            for block in blocks(len(order), len(targets.bound.points)):
+                descent.run(rows, order[block], targets.of_rows(order[block]))
 
     def _point(self, descent: Descent) -> Float[np.ndarray, "p s"]:
         return descent.mean if self.average else descent.last
@@ -328,9 +316,3 @@ class ConvexLearner(BaseEstimator):
         check_is_fitted(self, "coef_")
         features = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return np.asarray(features @ self.coef_.T + self.intercept_)
-
-    def __sklearn_tags__(self) -> Any:
-        """Sparse features are accepted."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -246,23 +246,15 @@ class Descent:
         from labeldp.learning.convex._kernels import descend  # noqa: PLC0415 (the compiler loads at the first fit)
 
         rates, shares = self._next(len(part))
-        region = self.region
+        limits = tuple(float(getattr(self.region, name, 0.0)) for name in ("radius", "half_width", "l2"))
         descend(
             (rows.indptr, rows.indices, rows.sparse, rows.data, rows.end),
             part,
-            self.loss.number,
-            self.loss.width,
-            np.ascontiguousarray(weights, dtype=np.float64),
-            self.points,
-            rates,
-            shares,
-            self.steps.pace,
-            region.radius if isinstance(region, Ball) else 0.0,
-            region.half_width if isinstance(region, Box) else 0.0,
-            region.l2 if isinstance(region, Unconstrained) else 0.0,
-            self.core,
-            self.rest,
-            self.state,
+            (self.loss.number, self.loss.width),
+            (np.ascontiguousarray(weights, dtype=np.float64), self.points),
+            (rates, shares, self.steps.pace),
+            limits,
+            (self.core, self.rest, self.state),
         )
         self.state[2] = self.state[0] ** 2 * float(np.vdot(self.core, self.core))  # without what rounding added
 

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.convex._base import ConvexLearner, GradientNoiseBound, score_count
+from labeldp.learning.convex._base import ConvexLearner, GradientNoiseBound
 from labeldp.learning.convex._descent import Descent, DescentRows
 from labeldp.learning.convex._learners import check_classes
 from labeldp.learning.convex._losses import CustomLoss, Loss
@@ -78,24 +78,20 @@ def fit_interactively(
         raise InputError(
             f"expected a Curator, who holds the labels, found {type(curator).__name__}; fit releases with model.fit"
         )
-    fitted, loss = clone(model), model._loss()
+    fitted = clone(model)
     checked = fitted._features(features, len(curator), reset=True)
     fitted._end = fitted._end_of(checked)
     rows = DescentRows.of(checked, fitted._end)
-    bound = _interactive_noise_bound(loss, curator, epsilon, delta)
+    bound = _interactive_noise_bound(model._loss(), curator, epsilon, delta)
     fitted._set_space(curator.space)
-    fitted.region_ = (
-        fitted._default_ball(rows, score_count(loss, bound))
-        if fitted.region == "auto"
-        else fitted._checked_region(fitted.region)
-    )
-    fitted._check_row_count(loss, bound, len(curator))
-    descent = fitted._new_descent(loss, bound, rows, fitted.region_, len(curator))
+    fitted.region_ = fitted._fixed_region(bound, rows)
+    fitted._check_row_count(bound, len(curator))
+    descent = fitted._new_descent(bound, rows, fitted.region_, len(curator))
     order = np.arange(len(curator))
     if fitted.shuffle:
         order = np.random.default_rng(fitted.random_state).permutation(order)
-    client, scores = _GradientClient(descent, rows, order), score_count(loss, bound)
-    query = NoisyGradients(curator.space, epsilon, delta, client=client, rows=len(curator), dimension=scores)
+    client = _GradientClient(descent, rows, order)
+    query = NoisyGradients(curator.space, epsilon, delta, client=client, rows=len(curator), dimension=bound.scores)
     answer = curator.answer(query, rows=order)
     model.__dict__.update(
         vars(fitted._set_parameters(descent))
@@ -119,7 +115,6 @@ class _GradientClient:
 
     def tell(self, row: int, vector: Float[np.ndarray, "r"]) -> None:
         """Step along the answer, without noise outside the span of gradient differences."""
-        del row
         gradients = self._gradients
         if self._orthogonal is not None:
             vector = vector + (1.0 - vector.sum()) / vector.size
@@ -147,7 +142,8 @@ def _interactive_noise_bound(loss: Loss, curator: Curator, epsilon: float, delta
     elif not isinstance(curator.space, Interval):
         raise InputError("expected a curator of numeric labels, declared as an Interval, found one of classes")
     points = np.zeros(k) if loss.of_classes else np.linspace(-1.0, 1.0, k)
-    return GradientNoiseBound(points, _noise(loss, k, epsilon, delta, labels), k, epsilon / labels, interactive=True)
+    noise = _noise(loss, k, epsilon, delta, labels)
+    return GradientNoiseBound(loss, points, noise, k, epsilon / labels, interactive=True)
 
 
 def _noise(loss: Loss, k: int, epsilon: float, delta: float, labels: int = 1) -> float:

@@ -91,29 +91,27 @@ def _slope(loss, width, score, weights, points):
 
 
 @compiled()
-def descend(rows, part, loss, width, weights, points, rates, shares, pace, radius, box, l2, core, rest, state):
+def descend(rows, part, loss, targets, steps, region, parameters):
     """One step for each row of a part of the rows.
 
     Args:
         rows: All rows: ``indptr`` and ``indices`` of a CSR matrix, whether rows are sparse (else ``indices`` is
             unused), its ``data``, and the number appended to each row for the intercept, 0 for none.
         part: Numbers of the rows to visit, in order.
-        loss: The number of the loss.
-        width: Distance at which the Huber loss turns into a line.
-        weights: The unbiased vector of each row of the part, shape (m, k).
-        points: Possible labels on the scale of the scores, shape (k,); for losses of numeric labels.
-        rates: Length of each step, if ``pace`` is 0.
-        shares: Weight in the mean of the point before each step.
-        pace: If above 0, steps are this over the root of the sum of squared gradients so far, including the current
-            row.
-        radius: If above 0, parameters stay in the ball of this radius.
-        box: If above 0, entries stay between minus this and this; then ``l2`` and ``radius`` are 0.
-        l2: Penalty: this times half the squared length of the parameters is added to the loss.
-        core: See the module; overwritten, as are the next two.
-        rest: See the module.
-        state: Scale, weight, squared length of the parameters, sum of squared gradients.
+        loss: The number of the loss, and the distance at which the Huber loss turns into a line.
+        targets: The unbiased vector of each row of the part, shape (m, k), and the possible labels on the scale of the
+            scores, shape (k,), for losses of numeric labels.
+        steps: The length of each step, if the third is 0; its weight in the mean of the point before it; and, if above
+            0, the number that steps are over the root of the sum of squared gradients so far, this row's included.
+        region: If above 0, the radius of the ball in which parameters stay; if above 0, the largest absolute entry,
+            with the others 0; and the penalty: this times half the squared length of the parameters is added to the
+            loss.
+        parameters: ``core`` and ``rest``, see the module; and scale, weight, squared length of the parameters, and sum
+            of squared gradients; all overwritten.
     """
     indptr, indices, sparse, data, end = rows
+    (kind, width), (weights, points), (rates, shares, pace) = loss, targets, steps
+    (radius, box, l2), (core, rest, state) = region, parameters
     last, outputs = core.shape[0] - 1, core.shape[1]
     scores, gradient = np.empty(outputs), np.empty(outputs)
     for i in range(part.size):
@@ -129,7 +127,7 @@ def descend(rows, part, loss, width, weights, points, rates, shares, pace, radiu
                     scores[j] += value * core[column, j]
         for j in range(outputs):
             scores[j] *= state[SCALE]
-        mean_gradient(loss, width, scores, weights[i], points, gradient)
+        mean_gradient(kind, width, scores, weights[i], points, gradient)
         steep, along = 0.0, 0.0
         for j in range(outputs):
             steep += gradient[j] * gradient[j]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -14,7 +15,6 @@ from labeldp.errors import InputError
 from labeldp.learning.convex._base import ConvexLearner, GradientNoiseBound, Targets
 from labeldp.learning.convex._descent import squared_lengths
 from labeldp.learning.convex._losses import Loss, SoftmaxLoss, SquaredLoss, loss_of
-from labeldp.learning.convex._regions import Region
 from labeldp.learning.losses import (
     decoded_numbers,
     ends_of,
@@ -23,7 +23,7 @@ from labeldp.learning.losses import (
     require_numeric_labels,
     require_release,
 )
-from labeldp.learning.sklearn import NumberRegressor, ProbabilityClassifier, softmax
+from labeldp.learning.sklearn import NumberRegressor, ScoreClassifier, softmax
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import BinChannel, ClassChannel, candidate_sizes, gradient_noise
 from labeldp.release import Release
@@ -37,7 +37,8 @@ def _of_softmax(model: ConvexClassifier) -> bool:
 
 
 @documented_in("labeldp.learning.convex")
-class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
+@dataclass(eq=False, repr=False)
+class ConvexClassifier(ConvexLearner, ScoreClassifier):
     """A linear classifier by projected stochastic gradient descent on released labels, each by its unbiased vector.
 
     Args:
@@ -90,40 +91,9 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
 
     _default_score = 10.0
 
-    def __init__(
-        self,
-        loss: str | Loss = "softmax",
-        *,
-        region: Region | Literal["auto"] = "auto",
-        steps: str | float = "bound",
-        average: bool = True,
-        passes: int = 1,
-        norm: float | None = None,
-        fit_intercept: bool = True,
-        project: bool = True,
-        shuffle: bool = True,
-        random_state: int | None = 0,
-    ) -> None:
-        self.loss = loss
-        self.region = region
-        self.steps = steps
-        self.average = average
-        self.passes = passes
-        self.norm = norm
-        self.fit_intercept = fit_intercept
-        self.project = project
-        self.shuffle = shuffle
-        self.random_state = random_state
-
-    def decision_function(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
-        """Scores of shape (n, k); with two classes the score of the second minus the first, shape (n,)."""
-        scores = self._scores(X)
-        return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The class of each row with the largest score."""
-        best = np.argmax(self._scores(X), axis=1)
-        return np.asarray(self.classes_[best])
+    loss: str | Loss = "softmax"
+    _: KW_ONLY
+    steps: str | float = "bound"
 
     @available_if(_of_softmax)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
@@ -150,7 +120,7 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
     def _gains(self, targets: Targets, scores: Float[np.ndarray, "m s"], rows: Int[np.ndarray, "m"]) -> np.ndarray:
         if isinstance(self._loss(), SoftmaxLoss):
             return gain(targets.release[rows], softmax(scores))
-        return _unbiased_loss(self._loss(), targets, scores, rows)
+        return _unbiased_loss(targets, scores, rows)
 
     def _set_space(self, space: LabelSpace) -> None:
         self.classes_ = np.array(space.points)
@@ -160,6 +130,7 @@ class ConvexClassifier(ConvexLearner, ProbabilityClassifier):
 
 
 @documented_in("labeldp.learning.convex")
+@dataclass(eq=False, repr=False)
 class ConvexRegressor(ConvexLearner, NumberRegressor):
     """A linear model of numeric labels by projected stochastic gradient descent on released labels, each without bias.
 
@@ -207,30 +178,9 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
 
     _default_score = 1.0
 
-    def __init__(
-        self,
-        loss: str | Loss = "squared",
-        *,
-        region: Region | Literal["auto"] = "auto",
-        steps: str | float = "adaptive",
-        average: bool = True,
-        passes: int = 1,
-        norm: float | None = None,
-        fit_intercept: bool = True,
-        project: bool = True,
-        shuffle: bool = True,
-        random_state: int | None = 0,
-    ) -> None:
-        self.loss = loss
-        self.region = region
-        self.steps = steps
-        self.average = average
-        self.passes = passes
-        self.norm = norm
-        self.fit_intercept = fit_intercept
-        self.project = project
-        self.shuffle = shuffle
-        self.random_state = random_state
+    loss: str | Loss = "squared"
+    _: KW_ONLY
+    steps: str | float = "adaptive"
 
     def _default_end(self, features: Any) -> float:
         """The declared norm, or the root mean squared length of rows."""
@@ -255,10 +205,10 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
                 "the Huber loss, which need only unbiased vectors"
             )
         numbers = 2.0 * (decoded_numbers(release) - low) / (high - low) - 1.0
-        return Targets(release, _noise_bound(release, _ENDS, _number_noise(release, numbers)), numbers)
+        return Targets(release, _noise_bound(release, loss, _ENDS, _number_noise(release, numbers)), numbers)
 
     def _gains(self, targets: Targets, scores: Float[np.ndarray, "m s"], rows: Int[np.ndarray, "m"]) -> np.ndarray:
-        return _unbiased_loss(self._loss(), targets, scores, rows)
+        return _unbiased_loss(targets, scores, rows)
 
     def _set_space(self, space: LabelSpace) -> None:
         self.range_ = (float(space.points[0]), float(space.points[-1]))
@@ -287,27 +237,26 @@ def class_targets(release: Release, loss: Loss, points: Float[np.ndarray, "k"], 
             "labels; use the squared loss, or release by SubsetResponse"
         )
     if release.is_public:
-        return Targets(release, _noise_bound(release, points, 0.0), projected=project)
+        return Targets(release, _noise_bound(release, loss, points, 0.0), projected=project)
     steepest = loss.lipschitz(len(points), math.inf)
     # a common part adds nothing if vectors sum to one
     orthogonal = loss.orthogonal_length(len(points)) if project else None
     moment = gradient_noise(release.channel, projected=project).second_moment(steepest, orthogonal)
-    return Targets(release, _noise_bound(release, points, moment - steepest**2), projected=project)
+    return Targets(release, _noise_bound(release, loss, points, moment - steepest**2), projected=project)
 
 
-def _noise_bound(release: Release, points: Float[np.ndarray, "k"], noise: float) -> GradientNoiseBound:
+def _noise_bound(release: Release, loss: Loss, points: Float[np.ndarray, "k"], noise: float) -> GradientNoiseBound:
     """Bounds on the gradients that released labels lead to."""
     sizes = candidate_sizes(release.channel)
     labels = release.space.size if sizes is None else int(sizes.max(initial=1))
     channels = getattr(release.channel, "channels", (release.channel,))  # of units, one for each of their sizes
-    return GradientNoiseBound(
-        points, noise, labels, math.inf if release.is_public else min(channel.epsilon for channel in channels)
-    )
+    epsilon = math.inf if release.is_public else min(channel.epsilon for channel in channels)
+    return GradientNoiseBound(loss, points, noise, labels, epsilon)
 
 
-def _unbiased_loss(loss: Loss, targets: Targets, scores: np.ndarray, rows: np.ndarray) -> Float[np.ndarray, "m"]:
+def _unbiased_loss(targets: Targets, scores: np.ndarray, rows: np.ndarray) -> Float[np.ndarray, "m"]:
     """Minus an unbiased estimate of the loss of each row's true label."""
-    return np.asarray(-(targets.of_rows(rows) * loss.values(scores, targets.bound.points)).sum(axis=1))
+    return np.asarray(-(targets.of_rows(rows) * targets.bound.loss.values(scores, targets.bound.points)).sum(axis=1))
 
 
 def _number_noise(release: Release, numbers: Float[np.ndarray, "n"]) -> float:

@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.errors import InputError
@@ -48,7 +49,6 @@ class Loss(ABC):
 
     def orthogonal_length(self, classes: int) -> float | None:
         """Length r if gradients of all labels are a common vector plus orthogonal vectors of length r; else None."""
-        del classes
         return None
 
     @abstractmethod
@@ -74,23 +74,19 @@ class SoftmaxLoss(Loss):
 
     def lipschitz(self, classes: int, largest: float) -> float:
         """``|p - e_j|`` is below ``sqrt(2)``."""
-        del classes, largest
         return math.sqrt(2.0)
 
     def orthogonal_length(self, classes: int) -> float:
         """1: ``p`` is common to all classes, and ``-e_j`` is orthogonal."""
-        del classes
         return 1.0
 
     def values(self, scores: RowScores, points: Points) -> Float[np.ndarray, "n k"]:
         """The loss of each row for each class."""
-        del points
         top = scores.max(axis=1, keepdims=True)
         return np.asarray(top + np.log(np.exp(scores - top).sum(axis=1, keepdims=True)) - scores)
 
     def gradients(self, scores: Float[np.ndarray, "s"], points: Points) -> Float[np.ndarray, "k s"]:
         """``p - e_j``."""
-        del points
         shares = np.exp(scores - scores.max())
         return np.asarray(shares / shares.sum() - np.eye(scores.size))
 
@@ -107,19 +103,16 @@ class HingeLoss(Loss):
 
     def lipschitz(self, classes: int, largest: float) -> float:
         """A gradient is ``e_i - e_j``, or 0."""
-        del classes, largest
         return math.sqrt(2.0)
 
     def values(self, scores: RowScores, points: Points) -> Float[np.ndarray, "n k"]:
         """The loss of each row for each class; the best rival is the top class, or the second one for the top class."""
-        del points
         order = np.sort(scores, axis=1)
         other = np.where(scores == order[:, -1:], order[:, -2:-1], order[:, -1:])
         return np.asarray(np.maximum(other + 1.0 - scores, 0.0))
 
     def gradients(self, scores: Float[np.ndarray, "s"], points: Points) -> Float[np.ndarray, "k s"]:
         """``e_i - e_j`` for the class i that is largest with its margin; nothing where that is j."""
-        del points
         k = scores.size
         rivals = (scores + 1.0 - np.eye(k)).argmax(axis=1)
         return np.asarray(np.eye(k)[rivals] - np.eye(k))
@@ -137,22 +130,18 @@ class LinearLoss(Loss):
 
     def lipschitz(self, classes: int, largest: float) -> float:
         """``|e_j - 1/k| / 2``."""
-        del largest
         return 0.5 * math.sqrt(1.0 - 1.0 / classes)
 
     def orthogonal_length(self, classes: int) -> float:
         """1/2: ``1/(2k)`` is common to all classes, and ``-e_j / 2`` is orthogonal."""
-        del classes
         return 0.5
 
     def values(self, scores: RowScores, points: Points) -> Float[np.ndarray, "n k"]:
         """The loss of each row for each class."""
-        del points
         return np.asarray(-0.5 * (scores - scores.mean(axis=1, keepdims=True)))
 
     def gradients(self, scores: Float[np.ndarray, "s"], points: Points) -> Float[np.ndarray, "k s"]:
         """``-(e_j - 1/k) / 2``."""
-        del points
         k = scores.size
         return np.asarray(-0.5 * (np.eye(k) - 1.0 / k))
 
@@ -189,7 +178,6 @@ class SquaredLoss(NumberLoss):
 
     def lipschitz(self, classes: int, largest: float) -> float:
         """``|z - y|``, bounded only in a bounded region."""
-        del classes
         if not math.isfinite(largest):
             raise InputError(
                 "expected a loss with a Lipschitz bound, found the squared loss with unconstrained parameters; give a "
@@ -214,7 +202,6 @@ class AbsoluteLoss(NumberLoss):
 
     def lipschitz(self, classes: int, largest: float) -> float:
         """1."""
-        del classes, largest
         return 1.0
 
     def of(self, difference: np.ndarray) -> np.ndarray:
@@ -242,12 +229,10 @@ class HuberLoss(NumberLoss):
     distance: float = 0.1
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.distance, int | float) and 0 < self.distance < math.inf):
-            raise InputError(f"expected a distance above 0 for the Huber loss, found {self.distance!r}")
+        _checks.positive(self.distance, "the distance of the Huber loss")
 
     def lipschitz(self, classes: int, largest: float) -> float:
         """The slope of the line."""
-        del classes, largest
         return float(self.distance)
 
     def of(self, difference: np.ndarray) -> np.ndarray:
@@ -293,16 +278,12 @@ class CustomLoss(Loss):
     constant: float
 
     def __post_init__(self) -> None:
-        fits = isinstance(self.constant, int | float | np.number) and 0 < self.constant < math.inf
-        if not callable(self.function) or not fits:
-            raise InputError(
-                f"expected a function and its Lipschitz constant, a number above 0, found {self.constant!r}; the "
-                "constant sets the step length"
-            )
+        _checks.positive(self.constant, "the Lipschitz constant of a loss")
+        if not callable(self.function):
+            raise InputError(f"expected a function and its Lipschitz constant, found {type(self.function).__name__}")
 
     def lipschitz(self, classes: int, largest: float) -> float:
         """As declared."""
-        del classes, largest
         return float(self.constant)
 
     def values(self, scores: RowScores, points: Points) -> Float[np.ndarray, "n k"]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
-from labeldp.errors import InputError
 from labeldp.privacy.channels import nearest_distributions
 
 
@@ -49,7 +49,7 @@ class Ball(Region):
     radius: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", _length(self.radius, "the radius of a ball"))
+        object.__setattr__(self, "radius", _checks.positive(self.radius, "the radius of a ball"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """The point itself, or shortened to the radius."""
@@ -58,7 +58,6 @@ class Ball(Region):
 
     def reach(self, shape: tuple[int, ...]) -> float:
         """The radius."""
-        del shape
         return self.radius
 
 
@@ -79,7 +78,7 @@ class Box(Region):
     half_width: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "half_width", _length(self.half_width, "the half width of a box"))
+        object.__setattr__(self, "half_width", _checks.positive(self.half_width, "the half width of a box"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """Each entry, clipped."""
@@ -107,7 +106,7 @@ class Simplex(Region):
     total: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "total", _length(self.total, "the total of a simplex"))
+        object.__setattr__(self, "total", _checks.positive(self.total, "the total of a simplex"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """All entries reduced by one number, and clipped at zero."""
@@ -134,7 +133,7 @@ class Unconstrained(Region):
     l2: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "l2", _length(self.l2, "l2, the penalty of unconstrained parameters,"))
+        object.__setattr__(self, "l2", _checks.positive(self.l2, "l2, the penalty of unconstrained parameters,"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """The point itself."""
@@ -142,12 +141,4 @@ class Unconstrained(Region):
 
     def reach(self, shape: tuple[int, ...]) -> float:
         """Infinite."""
-        del shape
         return math.inf
-
-
-def _length(value: object, name: str) -> float:
-    """Check a finite number above zero."""
-    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not 0.0 < value < math.inf:
-        raise InputError(f"expected {name} to be a finite number above 0, found {value!r}; give one, such as 1.0")
-    return float(value)

@@ -9,12 +9,17 @@ from ._encoders import Encoder as Encoder
 from ._encoders import PairEncoder as PairEncoder
 from ._encoders import PixelEncoder as PixelEncoder
 from ._encoders import encoder_from as encoder_from
+from ._files import FileFormat as FileFormat
+from ._files import OtherVersionError as OtherVersionError
 from ._files import check_model_path as check_model_path
 from ._files import is_network as is_network
+from ._files import replace_file as replace_file
+from ._files import staging_path as staging_path
 from ._files import write_new_file as write_new_file
 from ._images import Images as Images
 from ._images import read_images as read_images
 from ._points import finite_points as finite_points
+from ._points import freeze_arrays as freeze_arrays
 from ._rows import indexable_rows as indexable_rows
 from ._rows import row_count as row_count
 from ._rows import row_weights as row_weights

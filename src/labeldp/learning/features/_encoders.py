@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from labeldp._shapes import Float32, Int64, UInt8
+from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.features._columns import KINDS, MOST_CATEGORIES
 
 _WHITE = 255
-_IMAGES_PER_BLOCK = 4096
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class PixelEncoder:
     def of(cls, pixels: UInt8[np.ndarray, "n channels height width"]) -> PixelEncoder:
         """The encoder for images like these."""
         sums = np.zeros((2, pixels.shape[1]))
-        for low in range(0, len(pixels), _IMAGES_PER_BLOCK):
-            part = pixels[low : low + _IMAGES_PER_BLOCK].astype(np.float64) / _WHITE
+        for rows in blocks(len(pixels), pixels[:1].size):
+            part = pixels[rows].astype(np.float64) / _WHITE
             sums += [part.sum(axis=(0, 2, 3)), (part**2).sum(axis=(0, 2, 3))]
         mean, square = sums / (pixels.size / pixels.shape[1])
         deviation = np.sqrt(np.maximum(square - mean**2, 0.0))

@@ -156,9 +156,4 @@ def _words_of(shares: Float[np.ndarray, "cells"]) -> UInt64[np.ndarray, "cells"]
 
 def check_smoothing(smoothing: float) -> float:
     """Check a share from 0 to below 1."""
-    share = _checks.number(smoothing, "smoothing")
-    if not 0 <= share < 1:
-        raise InputError(
-            f"expected smoothing from 0 to below 1, found {share}; 0.01 makes one row in a hundred uniform"
-        )
-    return share
+    return _checks.share(smoothing, "smoothing", "[)", "; 0.01 makes one row in a hundred uniform")

@@ -8,12 +8,10 @@ few categorical columns, the frequencies of all possible rows, whose probabiliti
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +20,9 @@ import pyarrow as pa
 
 from labeldp import _checks
 from labeldp._shapes import Float, Int
-from labeldp.errors import InputError, MissingExtraError, RowsError
-from labeldp.learning.features import is_network, write_new_file
+from labeldp._threads import blocks
+from labeldp.errors import InputError, RowsError
+from labeldp.learning.features import FileFormat, is_network, write_new_file
 from labeldp.learning.generators._cell_law import CellLaw, cell_codes, cell_law, check_smoothing
 from labeldp.learning.generators._coarse_form import coarse_form
 from labeldp.learning.generators._columns import FEW, FormEncoder, FreshNumbers
@@ -37,7 +36,9 @@ from labeldp.release import Release
 if TYPE_CHECKING:
     from labeldp.learning.torch import ImageGenerator
 
-SCHEMA = "labeldp/generator/1"
+_FORMAT = FileFormat(
+    "labeldp/generator/1", "generator", "made by 'labeldp generator'", "make one with 'labeldp generator'"
+)
 Law = MixtureLaw | CopulaLaw | CellLaw
 
 _LAWS: Mapping[str, type[Law]] = {law.name: law for law in (MixtureLaw, CopulaLaw, CellLaw)}
@@ -98,8 +99,8 @@ class FittedGenerator:
         """Draw rows of these classes."""
         columns, fresh = FormEncoder(self.form, self.law.few), FreshNumbers()
         numbers, categories = [], []
-        for low in range(0, len(codes), _ROWS_AT_ONCE):
-            block = np.asarray(codes[low : low + _ROWS_AT_ONCE])
+        for rows in blocks(len(codes), entries=_ROWS_AT_ONCE):
+            block = np.asarray(codes[rows])
             drawn = self.law.draw(columns, block, fresh)
             if self.smoothing:
                 even = (fresh.uniforms(len(block)) < self.smoothing)[:, None]
@@ -168,8 +169,6 @@ class FittedGenerator:
             OutputError: The file exists, or its folder does not.
         """
         about = {
-            "schema": SCHEMA,
-            "made_with": {"labeldp": version("labeldp")},
             "law": self.law.name,
             "smoothing": self.smoothing,
             "space": self.space.describe(),
@@ -177,7 +176,7 @@ class FittedGenerator:
             "source": self.source.describe(),
         }
         held = dict(vars(self.law)) | {
-            _ABOUT: np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
+            _ABOUT: np.frombuffer(_FORMAT.description(about).encode(), dtype=np.uint8),
             _SEEN: np.array(sorted(self.seen) if self.source.kind == "public" else [], dtype=np.uint64),
         }
 
@@ -282,9 +281,7 @@ def fit_copula(
         >>> fit_copula(towns, labels, "made up", "public", smoothing=0.3).log_floor < -2.3
         True
     """
-    share = None if shrinkage is None else _checks.number(shrinkage, "shrinkage")
-    if share is not None and not 0 <= share <= 1:
-        raise InputError(f"expected shrinkage from 0 to 1, found {share}")
+    share = None if shrinkage is None else _checks.share(shrinkage, "shrinkage")
     rows = _TrainingRows.of(features, labels, source, kind, form)
     law = copula_law(rows.columns, rows.numbers, rows.codes, rows.classes(2), share)
     return rows.generator(law, check_smoothing(smoothing))
@@ -412,52 +409,23 @@ def load(path: str | Path) -> FittedGenerator:
     Raises:
         InputError: The file does not exist, or is not a generator.
     """
-    file = Path(path)
-    if not file.is_file():
-        raise InputError(f"expected a generator, found no file {file}; make one with 'labeldp generator'")
-    try:
-        return _read_generator(file)
-    except (
-        zipfile.BadZipFile,
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        RecursionError,
-        OSError,
-        EOFError,
-        MemoryError,
-        NotImplementedError,
-        zipfile.LargeZipFile,
-    ):
-        pass
-    raise InputError(f"expected a generator made by 'labeldp generator' in {file}, found something else")
-
-
-def _read_generator(file: Path) -> FittedGenerator:
-    """Read a generator from a file.
-
-    Raises:
-        ValueError: The parts of the file do not agree.
-    """
-    with zipfile.ZipFile(file) as opened:
-        if sum(entry.file_size for entry in opened.infolist()) > _LARGEST_FILE:
-            raise ValueError("a larger file than any generator")
-    with np.load(file, allow_pickle=False) as arrays:
-        about = json.loads(arrays[_ABOUT].tobytes().decode())
-        if about["schema"] != SCHEMA:
-            raise ValueError("another schema")
-        kind = _LAWS[about["law"]]
-        names = {field.name for field in dataclasses.fields(kind)}
-        if set(arrays.files) != names | {_ABOUT, _SEEN}:
-            raise ValueError("other numbers")
-        law, seen = kind(**{name: arrays[name] for name in names}), arrays[_SEEN]
-    space, form, source = space_from(about["space"]), form_from(about["form"]), Source(**about["source"])
-    if not isinstance(space, Classes) or seen.dtype != np.uint64 or seen.ndim != 1:
-        raise ValueError("other parts")
-    law.check(FormEncoder(form, law.few), space.size)
-    smoothing = check_smoothing(about["smoothing"])
-    return FittedGenerator(space, form, source, law, smoothing, frozenset(seen.tolist()))
+    with _FORMAT.reading(path) as file:
+        with zipfile.ZipFile(file) as opened:
+            if sum(entry.file_size for entry in opened.infolist()) > _LARGEST_FILE:
+                raise ValueError("a larger file than any generator")
+        with np.load(file, allow_pickle=False) as arrays:
+            about = _FORMAT.read_description(arrays[_ABOUT].tobytes().decode())
+            kind = _LAWS[about["law"]]
+            names = {field.name for field in dataclasses.fields(kind)}
+            if set(arrays.files) != names | {_ABOUT, _SEEN}:
+                raise ValueError("other numbers")
+            law, seen = kind(**{name: arrays[name] for name in names}), arrays[_SEEN]
+        space, form, source = space_from(about["space"]), form_from(about["form"]), Source(**about["source"])
+        if not isinstance(space, Classes) or seen.dtype != np.uint64 or seen.ndim != 1:
+            raise ValueError("other parts")
+        law.check(FormEncoder(form, law.few), space.size)
+        smoothing = check_smoothing(about["smoothing"])
+        return FittedGenerator(space, form, source, law, smoothing, frozenset(seen.tolist()))
 
 
 def open_generator(path: str | Path) -> FittedGenerator | ImageGenerator:
@@ -467,14 +435,8 @@ def open_generator(path: str | Path) -> FittedGenerator | ImageGenerator:
         InputError: The file does not exist, or is not a generator.
         MissingExtraError: It is a generator of images, and PyTorch is not installed.
     """
-    file = Path(path)
-    if not file.is_file() or not is_network(file):
-        return load(file)
-    try:
-        from labeldp.learning.torch import ImageGenerator  # noqa: PLC0415 (PyTorch is an extra)
-    except ModuleNotFoundError as missing:
-        raise MissingExtraError(
-            f"expected {missing.name} to be installed, found none; pip install 'labeldp[torch]'"
-        ) from None
+    if not is_network(Path(path)):
+        return load(path)
+    from labeldp.learning.torch import ImageGenerator  # noqa: PLC0415 (PyTorch is an extra)
 
-    return ImageGenerator.load(file)
+    return ImageGenerator.load(path)

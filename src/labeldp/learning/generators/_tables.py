@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
+from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Float
 from labeldp.errors import InputError
@@ -104,9 +105,7 @@ def fit_of(model: str) -> Callable[..., FittedGenerator]:
     Raises:
         InputError: There is no such model.
     """
-    if model not in FITS:
-        raise InputError(f"expected a model among {', '.join(FITS)}, found {model!r}")
-    return FITS[model]
+    return FITS[_checks.among(model, "a model", FITS)]
 
 
 def from_public_table(

@@ -13,7 +13,7 @@ from ._own_features import OriginalFeatures as OriginalFeatures
 from ._own_features import class_shares as class_shares
 from ._own_features import mean_vector as mean_vector
 from ._own_features import resampling_probability as resampling_probability
-from ._posterior import posterior as posterior
+from ._score import posterior as posterior
 from ._released import require_release as require_release
 from ._rows import METHODS as METHODS
 from ._rows import Method as Method
@@ -25,6 +25,6 @@ from ._score import gain as gain
 from ._score import splits as splits
 from ._synthetic import SyntheticRows as SyntheticRows
 from ._synthetic import stack_rows as stack_rows
-from ._unbiased import blocks_of as blocks_of
-from ._unbiased import require_identified as require_identified
-from ._unbiased import unbiased_rows as unbiased_rows
+from ._released import blocks_of as blocks_of
+from ._released import require_identified as require_identified
+from ._released import unbiased_rows as unbiased_rows

@@ -9,13 +9,13 @@ import numpy as np
 from scipy.special import ndtr
 
 from labeldp._shapes import Float, Int
+from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.losses._released import require_release
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import BinChannel, Channel, ClassChannel, SingleNumberChannel
 from labeldp.release import Release
 
-_ENTRIES_PER_BLOCK = 1 << 22
 #: Numbers count as unbiased if the bias is nowhere larger than this share of a grid step.
 _SMALL_BIAS = 0.5
 #: The estimated variance of labels is clipped to these shares of the squared range; the larger is the uniform one's.
@@ -174,10 +174,8 @@ class Latent:
         self, centres: Float[np.ndarray, "n"], deviation: float
     ) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
         """Log likelihood of each row and its derivative with respect to the prediction."""
-        step = max(1, _ENTRIES_PER_BLOCK // self.channel.classes)
         parts = [
-            self.of_rows(slice(low, low + step))._at(centres[low : low + step], deviation)
-            for low in range(0, len(centres), step)
+            self.of_rows(rows)._at(centres[rows], deviation) for rows in blocks(len(centres), self.channel.classes)
         ]
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 

@@ -20,7 +20,8 @@ import numpy as np
 from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, RowsError
-from labeldp.learning.losses._unbiased import blocks_of, require_identified, unbiased_rows
+from labeldp.learning.features import freeze_arrays
+from labeldp.learning.losses._released import blocks_of, require_identified, unbiased_rows
 from labeldp.privacy.channels import nearest_distributions
 from labeldp.release import Release
 
@@ -60,12 +61,10 @@ class OriginalFeatures:
     prior: Float[np.ndarray, "k"]
 
     def __post_init__(self) -> None:
-        for name in ("shares", "prior"):
-            values = np.array(getattr(self, name), dtype=np.float64)
+        freeze_arrays(self, shares=np.float64, prior=np.float64)
+        for name, values in (("shares", self.shares), ("prior", self.prior)):
             if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
                 raise InputError(f"expected {name} between 0 and 1 in one dimension, found others; use original_share")
-            values.flags.writeable = False
-            object.__setattr__(self, name, values)
         if abs(self.prior.sum() - 1) > _TOLERANCE:
             raise InputError(f"expected a prior that sums to 1, found {self.prior.sum():g}; use class_shares")
 
@@ -121,10 +120,5 @@ def mean_vector(release: Release) -> Float[np.ndarray, "k"]:
 
 def resampling_probability(replaced: object) -> float:
     """A probability that features are resampled, at least 0 and below 1."""
-    probability = _checks.number(replaced, "replaced")
-    if not 0 <= probability < 1:
-        raise InputError(
-            f"expected replaced, the probability that features are resampled, of at least 0 and below 1, found "
-            f"{probability:g}; if all are resampled, rows hold no features to learn from"
-        )
-    return probability
+    advice = "; if all are resampled, rows hold no features to learn from"
+    return _checks.share(replaced, "replaced, the probability that features are resampled,", "[)", advice)

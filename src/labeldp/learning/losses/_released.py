@@ -1,8 +1,13 @@
-"""Check that labels are a release, and not true labels."""
+"""Checks of releases, and unbiased vectors of released classes, in blocks of rows that fit in memory."""
 
 from __future__ import annotations
 
-from labeldp.errors import NotTrueLabelsError
+import numpy as np
+
+from labeldp._shapes import Float
+from labeldp._threads import blocks
+from labeldp.errors import InputError, NotTrueLabelsError
+from labeldp.privacy.channels import candidate_sizes
 from labeldp.release import Release
 
 
@@ -18,3 +23,24 @@ def require_release(y: object) -> Release:
             "with Release.load, or wrap public labels with Release.public(labels, space)"
         )
     return y
+
+
+def require_identified(release: Release) -> None:
+    """Refuse rows whose true class may lie outside their candidates."""
+    channel = require_release(release).channel
+    sizes = candidate_sizes(channel)
+    if sizes is not None and (sizes < channel.classes).any():
+        raise InputError(
+            "expected a channel that identifies true labels, found rows with candidates; use log_likelihood, or "
+            "accuracy_bounds"
+        )
+
+
+def blocks_of(release: Release) -> list[slice]:
+    """Slices of the rows whose dense vectors fit in memory."""
+    return blocks(len(release), release.space.size)
+
+
+def unbiased_rows(release: Release, rows: slice) -> Float[np.ndarray, "m k"]:
+    """The unbiased vectors of selected rows."""
+    return release.class_channel.take(rows).unbiased(release.codes[rows])

@@ -8,8 +8,9 @@ from typing import Literal
 
 import numpy as np
 
+from labeldp import _checks
 from labeldp._shapes import Float, UInt8
-from labeldp._threads import over_chunks
+from labeldp._threads import blocks, over_chunks
 from labeldp.errors import InputError
 from labeldp.learning.losses._own_features import OriginalFeatures
 from labeldp.privacy.channels import pack, unpack
@@ -104,9 +105,8 @@ class TargetLoss:
         logits *= weights[:, None]
         return float(weights @ (mass * np.log(total[:, 0]) - aligned))
 
-    def dense(self, classes: int) -> Float[np.ndarray, "n k"]:
+    def dense(self, _classes: int) -> Float[np.ndarray, "n k"]:
         """The targets, which are dense already."""
-        del classes
         return self.targets
 
     def take(self, rows: slice) -> TargetLoss:
@@ -140,8 +140,7 @@ def row_loss(
 
         Esfandiari et al. 2022, Algorithm 1, lines 29-30, and Theorem 2 for the choice of beta.
     """
-    if method not in METHODS:
-        raise InputError(f"expected a method among {', '.join(METHODS)}, found {method!r}")
+    _checks.among(method, "a method", METHODS)
     is_share = isinstance(correction, int | float) and 0 <= correction <= 1
     if not is_share or (correction != 1 and method != "unbiased"):
         raise InputError(
@@ -163,9 +162,8 @@ def _resampled_loss(
         raise InputError("expected the method 'likelihood' or 'unbiased' for resampled features, found 'plain'")
     loss, k = _label_loss(release, method, correction), release.channel.classes
     if isinstance(loss, RowLoss) and loss.likelihood:
-        step = max(1, _ENTRIES_PER_CHUNK // k)
-        parts = [slice(low, low + step) for low in range(0, len(release), step)]
-        mean = np.concatenate([np.zeros(0), *(loss.take(rows).dense(k) @ original.prior for rows in parts)])
+        parts = (loss.take(rows).dense(k) @ original.prior for rows in blocks(len(release), k))
+        mean = np.concatenate([np.zeros(0), *parts])
         inside, other, outside = (
             original.shares * value + (1.0 - original.shares) * mean
             for value in (loss.inside, loss.other, loss.outside)

@@ -33,6 +33,26 @@ def gain(
     return np.asarray(np.log(np.maximum(hit, np.finfo(float).tiny)) - np.log(likelihood.mean(axis=1)))
 
 
+def posterior(
+    release: Release, probabilities: Float[np.ndarray, "n k"], original: OriginalFeatures | None = None
+) -> Float[np.ndarray, "n k"]:
+    """P(true = j | released, features), for a model's P(true = j | features).
+
+    Where features may have been resampled, it is P(true = j and the features are the original ones | released): a row
+    then sums to less than one, and expectation maximisation with it increases the likelihood of the mixture.
+
+    References:
+        Malek et al. 2021, section 3.2, for its use in training (ALIBI); by Fisher's identity it gives the gradient of
+        the likelihood.
+    """
+    joint = release.likelihood() * np.maximum(probabilities, np.finfo(float).tiny)
+    if original is None:
+        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+    resampled = (1.0 - original.shares) * (release.likelihood() @ original.prior)
+    joint *= original.shares[:, None]
+    return np.asarray(joint / (joint.sum(axis=1) + resampled)[:, None])
+
+
 def splits(rows: int, folds: int) -> Iterator[tuple[Int[np.ndarray, "a"], Int[np.ndarray, "b"]]]:
     """Rows to fit on and rows to hold out: all folds of few rows, one fold of many. Labels play no part."""
     order = np.random.default_rng(0).permutation(rows)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.losses import blocks_of, gain, require_identified, require_release, unbiased_rows
@@ -312,8 +313,7 @@ def calibration(
     """
     require_identified(release)
     checked = _check_distributions(probabilities, release)
-    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or bins < 1:
-        raise InputError(f"expected a whole number of bins of at least 1, found {bins!r}")
+    bins = _checks.whole(bins, "bins", 1)
     code = _code(release, positive)
     place = np.searchsorted(np.linspace(0.0, 1.0, bins + 1)[1:-1], checked[:, code])
     _, place, rows = np.unique(place, return_inverse=True, return_counts=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from scipy.special import ndtri
 
+from labeldp import _checks
 from labeldp._shapes import Bool, Float, Int
-from labeldp.errors import InputError
+from labeldp.learning.features import freeze_arrays
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,7 @@ class Estimates:
     high: Float[np.ndarray, "*shape"]
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            array = np.array(getattr(self, field.name), dtype=np.float64)
-            array.flags.writeable = False
-            object.__setattr__(self, field.name, array)
+        freeze_arrays(self, **{field.name: np.float64 for field in fields(self)})
 
     def __len__(self) -> int:
         return len(self.value)
@@ -151,6 +149,4 @@ def quotient_estimates(
 
 def check_level(level: float) -> float:
     """A confidence level strictly between 0 and 1."""
-    if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0 < level < 1:
-        raise InputError(f"expected a level between 0 and 1, found {level!r}; use for instance 0.95")
-    return float(level)
+    return _checks.share(level, "a level", "()", "; use for instance 0.95")

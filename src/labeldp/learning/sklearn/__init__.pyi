@@ -7,8 +7,8 @@ from ._answers import CellClassifier as CellClassifier
 from ._answers import SoftLabelClassifier as SoftLabelClassifier
 from ._cells import CellRegressor as CellRegressor
 from ._cells import mean_in_cells as mean_in_cells
+from ._lbfgs import SoftmaxProblem as SoftmaxProblem
 from ._lbfgs import softmax as softmax
-from ._lbfgs import softmax_objective as softmax_objective
 from ._moments import MomentClassifier as MomentClassifier
 from ._moments import MomentRegressor as MomentRegressor
 from ._neighbors import NeighborsClassifier as NeighborsClassifier
@@ -27,6 +27,9 @@ from ._resampled import original_share as original_share
 from ._resampled import synthetic_rows as synthetic_rows
 from ._resampled import true_accuracy as true_accuracy
 from ._soft_labels import ProbabilityClassifier as ProbabilityClassifier
+from ._soft_labels import ScoreClassifier as ScoreClassifier
+from ._soft_labels import SparseInput as SparseInput
+from ._soft_labels import check_released_rows as check_released_rows
 from ._softmax import ReleasedLabelClassifier as ReleasedLabelClassifier
 from ._softmax import SoftmaxRegression as SoftmaxRegression
 from ._softmax import classes_of as classes_of

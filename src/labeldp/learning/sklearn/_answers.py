@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin
-from sklearn.linear_model import LogisticRegression
-from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp._documented import documented_in
@@ -15,7 +12,12 @@ from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.cells import CLASS_READINGS, cell_distributions, numbers_of, require_answer
 from labeldp.learning.features import indexable_rows, row_weights
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, fit_on_soft_labels, soft_probabilities
+from labeldp.learning.sklearn._soft_labels import (
+    MetaEstimator,
+    ProbabilityClassifier,
+    fit_on_soft_labels,
+    soft_probabilities,
+)
 from labeldp.release import Answer, Release
 
 
@@ -91,7 +93,7 @@ class CellClassifier(ProbabilityClassifier):
 
 
 @documented_in("labeldp.learning.sklearn")
-class SoftLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
+class SoftLabelClassifier(MetaEstimator, ProbabilityClassifier):
     """Scikit-learn classifier fitted on the class distributions of cells, which it smooths by features.
 
     Every row is used once for each class, weighted by the class's share in the row's cell.
@@ -152,17 +154,10 @@ class SoftLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         self.distributions_ = cell_distributions(answer, numbers)
         soft = self.distributions_[numbers]
         self.estimator_ = fit_on_soft_labels(self.estimator, features, soft, weights, self.smallest_weight)
-        if hasattr(self.estimator_, "n_features_in_"):
-            self.n_features_in_ = self.estimator_.n_features_in_
+        self._count_features()
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k)."""
         check_is_fitted(self)
         return soft_probabilities(self.estimator_, X, len(self.classes_))
-
-    def __sklearn_tags__(self) -> Any:
-        """The tags of the classifier's input."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(LogisticRegression() if self.estimator is None else self.estimator).input_tags
-        return tags

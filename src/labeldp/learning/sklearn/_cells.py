@@ -80,9 +80,7 @@ class CellRegressor(NumberRegressor):
             overall: The answer to the same query without cells, charged separately: the mean that cells are shrunk
                 towards. By default it is estimated from the cells, which costs nothing.
         """
-        spread = self.spread if self.spread is None else _checks.number(self.spread, "spread")
-        if spread is not None and not 0.0 <= spread < math.inf:
-            raise InputError(f"expected spread to be None or a finite number of at least 0, found {spread!r}")
+        spread = None if self.spread is None else _checks.not_negative(self.spread, "spread")
         if isinstance(y, Release):
             if overall is not None:
                 raise InputError("expected no overall= with a release, which gives the overall mean itself, found one")
@@ -171,9 +169,7 @@ def mean_in_cells(
     """
     space, rows = curator.space, len(curator)
     _check_cells(curator, clusters)
-    total, part = _checks.epsilon(epsilon), _checks.number(share, "share")
-    if not 0.0 < part < 1.0:
-        raise InputError(f"expected a share of epsilon between 0 and 1, found {part!r}")
+    total, part = _checks.epsilon(epsilon), _checks.share(share, "the share of epsilon", "()")
     first = total * part
     rest = rest_of(total, first)
     beyond = max(clusters.count / rest, 2.0 / first * math.log(space.size / _FAILURE_PROBABILITY)) / rows

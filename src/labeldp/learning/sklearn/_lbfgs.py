@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from labeldp._shapes import Float
+from labeldp._threads import blocks
 from labeldp.learning.losses import RowLoss, TargetLoss
 
 #: Features and logits of a block, few enough to stay in the cache for the second product.
@@ -23,64 +24,13 @@ class SoftmaxFit:
     coefficients: Float[np.ndarray, "d k"]
     intercepts: Float[np.ndarray, "k"]
     iterations: int
-    converged: bool
 
 
-def softmax_objective(
-    features: Any,
-    loss: RowLoss | TargetLoss,
-    weights: Float[np.ndarray, "n"],
-    classes: int,
-    l2: float,
-    *,
-    intercept: bool = True,
-    intercept_l2: float = 0.0,
-) -> Callable[[Float[np.ndarray, "p"]], tuple[float, Float[np.ndarray, "p"]]]:
-    """The objective of ``fit_softmax``: value and gradient as a function of flattened coefficients and intercepts."""
-    n, d = features.shape
-    scale = 1.0 / weights.sum()
-    penalties = np.array([[l2]] * d + [[intercept_l2]])
-    # A block is at least as large as the coefficients, whose gradient each block adds to.
-    block = max(1, max(_ENTRIES_PER_BLOCK, d * classes) // (features.size // n + classes))
-    parts = [slice(low, min(low + block, n)) for low in range(0, n, block)]
-    blocks = [(features[rows], loss.take(rows), weights[rows]) for rows in parts]
+@dataclass(frozen=True, eq=False)
+class SoftmaxProblem:
+    """Minimisation of the weighted mean of a row loss plus squared penalties.
 
-    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        parameters = flat.reshape(d + 1, classes)
-        narrow = parameters.astype(features.dtype, copy=False)  # otherwise all features would be copied to wider floats
-        gradient = np.zeros_like(parameters)
-        value = 0.0
-        for rows, row_losses, row_weights in blocks:
-            logits = np.asarray(rows @ narrow[:d], dtype=np.float64)
-            logits += parameters[d]
-            value += row_losses(logits, row_weights)
-            gradient[:d] += rows.T @ logits.astype(features.dtype, copy=False)
-            gradient[d] += logits.sum(axis=0)
-        gradient *= scale
-        gradient += penalties * parameters
-        if not intercept:
-            gradient[d] = 0.0
-        return value * scale + 0.5 * float(np.vdot(penalties * parameters, parameters)), gradient.ravel()
-
-    return objective
-
-
-def fit_softmax(
-    features: Any,
-    loss: RowLoss | TargetLoss,
-    weights: Float[np.ndarray, "n"],
-    classes: int,
-    l2: float,
-    *,
-    intercept: bool = True,
-    intercept_l2: float = 0.0,
-    start: SoftmaxFit | None = None,
-    tolerance: float = 1e-4,
-    iterations: int = 500,
-) -> SoftmaxFit:
-    """Minimise the weighted mean of a row loss plus squared penalties.
-
-    Args:
+    Attributes:
         features: Array or sparse matrix of floats, shape (n, d), multiplied in their own precision.
         loss: Loss of each row.
         weights: Weight of each row.
@@ -88,19 +38,61 @@ def fit_softmax(
         l2: Weight of half the squared coefficients.
         intercept: True to fit intercepts.
         intercept_l2: Weight of half the squared intercepts, needed for a loss that is unbounded below.
-        start: Starting point; zero by default.
-        tolerance: Largest entry of the gradient at convergence.
-        iterations: Maximum number of iterations.
     """
-    d = features.shape[1]
-    objective = softmax_objective(features, loss, weights, classes, l2, intercept=intercept, intercept_l2=intercept_l2)
-    first = np.zeros((d + 1, classes)) if start is None else np.vstack([start.coefficients, start.intercepts])
-    options = {"maxiter": iterations, "gtol": tolerance, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
-    result = minimize(objective, first.ravel(), method="L-BFGS-B", jac=True, options=options)
-    if not np.isfinite(result.fun):
-        raise FloatingPointError("the loss is not finite; scale the features, or increase l2")
-    solution = result.x.reshape(d + 1, classes)
-    return SoftmaxFit(solution[:d].copy(), solution[d].copy(), int(result.nit), bool(result.status == 0))
+
+    features: Any
+    loss: RowLoss | TargetLoss
+    weights: Float[np.ndarray, "n"]
+    classes: int
+    l2: float
+    intercept: bool = True
+    intercept_l2: float = 0.0
+
+    def objective(self) -> Callable[[Float[np.ndarray, "p"]], tuple[float, Float[np.ndarray, "p"]]]:
+        """Value and gradient as a function of flattened coefficients and intercepts."""
+        features, weights, classes = self.features, self.weights, self.classes
+        n, d = features.shape
+        scale = 1.0 / weights.sum()
+        penalties = np.array([[self.l2]] * d + [[self.intercept_l2]])
+        # A block is at least as large as the coefficients, whose gradient each block adds to.
+        parts = blocks(n, features.size // n + classes, max(_ENTRIES_PER_BLOCK, d * classes))
+        split = [(features[rows], self.loss.take(rows), weights[rows]) for rows in parts]
+
+        def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            parameters = flat.reshape(d + 1, classes)
+            narrow = parameters.astype(features.dtype, copy=False)  # else all features would be copied to wider floats
+            gradient = np.zeros_like(parameters)
+            value = 0.0
+            for rows, row_losses, row_weights in split:
+                logits = np.asarray(rows @ narrow[:d], dtype=np.float64)
+                logits += parameters[d]
+                value += row_losses(logits, row_weights)
+                gradient[:d] += rows.T @ logits.astype(features.dtype, copy=False)
+                gradient[d] += logits.sum(axis=0)
+            gradient *= scale
+            gradient += penalties * parameters
+            if not self.intercept:
+                gradient[d] = 0.0
+            return value * scale + 0.5 * float(np.vdot(penalties * parameters, parameters)), gradient.ravel()
+
+        return objective
+
+    def fit(self, start: SoftmaxFit | None = None, tolerance: float = 1e-4, iterations: int = 500) -> SoftmaxFit:
+        """Minimise by L-BFGS.
+
+        Args:
+            start: Starting point; zero by default.
+            tolerance: Largest entry of the gradient at convergence.
+            iterations: Maximum number of iterations.
+        """
+        d = self.features.shape[1]
+        first = np.zeros((d + 1, self.classes)) if start is None else np.vstack([start.coefficients, start.intercepts])
+        options = {"maxiter": iterations, "gtol": tolerance, "ftol": 64 * np.finfo(float).eps, "maxls": 50}
+        result = minimize(self.objective(), first.ravel(), method="L-BFGS-B", jac=True, options=options)
+        if not np.isfinite(result.fun):
+            raise FloatingPointError("the loss is not finite; scale the features, or increase l2")
+        solution = result.x.reshape(d + 1, self.classes)
+        return SoftmaxFit(solution[:d].copy(), solution[d].copy(), int(result.nit))
 
 
 def softmax(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:

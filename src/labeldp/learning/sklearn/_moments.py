@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp import _checks
 from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.cells import require_answer
@@ -22,27 +23,27 @@ from labeldp.learning.sklearn._moment_heads import (
     project_moments,
 )
 from labeldp.learning.sklearn._regressor import NumberRegressor
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
+from labeldp.learning.sklearn._soft_labels import ScoreClassifier
 from labeldp.mechanisms.queries import ClassSums, EndSums, FeatureSums
 from labeldp.privacy.channels import nearest_distributions
 from labeldp.release import Answer
 
 
+@dataclass(eq=False, repr=False)
 class MomentHead(BaseEstimator):
     """Base of linear heads from noisy moments, of classes or of the two ends of an interval."""
 
-    loss: HeadLoss
-    l2: float | Literal["auto"]
-    project: bool
-    tol: float
+    _: KW_ONLY
+    loss: HeadLoss = "softmax"
+    l2: float | Literal["auto"] = "auto"
+    project: bool = True
+    tol: float = 1e-5
 
     def _fit(self, X: Any, sums: FeatureSums, rows: int) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of."""
         features = validate_data(self, X, dtype=np.float64)
-        if self.loss not in HEADS:
-            raise InputError(f"expected a loss among {', '.join(HEADS)}, found {self.loss!r}")
-        if self.l2 != "auto" and not (isinstance(self.l2, int | float | np.number) and 0 < self.l2 < math.inf):
-            raise InputError(f"expected l2 to be 'auto' or a number above 0, found {self.l2!r}")
+        fit = HEADS[_checks.among(self.loss, "a loss", HEADS)]
+        l2 = None if self.l2 == "auto" else _checks.positive(self.l2, "l2, if not 'auto',")
         if features.shape != (rows, len(sums.values)):
             raise InputError(
                 f"expected the features that the moments were computed from, {rows} rows and "
@@ -52,8 +53,7 @@ class MomentHead(BaseEstimator):
         self.norm_ = sums.norm
         rotated = RotatedFeatures.of(self._clip_norms(features))
         moments = Moments.of(sums.values, sums.deviation, rotated, rows * 2 * sums.step)
-        fit = HEADS[self.loss]
-        self.l2_ = penalty_at_noise(rotated, moments, fit, self.tol) if self.l2 == "auto" else float(self.l2)
+        self.l2_ = penalty_at_noise(rotated, moments, fit, self.tol) if l2 is None else l2
         if self.project:
             moments = project_moments(rotated, moments, self.norm_, self.tol)
         self.coef_ = (rotated.vectors @ fit(rotated, moments, self.l2_, self.tol, None)).T
@@ -70,7 +70,7 @@ class MomentHead(BaseEstimator):
         return np.asarray(features * (self.norm_ / np.maximum(lengths, self.norm_)))
 
 
-class MomentClassifier(MomentHead, ProbabilityClassifier):
+class MomentClassifier(MomentHead, ScoreClassifier):
     """Linear classifier on public features, fitted to optimality on noisy label moments.
 
     The label-dependent part of a softmax or ridge loss is linear in the labels, so it is determined by the sums of
@@ -112,29 +112,11 @@ class MomentClassifier(MomentHead, ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def __init__(
-        self,
-        *,
-        loss: HeadLoss = "softmax",
-        l2: float | Literal["auto"] = "auto",
-        project: bool = True,
-        tol: float = 1e-5,
-    ) -> None:
-        self.loss = loss
-        self.l2 = l2
-        self.project = project
-        self.tol = tol
-
     def fit(self, X: Any, y: Answer) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of, and the answer to ``LabelMoments``."""
         answer = require_answer(y, (ClassSums,))
         self.classes_ = np.array(answer.space.points)
         return self._fit(X, cast(FeatureSums, answer.reading), answer.rows)
-
-    def decision_function(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
-        """Scores of shape (n, k); with two classes that of the second over the first, of shape (n,)."""
-        scores = self._scores(X)
-        return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k); with the squared loss those nearest to the scores."""
@@ -143,12 +125,8 @@ class MomentClassifier(MomentHead, ProbabilityClassifier):
             return softmax(scores)
         return nearest_distributions(scores + 1.0 / scores.shape[1])
 
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The most likely true class of each row."""
-        most = np.argmax(self._scores(X), axis=1)
-        return np.asarray(self.classes_[most])
 
-
+@dataclass(eq=False, repr=False)
 class MomentRegressor(MomentHead, NumberRegressor):
     """Ridge regression of numeric labels on public features, fitted on noisy number moments.
 
@@ -184,12 +162,7 @@ class MomentRegressor(MomentHead, NumberRegressor):
         [2.0, 8.0]
     """
 
-    loss: HeadLoss = "squared"
-
-    def __init__(self, *, l2: float | Literal["auto"] = "auto", project: bool = True, tol: float = 1e-5) -> None:
-        self.l2 = l2
-        self.project = project
-        self.tol = tol
+    loss: HeadLoss = field(default="squared", init=False)
 
     def fit(self, X: Any, y: Answer) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of, and the answer to ``NumberMoments``."""

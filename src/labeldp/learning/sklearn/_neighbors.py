@@ -16,6 +16,7 @@ from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp._smoothing import neighbour_count, participation
+from labeldp._threads import blocks
 from labeldp.learning.losses import (
     ends_of,
     label_variance,
@@ -26,7 +27,7 @@ from labeldp.learning.losses import (
     unbiased_numbers,
 )
 from labeldp.learning.sklearn._regressor import NumberRegressor, precisions
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
+from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, SparseInput, check_released_rows
 from labeldp.privacy.channels import nearest_distributions, pair_share
 from labeldp.release import Release
 
@@ -36,7 +37,6 @@ _FACTOR, _MOST = math.sqrt(2.0), 8192
 _COMPARED_ROWS = 2_500
 #: Most columns and neighbours for which a tree is faster than computing all distances.
 _TREE_COLUMNS, _TREE_NEIGHBOURS = 6, 256
-_ENTRIES_PER_BLOCK = 1 << 22
 #: Rows from which the effective dimension of features is estimated.
 _DIMENSION_ROWS = 1_000
 #: Largest noise variance of a mean with ``k="theory"``, as a share of the variance of labels.
@@ -47,7 +47,7 @@ _LEAST_SPREAD = 1e-9
 _LEAST_MIXED = 0.01
 
 
-class _Neighbors:
+class _Neighbors(SparseInput):
     """Base of both learners: search, sums over neighbours, and choice of their number.
 
     Each row has targets and a weight; the prediction for a point is the weighted mean of its neighbours' targets.
@@ -121,9 +121,7 @@ class _Neighbors:
 
     def _nearest(self, features: np.ndarray, count: int) -> Iterator[tuple[slice, Int[np.ndarray, "m k"]]]:
         """The nearest rows of each point, nearest first, in blocks of points."""
-        step = max(1, _ENTRIES_PER_BLOCK // (count * max(1, self.targets_.shape[1])))
-        for low in range(0, features.shape[0], step):
-            part = slice(low, low + step)
+        for part in blocks(features.shape[0], count * self.targets_.shape[1]):
             with threadpool_limits(1):
                 yield part, self.index_.kneighbors(features[part], count, return_distance=False)
 
@@ -193,12 +191,6 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return np.asarray(np.clip(self._means(features)[:, 0], *self.range_))
 
-    def __sklearn_tags__(self) -> Any:
-        """It takes sparse features."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
     """Nearest-neighbour classifier by the mean unbiased vector, as in backward loss correction.
@@ -258,12 +250,6 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         means = self._means(features)
         return nearest_distributions(means + (1.0 - means.sum(axis=1, keepdims=True)) / means.shape[1])
-
-    def __sklearn_tags__(self) -> Any:
-        """It takes sparse features."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def effective_dimension(features: Any) -> float:

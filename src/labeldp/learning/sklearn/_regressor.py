@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
 from labeldp.errors import InputError
@@ -34,7 +35,7 @@ from labeldp.learning.losses import (
     unbiased_numbers,
 )
 from labeldp.learning.metrics import gains_of
-from labeldp.learning.sklearn._soft_labels import check_released_rows, weight_keyword
+from labeldp.learning.sklearn._soft_labels import MetaEstimator, check_released_rows, weight_keyword
 from labeldp.privacy.channels import BinChannel
 from labeldp.release import Release
 
@@ -64,7 +65,8 @@ class NumberRegressor(RegressorMixin, BaseEstimator):
 
 
 @documented_in("labeldp.learning.sklearn")
-class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
+@dataclass(eq=False, repr=False)
+class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
     """Any scikit-learn regressor on released numeric labels.
 
     A released number has the label as its mean, so a least-squares fit to numbers targets the same function as one to
@@ -121,31 +123,21 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
         [0.2, 0.8]
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        method: Literal["auto", "unbiased", "likelihood", "decoded", "plain"] = "auto",
-        max_iter: int = 3,
-        folds: int = 5,
-        shrink: bool = True,
-    ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.max_iter = max_iter
-        self.folds = folds
-        self.shrink = shrink
+    estimator: Any = None
+    _: KW_ONLY
+    method: Literal["auto", "unbiased", "likelihood", "decoded", "plain"] = "auto"
+    max_iter: int = 3
+    folds: int = 5
+    shrink: bool = True
 
     def fit(self, X: Any, y: Release, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
         """Fit on features of n rows, in any form that the regressor takes, and a release of n rows."""
         release, features = require_numeric_labels(y), indexable_rows(X)
         check_released_rows(features, release)
-        if self.method not in NUMBER_METHODS:
-            raise InputError(f"expected a method among {', '.join(NUMBER_METHODS)}, found {self.method!r}")
+        _checks.among(self.method, "a method", NUMBER_METHODS)
         with few_threads(len(release)):
             self._fit(features, release, row_weights(sample_weight, len(release)))
-        if hasattr(self.estimator_, "n_features_in_"):
-            self.n_features_in_ = self.estimator_.n_features_in_
+        self._count_features()
         return self
 
     def _fit(self, features: Any, release: Release, weights: np.ndarray) -> None:
@@ -177,6 +169,9 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
         if self.method != "auto":
             return "unbiased" if self.method == "likelihood" and release.is_public else str(self.method)
         return "unbiased" if release.is_public or is_unbiased(release) else "likelihood"
+
+    def _inner(self) -> Any:
+        return usual_ridge() if self.estimator is None else self.estimator
 
     def _candidates(self, release: Release, numbers: np.ndarray) -> Sequence[Any]:
         """The regressor of the user, or the default candidates."""
@@ -269,12 +264,6 @@ class ReleasedLabelRegressor(MetaEstimatorMixin, NumberRegressor):
                 return rival
             rival = None
         return centres
-
-    def __sklearn_tags__(self) -> Any:
-        """The tags of the regressor's input."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(usual_ridge() if self.estimator is None else self.estimator).input_tags
-        return tags
 
 
 def usual_ridge() -> Pipeline:

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
@@ -38,7 +39,7 @@ from labeldp.learning.losses import (
 )
 from labeldp.learning.metrics import Estimate, class_weights, normal_estimate
 from labeldp.learning.sklearn._adapter import for_released_labels
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
+from labeldp.learning.sklearn._soft_labels import MetaEstimator, ProbabilityClassifier, check_released_rows
 from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier, classes_of
 from labeldp.mechanisms.resampling import Generator
 from labeldp.release import Release, RowRelease
@@ -107,8 +108,7 @@ def original_share(
     """
     probability, rows, fresh = resampling_probability(replaced), indexable_rows(features), indexable_rows(synthetic)
     count, drawn = row_count(rows), row_count(fresh)
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
-        raise InputError(f"expected a whole number of folds of at least 2, found {folds!r}")
+    folds = _checks.whole(folds, "folds", 2)
     if count < folds or not drawn:
         raise InputError(f"expected at least {folds} released rows and one synthetic row, found {count} and {drawn}")
     if probability == 0:
@@ -151,16 +151,15 @@ def synthetic_rows(generator: Any, rows: int, classes: int, like: Any = None) ->
             f"expected a Generator, or a function from class codes to rows, found {type(generator).__name__}; give the "
             "generator that the release was made with"
         )
-    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1:
-        raise InputError(f"expected a whole number of synthetic rows of at least 1, found {rows!r}")
-    codes = np.arange(-(-int(rows) // classes) * classes) % classes
+    codes = np.arange(-(-_checks.whole(rows, "the number of synthetic rows", 1) // classes) * classes) % classes
     features = _draw_features(generator, codes, like)
     if row_count(features) != len(codes):
         raise InputError(f"expected a generator that draws {len(codes)} rows, found {row_count(features)}")
     return features
 
 
-class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
+@dataclass(eq=False, repr=False)
+class ResampledClassifier(MetaEstimator, ProbabilityClassifier):
     """Classifier of true features, learned from rows some of whose features were resampled.
 
     Args:
@@ -210,20 +209,12 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        method: RowMethod = "likelihood",
-        generator: Generator | Callable[[Int[np.ndarray, "m"]], Any] | None = None,
-        synthetic: int | None = None,
-        original_share: Any = "constant",
-    ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.generator = generator
-        self.synthetic = synthetic
-        self.original_share = original_share
+    estimator: Any = None
+    _: KW_ONLY
+    method: RowMethod = "likelihood"
+    generator: Generator | Callable[..., Any] | None = None
+    synthetic: int | None = None
+    original_share: Any = "constant"
 
     def fit(self, X: Any, y: Any, replaced: float | None = None) -> Self:  # noqa: N803
         """Fit on released features of n rows and their released labels.
@@ -234,8 +225,7 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             replaced: Probability that features were resampled; by default that in the certificate.
         """
         release, probability = _labels_and_probability(y, replaced)
-        if self.method not in _LEARNER_METHODS:
-            raise InputError(f"expected a method among {', '.join(_LEARNER_METHODS)}, found {self.method!r}")
+        _checks.among(self.method, "a method", _LEARNER_METHODS)
         features = indexable_rows(X)
         check_released_rows(features, release)
         learner = self._learner()
@@ -267,7 +257,7 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
 
     def _learner(self) -> Any:
         """The learner of released labels with its method set."""
-        learner = clone(for_released_labels(self.estimator), safe=False)
+        learner = clone(self._inner(), safe=False)
         last, methods = _split_pipeline(learner)[1], _LEARNER_METHODS[self.method]
         if not methods:
             return learner
@@ -286,6 +276,9 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         if last.method not in methods:
             last.set_params(method="em" if isinstance(last, ReleasedLabelClassifier) else methods[0])
         return learner
+
+    def _inner(self) -> Any:
+        return for_released_labels(self.estimator)
 
     def _synthetic_features(self, features: Any, release: Release) -> Any:
         """Synthetic rows if they are needed, else None."""
@@ -311,12 +304,6 @@ class ResampledClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return original_share(
             features, fresh, self.replaced_, None if self.original_share == "estimated" else self.original_share
         )
-
-    def __sklearn_tags__(self) -> Any:
-        """The tags of the learner's input."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(for_released_labels(self.estimator)).input_tags
-        return tags
 
 
 def true_accuracy(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from labeldp._shapes import Float
-from labeldp.errors import InputError
+from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import row_count, take_rows
 from labeldp.learning.losses import gain, require_release
 from labeldp.release import Release
@@ -39,6 +40,53 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
                 "or another order; declare the same label space"
             )
         return float(np.average(gain(release, self.predict_proba(X)), weights=sample_weight))
+
+
+class ScoreClassifier(ProbabilityClassifier):
+    """A classifier that predicts the class of the largest score."""
+
+    def _scores(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
+        """The scores of rows; not fitted is an error."""
+        raise NotImplementedError
+
+    def decision_function(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
+        """Scores of shape (n, k); with two classes the score of the second minus the first, shape (n,)."""
+        scores = self._scores(X)
+        return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The declared class with the largest score in each row."""
+        most = np.argmax(self._scores(X), axis=1)  # first, so that an unfitted learner raises NotFittedError
+        return np.asarray(self.classes_[most])
+
+
+class SparseInput:
+    """An estimator that takes sparse features too."""
+
+    def __sklearn_tags__(self) -> Any:
+        """scikit-learn's tags: sparse features are taken."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        return tags
+
+
+class MetaEstimator(MetaEstimatorMixin):
+    """An estimator that takes the features that another one does."""
+
+    def _inner(self) -> Any:
+        """The estimator that the features are for."""
+        return LogisticRegression() if self.estimator is None else self.estimator
+
+    def _count_features(self) -> None:
+        """Take the number of features from the fitted estimator, if it has one."""
+        if hasattr(self.estimator_, "n_features_in_"):
+            self.n_features_in_ = self.estimator_.n_features_in_
+
+    def __sklearn_tags__(self) -> Any:
+        """scikit-learn's tags: the input is that of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self._inner()).input_tags
+        return tags
 
 
 def fit_on_soft_labels(
@@ -86,6 +134,6 @@ def check_released_rows(features: Any, release: Release) -> None:
     """Refuse features and a release of different length, and empty ones."""
     rows = row_count(features)
     if rows != len(release):
-        raise InputError(f"expected a released label for each of {rows} rows of features, found {len(release)}")
+        raise RowsError(f"expected a released label for each of {rows} rows of features, found {len(release)}")
     if rows == 0:
-        raise InputError("expected at least one row, found none")
+        raise RowsError("expected at least one row, found none")

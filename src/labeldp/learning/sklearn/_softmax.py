@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import MetaEstimatorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
-from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
@@ -37,9 +35,12 @@ from labeldp.learning.losses import (
     require_release,
     row_loss,
 )
-from labeldp.learning.sklearn._lbfgs import SoftmaxFit, fit_softmax, softmax
+from labeldp.learning.sklearn._lbfgs import SoftmaxFit, SoftmaxProblem, softmax
 from labeldp.learning.sklearn._soft_labels import (
+    MetaEstimator,
     ProbabilityClassifier,
+    ScoreClassifier,
+    SparseInput,
     check_released_rows,
     fit_on_soft_labels,
     soft_probabilities,
@@ -88,7 +89,8 @@ class _TrainingRows:
 
 
 @documented_in("labeldp.learning.sklearn")
-class SoftmaxRegression(ProbabilityClassifier):
+@dataclass(eq=False, repr=False)
+class SoftmaxRegression(SparseInput, ScoreClassifier):
     """Multinomial logistic regression on released labels, by L-BFGS.
 
     Args:
@@ -136,24 +138,14 @@ class SoftmaxRegression(ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def __init__(
-        self,
-        *,
-        method: Method = "likelihood",
-        correction: float = 1.0,
-        l2: float | Literal["auto"] = "auto",
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 500,
-        folds: int = 5,
-    ) -> None:
-        self.method = method
-        self.correction = correction
-        self.l2 = l2
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.folds = folds
+    _: KW_ONLY
+    method: Method = "likelihood"
+    correction: float = 1.0
+    l2: float | Literal["auto"] = "auto"
+    fit_intercept: bool = True
+    tol: float = 1e-4
+    max_iter: int = 500
+    folds: int = 5
 
     def fit(
         self,
@@ -176,8 +168,7 @@ class SoftmaxRegression(ProbabilityClassifier):
         release = require_release(y)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_released_rows(features, release)
-        if self.method not in METHODS:
-            raise InputError(f"expected a method among {', '.join(METHODS)}, found {self.method!r}")
+        _checks.among(self.method, "a method", METHODS)
         weights = row_weights(sample_weight, len(release))
         self.classes_ = classes_of(release)
         if synthetic is not None:
@@ -197,21 +188,11 @@ class SoftmaxRegression(ProbabilityClassifier):
         self.n_iter_ = fit.iterations
         return self
 
-    def decision_function(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
-        """Logits of shape (n, k); with two classes that of the second over the first, of shape (n,)."""
-        logits = self._logits(X)
-        return np.asarray(logits[:, 1] - logits[:, 0]) if logits.shape[1] == 2 else logits
-
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k)."""
-        return softmax(self._logits(X))
+        return softmax(self._scores(X))
 
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The most likely true class of each row."""
-        most = np.argmax(self._logits(X), axis=1)  # first, so that an unfitted learner raises NotFittedError
-        return np.asarray(self.classes_[most])
-
-    def _logits(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
+    def _scores(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         check_is_fitted(self)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return np.asarray(features @ self.coef_.T + self.intercept_)
@@ -258,28 +239,14 @@ class SoftmaxRegression(ProbabilityClassifier):
 
     def _fit(self, rows: _TrainingRows, l2: float, start: SoftmaxFit | None) -> SoftmaxFit:
         features, loss, weights = rows.losses(self.method, self.correction)
-        return fit_softmax(
-            features,
-            loss,
-            weights,
-            len(self.classes_),
-            l2,
-            intercept=self.fit_intercept,
-            intercept_l2=self._intercept_penalty(rows.release),
-            start=start,
-            tolerance=self._tolerance(rows.release),
-            iterations=self.max_iter,
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        """Tags that allow sparse features."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+        penalty = self._intercept_penalty(rows.release)
+        problem = SoftmaxProblem(features, loss, weights, len(self.classes_), l2, self.fit_intercept, penalty)
+        return problem.fit(start, self._tolerance(rows.release), self.max_iter)
 
 
 @documented_in("labeldp.learning.sklearn")
-class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
+@dataclass(eq=False, repr=False)
+class ReleasedLabelClassifier(MetaEstimator, ProbabilityClassifier):
     """Any scikit-learn classifier on released labels, by expectation maximisation.
 
     Each round predicts class probabilities of each row by the classifier fitted on the other folds, combines them with
@@ -323,20 +290,12 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        method: Literal["em", "clusters", "plain"] = "em",
-        max_iter: int = 2,
-        folds: int = 3,
-        smallest_weight: float = 1e-3,
-    ) -> None:
-        self.estimator = estimator
-        self.method = method
-        self.max_iter = max_iter
-        self.folds = folds
-        self.smallest_weight = smallest_weight
+    estimator: Any = None
+    _: KW_ONLY
+    method: Literal["em", "clusters", "plain"] = "em"
+    max_iter: int = 2
+    folds: int = 3
+    smallest_weight: float = 1e-3
 
     def fit(self, X: Any, y: Release, sample_weight: Any = None, original: OriginalFeatures | None = None) -> Self:  # noqa: N803
         """Fit on features of n rows, in any form that the classifier takes, and a release of n rows.
@@ -349,8 +308,7 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
                 weighted by their posterior.
         """
         release = require_release(y)
-        if self.method not in ("em", "clusters", "plain"):
-            raise InputError(f"expected a method among em, clusters, plain, found {self.method!r}")
+        _checks.among(self.method, "a method", ("em", "clusters", "plain"))
         features = indexable_rows(X)
         check_released_rows(features, release)
         weights = row_weights(sample_weight, len(release))
@@ -369,21 +327,13 @@ class ReleasedLabelClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             soft = posterior(release, self._expected(features, soft, weights), original)
         self.estimator_ = self._fitted(features, soft, weights)
         self.n_iter_ = 1 + rounds
-        if hasattr(self.estimator_, "n_features_in_"):
-            self.n_features_in_ = self.estimator_.n_features_in_
+        self._count_features()
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k)."""
         check_is_fitted(self)
         return self._probabilities(self.estimator_, X)
-
-    def __sklearn_tags__(self) -> Any:
-        """The tags of the classifier's input."""
-        tags = super().__sklearn_tags__()
-        inner = get_tags(LogisticRegression() if self.estimator is None else self.estimator)
-        tags.input_tags = inner.input_tags
-        return tags
 
     def _first_guess(
         self, features: Any, release: Release, weights: np.ndarray, original: OriginalFeatures | None

@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._shapes import Float, Int
-from labeldp.errors import InputError, RowsError
+from labeldp._threads import blocks
+from labeldp.errors import InputError
 from labeldp.learning.cells import ClusterTree
 from labeldp.learning.features import row_weights
 from labeldp.learning.losses import require_release
-from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
+from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
 from labeldp.release import Release
 
 #: Shares of the main class of nearly pure clusters; shares of the first class of two-class clusters, and the share of
@@ -27,7 +28,6 @@ _PURITIES, _HALVES, _REST = (0.5, 0.7, 0.85, 0.95, 0.99), (0.3, 0.5, 0.7), 0.05
 _UNIFORM_PRIOR = 0.1
 #: Most classes for which two-class clusters are considered.
 _FEW_CLASSES = 16
-_ENTRIES_PER_CHUNK = 1 << 22
 
 
 class TreeClassifier(ProbabilityClassifier):
@@ -85,8 +85,7 @@ class TreeClassifier(ProbabilityClassifier):
         """
         release = require_release(y)
         leaves = self._leaves(X)
-        if len(leaves) != len(release):
-            raise RowsError(f"expected a released label for each of {len(leaves)} rows, found {len(release)}")
+        check_released_rows(leaves, release)
         weights = row_weights(sample_weight, len(release))
         mixtures, prior = _mixtures(release.space.size)
         results = [
@@ -148,13 +147,12 @@ def _leaf_likelihoods(
 ) -> Float[np.ndarray, "leaves m"]:
     """Log likelihood of the released labels of each leaf under each distribution, over the uniform model."""
     sums = np.zeros((count, len(mixtures)))
-    step = max(1, _ENTRIES_PER_CHUNK // len(mixtures))
     likelihood = release.likelihood()
-    for low in range(0, len(leaf), step):
-        part = likelihood[low : low + step]
-        rows = np.log((part / part.mean(axis=1, keepdims=True)) @ mixtures.T)
-        places = (leaf[low : low + step], np.arange(len(part)))
-        sums += csr_matrix((weights[low : low + step], places), shape=(count, len(part))) @ rows
+    for rows in blocks(len(leaf), len(mixtures)):
+        part = likelihood[rows]
+        logarithms = np.log((part / part.mean(axis=1, keepdims=True)) @ mixtures.T)
+        places = (leaf[rows], np.arange(len(part)))
+        sums += csr_matrix((weights[rows], places), shape=(count, len(part))) @ logarithms
     return sums
 
 

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp._shapes import Float, Int
+from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.losses import require_release, splits
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier
@@ -23,8 +24,6 @@ _ROUNDS = 10
 
 #: Candidate numbers of steps of expectation maximisation.
 _STEPS = (0, 1, 3, 10, 30, 100)
-
-_ENTRIES_PER_BLOCK = 1 << 21
 
 
 class ClusterNames(ProbabilityClassifier):
@@ -155,9 +154,8 @@ def _evidence(
     """The log likelihood of each cluster's released labels for each purity and name."""
     k = len(overall)
     found = np.zeros((count, len(_PURITIES), k))
-    step = max(1, _ENTRIES_PER_BLOCK // k)
-    for low in range(0, len(cells), step):
-        part, of = likelihood[low : low + step], cells[low : low + step]
+    for rows in blocks(len(cells), k):
+        part, of = likelihood[rows], cells[rows]
         mean = (part @ overall)[:, None]
         for place, purity in enumerate(_PURITIES):
             mixed = purity * part + (1.0 - purity) * mean

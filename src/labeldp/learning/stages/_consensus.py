@@ -10,10 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp import _checks
 from labeldp._shapes import Float
-from labeldp.errors import InputError
-from labeldp.learning.features import indexable_rows, row_count, take_rows
+from labeldp.learning.features import indexable_rows, take_rows
 from labeldp.learning.losses import require_release
-from labeldp.learning.sklearn import ProbabilityClassifier, fitted_copy, for_released_labels
+from labeldp.learning.sklearn import ProbabilityClassifier, check_released_rows, fitted_copy, for_released_labels
 from labeldp.learning.stages._priors import declared_probabilities
 from labeldp.privacy.channels import ResponseChannel
 from labeldp.release import Release
@@ -68,12 +67,8 @@ class ConsensusRetraining(MetaEstimatorMixin, ProbabilityClassifier):
         """Fit on features of n rows, in any form that the learner accepts, and a release of n rows."""
         release, features = require_release(y), indexable_rows(X)
         rounds = _checks.whole(self.rounds, "rounds", 0, 1000)
-        if self.keep not in get_args(Keep):
-            raise InputError(f"expected keep among {', '.join(get_args(Keep))}, found {self.keep!r}")
-        if row_count(features) != len(release):
-            raise InputError(
-                f"expected a released label for each of {row_count(features)} rows of features, found {len(release)}"
-            )
+        _checks.among(self.keep, "keep", get_args(Keep))
+        check_released_rows(features, release)
         learner = for_released_labels(self.learner)
         self.classes_, self.space_ = np.array(release.space.points), release.space
         self.learner_, self.kept_ = fitted_copy(learner, features, release), []

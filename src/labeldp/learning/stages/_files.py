@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import joblib
 import numpy as np
 
 from labeldp.errors import OutputError
+from labeldp.learning.features import replace_file, staging_path
 from labeldp.privacy.accounting import RowRanges
 from labeldp.release import Answer, Release
 
@@ -51,7 +51,7 @@ class StageFiles:
         if (self.directory / _SETTINGS).is_file():
             self._check_settings()
             return self._saved_split(), True
-        own = {_SPLIT, _staging(self.directory / _SPLIT).name, _staging(self.directory / _SETTINGS).name}
+        own = {_SPLIT, staging_path(self.directory / _SPLIT).name, staging_path(self.directory / _SETTINGS).name}
         if others := sorted(path.name for path in self.directory.iterdir() if path.name not in own):
             raise OutputError(
                 f"expected an empty folder for the stages, or one of an earlier run, found {others[0]!r} in "
@@ -61,9 +61,9 @@ class StageFiles:
         stage_of_row = np.empty(sum(map(len, parts)), dtype=np.int16)
         for number, rows in enumerate(parts):
             stage_of_row[rows] = number
-        _write_whole(self.directory / _SPLIT, lambda file: np.save(file, stage_of_row))
+        replace_file(self.directory / _SPLIT, lambda file: np.save(file, stage_of_row))
         text = json.dumps({"schema": _SCHEMA, **self.settings}, indent=2) + "\n"
-        _write_whole(self.directory / _SETTINGS, lambda file: file.write(text.encode()))
+        replace_file(self.directory / _SETTINGS, lambda file: file.write(text.encode()))
         return parts, False
 
     def releases(self, parts: Parts) -> list[Release]:
@@ -141,17 +141,3 @@ def fingerprint(features: Any) -> str:
     parts = features if isinstance(features, tuple) else (features,)
     arrays = [np.asarray(part) if hasattr(part, "detach") else part for part in parts]
     return str(joblib.hash(arrays, hash_name="sha1"))
-
-
-def _staging(path: Path) -> Path:
-    """The path of a file until it is complete."""
-    return path.with_name(f".{path.name}")
-
-
-def _write_whole(path: Path, write: Callable[[Any], object]) -> None:
-    """Write a file to disk so that it appears complete or not at all."""
-    with _staging(path).open("wb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-    _staging(path).replace(path)

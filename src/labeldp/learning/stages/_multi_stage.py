@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
@@ -63,6 +63,7 @@ class Stage:
     fitted_on: int
 
 
+@dataclass(eq=False, repr=False)
 class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
     """LP-MST: labels are released in stages, each with the prior that was learned from the stages before.
 
@@ -138,32 +139,18 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
         OutputError: The folder holds something else, or a run on other data or with other settings.
     """
 
-    def __init__(
-        self,
-        learner: Any = None,
-        epsilon: float = 1.0,
-        *,
-        stages: int = 2,
-        shares: Sequence[float] | None = None,
-        temperature: float | Sequence[float] = 1.0,
-        response: Response = "prior",
-        prior: Prior | None = None,
-        warm_start: bool = True,
-        filter_labels: bool = False,
-        on: On = "all",
-        directory: str | Path | None = None,
-    ) -> None:
-        self.learner = learner
-        self.epsilon = epsilon
-        self.stages = stages
-        self.shares = shares
-        self.temperature = temperature
-        self.response = response
-        self.prior = prior
-        self.warm_start = warm_start
-        self.filter_labels = filter_labels
-        self.on = on
-        self.directory = directory
+    learner: Any = None
+    epsilon: float = 1.0
+    _: KW_ONLY
+    stages: int = 2
+    shares: Sequence[float] | None = None
+    temperature: float | Sequence[float] = 1.0
+    response: Response = "prior"
+    prior: Prior | None = None
+    warm_start: bool = True
+    filter_labels: bool = False
+    on: On = "all"
+    directory: str | Path | None = None
 
     def fit(self, X: Any, y: Curator) -> Self:  # noqa: N803 (scikit-learn's name)
         """Release a curator's labels stage by stage, and fit.
@@ -208,9 +195,8 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
         features, count = indexable_rows(X), _checks.whole(self.stages, "stages", 1, 1000)
         if row_count(features) != len(y):
             raise InputError(f"expected features of the curator's {len(y)} rows, found {row_count(features)} rows")
-        for name, found, known in (("response", self.response, RESPONSES), ("on", self.on, get_args(On))):
-            if found not in known:
-                raise InputError(f"expected {name} among {', '.join(known)}, found {found!r}")
+        _checks.among(self.response, "response", RESPONSES)
+        _checks.among(self.on, "on", get_args(On))
         prior = UniformPrior() if self.prior is None else self.prior
         if not isinstance(prior, Prior):
             raise InputError(f"expected a prior of labeldp.learning.stages, found {type(prior).__name__}")

@@ -6,7 +6,6 @@ them, its cost in epsilon, and its assumptions.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,10 +39,25 @@ class PriorResult:
     assumptions: tuple[str, ...] = ()
 
 
-class Prior(ABC):
-    """Prior distribution of each row's class."""
+@dataclass(frozen=True, eq=False)
+class PriorRequest:
+    """The arguments of ``Prior.ask``."""
 
-    @abstractmethod
+    curator: Curator
+    features: Any
+    rows: object
+    epsilon: float | None
+    answer: Answer | None
+
+    @property
+    def index(self) -> Int[np.ndarray, "m"]:
+        """The numbers of the rows."""
+        return _row_numbers(self.rows, len(self.curator))
+
+
+class Prior:
+    """Prior distribution of each row's class. A prior of your own overrides ``ask``, and ``cost`` if it draws."""
+
     def ask(
         self,
         curator: Curator,
@@ -62,6 +76,11 @@ class Prior(ABC):
             epsilon: Total cost of the prior and the response that follows, if the prior needs labels.
             answer: An earlier answer to the same prior about the same rows, which is used again without a charge.
         """
+        return self._result(PriorRequest(curator, features, rows, epsilon, answer))
+
+    def _result(self, request: PriorRequest) -> PriorResult:
+        """The prior of the rows of a request."""
+        raise NotImplementedError
 
     def cost(self, rows: Int[np.ndarray, "m"], epsilon: float) -> float:
         """The cost in epsilon of some rows, known before any draw."""
@@ -80,18 +99,10 @@ class UniformPrior(Prior):
         [[0.5, 0.5], [0.5, 0.5]]
     """
 
-    def ask(
-        self,
-        curator: Curator,
-        features: Any = None,
-        rows: object = None,
-        epsilon: float | None = None,
-        answer: Answer | None = None,
-    ) -> PriorResult:
+    def _result(self, request: PriorRequest) -> PriorResult:
         """One over the number of classes."""
-        del features, epsilon, answer
-        shape = (len(_row_numbers(rows, len(curator))), curator.space.size)
-        return PriorResult(np.full(shape, 1.0 / curator.space.size))
+        shape = (len(request.index), request.curator.space.size)
+        return PriorResult(np.full(shape, 1.0 / shape[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,25 +125,16 @@ class FixedPrior(Prior):
 
     probabilities: Any = field(repr=False)
 
-    def ask(
-        self,
-        curator: Curator,
-        features: Any = None,
-        rows: object = None,
-        epsilon: float | None = None,
-        answer: Answer | None = None,
-    ) -> PriorResult:
+    def _result(self, request: PriorRequest) -> PriorResult:
         """The probabilities of these rows."""
-        del features, epsilon, answer
-        index, k = _row_numbers(rows, len(curator)), curator.space.size
+        count, k = len(request.curator), request.curator.space.size
         probabilities = np.asarray(self.probabilities, dtype=np.float64)
-        if probabilities.shape not in ((k,), (len(curator), k)):
+        if probabilities.shape not in ((k,), (count, k)):
             raise PriorError(
-                f"expected {k} probabilities, or {k} for each of the {len(curator)} rows, found shape "
-                f"{probabilities.shape}"
+                f"expected {k} probabilities, or {k} for each of the {count} rows, found shape {probabilities.shape}"
             )
-        every = np.broadcast_to(probabilities, (len(curator), k))
-        return PriorResult(_distributions(every[index], "the given prior"))
+        every = np.broadcast_to(probabilities, (count, k))
+        return PriorResult(_distributions(every[request.index], "the given prior"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,22 +181,15 @@ class ClusterPrior(Prior):
             )
         return cost
 
-    def ask(
-        self,
-        curator: Curator,
-        features: Any = None,
-        rows: object = None,
-        epsilon: float | None = None,
-        answer: Answer | None = None,
-    ) -> PriorResult:
+    def _result(self, request: PriorRequest) -> PriorResult:
         """The distributions nearest to the noisy counts; uniform for clusters without any of these rows."""
-        del features
+        curator, epsilon, answer = request.curator, request.epsilon, request.answer
         if epsilon is None:
             raise InputError("expected epsilon=, the total cost of counts and response, found none")
         cells = self._cells()
         if len(cells) != len(curator):
             raise InputError(f"expected a cluster for each of the {len(curator)} rows, found {len(cells)} of them")
-        index = _row_numbers(rows, len(curator))
+        index = request.index
         spent, count = self.cost(index, epsilon), int(cells.max()) + 1
         if answer is None:
             query = NoisyHistogram(curator.space, spent, cells[index], count)
@@ -244,23 +239,17 @@ class ReleasePrior(Prior):
         """The cost of the other prior."""
         return self.base.cost(rows, epsilon)
 
-    def ask(
-        self,
-        curator: Curator,
-        features: Any = None,
-        rows: object = None,
-        epsilon: float | None = None,
-        answer: Answer | None = None,
-    ) -> PriorResult:
+    def _result(self, request: PriorRequest) -> PriorResult:
         """The posterior of these rows."""
+        curator = request.curator
         released_rows = _row_numbers(self.rows, len(curator))
         if self.release.space != curator.space or len(self.release) != len(np.unique(released_rows)):
             raise InputError(
                 f"expected a release in the curator's label space with a released label for each of its "
                 f"{len(released_rows)} rows, found {len(self.release)} of them or another space; give rows="
             )
-        index = _row_numbers(rows, len(curator))
-        result = self.base.ask(curator, features, index, epsilon, answer)
+        index = request.index
+        result = self.base.ask(curator, request.features, index, request.epsilon, request.answer)
         place = np.full(len(curator), -1)
         place[released_rows] = np.arange(len(released_rows))
         known = place[index] >= 0
@@ -305,22 +294,15 @@ class ModelPrior(Prior):
     temperature: float = 1.0
     learned_from: Sequence[Release | Answer] = ()
 
-    def ask(
-        self,
-        curator: Curator,
-        features: Any = None,
-        rows: object = None,
-        epsilon: float | None = None,
-        answer: Answer | None = None,
-    ) -> PriorResult:
+    def _result(self, request: PriorRequest) -> PriorResult:
         """The model's probabilities at the temperature."""
-        del epsilon, answer
-        if features is None:
+        curator = request.curator
+        if request.features is None:
             raise InputError("expected features=, from which the model predicts, found none")
-        table = indexable_rows(features)
+        table = indexable_rows(request.features)
         if row_count(table) != len(curator):
             raise InputError(f"expected features of the {len(curator)} rows, found {row_count(table)} rows")
-        some = table if rows is None else take_rows(table, _row_numbers(rows, len(curator)))
+        some = table if request.rows is None else take_rows(table, request.index)
         predicted = declared_probabilities(self.model, some, curator.space)
         return PriorResult(tempered(predicted, self.temperature), assumptions=_rests_on(self.learned_from))
 
@@ -339,7 +321,7 @@ def tempered(probabilities: Float[np.ndarray, "n k"], temperature: float) -> Flo
         >>> tempered(np.array([[0.8, 0.2]]), 0.5).round(3).tolist()
         [[0.941, 0.059]]
     """
-    if isinstance(temperature, bool) or not isinstance(temperature, int | float | np.number) or not temperature > 0:
+    if not _checks.number(temperature, "temperature") > 0:
         raise InputError(f"expected a temperature above 0, found {temperature!r}; use 1 for probabilities as they are")
     logarithms = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
     with np.errstate(over="ignore"):

@@ -8,6 +8,8 @@ require_extra("learn", "sklearn", "pandas", "skops")
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
+    "ModelChoice",
+    "StagePlan",
     "cluster_table",
     "evaluate",
     "learn",

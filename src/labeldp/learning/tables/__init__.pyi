@@ -4,6 +4,7 @@ from ._files import TableModel as TableModel
 from ._files import open_model as open_model
 from ._learn import Images as Images
 from ._learn import Learned as Learned
+from ._learn import ModelChoice as ModelChoice
 from ._learn import Scores as Scores
 from ._learn import learn as learn
 from ._learn import points_of as points_of
@@ -11,4 +12,5 @@ from ._learn import read_images as read_images
 from ._network import learn_network as learn_network
 from ._regressors import NumberScores as NumberScores
 from ._stages import Staged as Staged
+from ._stages import StagePlan as StagePlan
 from ._stages import learn_in_stages as learn_in_stages

@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
-from labeldp.errors import InputError
+from labeldp import _checks
 from labeldp.learning.convex import ConvexClassifier
 from labeldp.learning.features import scaling_transformer, tree_transformer
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftLabelClassifier, SoftmaxRegression
@@ -88,10 +88,9 @@ def class_method(release: Release, model: str, method: str | None) -> str:
 
 def check_class_model(model: str, method: str | None) -> tuple[str, str | None]:
     """Check the names of a model of classes and of its method."""
-    if model not in METHODS:
-        raise InputError(f"expected a model of classes among {', '.join(METHODS)}, found {model!r}")
-    if method is not None and method not in METHODS[model]:
-        raise InputError(f"expected a method of {model} among {', '.join(METHODS[model])}, found {method!r}")
+    _checks.among(model, "a model of classes", METHODS)
+    if method is not None:
+        _checks.among(method, f"a method of {model}", METHODS[model])
     return model, method
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.sparse import issparse
 
-from labeldp._shapes import Float, Int
+from labeldp._shapes import Int
 from labeldp.errors import InputError, TableError
 from labeldp.learning.cells import cluster
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer
@@ -62,14 +60,12 @@ def cluster_table(
     table = typed(opened, columns)
     sample, rows = _spaced(table, columns)
     used, _ = columns_of(sample, None, None)
-    encoder = scaling_transformer(used)
-    clusters = cluster(
-        _dense(encoder.fit_transform(frame_of(sample, used))), count if isinstance(count, int) else count(rows)
-    )
+    encoder = scaling_transformer(used, dense=True)
+    points = np.asarray(encoder.fit_transform(frame_of(sample, used)))
+    clusters = cluster(points, count if isinstance(count, int) else count(rows))
     numbers = np.empty(rows, dtype=np.int32)
     for first, batch in _batches(table, list(used)):
-        points = _dense(encoder.transform(frame_of(batch, used)))
-        numbers[first : first + batch.num_rows] = clusters.predict(points)
+        numbers[first : first + batch.num_rows] = clusters.predict(encoder.transform(frame_of(batch, used)))
         report("clusters", first + batch.num_rows, rows)
     return numbers
 
@@ -96,7 +92,3 @@ def _batches(table: Table, columns: Sequence[str]) -> Iterator[tuple[int, pa.Tab
     for batch in table.batches(columns, _ROWS_PER_BATCH):
         yield first, pa.Table.from_batches([batch])
         first += batch.num_rows
-
-
-def _dense(points: Any) -> Float[np.ndarray, "n d"]:
-    return np.asarray(points.toarray() if issparse(points) else points, dtype=np.float64)

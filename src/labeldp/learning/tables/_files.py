@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,8 +18,8 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
 from labeldp._shapes import Float
-from labeldp.errors import InputError, MissingExtraError, VerificationError
-from labeldp.learning.features import frame_of, is_network, write_new_file
+from labeldp.errors import InputError, VerificationError
+from labeldp.learning.features import FileFormat, OtherVersionError, frame_of, is_network, write_new_file
 from labeldp.learning.sklearn import NeighborsRegressor
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
 from labeldp.learning.tables._regressors import number_estimators
@@ -30,7 +29,13 @@ from labeldp.release.folder import Certificate
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.torch import NetworkModel
 
-SCHEMA = "labeldp/model/1"
+_FORMAT = FileFormat(
+    "labeldp/model/1",
+    "model",
+    "made by 'labeldp learn'",
+    "make one with 'labeldp learn'",
+    ("labeldp", "scikit-learn"),
+)
 
 #: Types that a model's file may hold besides those that skops trusts.
 _TRUSTED = [
@@ -118,15 +123,13 @@ class TableModel:
             OutputError: The file exists, or its folder does not.
         """
         about = {
-            "schema": SCHEMA,
-            "made_with": {name: version(name) for name in ("labeldp", "scikit-learn")},
             "model": self.model,
             "method": self.method,
             "columns": [{"name": name, "kind": kind} for name, kind in self.columns.items()],
             "certificate": json.loads(self.certificate.to_json()),
             "corrected": self.corrected,
         }
-        held = {"about": json.dumps(about), "estimator": self.estimator}
+        held = {"about": _FORMAT.description(about), "estimator": self.estimator}
         return write_new_file(Path(path), lambda file: _skops_io().dump(held, file))
 
     @classmethod
@@ -141,15 +144,13 @@ class TableModel:
         Raises:
             InputError: The file does not exist, or is not such a model.
         """
-        file = Path(path)
-        if not file.is_file():
-            raise InputError(f"expected a model, found no file {file}; make one with 'labeldp learn'")
-        skops_io = _skops_io()
-        try:
-            held = skops_io.load(file, trusted=_TRUSTED)
-            about = json.loads(held["about"])
-            if about["schema"] != SCHEMA:
-                raise InputError(f"expected a model of schema {SCHEMA}, found {about['schema']!r}; learn it again")
+        with _FORMAT.reading(path) as file:
+            skops_io = _skops_io()
+            try:
+                held = skops_io.load(file, trusted=_TRUSTED)
+            except skops_io.exceptions.UntrustedTypesFoundException:
+                raise VerificationError("other types in it") from None
+            about = _FORMAT.read_description(held["about"])
             _check_version(about["made_with"]["scikit-learn"])
             columns = {column["name"]: column["kind"] for column in about["columns"]}
             certificate = Certificate.from_json(json.dumps(about["certificate"]))
@@ -160,13 +161,6 @@ class TableModel:
                 raise KeyError("estimator")  # learn makes no such pipeline
             _build_search_tree(model.estimator[-1])
             return model
-        except skops_io.exceptions.UntrustedTypesFoundException:
-            raise InputError(f"expected a model made by 'labeldp learn' in {file}, found other types in it") from None
-        except (zipfile.BadZipFile, LookupError, TypeError, ValueError, AttributeError, RecursionError) as problem:
-            if isinstance(problem, InputError):
-                raise
-            why = str(problem) if isinstance(problem, VerificationError) else "something else"
-            raise InputError(f"expected a model made by 'labeldp learn' in {file}, found {why}") from None
 
 
 def open_model(path: str | Path) -> TableModel | NetworkModel:
@@ -176,17 +170,11 @@ def open_model(path: str | Path) -> TableModel | NetworkModel:
         InputError: The file does not exist, or is not such a model.
         MissingExtraError: It is a network, and PyTorch is not installed.
     """
-    file = Path(path)
-    if not file.is_file() or not is_network(file):
-        return TableModel.load(file)
-    try:
-        from labeldp.learning.torch import NetworkModel  # noqa: PLC0415 (PyTorch is an extra of its own)
-    except ModuleNotFoundError as missing:
-        raise MissingExtraError(
-            f"expected {missing.name} to be installed, found none; pip install 'labeldp[torch]'"
-        ) from None
+    if not is_network(Path(path)):
+        return TableModel.load(path)
+    from labeldp.learning.torch import NetworkModel  # noqa: PLC0415 (PyTorch is an extra of its own)
 
-    return NetworkModel.load(file)
+    return NetworkModel.load(path)
 
 
 def _number_candidates(columns: Mapping[str, str], model: str, method: str) -> list[Pipeline]:
@@ -230,7 +218,7 @@ def _check_version(saved_with: str) -> None:
     """Refuse a model of another version of scikit-learn, which may silently interpret its parts differently."""
     installed = version("scikit-learn")
     if saved_with.split(".")[:2] != installed.split(".")[:2]:
-        raise InputError(
+        raise OtherVersionError(
             f"expected a model saved with scikit-learn {installed}, found {saved_with}; install that version, or learn "
             "the model again at no privacy cost"
         )

@@ -6,13 +6,14 @@ Needs ``pip install 'labeldp[learn]'``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.learning.features import Images, columns_of, frame_of, points_of, read_images
 from labeldp.learning.losses import decoded_numbers, is_decodable
@@ -51,6 +52,27 @@ if TYPE_CHECKING:  # PyTorch is an extra of its own
 
 #: The default model of numeric labels, which chooses among others.
 _AUTO = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class ModelChoice:
+    """A model, and what it is learned from and with.
+
+    Attributes:
+        model: Name of the model: ``"softmax"``, ``"torch:convolutional"`` (images), ``"torch:mlp"`` (columns) ...
+        method: How released labels are used; None for the default of the model.
+        features: The public columns to predict from; None for all useful ones. For ratings, users and items.
+        images: Images of the rows, for a network of images.
+        image_column: The public column that names the image of each row; None if they are in the order of the rows.
+        training: For a network: arguments of ``TorchClassifier`` that replace the defaults.
+    """
+
+    model: str
+    method: str | None = None
+    features: Sequence[str] | None = None
+    images: Images | None = None
+    image_column: str | None = None
+    training: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +137,8 @@ def learn(
         InputError: There is no such model, method or column.
     """
     report = progress or (lambda *_: None)
-    if model is not None and model not in METHODS and model not in NUMBER_METHODS:
-        known = ", ".join(dict.fromkeys([*METHODS, *NUMBER_METHODS]))
-        raise InputError(f"expected a model among {known}, found {model!r}")
+    if model is not None:
+        _checks.among(model, "a model", dict.fromkeys([*METHODS, *NUMBER_METHODS]))
     table = public_columns(directory)
     if is_answer(directory):
         if generator is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from labeldp import _checks
 from labeldp.errors import InputError
-from labeldp.learning.features import ColumnEncoder, Images, PairEncoder, PixelEncoder, columns_of, frame_of
+from labeldp.learning.features import ColumnEncoder, PairEncoder, PixelEncoder, columns_of, frame_of
 from labeldp.learning.metrics import scores
 from labeldp.learning.tables._evaluate import image_names
 from labeldp.learning.tables._folds import Progress, enough_rows, one_part, unit_of, units_in
-from labeldp.learning.tables._learn import Learned
+from labeldp.learning.tables._learn import Learned, ModelChoice
 from labeldp.learning.torch import ENCODERS, NETWORK_METHODS, PREFIX, Network, NetworkModel, TorchClassifier
 from labeldp.release import Release, is_answer, public_columns
 from labeldp.release.folder import Certificate
@@ -46,42 +47,35 @@ _TRAINING: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 def network_of(
-    model: str,
-    classes: int,
-    table: pa.Table,
-    images: Images | None = None,
-    *,
-    image_column: str | None = None,
-    features: Sequence[str] | None = None,
-    unit: str | None = None,
+    choice: ModelChoice, classes: int, table: pa.Table, unit: str | None = None
 ) -> tuple[Network, np.ndarray, dict[str, str]]:
     """A network for the rows of a table, the inputs of each row, and the columns left out. No label is read.
 
     Args:
-        model: ``"torch:"`` and a name of ``NETWORKS``.
+        choice: The model, whose name is ``"torch:"`` and one of ``NETWORKS``, and its inputs.
         classes: Number of classes.
         table: Public columns.
-        images: Images of the rows, for a model of images.
-        image_column: The column that names the image of each row; by default they are in the order of the rows.
-        features: Input columns of a model of columns; for ratings, users and items.
         unit: The column of privacy units, which is not an input unless named in ``features``.
 
     Raises:
         InputError: There is no such model, its inputs are others, or a column is missing.
     """
+    model, images, features = choice.model, choice.images, choice.features
     kind = ENCODERS.get(model.removeprefix(PREFIX))
     if kind is None or not model.startswith(PREFIX):
         known = ", ".join(PREFIX + name for name in ENCODERS)
         raise InputError(f"expected a model among {known}, found {model!r}")
-    if image_column is not None and images is None:
-        raise InputError(f"expected images that the column {image_column!r} names, found none; name them (--images)")
+    if choice.image_column is not None and images is None:
+        raise InputError(
+            f"expected images that the column {choice.image_column!r} names, found none; name them (--images)"
+        )
     if (images is not None) != (kind is PixelEncoder):
         found = "images" if images is not None else "none"
         raise InputError(f"expected images for a model of images and for no other (--images), found {found}")
     if images is not None:
         if features is not None:
             raise InputError("expected no features besides images, found some; leave them out")
-        pixels = images.of_rows(table.num_rows, image_names(table, image_column))
+        pixels = images.of_rows(table.num_rows, image_names(table, choice.image_column))
         encoder: Any = PixelEncoder.of(pixels)
         return Network(model.removeprefix(PREFIX), classes, encoder, {}), pixels, {}
     if kind is PairEncoder and features is None:
@@ -94,30 +88,18 @@ def network_of(
     return Network(model.removeprefix(PREFIX), classes, encoder, {}), encoder.features(frame, None), left_out
 
 
-def learner_of(
-    network: Network,
-    method: str | None = None,
-    training: Mapping[str, Any] | None = None,
-    report: Progress | None = None,
-) -> TorchClassifier:
+def learner_of(network: Network, choice: ModelChoice, report: Progress | None = None) -> TorchClassifier:
     """A learner that trains a network, by default with settings that suit it.
-
-    Args:
-        network: Architecture to train.
-        method: By default the first of ``NETWORK_METHODS``.
-        training: Arguments of ``TorchClassifier`` that replace the defaults.
-        report: Function called at each epoch.
 
     Raises:
         InputError: There is no such method.
     """
-    if method is not None and method not in NETWORK_METHODS:
-        raise InputError(f"expected a method of networks among {', '.join(NETWORK_METHODS)}, found {method!r}")
+    method: Any = _checks.among(choice.method or NETWORK_METHODS[0], "a method of networks", NETWORK_METHODS)
     return TorchClassifier(
         lambda: network.module(),  # noqa: PLW0108 (a function is not copied with a learner, a method is, with its object)
-        method=method or NETWORK_METHODS[0],
+        method=method,
         report=report,
-        **{**_TRAINING[network.name], **(training or {})},
+        **{**_TRAINING[network.name], **choice.training},
     )
 
 
@@ -126,28 +108,12 @@ def trained_model(network: Network, learner: TorchClassifier, certificate: Certi
     return NetworkModel(network, learner.module_.cpu(), learner.method, certificate)
 
 
-def learn_network(
-    directory: str | Path,
-    *,
-    model: str,
-    images: Images | None = None,
-    image_column: str | None = None,
-    method: str | None = None,
-    features: Sequence[str] | None = None,
-    training: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
-) -> Learned:
+def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress | None = None) -> Learned:
     """Train a network on a release, and score it on a held-out tenth of the rows.
 
     Args:
         directory: The folder of a release.
-        model: ``"torch:convolutional"``, ``"torch:inception"`` or ``"torch:resnet18"`` for images,
-            ``"torch:mlp"`` for columns, ``"torch:ratings"`` for pairs of two columns.
-        images: Images of the rows, for a model of images.
-        image_column: The public column that names the image of each row; by default they are in the order of rows.
-        method: ``"likelihood"`` by default; see ``TorchClassifier``.
-        features: The columns to predict from; for ratings, users and items.
-        training: Arguments of ``TorchClassifier`` that replace the defaults, such as ``{"epochs": 5}``.
+        choice: The network, its inputs and its training.
         progress: Called with the name of the work, the number of epochs done, and the number of all epochs.
 
     Returns:
@@ -166,11 +132,9 @@ def learn_network(
     certificate = enough_rows(release)
     unit = unit_of(certificate)
     table = table if table.column_names else pa.table({"": pa.nulls(len(release))})  # so that it has rows
-    network, inputs, left_out = network_of(
-        model, release.space.size, table, images, image_column=image_column, features=features, unit=unit
-    )
+    network, inputs, left_out = network_of(choice, release.space.size, table, unit)
     fit, held = one_part(len(release), units_in(table, unit))
-    learner = learner_of(network, method, training, progress).fit(inputs[fit], release[fit])
+    learner = learner_of(network, choice, progress).fit(inputs[fit], release[fit])
     held_out_scores = scores(release[held], learner.predict_proba(inputs[held]))
     return Learned(
         trained_model(network, learner, certificate),

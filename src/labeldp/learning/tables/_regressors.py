@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from labeldp import _checks
 from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning import metrics
@@ -119,11 +120,8 @@ def check_number_model(model: str, method: str | None, release: Release) -> str:
     Raises:
         InputError: There is no such model or method, or it cannot learn from this channel.
     """
-    if model not in NUMBER_METHODS:
-        raise InputError(f"expected a model of numeric labels among {', '.join(NUMBER_METHODS)}, found {model!r}")
-    if method is not None and method not in NUMBER_METHODS[model]:
-        known = ", ".join(NUMBER_METHODS[model])
-        raise InputError(f"expected a method of {model} among {known}, found {method!r}")
+    known = NUMBER_METHODS[_checks.among(model, "a model of numeric labels", NUMBER_METHODS)]
+    method = _checks.among(method or known[0], f"a method of {model}", known)
     if not is_decodable(release):
         raise InputError(
             "expected released labels that identify the mean label, found candidates or clusters; use the model softmax"
@@ -132,7 +130,7 @@ def check_number_model(model: str, method: str | None, release: Release) -> str:
         raise InputError(
             f"expected unbiased released numbers for {model}, found bins, candidates or clusters; use ridge or boosting"
         )
-    return method or NUMBER_METHODS[model][0]
+    return method
 
 
 def number_setting(fitted: Pipeline) -> str:

@@ -1,6 +1,6 @@
 from ._augmentation import augmentation as augmentation
 from ._classifier import TorchClassifier as TorchClassifier
-from ._device import SingleDevice as SingleDevice
+from ._settings import SingleDevice as SingleDevice
 from ._files import ENCODERS as ENCODERS
 from ._files import Network as Network
 from ._files import NetworkModel as NetworkModel

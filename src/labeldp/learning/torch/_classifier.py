@@ -9,6 +9,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
@@ -19,22 +20,19 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from labeldp import _checks
 from labeldp._shapes import Float
 from labeldp.errors import InputError
-from labeldp.learning.features import row_count, row_weights
+from labeldp.learning.features import row_weights
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, require_release
 from labeldp.learning.sklearn import ProbabilityClassifier
-from labeldp.learning.torch._checkpoint import Checkpoint
-from labeldp.learning.torch._device import Machine, SingleDevice
 from labeldp.learning.torch._losses import NETWORK_METHODS, NetworkMethod
-from labeldp.learning.torch._outputs import outputs, probabilities, to_device
-from labeldp.learning.torch._rows import ReleasedRows, as_rows, shape_of, tensor_rows
-from labeldp.learning.torch._settings import SCHEDULES, Schedule, TrainingSettings
+from labeldp.learning.torch._outputs import outputs, predicted_rows, to_device, weight_dtype
+from labeldp.learning.torch._rows import ReleasedRows, as_rows, shape_of
+from labeldp.learning.torch._settings import SCHEDULES, Checkpoint, Machine, Schedule, SingleDevice, TrainingSettings
 from labeldp.learning.torch._training import HeldOut, Progress, Run, seeded_random_state, split, train
 from labeldp.release import Release
 
-#: Rows per batch of predictions.
-_PREDICTED = 1024
 #: Parameters excluded from the checkpoint fingerprint.
 _NOT_FINGERPRINTED = ("module", "checkpoint", "device", "report", "workers", "warm_start")
 
@@ -49,6 +47,7 @@ _OPTIMIZERS: MappingProxyType[str, Callable[..., Optimizer]] = MappingProxyType(
 )
 
 
+@dataclass(eq=False, repr=False)
 class TorchClassifier(ProbabilityClassifier):
     """A network on released labels, trained by gradient steps on batches.
 
@@ -121,58 +120,31 @@ class TorchClassifier(ProbabilityClassifier):
         ['no', 'yes']
     """
 
-    def __init__(
-        self,
-        module: nn.Module | Callable[..., nn.Module],
-        *,
-        method: NetworkMethod = "likelihood",
-        correction: float = 1.0,
-        epochs: int = 40,
-        batch_size: int = 256,
-        optimizer: str | Callable[[Any], Optimizer] = "adamw",
-        learning_rate: float = 0.003,
-        momentum: float = 0.9,
-        weight_decay: float = 1e-4,
-        schedule: str | Schedule = "linear",
-        mixup: float = 0.0,
-        augment: Callable[[Tensor], Tensor] | None = None,
-        averaging: float = 0.0,
-        held_out: float = 0.0,
-        patience: int | None = None,
-        warm_start: bool = False,
-        checkpoint: str | Path | None = None,
-        seed: int = 0,
-        device: str | None = None,
-        precision: Literal["full", "bf16"] = "full",
-        accelerator: Callable[[], Any] | None = None,
-        channels_last: bool = False,
-        workers: int = 0,
-        report: Progress | None = None,
-    ) -> None:
-        self.module = module
-        self.method = method
-        self.correction = correction
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.mixup = mixup
-        self.augment = augment
-        self.averaging = averaging
-        self.held_out = held_out
-        self.patience = patience
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.seed = seed
-        self.device = device
-        self.precision = precision
-        self.accelerator = accelerator
-        self.channels_last = channels_last
-        self.workers = workers
-        self.report = report
+    module: nn.Module | Callable[..., nn.Module]
+    _: KW_ONLY
+    method: NetworkMethod = "likelihood"
+    correction: float = 1.0
+    epochs: int = 40
+    batch_size: int = 256
+    optimizer: str | Callable[[Any], Optimizer] = "adamw"
+    learning_rate: float = 0.003
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    schedule: str | Schedule = "linear"
+    mixup: float = 0.0
+    augment: Callable[[Tensor], Tensor] | None = None
+    averaging: float = 0.0
+    held_out: float = 0.0
+    patience: int | None = None
+    warm_start: bool = False
+    checkpoint: str | Path | None = None
+    seed: int = 0
+    device: str | None = None
+    precision: Literal["full", "bf16"] = "full"
+    accelerator: Callable[[], Any] | None = None
+    channels_last: bool = False
+    workers: int = 0
+    report: Progress | None = None
 
     def fit(
         self,
@@ -210,7 +182,7 @@ class TorchClassifier(ProbabilityClassifier):
             synthetic = dataclasses.replace(synthetic.of(release, self.method), features=as_rows(synthetic.features))
         with seeded_random_state(self.seed):
             module = self._start(classes)
-            dtype = _weight_dtype(module)
+            dtype = weight_dtype(module)
             rows = ReleasedRows(
                 features,
                 release,
@@ -247,12 +219,8 @@ class TorchClassifier(ProbabilityClassifier):
         """Probabilities of the true classes, shape (n, k)."""
         check_is_fitted(self)
         features = as_rows(X)
-        predicted = np.empty((row_count(features), len(self.classes_)))
-        dtype = _weight_dtype(self.module_)
-        for low in range(0, len(predicted), _PREDICTED):
-            rows = np.arange(low, min(low + _PREDICTED, len(predicted)))
-            batch = to_device(tensor_rows(features, rows, dtype), self.device_, channels_last=self.channels_last)
-            predicted[rows] = probabilities(self.module_, batch)
+        classes, channels_last = len(self.classes_), self.channels_last
+        predicted = predicted_rows(self.module_, features, classes, self.device_, channels_last=channels_last)
         if not np.isfinite(predicted).all():
             row = int(np.argmin(np.isfinite(predicted).all(axis=1)))
             raise InputError(f"expected finite predictions, found others for row {row}; are its features finite?")
@@ -277,13 +245,13 @@ class TorchClassifier(ProbabilityClassifier):
         return network
 
     def _machine(self) -> Machine:
-        _among("precision", self.precision, ("full", "bf16"))
+        _checks.among(self.precision, "precision", ("full", "bf16"))
         if self.accelerator is not None:
             if self.device is not None or self.precision != "full":
                 raise InputError(
                     "expected neither device nor precision with an accelerator, found one; set them in the accelerator"
                 )
-            return self.accelerator()  # type: ignore[no-any-return]
+            return self.accelerator()
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
             torch.empty(0, device=device)
@@ -296,35 +264,27 @@ class TorchClassifier(ProbabilityClassifier):
 
     def _settings(self) -> TrainingSettings:
         """Check the settings."""
-        _among("method", self.method, NETWORK_METHODS)
+        _checks.among(self.method, "method", NETWORK_METHODS)
         for name, low in (("epochs", 1), ("batch_size", 1), ("seed", 0), ("workers", 0)):
-            _whole(name, getattr(self, name), low)
+            _checks.whole(getattr(self, name), name, low)
         if self.patience is not None:
-            _whole("patience", self.patience, 1)
+            _checks.whole(self.patience, "patience", 1)
             if not self.held_out:
                 raise InputError("expected held_out above 0 with patience, found 0; give a share of the rows, like 0.1")
-        for name, high in (("learning_rate", np.inf), ("momentum", 1), ("weight_decay", np.inf), ("mixup", np.inf)):
-            _number(name, getattr(self, name), high)
-        for name in ("averaging", "held_out"):
-            _number(name, getattr(self, name), 1)
-        return TrainingSettings(
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            optimizer=self._optimizer(),
-            schedule=_named("schedule", self.schedule, SCHEDULES),
-            mixup=self.mixup,
-            augment=self.augment,
-            averaging=self.averaging,
-            patience=self.patience,
-            seed=self.seed,
-            workers=self.workers,
-            channels_last=self.channels_last,
-        )
+        for name in ("learning_rate", "weight_decay", "mixup"):
+            _checks.not_negative(getattr(self, name), name)
+        for name in ("momentum", "averaging", "held_out"):
+            _checks.share(getattr(self, name), name, "[)")
+        schedule = self.schedule
+        if not callable(schedule):
+            schedule = SCHEDULES[_checks.among(schedule, "schedule", SCHEDULES)]
+        given = {each.name: getattr(self, each.name) for each in dataclasses.fields(TrainingSettings)}
+        return TrainingSettings(**{**given, "optimizer": self._optimizer(), "schedule": schedule})
 
     def _optimizer(self) -> Callable[[Any], Optimizer]:
         if callable(self.optimizer):
             return self.optimizer
-        make = _named("optimizer", self.optimizer, _OPTIMIZERS)
+        make = _OPTIMIZERS[_checks.among(self.optimizer, "optimizer", _OPTIMIZERS)]
         return lambda parameters: make(parameters, self.learning_rate, self.momentum, self.weight_decay)
 
     def _owner(
@@ -357,14 +317,6 @@ class TorchClassifier(ProbabilityClassifier):
         return digest.hexdigest()
 
 
-def _weight_dtype(module: nn.Module) -> torch.dtype:
-    """The type of a network's weights, and of its real-valued inputs."""
-    dtype = next((each.dtype for each in module.parameters() if each.is_floating_point()), None)
-    if dtype is None:
-        raise InputError(f"expected a network with weights to learn, found {type(module).__name__} without any")
-    return dtype
-
-
 def _check_outputs(run: Run, classes: int) -> None:
     """Refuse a network with another number of outputs, before training."""
     one, _ = run.rows[run.fit[:1]]
@@ -381,26 +333,3 @@ def _check_outputs(run: Run, classes: int) -> None:
 def _setting_text(value: Any) -> str:
     """A setting as text, without memory addresses."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-
-
-def _among(name: str, value: Any, known: Any) -> None:
-    if value not in known:
-        raise InputError(f"expected {name} among {', '.join(known)}, found {value!r}")
-
-
-def _named(name: str, value: Any, known: Any) -> Any:
-    """Return the function of a name; a function is returned unchanged."""
-    if callable(value):
-        return value
-    _among(name, value, known)
-    return known[value]
-
-
-def _whole(name: str, value: Any, low: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise InputError(f"expected {name} to be a whole number of at least {low}, found {value!r}")
-
-
-def _number(name: str, value: Any, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < high:
-        raise InputError(f"expected {name} to be a number of at least 0 and below {high:g}, found {value!r}")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from labeldp._shapes import Float
-from labeldp.errors import InputError, VerificationError
 from labeldp.learning.features import (
     ColumnEncoder,
     Encoder,
+    FileFormat,
     PairEncoder,
     PixelEncoder,
     encoder_from,
@@ -35,17 +35,21 @@ from labeldp.learning.features import (
 )
 from labeldp.learning.torch._losses import NETWORK_METHODS
 from labeldp.learning.torch._networks import NETWORKS
-from labeldp.learning.torch._outputs import probabilities, to_device
-from labeldp.learning.torch._rows import tensor_rows
+from labeldp.learning.torch._outputs import predicted_rows
 from labeldp.privacy import LabelSpace
 from labeldp.release.folder import Certificate
 
-SCHEMA = "labeldp/network/1"
+_FORMAT = FileFormat(
+    "labeldp/network/1",
+    "model",
+    "made by 'labeldp learn'",
+    "make one with 'labeldp learn'",
+    ("labeldp", "torch"),
+)
 PREFIX = "torch:"
 
 _HEADER = "labeldp"
 _MOST_SIZE = 1 << 31
-_PREDICTED = 1024
 #: Encoder of the inputs of each network.
 ENCODERS: Mapping[str, type[Encoder]] = {
     "convolutional": PixelEncoder,
@@ -160,12 +164,7 @@ class NetworkModel:
         """
         frame = frame_of(pa.table(table), self.columns) if self.columns else pd.DataFrame()
         features = self.network.encoder.features(frame, images)
-        predicted = np.empty((len(features), self.space.size))
-        device = next(self.module.parameters()).device
-        for low in range(0, len(predicted), _PREDICTED):
-            rows = np.arange(low, min(low + _PREDICTED, len(predicted)))
-            predicted[rows] = probabilities(self.module, to_device(tensor_rows(features, rows, torch.float32), device))
-        return predicted
+        return predicted_rows(self.module, features, self.space.size, next(self.module.parameters()).device)
 
     def predict(self, table: object, images: np.ndarray | None = None) -> np.ndarray:
         """The most likely true class of each row."""
@@ -178,14 +177,11 @@ class NetworkModel:
             OutputError: The file exists, or its folder does not.
         """
         about = {
-            "schema": SCHEMA,
-            "made_with": {name: version(name) for name in ("labeldp", "torch")},
             "network": self.network.plain(),
             "method": self.method,
             "certificate": json.loads(self.certificate.to_json()),
         }
-        weights = {name: value.detach().cpu().contiguous() for name, value in self.module.state_dict().items()}
-        return write_new_file(Path(path), lambda file: save_file(weights, file, {_HEADER: json.dumps(about)}))
+        return save_tensors(path, _FORMAT, about, self.module.state_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> NetworkModel:
@@ -199,33 +195,13 @@ class NetworkModel:
         Raises:
             InputError: The file does not exist, or is not such a model.
         """
-        file = Path(path)
-        if not file.is_file():
-            raise InputError(f"expected a model, found no file {file}; make one with 'labeldp learn'")
-        try:
-            with safe_open(file, framework="pt") as opened:
-                about = json.loads((opened.metadata() or {})[_HEADER])
-                if about["schema"] != SCHEMA:
-                    raise InputError(f"expected a model of schema {SCHEMA}, found {about['schema']!r}; learn it again")
-                certificate = Certificate.from_json(json.dumps(about["certificate"]))
-                network = Network.from_plain(about["network"])
-                if network.classes != certificate.space.size or about["method"] not in NETWORK_METHODS:
-                    raise ValueError("the parts of the file contradict each other")
-                module = network.module("meta")
-                module.load_state_dict(weights_of(opened, module), assign=True)
-        except (
-            SafetensorError,
-            LookupError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            RecursionError,
-            OSError,
-        ) as problem:
-            if isinstance(problem, InputError):
-                raise
-            why = str(problem) if isinstance(problem, VerificationError) else "something else"
-            raise InputError(f"expected a model made by 'labeldp learn' in {file}, found {why}") from None
+        with opened_tensors(path, _FORMAT) as (opened, about):
+            certificate = Certificate.from_json(json.dumps(about["certificate"]))
+            network = Network.from_plain(about["network"])
+            if network.classes != certificate.space.size or about["method"] not in NETWORK_METHODS:
+                raise ValueError("the parts of the file contradict each other")
+            module = network.module("meta")
+            module.load_state_dict(weights_of(opened, module), assign=True)
         return cls(network, module.requires_grad_(requires_grad=False).eval(), about["method"], certificate)
 
 
@@ -241,6 +217,19 @@ class _ScaledImages(nn.Module):
         """The images, scaled."""
         scaled: Tensor = (images - self.mean) / self.deviation
         return scaled
+
+
+def save_tensors(path: str | Path, form: FileFormat, about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Path:
+    """Write a file that does not exist yet, of tensors and a description."""
+    held = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    return write_new_file(Path(path), lambda file: save_file(held, file, {_HEADER: form.description(about)}))
+
+
+@contextmanager
+def opened_tensors(path: str | Path, form: FileFormat) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Open a file of tensors, with its description; refuse it if it cannot be read within the context."""
+    with form.reading(path) as file, safe_open(file, framework="pt") as opened:
+        yield opened, form.read_description((opened.metadata() or {})[_HEADER])
 
 
 def weights_of(opened: Any, module: nn.Module, besides: Set[str] = frozenset()) -> dict[str, Tensor]:

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import nn
 
 from labeldp._random_words import SecureWords
 from labeldp._shapes import Float, Int, UInt8
+from labeldp._threads import blocks
 from labeldp.errors import InputError
-from labeldp.learning.features import write_new_file
-from labeldp.learning.torch._files import weights_of
+from labeldp.learning.features import FileFormat
+from labeldp.learning.torch._files import opened_tensors, save_tensors, weights_of
 from labeldp.learning.torch._image_laws import LAWS, ImageDiscriminator, Law, sides_fit
 from labeldp.mechanisms.resampling import ColumnForm, Form, Generator, Source, form_from
 from labeldp.privacy import LabelSpace, space_from
 
-SCHEMA = "labeldp/image-generator/1"
+_FORMAT = FileFormat(
+    "labeldp/image-generator/1", "generator of images", "that was saved", "fit one and save it", ("labeldp", "torch")
+)
 #: Bound on the sizes of a generator.
 MOST_SIZE = 1 << 16
 
-_HEADER = "labeldp"
 _DRAWN = 1024
 _WHITE = 255
 _SEEN = "seen"
@@ -72,10 +70,10 @@ class ImageGenerator:
         keeps 32 bits of a seed, so the words come from the same cryptographic source as those for labels.
         """
         words, parts = SecureWords(), []
-        for low in range(0, len(codes), _DRAWN):
-            block_codes = torch.from_numpy(np.asarray(codes[low : low + _DRAWN], dtype=np.int64))
+        for rows in blocks(len(codes), entries=_DRAWN):
+            block_codes = torch.from_numpy(np.asarray(codes[rows], dtype=np.int64))
             count = self.law.uniforms
-            block = words.block(low * count, len(block_codes) * count).reshape(len(block_codes), count)
+            block = words.block(rows.start * count, len(block_codes) * count).reshape(len(block_codes), count)
             with torch.inference_mode():
                 parts.append(self.law(torch.from_numpy(_uniform_numbers(block)), block_codes).numpy())
         return np.concatenate(parts).reshape(len(codes), *(self.form.columns[0].shape or ()))
@@ -111,8 +109,6 @@ class ImageGenerator:
             OutputError: The file exists, or its folder does not.
         """
         about = {
-            "schema": SCHEMA,
-            "made_with": {name: version(name) for name in ("labeldp", "torch")},
             "law": self.name,
             "sizes": dict(self.sizes),
             "filters": self.filters,
@@ -122,13 +118,8 @@ class ImageGenerator:
         }
         digests = sorted(self.seen) if self.source.kind == "public" else []
         seen = torch.from_numpy(np.array(digests, dtype=np.uint64).view(np.int64))
-        numbers = {name: value.contiguous() for name, value in self._modules().state_dict().items()}
-        return write_new_file(
-            Path(path), lambda file: save_file(numbers | {_SEEN: seen}, file, {_HEADER: json.dumps(about)})
-        )
-
-    def _modules(self) -> nn.ModuleDict:
-        return _module_dict(self.law, self.discriminator)
+        weights = _module_dict(self.law, self.discriminator).state_dict()
+        return save_tensors(path, _FORMAT, about, {**weights, _SEEN: seen})
 
     @classmethod
     def load(cls, path: str | Path) -> ImageGenerator:
@@ -137,15 +128,8 @@ class ImageGenerator:
         Raises:
             InputError: The file does not exist, or is not such a generator.
         """
-        file = Path(path)
-        if not file.is_file():
-            raise InputError(f"expected a generator of images, found no file {file}; fit one and save it")
-        try:
-            with safe_open(file, framework="pt") as opened:
-                return _read_generator(opened, json.loads((opened.metadata() or {})[_HEADER]))
-        except (SafetensorError, LookupError, TypeError, ValueError, AttributeError, RecursionError, OSError):
-            pass
-        raise InputError(f"expected a generator of images in {file}, found something else, or a damaged one")
+        with opened_tensors(path, _FORMAT) as (opened, about):
+            return _read_generator(opened, about)
 
 
 def image_form(shape: tuple[int, ...]) -> Form:
@@ -169,8 +153,6 @@ def _read_generator(opened: Any, about: Mapping[str, Any]) -> ImageGenerator:
     Raises:
         ValueError: The parts of the file do not agree.
     """
-    if about["schema"] != SCHEMA:
-        raise ValueError("another schema")
     name, sizes, filters = about["law"], dict(about["sizes"]), about["filters"]
     wanted = set(inspect.signature(LAWS[name]).parameters)
     if set(sizes) != wanted or not all(type(size) is int and 0 < size < MOST_SIZE for size in sizes.values()):

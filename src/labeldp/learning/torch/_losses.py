@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labeldp import _checks
 from labeldp._shapes import Float, Float32, Int, UInt8
+from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.losses import OriginalFeatures, RowLoss, TargetLoss, row_loss
 from labeldp.privacy.channels import pack, unpack
@@ -20,9 +22,6 @@ from labeldp.release import Release
 
 NetworkMethod = Literal["likelihood", "unbiased", "posterior", "plain"]
 NETWORK_METHODS: tuple[NetworkMethod, ...] = ("likelihood", "unbiased", "posterior", "plain")
-
-#: Entries computed at a time when a release is brought into compact form.
-_ENTRIES_PER_CHUNK = 1 << 24
 
 
 def forward_loss(log_probs: Float[Tensor, "b k"], values: Float[Tensor, "b k"]) -> Float[Tensor, "b"]:
@@ -144,8 +143,7 @@ class LabelLoss:
         References:
             Patrini et al. 2017 (forward), Natarajan et al. 2013 (backward), Malek et al. 2021, section 3.2 (posterior).
         """
-        if method not in NETWORK_METHODS:
-            raise InputError(f"expected a method among {', '.join(NETWORK_METHODS)}, found {method!r}")
+        _checks.among(method, "a method", NETWORK_METHODS)
         shares = None if prior is None else _checked_prior(prior, release, method)
         if release.is_public and original is None:
             method, shares = "plain", None
@@ -159,10 +157,7 @@ class LabelLoss:
             row_loss(rows_of(release, slice(0)), method, correction)  # the correction is checked before any batch
             none, unset = np.empty((n, 0), dtype=np.uint8), np.empty((n, 0), dtype=np.float32)
             return cls(_packed_masks(release), none, unset, each, release, method, correction, k, original=original)
-        step = max(1, _ENTRIES_PER_CHUNK // k)
-        parts = [
-            _compact_values(release, slice(low, low + step), method, correction, original) for low in range(0, n, step)
-        ]
+        parts = [_compact_values(release, rows, method, correction, original) for rows in blocks(n, k)]
         support, values = (np.concatenate(each) for each in zip(*parts, strict=True))
         return cls(_packed_masks(release), support, values, each, None, method, correction, k, shares, original)
 
@@ -219,9 +214,8 @@ def _packed_masks(release: Release) -> np.ndarray:
     channel, codes = release.class_channel, release.codes
     if channel.form == "class" or codes.dtype == np.uint8:
         return codes
-    step = max(1, _ENTRIES_PER_CHUNK // channel.classes)
-    blocks = [slice(low, low + step) for low in range(0, max(len(codes), 1), step)]
-    return np.concatenate([pack(channel.take(rows).mask(codes[rows])) for rows in blocks])
+    parts = blocks(max(len(codes), 1), channel.classes)
+    return np.concatenate([pack(channel.take(rows).mask(codes[rows])) for rows in parts])
 
 
 def _compact_values(

@@ -12,9 +12,10 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
 
 from labeldp._shapes import Int
-from labeldp.errors import InputError, RowsError
-from labeldp.learning.features import row_count, row_weights
+from labeldp.errors import InputError
+from labeldp.learning.features import row_weights
 from labeldp.learning.losses import OriginalFeatures, require_release
+from labeldp.learning.sklearn import check_released_rows
 from labeldp.learning.torch._losses import BatchLoss, LabelLoss, NetworkMethod
 from labeldp.release import Release
 
@@ -70,12 +71,8 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         self.features = as_rows(features)
-        count = row_count(self.features)
-        if count != len(require_release(release)):
-            raise RowsError(f"expected a released label for each of {count} rows of features, found {len(release)}")
-        if count == 0:
-            raise RowsError("expected at least one row, found none")
-        weights = row_weights(sample_weight, count)
+        check_released_rows(self.features, require_release(release))
+        weights = row_weights(sample_weight, len(release))
         self.loss = LabelLoss.of(release, method, correction, weights / weights.mean(), prior, original)
         self.dtype = dtype
 

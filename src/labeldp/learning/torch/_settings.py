@@ -1,15 +1,21 @@
-"""Training settings of a network and learning-rate schedules."""
+"""Settings of a training, its device, and the file of its state."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 from torch.optim import Optimizer
+
+from labeldp.errors import VerificationError
+from labeldp.learning.features import replace_file
 
 Schedule = Callable[[float], float]
 
@@ -61,3 +67,93 @@ class TrainingSettings:
     seed: int
     workers: int
     channels_last: bool
+
+
+@dataclass(frozen=True)
+class SingleDevice:
+    """One process on one device, with the part of ``accelerate.Accelerator`` that the loop uses.
+
+    An accelerator keeps its device and precision for the whole Python process; this one is that of a single fit.
+
+    Attributes:
+        device: The device.
+        half: Whether networks compute in bfloat16, which needs no gradient scaling; weights keep their precision.
+    """
+
+    device: torch.device
+    half: bool = False
+    num_processes: int = 1
+    process_index: int = 0
+    is_main_process: bool = True
+    scaler: None = None
+
+    def prepare(self, *parts: Any) -> Any:
+        """Return the parts unchanged."""
+        return parts
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """Context of half precision, or of no change."""
+        return torch.autocast(self.device.type, torch.bfloat16) if self.half else contextlib.nullcontext()
+
+    def backward(self, loss: Tensor) -> None:
+        """Compute the gradients of a loss."""
+        loss.backward()
+
+    def unwrap_model(self, model: nn.Module, *, keep_fp32_wrapper: bool = True) -> nn.Module:  # noqa: ARG002
+        """Return the network unchanged."""
+        return model
+
+    def gather(self, value: Tensor) -> Tensor:
+        """Return the value unchanged."""
+        return value
+
+    def wait_for_everyone(self) -> None:
+        """Return at once."""
+
+
+#: The devices of a training: a ``SingleDevice``, or an ``accelerate.Accelerator``, which has no types.
+Machine: TypeAlias = Any
+
+
+_CHECKPOINT = "checkpoint.pt"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """File of the state of training, with a fingerprint of the training that it belongs to."""
+
+    folder: Path
+    owner: str
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.folder / _CHECKPOINT
+
+    def load(self, device: torch.device) -> dict[str, Any] | None:
+        """The state after the last finished epoch; None if there is no file.
+
+        Raises:
+            VerificationError: The file belongs to another release or other settings, or cannot be read.
+        """
+        if not self.path.exists():
+            return None
+        try:
+            state = torch.load(self.path, map_location=device, weights_only=True)
+            owner = state["owner"]
+        except Exception as error:  # noqa: BLE001 (a damaged file fails in many ways)
+            raise VerificationError(
+                f"expected a checkpoint in {self.path}, found a file that cannot be read as one "
+                f"({type(error).__name__}); remove it, or give another folder"
+            ) from None
+        if owner != self.owner:
+            raise VerificationError(
+                f"expected a checkpoint of this release, network and settings in {self.path}, found another; give the "
+                "settings that it was made with, remove it, or give another folder"
+            )
+        return dict(state)
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Replace the state atomically, so that an interruption leaves the last one."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        replace_file(self.path, lambda file: torch.save({**state, "owner": self.owner}, file))

@@ -19,23 +19,20 @@ from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
 
 from labeldp._shapes import Float, Int
+from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.features import row_count
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, gain
-from labeldp.learning.torch._checkpoint import Checkpoint
-from labeldp.learning.torch._device import Machine
 from labeldp.learning.torch._losses import BatchLoss, rows_of
-from labeldp.learning.torch._outputs import outputs, probabilities, to_device
+from labeldp.learning.torch._outputs import PREDICTED, outputs, probabilities, to_device
 from labeldp.learning.torch._rows import ReleasedRows, tensor_rows
-from labeldp.learning.torch._settings import TrainingSettings
+from labeldp.learning.torch._settings import Checkpoint, Machine, TrainingSettings
 from labeldp.release import Release
 
 Progress = Callable[[str, int, int], None]
 
 #: Steps between checks of the losses, each of which waits for the device.
 _CHECKED_EVERY = 50
-#: Rows per batch of predictions.
-_PREDICTED = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +207,7 @@ class Run:
     def _held_out_gain(self, held: HeldOut) -> float:
         """The mean gain on held-out released labels; stores the weights if it is the best so far."""
         gains = np.empty(len(held.rows))
-        for low in range(0, len(gains), _PREDICTED):
-            part = slice(low, low + _PREDICTED)
+        for part in blocks(len(gains), entries=PREDICTED):
             predicted = self.probabilities(tensor_rows(held.features, held.rows[part], self.rows.dtype))
             gains[part] = gain(
                 rows_of(held.release, part), predicted, None if held.original is None else held.original.take(part)
