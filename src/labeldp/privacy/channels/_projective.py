@@ -47,7 +47,7 @@ class ProjectiveChannel(EvenChannel):
     form: ClassVar[Literal["index"]] = "index"
 
     def __post_init__(self) -> None:
-        if not (2 <= self.classes and self.points <= _MOST_POINTS):
+        if not (self.classes >= 2 and self.points <= _MOST_POINTS):
             raise ValueError(f"expected two classes or more, and at most {_MOST_POINTS} points")
         if not (0 < self.member < 1 << self.bits and self.odds >= 1):
             raise ValueError("expected a weight that favours points orthogonal to that of the true class")
