@@ -249,6 +249,7 @@ SPREAD = [[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]]
 RANDOMIZERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "randomized-response": ("level", lambda space: labeldp.RandomizedResponse(space, EPSILON)),
     "subset": ("level", lambda space: labeldp.SubsetResponse(space, EPSILON)),
+    "projective": ("level", lambda space: randomizers.ProjectiveResponse(space, EPSILON)),
     "subset-of-two": ("level", lambda space: labeldp.SubsetResponse(space, EPSILON, 2)),
     "bits": ("level", lambda space: labeldp.BitResponse(space, EPSILON)),
     "bits-symmetric": ("level", lambda space: labeldp.BitResponse(space, EPSILON, form="symmetric")),
