@@ -21,6 +21,7 @@ from rich.table import Table
 from labeldp import BitResponse, Classes, PriorResponse, PriorSubsetResponse, RandomizedResponse, SubsetResponse
 from labeldp._random_words import SecureWords
 from labeldp.mechanisms import draw
+from labeldp.mechanisms.randomizers import ProjectiveResponse
 
 EPSILON = 1.0
 CHUNK = 1 << 16
@@ -92,6 +93,7 @@ def contest(classes: int, rows: int, everything: bool) -> dict[str, tuple[Callab
     if everything:
         few = max(rows // max(1, classes // 10), 1000)
         mine["subset"] = (SubsetResponse(space, EPSILON), few)
+        mine["projective"] = (ProjectiveResponse(space, EPSILON), rows)
         mine["bits"] = (BitResponse(space, EPSILON), few)
     contestants: dict[str, tuple[Callable[[], object], int]] = {
         "keystream, one thread": (lambda: keystream(rows), rows)
@@ -122,7 +124,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     everything = arguments.rows <= 20_000_000
-    results = {k: rates(contest(k, arguments.rows, everything), arguments.rounds) for k in (2, 10, 1000)}
+    results = {k: rates(contest(k, arguments.rows, everything), arguments.rounds) for k in (2, 10, 1000, 10_000)}
     table = Table(title=f"million labels per second, {arguments.rows:,} rows, epsilon {EPSILON:g}")
     table.add_column("what")
     for classes in results:

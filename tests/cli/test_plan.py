@@ -31,7 +31,7 @@ def test_what_is_printed_is_the_plan(run):
             "auto" if option.best else "",
         ]
     over = lines[len(found.options) :]
-    assert len(over) == 5
+    assert len(over) == 7
     assert all(len(line) == 1 + len(found.sweep) for line in over)
     for i, row in enumerate(found.sweep):
         assert over[0][1 + i] == f"{row[0].clean_share:.2%}"

@@ -76,4 +76,4 @@ def _round_numbers(low: float, high: float) -> list[float]:
 def _curve(option: Option) -> str:
     if option.mechanism == "bits":
         return option.detail
-    return "subset, for counting" if "counting" in option.detail else option.mechanism
+    return f"{option.mechanism}, for counting" if "counting" in option.detail else option.mechanism

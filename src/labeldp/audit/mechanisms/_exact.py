@@ -291,7 +291,9 @@ def _word_counts(
     """Number of words that yield each outcome, for each label."""
     of_row = channel.take(np.full(len(words), row))
     released = [of_row.draw(np.full(len(words), code, dtype=np.int32), words) for code in codes]
-    outcomes = np.unique(np.concatenate(released), axis=0, return_inverse=True)[1].reshape(len(codes), -1)
+    outcomes = np.array(released)
+    if outcomes.ndim > 2:  # sets
+        outcomes = np.unique(np.concatenate(released), axis=0, return_inverse=True)[1].reshape(len(codes), -1)
     return np.array([np.bincount(line, minlength=int(outcomes.max()) + 1) for line in outcomes])
 
 

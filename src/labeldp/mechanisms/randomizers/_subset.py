@@ -10,10 +10,17 @@ from typing import ClassVar, Self
 import numpy as np
 
 from labeldp import _checks
+from labeldp.errors import EpsilonError
+from labeldp.mechanisms.randomizers._projective import ProjectiveResponse
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
 from labeldp.mechanisms.randomizers._response import RandomizedResponse
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import SubsetChannel, estimation_size, training_size
+
+#: Up to this many classes, sets of classes are short enough to be drawn, stored and read as lists.
+_SHORT_SETS = 256
+#: The least share of the effective rows of subsets for a cheaper randomizer.
+_NEAR = 0.99
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +89,26 @@ class SubsetResponse(ClassRandomizer):
 
 
 def best_response(space: LabelSpace, epsilon: float) -> ClassRandomizer:
-    """The best local randomizer for training without a prior: subsets, which at size 1 are randomized response."""
-    return _of_size(space, epsilon, None)
+    """The best local randomizer for training without a prior: subsets, which at size 1 are randomized response.
+
+    Above 256 classes, projective-geometry response is taken instead where it has at least 99 % of their effective rows
+    and takes fewer random words for a row; it is up to 2 % below where no prime suits the epsilon (0.5 and 2).
+
+    Example:
+        >>> from labeldp import Classes
+        >>> [best_response(Classes(range(k)), epsilon=1.0).name for k in (2, 100, 1000)]
+        ['randomized-response', 'subset', 'projective']
+    """
+    best = _of_size(space, epsilon, None)
+    if space.size <= _SHORT_SETS or best.channel().words_per_row <= 1:
+        return best
+    try:
+        numbered = ProjectiveResponse(space, epsilon)
+    except EpsilonError:
+        return best
+    fewer = numbered.channel().words_per_row < best.channel().words_per_row
+    near = numbered.expectation.clean_share >= _NEAR * best.expectation.clean_share
+    return numbered if fewer and near else best
 
 
 def gradient_response(space: LabelSpace, epsilon: float) -> ClassRandomizer:

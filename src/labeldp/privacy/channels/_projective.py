@@ -20,7 +20,6 @@ from labeldp.privacy.channels._utility import pair_share, total_variance
 #: The largest order of a field that is tried, and the largest number of points.
 _LARGEST_ORDER, _MOST_POINTS = 1 << 12, (1 << 31) - 1
 _ENTRIES_PER_BLOCK = 1 << 22
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,78 +117,44 @@ class ProjectiveChannel(EvenChannel):
         return Membership.of(true, together + alone, true - together + alone)
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
-        """Numbers of points.
+        """Numbers of points."""
+        from labeldp.privacy.channels._projective_kernels import draw_points  # noqa: PLC0415 (the compiler loads at the first draw)
 
-        A point orthogonal to v, whose first coordinate other than zero is a 1 at place i, is a point of one dimension
-        less in all coordinates but i, which follows; one with the product 1, any vector there. Both are picked
-        uniformly by multiplication with the rejection that makes it uniform (Lemire 2019). How many halves of words are
-        used depends on the words alone.
-        """
-        inside = words[:, 0] < np.uint64(self.member)
-        bound = np.where(inside, self.favoured, self.points - self.favoured).astype(np.uint64)
-        halves = np.stack([words[:, 1:] & _LOW, words[:, 1:] >> _HALF], axis=2)
-        product = halves.reshape(len(words), 2 * words.shape[1] - 2) * bound[:, None]
-        good = (product & _LOW) >= (((_LOW + np.uint64(1)) - bound) % bound)[:, None]
-        if not good.any(axis=1).all():
+        released = np.empty(codes.size, dtype=np.int32)
+        weights = (np.uint64(n) for n in (self.member, self.favoured, self.points - self.favoured))
+        if not draw_points(codes, words, self.order, *weights, self._firsts, self._inverses, released):
             raise RuntimeError("a row ran out of random words; draw again")
-        pick = (np.take_along_axis(product, good.argmax(axis=1)[:, None], axis=1)[:, 0] >> _HALF).astype(np.int64)
-        less = self.dimension - 1
-        rest = np.where(inside[:, None], self._vectors(pick, less), self._digits(pick, less))
-        label = self._vectors(codes, self.dimension)
-        lead = (label != 0).argmax(axis=1)[:, None]
-        places = np.arange(self.dimension)
-        point = np.take_along_axis(np.pad(rest, ((0, 0), (0, 1))), places - (places > lead), axis=1)
-        np.put_along_axis(point, lead, 0, axis=1)
-        missing = (~inside - (point * label).sum(axis=1)) % self.order
-        np.put_along_axis(point, lead, missing[:, None], axis=1)
-        return self._numbers(point)
-
-    def _digits(self, numbers: Int[np.ndarray, "n"], dimension: int) -> Int[np.ndarray, "n t"]:
-        """Numbers in base q, most significant digit first."""
-        return np.asarray(numbers.astype(np.int64)[:, None] // self._powers[:dimension][::-1] % self.order)
-
-    def _vectors(self, numbers: Int[np.ndarray, "n"], dimension: int) -> Int[np.ndarray, "n t"]:
-        """Points of a space by number: with more free coordinates behind the leading 1 they come later."""
-        free = np.searchsorted(self._firsts, numbers, side="right") - 1
-        vectors = self._digits(numbers - self._firsts[free], dimension)
-        np.put_along_axis(vectors, dimension - 1 - free[:, None], 1, axis=1)
-        return vectors
-
-    def _numbers(self, vectors: Int[np.ndarray, "n t"]) -> Int[np.ndarray, "n"]:
-        """The numbers of points, of which vectors are multiples."""
-        lead = (vectors != 0).argmax(axis=1)[:, None]
-        inverses = np.array([pow(value, -1, self.order) if value else 0 for value in range(self.order)])
-        normal = vectors * inverses[np.take_along_axis(vectors, lead, axis=1)] % self.order
-        free = self.dimension - 1 - lead[:, 0]
-        return np.asarray(normal @ self._powers[::-1] - self._powers[free] + self._firsts[free], dtype=np.int32)
-
-    @cached_property
-    def _powers(self) -> Int[np.ndarray, "t"]:
-        """The powers of q."""
-        return np.array([self.order**power for power in range(self.dimension)], dtype=np.int64)
+        return released
 
     @cached_property
     def _firsts(self) -> Int[np.ndarray, "t"]:
-        """The first point with each number of free coordinates."""
-        return (self._powers - 1) // (self.order - 1)
+        """The first point with each number of free coordinates behind the leading 1."""
+        return np.array([(self.order**free - 1) // (self.order - 1) for free in range(self.dimension)], dtype=np.int64)
 
     @cached_property
-    def _classes(self) -> Float[np.ndarray, "t k"]:
-        """The points of the classes."""
-        return self._vectors(np.arange(self.classes), self.dimension).T.astype(np.float64)
+    def _inverses(self) -> Int[np.ndarray, "q"]:
+        """The inverse of each number, and 0 for zero."""
+        return np.array([0, *(pow(value, -1, self.order) for value in range(1, self.order))], dtype=np.int64)
+
+    def _vectors(self, numbers: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n t"]:
+        """Points by number: the leading 1, with digits in base q behind it."""
+        free = np.searchsorted(self._firsts, numbers, side="right") - 1
+        powers = self.order ** np.arange(self.dimension - 1, -1, -1)
+        vectors = (numbers - self._firsts[free])[:, None] // powers % self.order
+        np.put_along_axis(vectors, self.dimension - 1 - free[:, None], 1, axis=1)
+        return np.asarray(vectors)
 
     def mask(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n k"]:
-        """The classes whose points are orthogonal to the released one, block by block."""
+        """The classes whose points are orthogonal to the released one."""
+        from labeldp.privacy.channels._projective_kernels import write_masks  # noqa: PLC0415 (the compiler loads at the first use)
+
         mask = np.empty((len(released), self.classes), dtype=np.bool_)
-        step = max(1, _ENTRIES_PER_BLOCK // self.classes)
-        for low in range(0, len(released), step):  # products are whole numbers below 2**53
-            vectors = self._vectors(released[low : low + step], self.dimension).astype(np.float64)
-            mask[low : low + step] = (vectors @ self._classes) % self.order == 0
+        write_masks(released, self.order, self._firsts, mask)
         return mask
 
     def holds(self, released: np.ndarray, classes: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
         """Mask of the rows whose point is orthogonal to that of the class."""
-        one, two = (self._vectors(each, self.dimension) for each in (released, classes))
+        one, two = self._vectors(released), self._vectors(classes)
         return np.asarray((one * two).sum(axis=1) % self.order == 0)
 
     def sums(self, released: np.ndarray, values: Float[np.ndarray, "k"]) -> Float[np.ndarray, "n"]:
