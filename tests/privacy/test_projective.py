@@ -90,9 +90,9 @@ def test_orders_that_are_no_primes_are_refused(order):
         ProjectiveResponse(Classes(range(20)), 1e-30)
 
 
-@pytest.mark.parametrize(("classes", "most"), [(1000, 0.982), (10_000, 0.981)])
+@pytest.mark.parametrize("classes", [1000, 10_000])
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
-def test_it_is_nearly_as_good_as_the_best_subsets(classes, most, epsilon):
+def test_it_is_nearly_as_good_as_the_best_subsets(classes, epsilon):
     """Effective rows are at least 98 % of those of subsets, 99 % at epsilon 1 and 4, and variance at most 3 % more."""
     space = Classes(range(classes))
     one, subset = ProjectiveResponse(space, epsilon).channel(), SubsetResponse(space, epsilon).channel()
