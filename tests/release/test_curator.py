@@ -564,3 +564,17 @@ def test_a_curator_says_its_name_and_declares_no_identities_by_itself(space, lab
     release = curator.randomize(RandomizedResponse(space, 1.0))
     assert not any("identities" in each for each in release.certificate.assumptions)
     assert curator.name == "colour"
+
+
+def test_an_unregistered_randomizer_is_refused_before_a_charge(space, labels):
+    """What could not be read back is not drawn: a class that no entry point names costs nothing."""
+
+    class Homemade(RandomizedResponse):
+        """A randomizer that no distribution registers."""
+
+        name = "homemade"
+
+    curator = Curator(labels, space, budget=1.0)
+    with pytest.raises(InputError, match="registered randomizer, found Homemade"):
+        curator.randomize(Homemade(space, 1.0))
+    assert curator.spent == (0.0, 0.0)

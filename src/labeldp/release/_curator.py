@@ -15,11 +15,11 @@ from labeldp._random_words import SecureWords, WatchedWords, Words, identifier
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms import draw
 from labeldp.mechanisms.queries import Query, charged_law
-from labeldp.mechanisms.randomizers import Randomizer, expectation
+from labeldp.mechanisms.randomizers import RANDOMIZERS, Randomizer, expectation
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, LabelSpace, shown_above
 from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.privacy.channels import Channel, ClusterChannel, candidate_sizes
+from labeldp.privacy.channels import CHANNELS, Channel, ClusterChannel, candidate_sizes
 from labeldp.release._answer import Answer
 from labeldp.release._release import Release
 from labeldp.release._row_index import row_places
@@ -238,9 +238,12 @@ class Curator:
         """``randomize`` into any sink, with a source of random words; with a test source, a release is not private."""
         if not isinstance(randomizer, Randomizer):
             raise InputError(f"expected a randomizer such as RandomizedResponse, found {type(randomizer).__name__}")
+        RANDOMIZERS.check(type(randomizer))
         self._check_space(randomizer, "randomizer")
         places = row_places(rows, len(self))
         channels = self._source.channels(randomizer, places)
+        for channel, _ in channels.whole.units:
+            CHANNELS.check(type(channel))
         declared = (*_priors(channels.whole), *randomizer.declared)
         return self._draw_labels(randomizer.name, randomizer.epsilon, places, channels, declared, words)
 

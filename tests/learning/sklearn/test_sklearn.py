@@ -192,9 +192,9 @@ def draws(monkeypatch):
     """The numbers of rows that were drawn, one for each draw."""
     found, draw = [], labeldp.release._curator.draw
 
-    def counted(channel, codes, words):
+    def counted(channel, codes, *words):
         found.append(len(codes))
-        return draw(channel, codes, words)
+        return draw(channel, codes, *words)
 
     monkeypatch.setattr(labeldp.release._curator, "draw", counted)
     return found

@@ -412,9 +412,9 @@ def test_every_row_is_drawn_once(monkeypatch):
     """Over all stages, the codes that reach a draw are those of each row once."""
     seen, original = [], curator_module.draw
 
-    def watched(channel, codes, words):
+    def watched(channel, codes, *words):
         seen.append(len(codes))
-        return original(channel, codes, words)
+        return original(channel, codes, *words)
 
     monkeypatch.setattr(curator_module, "draw", watched)
     MultiStage(Recorder(), 1.0, stages=4).fit(FEATURES, Curator(LABELS, SPACE))

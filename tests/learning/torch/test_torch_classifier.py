@@ -337,7 +337,7 @@ def test_a_learner_that_was_not_fitted_says_so(features):
 def test_what_a_network_learns_depends_on_the_draw_alone(features, monkeypatch):
     """Where the draw is the same, so is the network bit by bit, however it is trained, though no label is."""
     drawn = (np.arange(ROWS) % 3).astype(np.int32)
-    monkeypatch.setattr("labeldp.release._curator.draw", lambda _channel, codes, _words: drawn[: len(codes)].copy())
+    monkeypatch.setattr("labeldp.release._curator.draw", lambda _channel, codes, *_: drawn[: len(codes)].copy())
     labels = np.random.default_rng(0).integers(0, 3, ROWS)
     found = []
     for codes in (labels, np.where(labels == 0, 1, 0)):
