@@ -13,10 +13,6 @@ from rich.text import Text
 from labeldp.mechanisms.queries import noise_deviation
 from labeldp.mechanisms.randomizers import NumberExpectation
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
-from labeldp.privacy.accounting import Budget
-from labeldp.release import CombinedGuarantee, TableRelease
-from labeldp.release.folder import Certificate, Verdict
-from labeldp.release.ledger import Entry
 from labeldp.report._parts import (
     Parts,
     add_row,
@@ -31,6 +27,10 @@ from labeldp.report._parts import (
 if TYPE_CHECKING:  # the learners are an extra, and metrics are slow to load
     from labeldp.learning.metrics import Bounds, Estimate, Scores
     from labeldp.learning.tables import Learned, NumberScores, Staged
+    from labeldp.privacy.accounting import Budget
+    from labeldp.release import CombinedGuarantee, TableRelease
+    from labeldp.release.folder import Certificate, Verdict
+    from labeldp.release.ledger import Entry
 
 _SHOWN_COLUMNS = 12
 _SHOWN_CLASSES = 12
