@@ -42,7 +42,8 @@ def learn(
         images: The images of the rows.
         training: Settings of networks.
     """
-    from labeldp.learning import convex, generators, tables  # noqa: PLC0415 (the learners are an extra)
+    from labeldp.learning.tables import learn as learn_table  # noqa: PLC0415, I001 (first, as its extra has all of them)
+    from labeldp.learning import convex, generators  # noqa: PLC0415
     from labeldp.learning.features import check_model_path  # noqa: PLC0415
 
     check_model_path(output)
@@ -60,5 +61,5 @@ def learn(
         else:
             check_no_network_options(images, training)
             resampling = None if generator is None else generators.open_generator(generator).generator()
-            learned = tables.learn(directory, generator=resampling, progress=bar, **options)
+            learned = learn_table(directory, generator=resampling, progress=bar, **options)
     show(*report.learned_text(learned, str(learned.model.save(output))))
