@@ -407,12 +407,13 @@ def test_a_column_named_row_is_no_unit(run, tmp_path):
     assert "row, age" in done.out
 
 
-def test_without_the_extra_it_says_what_to_install(folder, run, tmp_path, monkeypatch):
-    """A missing library is named with the command that brings it."""
+@pytest.mark.parametrize("library", ["skops", "sklearn"])
+def test_without_the_extra_it_says_what_to_install(folder, run, tmp_path, monkeypatch, library):
+    """A missing library is named with the command that brings all that learning from tables needs."""
     import sys  # noqa: PLC0415 (only here)
 
-    monkeypatch.setitem(sys.modules, "skops", None)
-    for name in [name for name in sys.modules if name.startswith("labeldp.learning.tables")]:
+    monkeypatch.setitem(sys.modules, library, None)
+    for name in [name for name in sys.modules if re.match(r"labeldp\.learning\.(tables|convex|sklearn)", name)]:
         monkeypatch.delitem(sys.modules, name)
     done = run("learn", folder / "train-shared", "--output", tmp_path / "m")
     assert done.code == 1
