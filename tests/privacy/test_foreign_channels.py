@@ -11,6 +11,7 @@ from labeldp.audit import audit_folder
 from labeldp.bounds import plan
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers import RANDOMIZERS
+from labeldp.privacy import _kinds
 from labeldp.privacy.channels import CHANNELS, ResponseChannel, channel_of, law_of
 
 SPACE = Classes(["a", "b", "c"])
@@ -126,3 +127,21 @@ def test_a_name_of_ours_cannot_be_taken(install):
 def test_our_laws_name_no_distribution():
     """Certificates of our kinds are as they were."""
     assert "package" not in law_of(ResponseChannel.at(3, 1.0))
+
+
+def test_another_distribution_takes_no_reserved_name(install):
+    """The default and the mechanisms without a randomizer stay ours, whatever a distribution calls its own."""
+    module = install("grabby", "auto")
+    assert not RANDOMIZERS.known("auto")
+    with pytest.raises(InputError, match="registered randomizer"):
+        RANDOMIZERS.check(module.ForeignResponse)
+
+
+def test_a_class_that_brings_nothing_readable_breaks_nothing(install):
+    """A distribution whose ``brings`` is no list counts as broken; the kinds of this package are found as before."""
+    module = install("odd-bringer", "odd")
+    module.ForeignResponse.brings = None
+    _kinds._foreign_classes.cache_clear()
+    assert RANDOMIZERS.known("subset")
+    assert RANDOMIZERS.every()
+    assert not RANDOMIZERS.known("odd")

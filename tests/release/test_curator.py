@@ -5,6 +5,7 @@ import json
 import pickle
 import threading
 import traceback
+from dataclasses import dataclass
 from fractions import Fraction
 
 import mpmath
@@ -16,7 +17,8 @@ import pytest
 from labeldp import BitResponse, Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse, verify
 from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelDPError, LabelError, LedgerError, RowsError
-from labeldp.privacy.channels import unpack
+from labeldp.mechanisms.randomizers import RANDOMIZERS
+from labeldp.privacy.channels import CHANNELS, ResponseChannel, unpack
 
 #: At this epsilon a label out of five survives but with probability below 2e-17, so a release shows its rows.
 CLEAR = 40.0
@@ -577,4 +579,28 @@ def test_an_unregistered_randomizer_is_refused_before_a_charge(space, labels):
     curator = Curator(labels, space, budget=1.0)
     with pytest.raises(InputError, match="registered randomizer, found Homemade"):
         curator.randomize(Homemade(space, 1.0))
+    assert curator.spent == (0.0, 0.0)
+
+
+def test_a_channel_with_more_than_its_integers_is_refused(space, labels, monkeypatch):
+    """A law that does not determine the channel would be verified as something else."""
+
+    @dataclass(frozen=True, eq=False)
+    class Half(ResponseChannel):
+        """A channel with a field that a law would round."""
+
+        part: float = 0.5
+
+    class Halves(RandomizedResponse):
+        """Its randomizer."""
+
+        def channel(self):
+            channel = ResponseChannel.at(self.space.size, self.epsilon)
+            return Half(channel.classes, channel.keep, channel.other, bits=channel.bits)
+
+    for registry in (RANDOMIZERS, CHANNELS):
+        monkeypatch.setattr(type(registry), "check", lambda *_: None)
+    curator = Curator(labels, space, budget=1.0)
+    with pytest.raises(InputError, match="follows from its integers"):
+        curator.randomize(Halves(space, 1.0))
     assert curator.spent == (0.0, 0.0)

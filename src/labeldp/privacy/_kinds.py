@@ -37,12 +37,14 @@ class Kinds(Generic[T]):
         attribute: The class attribute with the name of a kind.
         package: The package whose files define the kinds of this distribution.
         what: The noun for messages.
+        reserved: Names that other distributions cannot take.
     """
 
     base: type[Any]
     attribute: str
     package: str
     what: str
+    reserved: tuple[str, ...] = ()
 
     @cached_property
     def own(self) -> Mapping[str, type[T]]:
@@ -153,7 +155,10 @@ class Kinds(Generic[T]):
     def _foreign(self) -> dict[type[T], str]:
         """The classes of other distributions below the base, and their distributions."""
         classes = _foreign_classes(tuple(sys.path))
-        return {kind: origin for origin, kind in classes if kind is not None and issubclass(kind, self.base)}
+        mine = {kind: origin for origin, kind in classes if kind is not None and issubclass(kind, self.base)}
+        return {
+            kind: origin for kind, origin in mine.items() if getattr(kind, self.attribute, None) not in self.reserved
+        }
 
 
 @lru_cache(maxsize=4)
@@ -171,9 +176,9 @@ def _of_entry(point: EntryPoint) -> list[tuple[str, type[Any] | None]]:
     origin = point.dist.name if point.dist is not None else point.module
     try:
         loaded = point.load()
+        return [(origin, kind) for kind in (loaded, *getattr(loaded, "brings", ())) if inspect.isclass(kind)]
     except Exception:  # noqa: BLE001 (a broken distribution must not break the others)
         return [(origin, None)]
-    return [(origin, kind) for kind in (loaded, *getattr(loaded, "brings", ())) if inspect.isclass(kind)]
 
 
 def _missing(kind: type[Any]) -> list[str]:

@@ -14,7 +14,7 @@ from labeldp.mechanisms.randomizers import BinResponse, NumberRandomizer
 from labeldp.privacy import Interval, rest_of
 from labeldp.release._answer import distributions_of
 from labeldp.release._cluster_response import with_charge
-from labeldp.release._curator import Curator
+from labeldp.release._curator import Curator, check_registered
 from labeldp.release._release import Release
 
 #: The counts get the share of epsilon at which noise moves about a twentieth of the rows, within these limits.
@@ -79,7 +79,8 @@ def counted(
         raise InputError(f"expected a share of epsilon between 0 and 1, found {share!r}")
     query = NoisyHistogram(space, part * total)
     second = rest_of(total, query.promise(1).epsilon)
-    randomizer(space, second, np.full(space.size, 1 / space.size))  # refuse an impossible request before any charge
+    trial = randomizer(space, second, np.full(space.size, 1 / space.size))  # refuses an impossible request
+    check_registered(type(trial), trial.channel())
     curator.check([(query.promise(1).epsilon, None), (second, None)], total)
     answer = curator.answer(query, whole=total)
     release = curator._randomize(randomizer(space, second, distributions_of(answer.value)[0]))

@@ -19,7 +19,7 @@ from labeldp.mechanisms.randomizers import RANDOMIZERS, Randomizer, expectation
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
 from labeldp.privacy import Guarantee, LabelSpace, shown_above
 from labeldp.privacy.accounting import Budget, RowRanges
-from labeldp.privacy.channels import CHANNELS, Channel, ClusterChannel, candidate_sizes
+from labeldp.privacy.channels import CHANNELS, Channel, ClusterChannel, candidate_sizes, channel_of, law_of
 from labeldp.release._answer import Answer
 from labeldp.release._release import Release
 from labeldp.release._row_index import row_places
@@ -78,6 +78,8 @@ class Curator:
     Raises:
         LabelError: A label is missing or not in the space.
     """
+
+    _closed = False
 
     def __init__(
         self,
@@ -238,12 +240,10 @@ class Curator:
         """``randomize`` into any sink, with a source of random words; with a test source, a release is not private."""
         if not isinstance(randomizer, Randomizer):
             raise InputError(f"expected a randomizer such as RandomizedResponse, found {type(randomizer).__name__}")
-        RANDOMIZERS.check(type(randomizer))
         self._check_space(randomizer, "randomizer")
         places = row_places(rows, len(self))
         channels = self._source.channels(randomizer, places)
-        for channel, _ in channels.whole.units:
-            CHANNELS.check(type(channel))
+        check_registered(type(randomizer), channels.whole)
         declared = (*_priors(channels.whole), *randomizer.declared)
         return self._draw_labels(randomizer.name, randomizer.epsilon, places, channels, declared, words)
 
@@ -273,7 +273,7 @@ class Curator:
     ) -> Any:
         """``randomize_rows`` into any sink, with sources of random words for labels and for features."""
         words, feature_words = words or SecureWords(), feature_words or SecureWords()
-        if not isinstance(response, DoubleResponse | DummyResponse):
+        if type(response) not in (DoubleResponse, DummyResponse):
             raise InputError(f"expected a DoubleResponse or a DummyResponse, found {type(response).__name__}")
         self._check_space(response, "mechanism")
         if self.has_units:
@@ -323,6 +323,7 @@ class Curator:
                 yield Piece(released, channel, expectation(channel, mass), drawn, batch.columns)
 
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
+            self._check_open()
             expects, release = self._sink.take(pieces)
         charge = Draw.of(entry.mechanism, channels.whole, entry.rows, entry.guarantee)
         certificate = self._certificate(entry, charge, places, declared, words)
@@ -345,9 +346,22 @@ class Curator:
         declared = (*self._declared(entry), *guarantee.assumptions)
         watched = WatchedWords(words)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
+            self._check_open()
             value = self._source.answer(query, places, most, watched)
         charge = Draw(query.name, law, entry.rows, guarantee)
         return Answer(value, self._certificate(entry, charge, places, declared, words))
+
+    def _close(self) -> None:
+        """Refuse all later requests: what they would draw is charged nowhere."""
+        with self._ledger.exclusive():
+            self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InputError(
+                "expected a request while the release of the table is in progress, found one after it; make another "
+                "release"
+            )
 
     def _check_space(self, mechanism: Randomizer | Query | DoubleResponse | DummyResponse, what: str) -> None:
         if mechanism.space != self.space:
@@ -386,6 +400,28 @@ def _no_features(_: Batch) -> pa.Table:
 
 def _resampled(response: DoubleResponse, original: Callable[[Batch], pa.Table], words: Words, batch: Batch) -> pa.Table:
     return response.draw(original(batch), words, batch.first)
+
+
+def check_registered(randomizer: type[Randomizer], channel: Channel) -> None:
+    """Refuse what could not be read back from a certificate, before it is charged.
+
+    Raises:
+        InputError: The randomizer or its channel is not registered, or its law does not determine the channel.
+    """
+    RANDOMIZERS.check(randomizer)
+    for part, _ in channel.units:
+        CHANNELS.check(type(part))
+    try:
+        law = law_of(channel)
+        again = channel_of(law)
+        follows = law_of(again) == law and again.odds == channel.odds
+    except ValueError:
+        follows = False
+    if not follows:
+        raise InputError(
+            f"expected a channel that follows from its integers, found one of kind {channel.kind!r} that does not; "
+            "its distribution must state all of its law in integer fields"
+        )
 
 
 def _priors(channel: Channel) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from labeldp.privacy.channels import Channel
 from labeldp.release._answer import Answer
 from labeldp.release._cluster_response import cluster_response, share_of_counts
 from labeldp.release._counted_response import counted, share_of_points
-from labeldp.release._curator import Curator
+from labeldp.release._curator import Curator, check_registered
 from labeldp.release._row_release import POPULATION
 from labeldp.release._sink import Written
 from labeldp.release._source import Batch, BatchChannels, TableSource
@@ -54,7 +54,7 @@ def _best_randomizer(space: LabelSpace, epsilon: float) -> Randomizer:
 
 #: Mechanisms by their name on the command line; all others need more of the table than its labels.
 MECHANISMS: Mapping[str, Callable[[LabelSpace, float], Randomizer]] = MappingProxyType(
-    {AUTO: _best_randomizer, **{kind.name: kind for kind in class_randomizers()}}
+    {**{kind.name: kind for kind in class_randomizers()}, AUTO: _best_randomizer}
 )
 
 #: Mechanisms for labels on an interval.
@@ -209,7 +209,9 @@ def _label_mechanism(request: ReleaseRequest, source: TableSource) -> TableMecha
     randomizer, every = _randomizer(request), slice(0, source.rows)
     if source.units and request.mechanism == AUTO and not isinstance(randomizer, NumberRandomizer):
         randomizer = best_unit_response(randomizer, source.labels_of_a_unit(every))
-    return _by_channels(request, source, randomizer.name, source.channels(randomizer, every))
+    channels = source.channels(randomizer, every)
+    check_registered(type(randomizer), channels.whole)
+    return _by_channels(request, source, randomizer.name, channels, randomizer.declared)
 
 
 def _prior_mechanism(request: ReleaseRequest, source: TableSource) -> TableMechanism:
@@ -223,6 +225,7 @@ def _prior_mechanism(request: ReleaseRequest, source: TableSource) -> TableMecha
 
     declared = f"the prior columns {columns[0]!r} ... are public and were not computed from labels"
     channels = BatchChannels(_randomizer(request).channel(), of_prior, request.prior)
+    check_registered(type(_randomizer(request)), channels.whole)
     return _by_channels(request, source, name, channels, (declared,))
 
 

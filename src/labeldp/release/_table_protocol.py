@@ -132,7 +132,10 @@ def _run_protocol(protocol: Protocol, columns: pa.Table, curator: Curator) -> tu
     of this package.
     """
     try:
-        release = protocol(columns, curator)
+        try:
+            release = protocol(columns, curator)
+        finally:
+            curator._close()  # whoever kept the curator draws nothing more, which nobody would charge
         return release, _whole_certificate(release, curator)
     except Exception as problem:
         machine = isinstance(problem, OSError | MemoryError) and not isinstance(problem, LabelDPError)

@@ -27,7 +27,7 @@ from labeldp import (
     verify,
 )
 from labeldp.errors import BudgetError, InputError, LabelDPError, OutputError, TableError
-from labeldp.release import release_with
+from labeldp.release import _requests, release_with
 
 SPACE = Classes(["zq-a", "zq-b", "zq-c"])
 ROWS = 60
@@ -210,7 +210,7 @@ def test_what_was_killed_is_settled_by_the_next(table, tmp_path):
     code = f"""
 import os
 from labeldp import Classes, RandomizedResponse
-from labeldp.release import release_with
+from labeldp.release import _requests, release_with
 space = Classes(["zq-a", "zq-b", "zq-c"])
 def ask(_, curator):
     curator.randomize(RandomizedResponse(space, 1.0))
@@ -228,7 +228,7 @@ release_with({str(table)!r}, "y", space, 1.0, {str(tmp_path / "out")!r}, ask, ke
 KILLED = """
 import os, signal, sys
 import labeldp.release._table_job as module
-from labeldp.release import release_with
+from labeldp.release import _requests, release_with
 from labeldp import Classes, RandomizedResponse
 
 place, moment = sys.argv[1:]
@@ -425,3 +425,42 @@ def test_many_rows_are_written_in_pieces(table, tmp_path, monkeypatch):
 def once_surely(_, curator):
     """One request, whose answers are all but the labels."""
     return curator.randomize(RandomizedResponse(SPACE, 30.0))
+
+
+def test_a_curator_that_was_kept_draws_nothing_more(table, tmp_path):
+    """When the release is over, done or failed, its curator refuses every request: nobody would charge for it."""
+    kept = []
+
+    def fails(_, curator):
+        kept.append(curator)
+        raise ValueError("stop")
+
+    def succeeds(_, curator):
+        kept.append(curator)
+        return curator.randomize(RandomizedResponse(SPACE, 0.5))
+
+    with pytest.raises(ValueError, match="stop"):
+        release_with(table, "y", SPACE, 1.0, tmp_path / "out", fails, keep=[])
+    release_with(table, "y", SPACE, 1.0, tmp_path / "out", succeeds, keep=[])
+    for curator in kept:
+        with pytest.raises(InputError, match="while the release of the table is in progress"):
+            curator.randomize(RandomizedResponse(SPACE, 1e-3))
+        with pytest.raises(InputError, match="while the release of the table is in progress"):
+            curator.answer(NoisyHistogram(SPACE, 1e-3))
+    assert kept[0].spent == (0.0, 0.0)
+    assert states(tmp_path) == [("void", 1.0), ("released", 1.0)]
+
+
+def test_an_unregistered_randomizer_leaves_a_table_uncharged(table, tmp_path, monkeypatch):
+    """A table is not charged for a class that no certificate could name."""
+
+    class Homemade(RandomizedResponse):
+        """A randomizer that no distribution registers."""
+
+        name = "homemade"
+
+    monkeypatch.setattr(_requests, "MECHANISMS", {**_requests.MECHANISMS, "homemade": Homemade})
+    monkeypatch.setattr(_requests, "_BUILDERS", {**_requests._BUILDERS, "homemade": _requests._label_mechanism})
+    with pytest.raises(InputError, match="registered randomizer, found Homemade"):
+        release_table(table, "y", SPACE, 1.0, tmp_path / "out", keep=[], mechanism="homemade")
+    assert not (tmp_path / "t.csv.labeldp-ledger").exists()

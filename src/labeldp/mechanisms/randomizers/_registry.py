@@ -6,7 +6,10 @@ from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, NumberRa
 from labeldp.privacy import Kinds
 
 #: The final randomizers by name: those of this package's files, and those of other distributions.
-RANDOMIZERS: Kinds[Randomizer] = Kinds(Randomizer, "name", "labeldp.mechanisms.randomizers", "randomizer")
+RANDOMIZERS: Kinds[Randomizer] = Kinds(
+    *(Randomizer, "name", "labeldp.mechanisms.randomizers", "randomizer"),
+    reserved=("auto", "double", "dummy", "optimal-counts", "peer"),
+)
 
 
 def class_randomizers() -> tuple[type[ClassRandomizer], ...]:

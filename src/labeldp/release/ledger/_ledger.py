@@ -173,6 +173,12 @@ class Ledger:
                 raise
             self._append(entry.identifier, "released")
 
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Wait for requests in progress, and let none begin."""
+        with self._locked():
+            yield
+
     def settle(self) -> None:
         """Determine the state of charges whose process died."""
         if self.path is None or self.path.exists():
