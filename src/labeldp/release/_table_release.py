@@ -127,34 +127,37 @@ def release_table(
         numbers = clusters_of(job.table, clusters, job.rows_per_batch, job.report)
         request = dataclasses.replace(request, clusters=numbers)
     table, notes = job.checked(list(dict.fromkeys([*job.kept, *cells])), unit, priors)
-    asked = mechanism_on_table(request, table)
-    schema, law = job.schema(asked.types, asked.added), request.resampling.law if request.resampling else None
+    table_mechanism = mechanism_on_table(request, table)
+    schema, law = (
+        job.schema(table_mechanism.types, table_mechanism.added),
+        request.resampling.law if request.resampling else None,
+    )
     record, entry = job.entry(
-        asked.name,
-        asked.guarantee,
+        table_mechanism.name,
+        table_mechanism.guarantee,
         request.epsilon,
         table.rows,
-        "redrawn" if asked.types else "kept" if job.kept else "",
+        "redrawn" if table_mechanism.types else "kept" if job.kept else "",
         law.paid_split if law else "",
     )
 
     def write(folder: Path) -> Certificate:
-        columns = tuple(asked.types) or tuple(job.kept)
+        columns = tuple(table_mechanism.types) or tuple(job.kept)
         sink = FolderSink(table, folder, schema, columns, law is not None, job.report)
-        return _drawn(asked, sink, record, entry)
+        return _drawn(table_mechanism, sink, record, entry)
 
     return job.publish(record, entry, write, lambda: (*notes, *_misfits(table)))
 
 
-def _drawn(asked: TableMechanism, sink: FolderSink, record: Ledger, entry: Entry) -> Certificate:
+def _drawn(table_mechanism: TableMechanism, sink: FolderSink, record: Ledger, entry: Entry) -> Certificate:
     """Ask a curator of the table, whose account has the epsilon that the ledger was charged, and write the answer."""
     budget = Budget(entry.guarantee.epsilon, entry.guarantee.delta)
-    result = asked.ask(Curator._of(sink.source, sink, entry.label, budget))
+    result = table_mechanism.ask(Curator._of(sink.source, sink, entry.label, budget))
     if isinstance(result, Answer):
         values = answer_columns(result.value, entry.label, result.law, sink.space)
-        sink.write_columns({**values, **asked.beside})
+        sink.write_columns({**values, **table_mechanism.beside})
     certificate = sink.certified(result.certificate, entry.identifier)
-    if asked.types or not features_left(record.entries(), entry, ["redrawn"]):
+    if table_mechanism.types or not features_left(record.entries(), entry, ["redrawn"]):
         return certificate
     return dataclasses.replace(certificate, assumptions=(*certificate.assumptions, FEATURES_REDRAWN))
 

@@ -39,7 +39,7 @@ from labeldp.learning.convex import (
     Simplex,
     Unconstrained,
 )
-from labeldp.learning.convex._base import _SHARES
+from labeldp.learning.convex._convex_learner import _SHARES
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.privacy.channels import BitChannel, ResponseChannel, SubsetChannel
 

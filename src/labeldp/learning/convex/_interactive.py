@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.convex._base import ConvexLearner, GradientNoiseBound
+from labeldp.learning.convex._convex_learner import ConvexLearner, GradientNoiseBound
 from labeldp.learning.convex._descent import Descent, DescentRows
 from labeldp.learning.convex._learners import check_classes
 from labeldp.learning.convex._losses import CustomLoss, Loss

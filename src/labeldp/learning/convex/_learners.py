@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
-from labeldp.learning.convex._base import ConvexLearner, GradientNoiseBound, Targets
+from labeldp.learning.convex._convex_learner import ConvexLearner, GradientNoiseBound, Targets
 from labeldp.learning.convex._descent import squared_lengths
 from labeldp.learning.convex._losses import Loss, SoftmaxLoss, SquaredLoss, loss_of
 from labeldp.learning.losses import (

@@ -172,7 +172,7 @@ class ProjectiveChannel(EvenChannel):
     def table(self, row: int = 0) -> TransitionTable:  # noqa: ARG002 (all rows are alike)
         """Every point, if there are few."""
         if self.points * self.classes > LARGEST_TABLE:
-            raise ValueError(f"expected a small law, found {self.points} outcomes; use levels")
+            raise ValueError(f"expected few outcomes, found {self.points}; use levels")
         outcomes = np.arange(self.points, dtype=np.int32)
         return TransitionTable(outcomes, np.where(self.mask(outcomes).T, *self._chances))
 
