@@ -110,12 +110,12 @@ def test_void_charges_cost_nothing(release, run, table, tmp_path, monkeypatch):
 
 def test_units_are_named(release, run, table, tmp_path):
     """Where a unit has several rows the sentence names it and says that laws are not used."""
-    assert release(table, tmp_path / "one", unit="person").code == 0
+    assert release(table, tmp_path / "one", unit="family").code == 0
     ran = run("account", tmp_path / "one", "--one-table")
-    assert "replacing all labels of one person changes" in ran.out
+    assert "replacing all labels of one family changes" in ran.out
     assert "any outcome of this request by" in ran.out
     assert (
-        "each charge counts in full, as the worst of its epsilon, and 'person' is taken to mean the same units"
+        "each charge counts in full, as the worst of its epsilon, and 'family' is taken to mean the same units"
         in ran.out
     )
     assert "disjoint rows cost the maximum" in ran.out

@@ -26,7 +26,7 @@ def patients(rows, seed):
     frame = pd.DataFrame(
         {
             "id": [f"p{seed}-{i:05d}" for i in range(rows)],
-            "person": random.permutation(rows) // 2,
+            "family": random.permutation(rows) // 2,
             "age": age.astype(float),
             "town": town,
             "smokes": random.random(rows) < 0.3,
@@ -102,7 +102,7 @@ def test_a_release_alone_gives_a_model_and_how_good_it_is(model, method, folder,
 def test_columns_that_say_nothing_are_left_out_and_said_to_be(learned, folder, run, tmp_path):
     """Names, and columns with one value; what is used has its kind."""
     assert dict(learned.model.columns) == {
-        "person": "number", "age": "number", "town": "category", "smokes": "flag", "seen": "time"
+        "family": "number", "age": "number", "town": "category", "smokes": "flag", "seen": "time"
     }  # fmt: skip
     assert set(learned.left_out) == {"id", "same"}
     done = run("learn", folder / "train-shared", "--features", "age,smokes", "--output", tmp_path / "m")
@@ -156,7 +156,7 @@ def test_unknown_and_missing_values_are_predicted(learned):
 def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monkeypatch):
     """Rows of one unit do not judge a model that was fitted on others of it, and its column is no feature."""
     output = tmp_path / "shared"
-    given = {"drop": [], "unit": "person", "ledger": tmp_path / "ledger"}
+    given = {"drop": [], "unit": "family", "ledger": tmp_path / "ledger"}
     release_table(folder / "train.parquet", "ill", Classes(["no", "yes"]), 6.0, output, **given)
     from labeldp.learning.tables import _learn as tables  # noqa: PLC0415 (its division of rows is watched)
 
@@ -165,10 +165,10 @@ def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monk
     monkeypatch.setattr(tables, "folds_of", lambda *given: seen.extend(real(*given)) or iter(seen))
     done = run("learn", output, "--model", model, "--output", tmp_path / "m")
     assert done.code == 0, done.err
-    assert "person: it names the privacy unit" in done.out
-    person = patients(ROWS, 1)["person"].to_numpy()
+    assert "family: it names the privacy unit" in done.out
+    family = patients(ROWS, 1)["family"].to_numpy()
     assert sorted(np.concatenate([held for _, held in seen])) == list(range(ROWS))
-    assert all(not set(person[fit]) & set(person[held]) for fit, held in seen)
+    assert all(not set(family[fit]) & set(family[held]) for fit, held in seen)
 
 
 def test_candidates_give_bounds(run, tmp_path):
@@ -227,11 +227,11 @@ BAD = {
     ),
     "other columns": (
         ["evaluate", "model.skops", "few.csv", "--label", "ill", "--labels-are-public"],
-        "found no 'person', 'age', 'smokes', 'seen'",
+        "found no 'family', 'age', 'smokes', 'seen'",
     ),
     "released without its columns": (
         ["evaluate", "model.skops", "bare-shared", "--label", "ill", "--released"],
-        "found no 'person'",
+        "found no 'family'",
     ),
     "columns of another kind": (
         ["evaluate", "model.skops", "strange.parquet", "--label", "ill", "--labels-are-public"],

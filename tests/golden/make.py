@@ -134,7 +134,8 @@ def command(*arguments: object) -> None:
 def release_by_command(folder: Path, label: str, mechanism: str, epsilon: float = EPSILON, **options: object) -> None:
     """``labeldp release`` on a copy of the table, so that no ledger knows another release of it."""
     space = {"interval": "0,10,1"} if label == "score" else {"classes": ",".join(SPACES[label].points)}
-    chosen = {"keep": ",".join(FEATURES), "mechanism": mechanism, "epsilon": epsilon, **space, **options}
+    declared = {"keep": ",".join(FEATURES), "unit": "row"}  # though the column of persons repeats
+    chosen = {**declared, "mechanism": mechanism, "epsilon": epsilon, **space, **options}
     with tempfile.TemporaryDirectory() as place:
         source = shutil.copy(TABLE, place)
         typed = [part for name, value in chosen.items() if value is not None for part in (f"--{name}", value)]
@@ -207,7 +208,8 @@ def stages_by_command(folder: Path) -> None:
     """``labeldp stages``: the release, and its model."""
     with tempfile.TemporaryDirectory() as place:
         source, model = shutil.copy(TABLE, place), Path(place) / "stages.skops"
-        options = ["--label", "level", "--classes", ",".join(LEVELS), "--keep", ",".join(FEATURES), "--epsilon", 4.0]
+        options = ["--label", "level", "--classes", ",".join(LEVELS), "--keep", ",".join(FEATURES)]
+        options += ["--unit", "row", "--epsilon", 4.0]
         command("stages", source, *options, "--output", folder, "--model-file", model)
         shutil.move(pack(model), HERE / "models")
 
@@ -538,6 +540,7 @@ def ledger(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         source = shutil.copy(TABLE, place)
         options = ["--label", "level", "--classes", ",".join(LEVELS), "--keep", "age", "--budget", 2.5]
+        options += ["--unit", "row"]
         for number in range(2):
             output = Path(place) / f"out-{number}"
             command("release", source, *options, "--epsilon", 1.0, "--output", output, "--ledger", path)

@@ -24,8 +24,8 @@ CASES = {
     **{name: {"mechanism": name} for name in MECHANISMS},
     "prior": {"mechanism": "prior", "prior": "prior_"},
     "prior-subset": {"mechanism": "prior-subset", "prior": "prior_"},
-    "unit": {"unit": "person"},
-    "unit bits": {"unit": "person", "mechanism": "bits"},
+    "unit": {"unit": "family"},
+    "unit bits": {"unit": "family", "mechanism": "bits"},
 }
 
 
@@ -210,7 +210,7 @@ def test_neighbours_that_are_missing(maker, labels, name):
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
 @pytest.mark.parametrize("mechanism", ["auto", *NUMBER_MECHANISMS])
-@pytest.mark.parametrize("unit", [None, "person"])
+@pytest.mark.parametrize("unit", [None, "family"])
 @pytest.mark.usefixtures("fixed")
 def test_neighbours_in_an_interval(maker, name, mechanism, unit):
     """So it is for numbers, far outside the range too."""
@@ -308,7 +308,7 @@ def bad_tables():
         "latin": (latin, {}),
         "kept column": (fine, {"keep": ["age"]}),
         "kept label": (fine, {"keep": ["colour"]}),
-        "unit": (fine, {"unit": "person"}),
+        "unit": (fine, {"unit": "family"}),
         "prior": (fine, {"mechanism": "prior", "prior": "p_"}),
         "mechanism": (fine, {"mechanism": "laplace"}),
     }

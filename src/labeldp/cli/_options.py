@@ -62,11 +62,14 @@ class SpendingOptions:
     """Options for the ledger and its budget.
 
     Args:
-        ledger: The ledger file; default: beside INPUT.
+        ledger: The ledger file; default: beside INPUT. Charges in ledgers beside INPUT count too.
+        other_people: Reason for which these rows are other people's than those released before, though their public
+            values look alike; the certificate and the ledger show it.
     """
 
     budget: Annotated[Any, _BUDGET] = None
     ledger: Path | None = None
+    other_people: str | None = None
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,8 @@ class MechanismOptions:
         prior: For prior and prior-subset: prefix of the prior's columns, each named PREFIX and a class.
         clusters: For cluster and peer: a public column, or the number of clusters to find in the kept columns, or
             'auto'. The clusters are released too.
-        unit: Column of the privacy unit, such as a patient number: epsilon then covers all rows of one unit.
+        unit: Column of the privacy unit, such as a patient number: epsilon then covers all rows of one unit. 'row'
+            declares that each row is another person's.
         resampled: The resampling of features.
         delta: For peer: failure probability, well below one over the number of rows.
     """

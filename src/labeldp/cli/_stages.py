@@ -27,11 +27,13 @@ class LabelOptions:
         label: Name of the sensitive label column.
         classes: All classes that can occur: a,b,c or @FILE with one per line.
         missing: Missing labels: 'refuse', or the class or number to put in their place.
+        unit: 'row' declares that each row is another person's, although a column repeats like a person's identifier.
     """
 
     label: str
     classes: str
     missing: str = "refuse"
+    unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def stages(
             bar,
             keep=keep,
             drop=drop,
+            unit=label.unit,
             **asdict(spending),
         )
     show(*report.staged_text(staged))

@@ -80,6 +80,7 @@ class Curator:
     """
 
     _closed = False
+    _before_draw: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(
         self,
@@ -109,11 +110,17 @@ class Curator:
         self._units = "" if numbers is None else self._ledger.mark("units", digest(numbers.tobytes()))
 
     @classmethod
-    def _of(cls, source: Source, sink: Sink, name: str, budget: Budget) -> Curator:
-        """A curator of a source, with an account of its own, whose releases go to a sink."""
+    def _of(
+        cls, source: Source, sink: Sink, name: str, budget: Budget, before_draw: Callable[[], None] = lambda: None
+    ) -> Curator:
+        """A curator of a source, with an account of its own, whose releases go to a sink.
+
+        ``before_draw`` is called before anything is drawn for a request.
+        """
         curator = object.__new__(cls)
         curator._source, curator._sink, curator._name, curator._budget = source, sink, name, budget
         curator._ledger, curator._session, curator._units = Ledger(), identifier(), ""
+        curator._before_draw = before_draw
         return curator
 
     def randomize(self, randomizer: Randomizer, rows: object = None) -> Release:
@@ -225,7 +232,7 @@ class Curator:
         Under a concentrated budget this is the epsilon, at the budget's delta, of the smallest budget that allows the
         same requests, or the sum of pure requests at delta 0 as long as that is smaller.
         """
-        return spent_on(self._ledger.entries(), self._name, (), self._session)
+        return spent_on(self._ledger.entries(), self._name, self._session)
 
     def __len__(self) -> int:
         return self._source.rows
@@ -323,7 +330,7 @@ class Curator:
                 yield Piece(released, channel, expectation(channel, mass), drawn, batch.columns)
 
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
-            self._check_open()
+            self._begin_draw()
             expects, release = self._sink.take(pieces)
         charge = Draw.of(entry.mechanism, channels.whole, entry.rows, entry.guarantee)
         certificate = self._certificate(entry, charge, places, declared, words)
@@ -346,7 +353,7 @@ class Curator:
         declared = (*self._declared(entry), *guarantee.assumptions)
         watched = WatchedWords(words)
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
-            self._check_open()
+            self._begin_draw()
             value = self._source.answer(query, places, most, watched)
         charge = Draw(query.name, law, entry.rows, guarantee)
         return Answer(value, self._certificate(entry, charge, places, declared, words))
@@ -356,12 +363,18 @@ class Curator:
         with self._ledger.exclusive():
             self._closed = True
 
-    def _check_open(self) -> None:
+    def _begin_draw(self) -> None:
+        """Tell who waits for a first draw; refuse draws after the release of a table.
+
+        Raises:
+            InputError: The release of the table is over.
+        """
         if self._closed:
             raise InputError(
                 "expected a request while the release of the table is in progress, found one after it; make another "
                 "release"
             )
+        self._before_draw()
 
     def _check_space(self, mechanism: Randomizer | Query | DoubleResponse | DummyResponse, what: str) -> None:
         if mechanism.space != self.space:
@@ -390,7 +403,7 @@ class Curator:
 
     def _declared(self, entry: Entry) -> tuple[str, ...]:
         """The assumptions of every release; after resampled features, that true ones are not kept beside it."""
-        resampled = (FEATURES_REDRAWN,) if features_left(self._ledger.entries(), entry, ["redrawn"]) else ()
+        resampled = (FEATURES_REDRAWN,) if features_left(self._ledger.of_session(entry), entry.rows, "redrawn") else ()
         return (*self._source.declared(features=False), *resampled)
 
 

@@ -20,7 +20,7 @@ from labeldp.release._release import Release
 from labeldp.release._row_release import RowRelease
 from labeldp.release._source import Progress, TableSource
 from labeldp.release.folder import Certificate, File, FileWriter, columns_of, to_columns
-from labeldp.release.tables import plain_column
+from labeldp.release.tables import equal_batches, plain_column
 
 Utility = Expectation | NumberExpectation | None
 
@@ -131,13 +131,20 @@ class FolderSink(Sink):
         parts: Sequence[Path | None] = (None,) if self.single else self.source.table.files
         for number, file in enumerate(parts):
             name = "data.parquet" if len(parts) == 1 else f"part-{number:05d}.parquet"
+            pieces = tables(file, done)
             with FileWriter(self.folder, name, self.schema) as writer:
-                for piece in tables(file, done):
+                for piece in self._even(pieces) if self.single else pieces:
                     writer.write(piece)
                     done += piece.num_rows
                     self.report("release", done, self.source.rows)
                 self.files.append(writer.close())
         self.source.check_rows(done)
+
+    def _even(self, pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Pieces of equal length, which do not show where the files of the table end."""
+        batches = (batch for piece in pieces for batch in piece.combine_chunks().to_batches())
+        for batch in equal_batches(batches, self.source.rows_per_batch):
+            yield pa.Table.from_batches([batch])
 
     def write_columns(self, released: dict[str, pa.Array]) -> None:
         """Write released columns of all rows beside the public columns of the table."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+from filelock import FileLock, Timeout
 
 from labeldp._random_words import identifier
 from labeldp.errors import InputError, LabelError, LedgerError, TableError
@@ -22,18 +23,31 @@ from labeldp.release._curator import budget_of
 from labeldp.release._sink import clashing
 from labeldp.release._source import Progress, TableSource
 from labeldp.release.folder import Certificate, check_target, finish, staged
-from labeldp.release.ledger import Entry, Ledger, account_of, check_features, related
+from labeldp.release.ledger import Earlier, Entry, Ledger, PublicData, features_left
 from labeldp.release.tables import (
+    FingerprintBuilder,
+    Repeat,
+    RepeatFinder,
     Table,
+    cell_hashes,
     column_heads,
+    copies,
     no_such_column,
     open_table,
     plain_schema,
+    prefetch,
     survey,
     typed,
 )
 
 _ENDING = ".labeldp-ledger"
+#: Held from the choice of a table's ledger until the release is marked in it.
+_LOCK = ".labeldp-ledger.lock"
+#: Seconds to wait for another release of a table in the same folder.
+_PATIENCE = 60.0
+_MOST_REASON = 200
+#: The name that declares each row to be a privacy unit of its own.
+ROW = "row"
 _ROWS_PER_BATCH = 1 << 18
 _ENTRIES_PER_BATCH = 1 << 24
 
@@ -48,8 +62,9 @@ class TableRelease:
         ledger: The ledger that was charged.
         notes: Private notes for the curator, which may depend on labels; also in ``notes_file``.
         notes_file: The file with the notes, beside the ledger.
-        spent: The (epsilon, delta) charged for this label so far.
+        spent: The (epsilon, delta) charged for this label of these rows so far.
         budget: The budget for this label.
+        remarks: Remarks on public columns, such as rows that are copies of each other.
     """
 
     certificate: Certificate
@@ -59,6 +74,75 @@ class TableRelease:
     notes_file: Path
     spent: tuple[float, float]
     budget: Budget
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Spending:
+    """The budget of a release of a table, and where it is recorded.
+
+    Attributes:
+        budget: The largest total, or None for the budget in force.
+        ledger: The ledger file, or None for the one beside the table.
+        other_people: The reason for which the rows are other people's than any released before, if that is declared.
+    """
+
+    budget: Budget | None
+    ledger: Path | None
+    other_people: str
+
+    @classmethod
+    def of(
+        cls, budget: float | tuple[float, float] | Budget | None, ledger: str | Path | None, other_people: str | None
+    ) -> Spending:
+        """Check what a caller passed.
+
+        Raises:
+            InputError: The budget is invalid, or the reason is empty, too long, or not printable.
+        """
+        reason = other_people or ""
+        if other_people is not None and not (
+            isinstance(other_people, str) and reason.strip() and reason.isprintable() and len(reason) <= _MOST_REASON
+        ):
+            raise InputError(
+                f"expected a reason of 1 to {_MOST_REASON} printable characters for other people, which certificate "
+                "and ledger show, found another value; write how you know that nobody is in both tables"
+            )
+        return cls(budget_of(budget), Path(ledger).absolute() if ledger else None, reason)
+
+
+@dataclass(frozen=True)
+class CheckedTable:
+    """A table whose labels, units and priors were checked.
+
+    Attributes:
+        source: The source of its labels.
+        data: Public facts, by which a ledger recognizes it.
+        notes: Private notes for the curator.
+        remarks: Remarks on public columns.
+        declared: Assumptions that follow from what the caller declared about its rows.
+    """
+
+    source: TableSource
+    data: PublicData
+    notes: tuple[str, ...] = field(repr=False)
+    remarks: tuple[str, ...]
+    declared: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableCharge:
+    """A charge for a table that was recorded.
+
+    Attributes:
+        entry: The charge.
+        redrawn: True if features of these rows left resampled in an earlier release.
+        drawn: Records that a client is about to see labels, so that the charge stays whatever happens.
+    """
+
+    entry: Entry
+    redrawn: bool
+    drawn: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -70,8 +154,7 @@ class TableJob:
         space: The declared label space.
         kept: The columns that are declared public.
         target: The output folder.
-        ledger: The ledger file, or None for the one beside the table.
-        budget: The largest total, or None for the budget in force.
+        spending: The budget and the ledger.
         report: Receives the progress.
         stamp: The state of the files when the job began.
         heads: The first values of each column, by which the same data is recognized.
@@ -81,8 +164,7 @@ class TableJob:
     space: LabelSpace
     kept: list[str]
     target: Path
-    ledger: str | Path | None
-    budget: Budget | None
+    spending: Spending
     report: Progress
     stamp: object
     heads: Mapping[str, str]
@@ -95,17 +177,15 @@ class TableJob:
         space: LabelSpace,
         output: str | Path,
         columns: tuple[Sequence[str] | None, Sequence[str] | None],
-        spending: tuple[float | tuple[float, float] | Budget | None, str | Path | None],
+        spending: Spending,
         progress: Progress | None,
     ) -> TableJob:
-        """Open a table; ``columns`` are those to keep or to drop, ``spending`` the budget and the ledger.
+        """Open a table; ``columns`` are those to keep or to drop.
 
         Raises:
-            InputError: The columns or the budget are invalid, or the label space cannot be that of a file.
+            InputError: The columns are invalid, or the label space cannot be that of a file.
             OutputError: The output exists, or there is no folder to put it in.
         """
-        budget, ledger = spending
-        allowance = budget_of(budget)
         table = open_table(Path(source), label)
         stamp, heads = table.stamp, column_heads(table)
         kept = kept_columns(table.schema, label, *columns)
@@ -116,7 +196,7 @@ class TableJob:
         target = Path(output).absolute()
         check_target(target)
         report = progress or (lambda *_: None)
-        return cls(table, space, kept, target, ledger, allowance, report, stamp, heads)
+        return cls(table, space, kept, target, spending, report, stamp, heads)
 
     @property
     def rows_per_batch(self) -> int:
@@ -133,11 +213,51 @@ class TableJob:
         unit: str | None = None,
         prior: Sequence[str] = (),
         process: Callable[[np.ndarray, int], None] = lambda *_: None,
-    ) -> tuple[TableSource, tuple[str, ...]]:
-        """Check every label, unit and prior in a first pass: the source, and private notes."""
-        rows = self.rows_per_batch
-        found = survey(self.table, self.space, list(public), unit, list(prior), rows, self.report, process)
-        return TableSource(self.table, self.space, found.rows, unit or "row", found.units, rows), found.notes
+    ) -> CheckedTable:
+        """Check every label, unit and prior in a first pass, and take fingerprints of the other columns.
+
+        Args:
+            public: The columns that are looked at for notes.
+            unit: The column of the privacy unit, ``"row"`` if each row was declared to be one, or None.
+            prior: The columns of the prior.
+            process: Receives the codes of each batch, and its first row.
+
+        Raises:
+            InputError: No unit was declared, and a column repeats like a person's identifier.
+        """
+        rows, column = self.rows_per_batch, None if unit == ROW else unit
+        data, repeats = self._public_data(column)
+        if repeats and unit is None:
+            raise _undeclared(repeats[0])
+        found = survey(self.table, self.space, list(public), column, list(prior), rows, self.report, process)
+        source = TableSource(self.table, self.space, found.rows, column or ROW, found.units, rows)
+        return CheckedTable(source, data, found.notes, _remarks(data), self._declared(repeats if unit == ROW else ()))
+
+    def _declared(self, repeats: Sequence[Repeat]) -> tuple[str, ...]:
+        """Assumptions about people, which only the holder can know."""
+        reason = self.spending.other_people
+        return (
+            *(
+                f"each row is another person's, though {each.name!r} repeats in up to {each.most} rows"
+                for each in repeats
+            ),
+            *([f"the rows are other people's than those released before: {reason}"] if reason else []),
+        )
+
+    def _public_data(self, unit: str | None) -> tuple[PublicData, tuple[Repeat, ...]]:
+        """Fingerprints of all columns but the label, and those that repeat like a person's identifier."""
+        path = str(self.table.path.resolve())
+        others = [name for name in self.table.schema.names if name != self.table.label]
+        if not others:
+            return PublicData(path, self.heads, None), ()
+        builder, finder, units = FingerprintBuilder(others), RepeatFinder(self.table.schema), list[np.ndarray]()
+        for batch in prefetch(self.table.batches(others, _ROWS_PER_BATCH)):
+            cells = builder.add(batch)
+            finder.add(cells)
+            if unit is not None:
+                units.append(cell_hashes(batch[unit])[0])
+        of_rows = np.concatenate(units) if units else None
+        return PublicData(path, self.heads, builder.result(), unit or ROW, of_rows), finder.result()
 
     def schema(self, types: Mapping[str, pa.DataType], added: Mapping[str, pa.DataType]) -> pa.Schema:
         """The released columns: public ones, with other types if these are given, and added ones.
@@ -159,56 +279,84 @@ class TableJob:
         rows: int,
         features: Literal["", "kept", "redrawn"],
         source: str = "",
-    ) -> tuple[Ledger, Entry]:
-        """The ledger of the table, and the entry of the job, which is not charged yet.
-
-        Raises:
-            LedgerError: Several ledgers have charges for these labels, so none has the total.
-            InputError: Features of these rows were released before.
-        """
-        record = ledger_of(self.table.path, self.ledger, self.table.label, self.heads)
-        record.settle()
-        entry = Entry(
-            identifier(),
-            self.table.label,
-            marks_of(record, self.table.path, self.heads),
-            name,
-            guarantee,
-            RowRanges.all(rows),
+    ) -> Entry:
+        """The charge for the release."""
+        return Entry(
+            *(identifier(), self.table.label, (), name, guarantee, RowRanges.all(rows)),
             asked=asked,
             output=str(self.target),
             features=features,
             source=source,
+            table=str(self.table.path.resolve()),
+            other_people=self.spending.other_people,
         )
-        check_features_beside(self.table.path, record, self.heads, entry)
-        return record, entry
 
     def publish(
         self,
-        record: Ledger,
+        checked: CheckedTable,
         entry: Entry,
-        write: Callable[[Path], Certificate],
-        notes: Callable[[], tuple[str, ...]],
+        write: Callable[[Path, TableCharge], Certificate],
+        notes: Callable[[], tuple[str, ...]] = lambda: (),
         drew: Callable[[], bool] = lambda: False,
     ) -> TableRelease:
         """Charge, let labels be drawn and written to a staging folder, and publish it.
 
         Args:
-            record: The ledger.
+            checked: The table.
             entry: The charge.
             write: Draws, writes to a folder, and returns the certificate.
-            notes: Returns private notes, once everything was written.
+            notes: Returns more private notes, once everything was written.
             drew: As for ``Ledger.charged``.
+
+        Raises:
+            BudgetError: The budget does not allow it; nothing was drawn.
+            InputError: Features of these rows were released before.
+            LedgerError: Another release of a table in this folder does not end.
         """
-        with staged(self.target, entry.identifier) as staging, record.charged(entry, self.budget, drew):
-            self._check_unchanged()
-            certificate = write(staging)
-            self._check_unchanged()
-            finish(staging, self.target, certificate)
-        path = ledger_path(self.table.path, record.path)
-        account, found = account_of(related(record.entries(), entry.label, entry.marks)), notes()
-        notes_file = _write_notes(path, found)
-        return TableRelease(certificate, self.target, path, found, notes_file, account.spent, account.budget)
+        data = checked.data
+        with _alone_in(self.table.path.resolve().parent):
+            record, elsewhere = self._ledgers(data)
+            entry = dataclasses.replace(entry, marks=record.marks(data))
+            budget = self.spending.budget
+            with (
+                staged(self.target, entry.identifier) as staging,
+                record.charged(entry, budget, drew, data, elsewhere) as admitted,
+            ):
+                self._check_unchanged()
+                redrawn = features_left(admitted.earlier, entry.rows, "redrawn")
+                certificate = write(staging, TableCharge(entry, redrawn, lambda: record.drawn(entry.identifier)))
+                if checked.declared:
+                    assumptions = (*certificate.assumptions, *checked.declared)
+                    certificate = dataclasses.replace(certificate, assumptions=assumptions)
+                self._check_unchanged()
+                finish(staging, self.target, certificate)
+        path, found = ledger_path(self.table.path, record.path), (*checked.notes, *notes())
+        notes_file, account = _write_notes(path, found), admitted.account
+        spent, budget = account.spent, account.budget
+        return TableRelease(certificate, self.target, path, found, notes_file, spent, budget, checked.remarks)
+
+    def _ledgers(self, data: PublicData) -> tuple[Ledger, tuple[Earlier, ...]]:
+        """The ledger to charge, and the charges of these rows in all others beside the table.
+
+        That is the ledger that was passed, else the table's own, else the one beside it with the latest charge for
+        these labels: a table that was renamed or converted thus keeps the ledger of its first release.
+        """
+        own = ledger_path(self.table.path, self.spending.ledger)
+        known: dict[Path, list[Earlier]] = {}
+        for path in _ledgers_near(self.table.path.resolve()):
+            with suppress(*([] if path == own else [LedgerError])):
+                beside = Ledger(path)
+                beside.settle()
+                known[path] = beside.earlier(data)
+        chosen = own
+        if not own.exists() and self.spending.ledger is None and not self.spending.other_people:
+            times = [(e.entry.time, path) for path, each in known.items() for e in each if self._is_of_label(e)]
+            chosen = max(times)[1] if times else own
+        others = [each for path, each in known.items() if not (chosen.exists() and path.samefile(chosen))]
+        return Ledger(chosen), tuple(earlier for each in others for earlier in each)
+
+    def _is_of_label(self, earlier: Earlier) -> bool:
+        return earlier.entry.label == self.table.label
 
     def _check_unchanged(self) -> None:
         """Refuse a table that changed since it was checked: other units and priors would not be charged."""
@@ -246,48 +394,62 @@ def ledger_path(source: Path, ledger: str | Path | None = None) -> Path:
     return Path(ledger).absolute() if ledger else source.with_name(f"{source.name}{_ENDING}")
 
 
-def ledger_of(source: Path, ledger: str | Path | None, label: str, heads: Mapping[str, str]) -> Ledger:
-    """The ledger of a table: the one that is passed, or one beside it that has charges for these labels, or its own.
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait for other releases of tables in a folder, so that two copies of a table cannot both find no ledger.
 
-    A table that was renamed or converted thus keeps the ledger of its first release.
+    A folder that cannot be written holds no ledger either, and needs no lock.
 
     Raises:
-        LedgerError: Several ledgers have charges for these labels, so none has the total.
+        LedgerError: Another release does not end.
     """
-    original = ledger_path(source, ledger)
-    ledgers = []
-    for path in [] if ledger is not None else sorted(original.parent.glob(f"*{_ENDING}")):
-        with suppress(*([] if path == original else [LedgerError])):
-            beside = Ledger(path)
-            if related(beside.entries(), label, marks_of(beside, source, heads)):
-                ledgers.append(beside)
-    if len(ledgers) > 1:
-        names = ", ".join(str(each.path) for each in ledgers)
+    lock = FileLock(folder / _LOCK, timeout=_PATIENCE, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
         raise LedgerError(
-            f"expected one ledger with charges for {label!r} of this table, found {names}; their charges add up: "
-            "pass one of them (ledger=, --ledger), and reduce the budget by the charges in the others"
-        )
-    return ledgers[0] if ledgers else Ledger(original)
+            f"expected no other release of a table in {folder}, found one in progress; wait for it"
+        ) from None
+    except OSError:
+        yield
+        return
+    process = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() == process:  # a forked child would release its parent's lock
+            lock.release()
 
 
-def check_features_beside(source: Path, record: Ledger, heads: Mapping[str, str], entry: Entry) -> None:
-    """Refuse features that another ledger beside the table lists as released, such as that of a copy of the table.
-
-    Raises:
-        InputError: Features of these rows were released before.
-    """
-    for path in sorted(ledger_path(source).parent.glob(f"*{_ENDING}")):
-        if path != record.path:
-            with suppress(LedgerError):
-                beside = Ledger(path)
-                mine = dataclasses.replace(entry, marks=marks_of(beside, source, heads))
-                check_features(beside.entries(), mine)
+def _ledgers_near(table: Path) -> list[Path]:
+    """The ledgers beside a table, inside it if it is a folder, and that of a folder in which it is a part."""
+    near = {*table.parent.glob(f"*{_ENDING}"), ledger_path(table.parent)}
+    if table.is_dir():
+        near |= set(table.rglob(f"*{_ENDING}"))
+    return sorted(path for path in near if path.is_file())
 
 
-def marks_of(ledger: Ledger, path: Path, heads: Mapping[str, str]) -> tuple[str, ...]:
-    """Keyed fingerprints of the data: its path, and the first values of each column but the label."""
-    columns = (ledger.mark("column", name, head) for name, head in sorted(heads.items()))
-    return (ledger.mark("path", str(path.resolve())), *columns)
+def _undeclared(repeat: Repeat) -> InputError:
+    """The error for a column that repeats like a person's identifier, without a declared unit."""
+    return InputError(
+        f"expected a privacy unit, found that {repeat.name!r} repeats, in up to {repeat.most} rows: if it is a person, "
+        f"pass --unit {repeat.name} (unit={repeat.name!r}), since per row that person's epsilon is {repeat.most} times "
+        f"as large; if each row is another person, pass --unit {ROW}"
+    )
+
+
+def _remarks(data: PublicData) -> tuple[str, ...]:
+    """Remarks on rows that are copies of each other."""
+    found = data.fingerprints
+    if found is None or found.rows is None or not found.columns:
+        return ()
+    count, most = copies(found.rows)
+    if not count:
+        return ()
+    return (
+        f"{count:,} rows are copies of others in every column but the label, up to {most:,} alike: if they are one "
+        "person's, declare a --unit",
+    )
 
 
 def _write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from labeldp.release._curator import Curator
 from labeldp.release._release import Release
 from labeldp.release._sink import FolderSink, MemorySink, clashing
 from labeldp.release._source import KEPT_PUBLIC, TYPE_PUBLIC, ArraySource, Progress
-from labeldp.release._table_job import TableJob, TableRelease
+from labeldp.release._table_job import ROW, Spending, TableCharge, TableJob, TableRelease
 from labeldp.release.folder import CODES, Certificate, column_name, column_types, to_columns
 from labeldp.release.tables import plain_column, plain_schema
 
@@ -43,6 +44,8 @@ def release_with(
     drop: Sequence[str] | None = None,
     budget: float | tuple[float, float] | Budget | None = None,
     ledger: str | Path | None = None,
+    unit: Literal["row"] | None = None,
+    other_people: str | None = None,
     progress: Progress | None = None,
 ) -> TableRelease:
     """Release a table by a protocol, such as ``MultiStage.fit``, which may make several requests.
@@ -55,12 +58,12 @@ def release_with(
         output: A folder that does not exist yet. It is written atomically or not at all.
         protocol: A function of the public columns (without any, a table of no rows) and a curator whose budget is
             epsilon. It returns one release of all rows, in order, whose certificate has all charges (``concatenate``).
-            It should disclose nothing that it learned from the labels, not even to disk, before the release is
-            written: if its process is killed, nobody knows what was drawn, and the charge is void.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
         budget: The largest total cost for this label of this data; by default the first release sets it.
-        ledger: The ledger file; by default beside the source.
+        ledger: The ledger file; by default beside the source. Charges in ledgers beside the source count too.
+        unit: ``"row"`` declares that each row is another person's, though a column repeats like a person's identifier.
+        other_people: As for ``release_table``.
         progress: Called with the name of the pass, the rows done, and the total (0 while unknown).
 
     Returns:
@@ -69,9 +72,9 @@ def release_with(
     Guarantee:
         * Epsilon is in the ledger before the first label is drawn. The curator's own account ensures that all draws
           together cost no more.
-        * Once anything was drawn the charge stays, whatever fails then: the protocol, the machine, the writing, or an
-          interrupt. Somebody may have seen a draw by then, and a failure may depend on it. A failure before that
-          makes the charge void; so does a killed process, if the output does not exist.
+        * Once anything was drawn the charge stays, whatever fails then: the protocol, the machine, the writing, an
+          interrupt, or a signal that kills the process. Somebody may have seen a draw by then, and a failure may depend
+          on it. The ledger has that mark before the first draw. A failure before that makes the charge void.
         * A failure before anything is drawn, and its message, do not depend on labels inside the space.
 
     Raises:
@@ -79,20 +82,22 @@ def release_with(
         BudgetError: The budget does not allow it; nothing was drawn.
         OutputError: The output exists, or there is no folder to put it in.
     """
-    job = TableJob.of(source, label, space, output, (keep, drop), (budget, ledger), progress)
+    if unit not in (None, ROW):
+        raise InputError(f"expected {ROW!r} as the unit of a protocol, or none, found another; release units otherwise")
+    job = TableJob.of(source, label, space, output, (keep, drop), Spending.of(budget, ledger, other_people), progress)
     for name in (column_name(label, field) for field in (CODES, _CANDIDATES)):
         if name in job.kept:
             raise clashing(name)
     total, job, parts = _checks.epsilon(epsilon), job.typed(job.kept), list[np.ndarray]()
-    table, notes = job.checked(job.kept, process=lambda codes, _: parts.append(codes))
-    columns = _columns(job)
-    record, entry = job.entry(
-        "stages", Guarantee(total, trust="central"), total, table.rows, "kept" if job.kept else ""
-    )
+    checked = job.checked(job.kept, unit, process=lambda codes, _: parts.append(codes))
+    table, columns = checked.source, _columns(job)
+    entry = job.entry("stages", Guarantee(total, trust="central"), total, table.rows, "kept" if job.kept else "")
     labels = ArraySource(space, np.concatenate(parts), None, identified=False)
-    curator = Curator._of(labels, MemorySink(), label, Budget(total))
+    told: list[TableCharge] = []
+    curator = Curator._of(labels, MemorySink(), label, Budget(total), lambda: _mark_drawn(told))
 
-    def write(folder: Path) -> Certificate:
+    def write(folder: Path, charge: TableCharge) -> Certificate:
+        told.append(charge)
         release, certificate = _run_protocol(protocol, columns, curator)
         schema = job.schema({}, column_types(label, space, release.channel))
         sink = FolderSink(table, folder, schema, tuple(job.kept), single=True, report=job.report)
@@ -100,7 +105,14 @@ def release_with(
         assumptions = tuple(dict.fromkeys((KEPT_PUBLIC, TYPE_PUBLIC, *certificate.assumptions)))
         return sink.certified(dataclasses.replace(certificate, assumptions=assumptions), entry.identifier)
 
-    return job.publish(record, entry, write, lambda: notes, partial(_drew, curator))
+    return job.publish(checked, entry, write, drew=partial(_drew, curator))
+
+
+def _mark_drawn(waiting: list[TableCharge]) -> None:
+    """Record before the first draw that the charge stays."""
+    while waiting:
+        waiting[-1].drawn()
+        waiting.pop()
 
 
 def _columns(job: TableJob) -> pa.Table:

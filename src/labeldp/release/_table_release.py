@@ -33,9 +33,8 @@ from labeldp.release._requests import (
 from labeldp.release._row_release import POPULATION
 from labeldp.release._sink import FolderSink
 from labeldp.release._source import Progress, TableSource
-from labeldp.release._table_job import TableJob, TableRelease, check_columns
+from labeldp.release._table_job import ROW, Spending, TableCharge, TableJob, TableRelease, check_columns
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns
-from labeldp.release.ledger import Entry, Ledger, features_left
 from labeldp.release.tables import Table, clusters_of
 
 
@@ -59,6 +58,7 @@ def release_table(
     population: str = POPULATION,
     budget: float | tuple[float, float] | Budget | None = None,
     ledger: str | Path | None = None,
+    other_people: str | None = None,
     progress: Progress | None = None,
 ) -> TableRelease:
     """Release the public columns of a table and its labels, each randomized once, with a certificate.
@@ -84,13 +84,16 @@ def release_table(
         clusters: For ``"cluster"`` and ``"peer"``: the column of each row's cluster, which need not be kept, or the
             number of each row's cluster. It is declared public.
         delta: For ``"peer"``: the failure probability.
-        unit: The column of the privacy unit; it is declared public, and need not be kept.
+        unit: The column of the privacy unit, which is declared public and need not be kept; ``"row"`` declares that
+            each row is another person's, although a column repeats like a person's identifier.
         generator: For ``"double"``: the generator of features. The kept columns are those of its form.
         replaced: For ``"double"``: the probability that a row's features are resampled; by default that of its label.
         divergences: For ``"double"``: see ``Curator.randomize_rows``.
         population: For ``"double"``: a description of the population.
         budget: The largest total cost for this label of this data; by default the first release sets it.
-        ledger: The ledger file; by default beside the source.
+        ledger: The ledger file; by default beside the source. Charges in ledgers beside the source count too.
+        other_people: A reason for which the rows are other people's than all that were released before, though their
+            public values look alike; certificate and ledger show it.
         progress: Called with the name of the pass, the rows done, and the total (0 while unknown).
 
     Returns:
@@ -105,34 +108,32 @@ def release_table(
         BudgetError: The budget does not allow it; nothing was drawn.
         OutputError: The output exists, or there is no folder to put it in.
     """
-    job = TableJob.of(source, label, space, output, (keep, drop), (budget, ledger), progress)
+    spending = Spending.of(budget, ledger, other_people)
+    job = TableJob.of(source, label, space, output, (keep, drop), spending, progress)
+    column = _unit_column(job.table, unit)
     priors = _prior_columns(job.table, space, mechanism, prior)
-    _check_public(job.table, [unit] if unit else [], "unit")
-    if unit == "row":
-        raise InputError(
-            "expected another name for the unit column, found 'row', which means that each row is a unit; rename it"
-        )
     request = ReleaseRequest(
-        label, space, _checks.epsilon(epsilon), mechanism, tuple(priors), unit, None, _checks.delta(delta)
+        label, space, _checks.epsilon(epsilon), mechanism, tuple(priors), column, None, _checks.delta(delta)
     )
     check_mechanism(request)
     options = (replaced, divergences, population)
     request = dataclasses.replace(request, resampling=_resampling(request, job.kept, generator, *options))
     cells = [clusters] if isinstance(clusters, str) else []
     _check_clusters(job.table, request, clusters)
-    job = job.typed([*([] if generator else job.kept), *priors, *cells, *([unit] if unit else [])])
+    job = job.typed([*([] if generator else job.kept), *priors, *cells, *([column] if column else [])])
     if generator is not None:
         _check_generator(job.table, generator, job.rows_per_batch)
     if clusters is not None:
         numbers = clusters_of(job.table, clusters, job.rows_per_batch, job.report)
         request = dataclasses.replace(request, clusters=numbers)
-    table, notes = job.checked(list(dict.fromkeys([*job.kept, *cells])), unit, priors)
+    checked = job.checked(list(dict.fromkeys([*job.kept, *cells])), unit, priors)
+    table = checked.source
     table_mechanism = mechanism_on_table(request, table)
     schema, law = (
         job.schema(table_mechanism.types, table_mechanism.added),
         request.resampling.law if request.resampling else None,
     )
-    record, entry = job.entry(
+    entry = job.entry(
         table_mechanism.name,
         table_mechanism.guarantee,
         request.epsilon,
@@ -141,23 +142,39 @@ def release_table(
         law.paid_split if law else "",
     )
 
-    def write(folder: Path) -> Certificate:
+    def write(folder: Path, charge: TableCharge) -> Certificate:
         columns = tuple(table_mechanism.types) or tuple(job.kept)
         sink = FolderSink(table, folder, schema, columns, law is not None, job.report)
-        return _drawn(table_mechanism, sink, record, entry)
+        return _drawn(table_mechanism, sink, charge)
 
-    return job.publish(record, entry, write, lambda: (*notes, *_misfits(table)))
+    return job.publish(checked, entry, write, lambda: _misfits(table))
 
 
-def _drawn(table_mechanism: TableMechanism, sink: FolderSink, record: Ledger, entry: Entry) -> Certificate:
+def _unit_column(table: Table, unit: str | None) -> str | None:
+    """The column of the privacy unit; None if each row is a unit.
+
+    Raises:
+        InputError: It is no public column of the table, or its name declares rows to be units.
+    """
+    if unit == ROW and ROW in table.schema.names:
+        raise InputError(
+            f"expected another name for the column {ROW!r}, since unit {ROW!r} means that each row is one; rename it"
+        )
+    column = None if unit == ROW else unit
+    _check_public(table, [column] if column else [], "unit")
+    return column
+
+
+def _drawn(table_mechanism: TableMechanism, sink: FolderSink, charge: TableCharge) -> Certificate:
     """Ask a curator of the table, whose account has the epsilon that the ledger was charged, and write the answer."""
+    entry = charge.entry
     budget = Budget(entry.guarantee.epsilon, entry.guarantee.delta)
     result = table_mechanism.ask(Curator._of(sink.source, sink, entry.label, budget))
     if isinstance(result, Answer):
         values = answer_columns(result.value, entry.label, result.law, sink.space)
         sink.write_columns({**values, **table_mechanism.beside})
     certificate = sink.certified(result.certificate, entry.identifier)
-    if table_mechanism.types or not features_left(record.entries(), entry, ["redrawn"]):
+    if table_mechanism.types or not charge.redrawn:
         return certificate
     return dataclasses.replace(certificate, assumptions=(*certificate.assumptions, FEATURES_REDRAWN))
 

@@ -233,7 +233,7 @@ def test_an_edited_label_is_known(source, release, write_table, columns, tables)
     assert again(release, copy, "o3", ledger=path)
 
 
-@pytest.mark.parametrize("kept", ["id", "height", "name", "person", "prior_red"])
+@pytest.mark.parametrize("kept", ["id", "height", "name", "family", "prior_red"])
 def test_any_shared_column_is_known(source, release, write_table, columns, tables, kept):
     """A copy with one of the columns left, in another format, is known."""
     path = release(source, "o1").ledger
@@ -289,8 +289,8 @@ def test_another_label_has_its_own_account(source, release, columns):
 
 
 @pytest.mark.parametrize("change", ["rows in another order", "first row gone", "columns renamed"])
-def test_what_a_fingerprint_does_not_see(source, release, write_table, columns, tables, change):
-    """Known limits, stated so that they are changed knowingly: such a copy elsewhere is not known again."""
+def test_an_edited_copy_is_known(source, release, write_table, columns, tables, change):
+    """Neither the order of rows, nor one of them, nor the names of columns make other data of a copy."""
     path = release(source, "o1").ledger
     changed = {
         "rows in another order": {name: values[::-1] for name, values in columns.items()},
@@ -298,7 +298,7 @@ def test_what_a_fingerprint_does_not_see(source, release, write_table, columns, 
         "columns renamed": {name if name == "colour" else f"{name}_": values for name, values in columns.items()},
     }[change]
     copy = write_table(tables / "copy.parquet", changed)
-    assert not again(release, copy, "o2", ledger=path, keep=[])
+    assert again(release, copy, "o2", ledger=path, keep=[])
 
 
 def test_other_data_is_separate(source, release, write_table, columns, tables):
@@ -428,10 +428,10 @@ def die_marking(monkeypatch):
     """Die where the end of a charge would be written."""
     original = Ledger._append
 
-    def append(self, name, event, body=None):
+    def append(self, name, event, *given):
         if event != "charged" and self.path:
             die()
-        original(self, name, event, body)
+        original(self, name, event, *given)
 
     monkeypatch.setattr(Ledger, "_append", append)
 

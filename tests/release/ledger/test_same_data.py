@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Classes, Curator, Interval, Ledger, RandomizedResponse, release_table
-from labeldp.errors import BudgetError, LabelError, LedgerError
+from labeldp.errors import BudgetError, LabelError
 from labeldp.release import _table_job as module
 
 SPACE = Classes(["a", "b"])
@@ -31,7 +31,7 @@ def test_a_renamed_or_converted_table_meets_its_ledger(tmp_path):
     for name in ("u.parquet", "t.csv"):
         with pytest.raises(BudgetError):
             release(tmp_path / name, "o2")
-    pq.write_table(TABLE.set_column(0, "id", [list(range(40))[::-1]]).drop_columns(["age"]), tmp_path / "other.parquet")
+    pq.write_table(TABLE.set_column(0, "id", [list(range(500, 540))]).drop_columns(["age"]), tmp_path / "other.parquet")
     release(tmp_path / "other.parquet", "o3")
 
 
@@ -53,14 +53,19 @@ def test_a_ledger_for_another_label_hides_nothing(tmp_path):
         release_table(tmp_path / "one.parquet", "x", SPACE, 1.0, tmp_path / "o3", drop=["y"])
 
 
-def test_ledgers_that_both_know_a_label_are_not_chosen_among(tmp_path):
-    """Each knows a part of what was spent, so one must be named."""
-    for name in ("one.parquet", "two.parquet"):
-        pq.write_table(TABLE, tmp_path / name)
-        release(tmp_path / name, f"o-{name}", ledger=tmp_path / f"{name}.labeldp-ledger")
-    with pytest.raises(LedgerError, match="expected one ledger with charges for 'y'"):
-        release(tmp_path / "one.parquet", "o3", budget=3.0)
-    release(tmp_path / "one.parquet", "o3", budget=3.0, ledger=tmp_path / "two.parquet.labeldp-ledger")
+def test_ledgers_that_both_know_a_label_add_up(tmp_path):
+    """Each beside the table knows a part of what was spent, and both count, whichever is charged."""
+    copied = tmp_path / "elsewhere"
+    copied.mkdir()
+    pq.write_table(TABLE, tmp_path / "one.parquet")
+    pq.write_table(TABLE, copied / "two.parquet")
+    release(tmp_path / "one.parquet", "o1")
+    release(copied / "two.parquet", "o2")
+    (copied / "two.parquet.labeldp-ledger").rename(tmp_path / "two.parquet.labeldp-ledger")
+    for options in ({}, {"ledger": tmp_path / "third"}, {"ledger": tmp_path / "two.parquet.labeldp-ledger"}):
+        with pytest.raises(BudgetError, match="epsilon 2 is spent"):
+            release(tmp_path / "one.parquet", "o3", budget=2.5, **options)
+    assert release(tmp_path / "one.parquet", "o3", budget=3.0).spent == (3.0, 0.0)
 
 
 def test_same_data_is_transitive(tmp_path):
@@ -130,7 +135,8 @@ def test_an_empty_line_of_one_column_is_a_row(tmp_path):
     """In a CSV of labels alone a missing label is a row: it is refused or given its class, never left out."""
     for i, text in enumerate(("y\na\nb\nb\n", "y\na\n\nb\n")):
         (tmp_path / f"{i}.csv").write_text(text)
-        done = release_table(tmp_path / f"{i}.csv", "y", Classes(["a", "b"], "a"), 1.0, tmp_path / f"o{i}", drop=[])
+        options = {"drop": [], "other_people": "each table is a test of its own"}
+        done = release_table(tmp_path / f"{i}.csv", "y", Classes(["a", "b"], "a"), 1.0, tmp_path / f"o{i}", **options)
         assert done.certificate.rows == 3
     with pytest.raises(LabelError, match="row 1"):
         release_table(tmp_path / "1.csv", "y", SPACE, 1.0, tmp_path / "o2", drop=[])
@@ -146,7 +152,8 @@ def test_dictionaries_of_labels_do_not_decide_whether_it_works(tmp_path):
         with pq.ParquetWriter(path, pa.schema([("y", kind)])) as writer:
             for group in groups:
                 writer.write_table(pa.table({"y": pa.array(group).dictionary_encode().cast(kind)}))
-        assert release_table(path, "y", space, 1.0, tmp_path / f"o{last}", drop=[]).certificate.rows == 129
+        options = {"drop": [], "other_people": "each table is a test of its own"}
+        assert release_table(path, "y", space, 1.0, tmp_path / f"o{last}", **options).certificate.rows == 129
 
 
 @pytest.mark.parametrize("labels", [[1, 0, 1], [1, None, 1], [None, None, None]], ids=str)

@@ -111,7 +111,7 @@ def test_no_more_than_epsilon_is_drawn(table, tmp_path):
 
     with pytest.raises(InputError, match=r"budget.*the charge stays"):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
-    assert states(tmp_path) == [("charged", 1.0)]
+    assert states(tmp_path) == [("drawn", 1.0)]
     assert not (tmp_path / "out").exists()
     assert list(tmp_path.glob(".out*")) == []
     with pytest.raises(BudgetError):
@@ -130,10 +130,10 @@ def test_a_failure_after_a_draw_may_depend_on_it_and_is_paid_for(table, tmp_path
     with pytest.raises(InputError, match="the charge stays") as caught:
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
     assert "zq-" not in str(caught.value)
-    assert states(tmp_path) == [("charged", 1.0)]
+    assert states(tmp_path) == [("drawn", 1.0)]
     assert [path.name for path in tmp_path.glob("*out*")] == []
     Ledger(tmp_path / "t.csv.labeldp-ledger").settle()
-    assert states(tmp_path) == [("charged", 1.0)]
+    assert states(tmp_path) == [("drawn", 1.0)]
 
 
 class Listener:
@@ -183,10 +183,10 @@ def test_what_was_drawn_is_paid_for_whatever_stops_it(table, tmp_path, monkeypat
     with pytest.raises(type(problem)):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
     assert listener.told > 30
-    assert states(tmp_path) == [("charged", 1.0)]
+    assert states(tmp_path) == [("drawn", 1.0)]
     assert list(tmp_path.glob("*out*")) + list(tmp_path.glob(".out*")) == []
     Ledger(tmp_path / "t.csv.labeldp-ledger").settle()
-    assert states(tmp_path) == [("charged", 1.0)]
+    assert states(tmp_path) == [("drawn", 1.0)]
     with pytest.raises(BudgetError):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[])
 
@@ -205,8 +205,8 @@ def test_what_the_machine_or_the_user_stops_before_a_draw_costs_nothing(table, t
     assert release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[]).spent == (1.0, 0.0)
 
 
-def test_what_was_killed_is_settled_by_the_next(table, tmp_path):
-    """Killed after a draw, a run leaves a charge that is not settled; the next finds that nothing left."""
+def test_what_was_killed_after_a_draw_stays_charged(table, tmp_path):
+    """A run that is killed after a draw has told labels to its client; its staging folder goes, its charge stays."""
     code = f"""
 import os
 from labeldp import Classes, RandomizedResponse
@@ -218,10 +218,12 @@ def ask(_, curator):
 release_with({str(table)!r}, "y", space, 1.0, {str(tmp_path / "out")!r}, ask, keep=[])
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
-    assert states(tmp_path) == [("charged", 1.0)]
+    assert states(tmp_path) == [("drawn", 1.0)]
     assert len(list(tmp_path.glob(".out*"))) == 1
-    assert release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[]).spent == (1.0, 0.0)
-    assert states(tmp_path) == [("void", 1.0), ("released", 1.0)]
+    with pytest.raises(BudgetError):
+        release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[])
+    assert release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=[], budget=2.0).spent == (2.0, 0.0)
+    assert states(tmp_path) == [("drawn", 1.0), ("released", 1.0)]
     assert list(tmp_path.glob(".out*")) == []
 
 
@@ -253,21 +255,19 @@ release_with(f"{place}/t.csv", "y", space, 1.0, f"{place}/out", ask, keep=["id"]
 
 @pytest.mark.parametrize("moment", ["when all is written", "when it stands"])
 def test_killed_at_the_end_a_release_is_charged_for_if_it_left(table, tmp_path, moment):
-    """Without a chance to clean up: what stands is charged for, and what does not stand left nothing at all."""
+    """Without a chance to clean up: what was drawn is charged for, whether it stands or left nothing at all."""
     done = subprocess.run([sys.executable, "-c", KILLED, tmp_path, moment], capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL
-    assert states(tmp_path) == [("charged", 1.0)]
+    assert states(tmp_path) == [("drawn", 1.0)]
     Ledger(tmp_path / "t.csv.labeldp-ledger").settle()
     stands = moment == "when it stands"
-    assert states(tmp_path) == [("released" if stands else "void", 1.0)]
+    assert states(tmp_path) == [("released" if stands else "drawn", 1.0)]
     assert list(tmp_path.glob(".out*")) == []
     assert (tmp_path / "out").exists() == stands
     if stands:
         assert verify(tmp_path / "out").holds
-        with pytest.raises(BudgetError):
-            release_with(table, "y", SPACE, 1.0, tmp_path / "again", once, keep=["id"])
-    else:
-        assert release_with(table, "y", SPACE, 1.0, tmp_path / "out", once, keep=["id"]).spent == (1.0, 0.0)
+    with pytest.raises(BudgetError):
+        release_with(table, "y", SPACE, 1.0, tmp_path / "again", once, keep=["id"])
 
 
 def test_a_failure_before_a_draw_costs_nothing(table, tmp_path):
@@ -319,7 +319,7 @@ def test_a_certificate_of_less_than_what_was_asked_is_not_written(table, tmp_pat
     with pytest.raises(InputError, match=r"with all charges in its certificate.*the charge stays"):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=[])
     assert not (tmp_path / "out").exists()
-    assert states(tmp_path) == [("charged", 1.0)]
+    assert states(tmp_path) == [("drawn", 1.0)]
 
 
 def test_an_answer_that_is_named_is_counted(table, tmp_path):
@@ -392,7 +392,7 @@ def test_a_table_that_changes_meanwhile_is_refused(table, tmp_path):
 
     with pytest.raises(TableError, match=r"does not change during the release, found .* changed"):
         release_with(table, "y", SPACE, 1.0, tmp_path / "out", ask, keep=["town"])
-    assert states(tmp_path) == [("charged", 1.0)]  # it was drawn by then
+    assert states(tmp_path) == [("drawn", 1.0)]  # it was drawn by then
 
 
 def test_labels_alone_and_notes(tmp_path):

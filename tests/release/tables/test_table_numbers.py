@@ -170,7 +170,9 @@ def test_labels_that_are_all_alike_far_from_zero_are_released_like_others(tmp_pa
     far = Interval(3_000_000.0, 3_000_005.0, 1.0)
     for number in range(6):
         path = tmp_path / f"t{number}.parquet"
-        pq.write_table(pa.table({f"x{number}": np.arange(1000), "claim": np.full(1000, 3_000_002.0)}), path)
+        pq.write_table(
+            pa.table({f"x{number}": np.arange(1000) + 1000 * number, "claim": np.full(1000, 3_000_002.0)}), path
+        )
         options = {"keep": [f"x{number}"], "mechanism": mechanism}
         done = release_table(path, "claim", far, 1.75, tmp_path / f"o{number}", **options)
         assert verify(done.output).holds

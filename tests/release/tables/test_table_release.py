@@ -136,12 +136,16 @@ def test_a_hidden_folder_is_no_part_of_a_table(release, write_table, columns, ta
 
 
 def test_a_table_inside_a_folder_does_not_spoil_it(release, write_table, columns, tables):
-    """The ledger of one file of a folder is no part of the folder as a table."""
+    """The ledger of one file of a folder is no part of the folder as a table, and counts for it; the reverse too."""
     piece = {name: columns[name] for name in ("id", "colour")}
     for name in ("a", "b"):
         write_table(tables / "t" / f"{name}.parquet", piece)
     release(tables / "t" / "a.parquet", "o1", keep=["id"])
-    assert release(tables / "t", "o2", keep=["id"]).certificate.rows == 120
+    with pytest.raises(BudgetError, match=r"a\.parquet"):
+        release(tables / "t", "o2", keep=["id"], unit="row")
+    assert release(tables / "t", "o2", keep=["id"], unit="row", budget=2.0).certificate.rows == 120
+    with pytest.raises(BudgetError, match="epsilon 2 is spent"):
+        release(tables / "t" / "b.parquet", "o3", keep=["id"])
 
 
 def test_types_are_kept(release, space, tables):
@@ -296,7 +300,7 @@ def test_the_label_is_no_prior(release, write_table, tables):
 def test_names_that_a_release_needs_are_refused(release, write_table, columns, tables, taken):
     """A kept column with the name of a released one raises, charges nothing, and leaves nothing."""
     source = write_table(tables / "t.parquet", {**columns, taken: columns["id"]})
-    options = {"colour_groups": {"unit": "person"}, "colour_candidates": {"mechanism": "prior", "prior": "prior_"}}
+    options = {"colour_groups": {"unit": "family"}, "colour_candidates": {"mechanism": "prior", "prior": "prior_"}}
     with pytest.raises(InputError, match=taken):
         release(source, keep=["id", taken], **options.get(taken, {}))
     assert nothing_left(tables, "t.parquet")
@@ -349,13 +353,13 @@ def test_statistics_are_those_of_released_values(release, write_table, tables):
 
 def test_units_of_a_table(release, source, columns):
     """Rows of a unit share its epsilon, the group of each row says how many they are, and epsilon holds exactly."""
-    done = release(source, unit="person", mechanism="randomized-response")
+    done = release(source, unit="family", mechanism="randomized-response")
     assert verify(done.output).holds
-    assert done.certificate.guarantee.unit == "person"
-    assert "person" not in read(done.output)
+    assert done.certificate.guarantee.unit == "family"
+    assert "family" not in read(done.output)
     (draw,) = done.certificate.draws
     repeats = [int(size) for size in draw.law["repeats"]]
-    counts = [columns["person"].count(unit) for unit in columns["person"]]
+    counts = [columns["family"].count(unit) for unit in columns["family"]]
     assert [repeats[group] for group in read(done.output)["colour_groups"]] == counts
     for channel, size in zip(draw.law["channels"], repeats, strict=True):
         assert int(channel["keep"]) ** size <= np.e * (1 + 1e-12) * int(channel["other"]) ** size
@@ -400,7 +404,7 @@ def test_a_unit_that_is_missing_or_no_value_is_refused(release, columns, tables)
 def test_units_refuse_a_prior(release, source, tables):
     """With candidates for each row the rows of a unit would each get the whole epsilon; that is refused."""
     with pytest.raises(InputError):
-        release(source, unit="person", mechanism="prior", prior="prior_")
+        release(source, unit="family", mechanism="prior", prior="prior_")
     assert nothing_left(tables, "t.parquet")
 
 
@@ -751,8 +755,8 @@ CHANGED = {
     "no label": lambda columns: {**columns, "colour": [*columns["colour"][:-1], None]},
     "another column": lambda columns: {**columns, "id": [f"x{i}" for i in columns["id"]]},
     "no column": lambda columns: {name: values for name, values in columns.items() if name != "id"},
-    "one unit": lambda columns: {**columns, "person": ["p0"] * 60},
-    "new units": lambda columns: {**columns, "person": [f"zz{i}" for i in range(60)]},
+    "one unit": lambda columns: {**columns, "family": ["p0"] * 60},
+    "new units": lambda columns: {**columns, "family": [f"zz{i}" for i in range(60)]},
 }
 
 
@@ -771,7 +775,7 @@ def test_a_table_that_changes_between_the_passes_is_refused(
 
     monkeypatch.setattr(module, "survey", survey)
     with pytest.raises(LabelDPError) as found:
-        release(source, unit="person")
+        release(source, unit="family")
     assert LABEL not in "".join(traceback.format_exception(found.value))
     assert nothing_left(tables, f"t.{ending}")
     assert [entry.state for entry in Ledger(ledger_path(source)).entries()] in ([], ["void"])
@@ -805,7 +809,8 @@ def test_rows_grouped_by_label_are_noted_privately(release, write_table, columns
     assert len(done.notes) == 1
     assert "grouped" in done.notes[0]
     assert done.notes[0] in done.notes_file.read_text()
-    shuffled = write_table(tables / "b.parquet", {"id": columns["id"], "colour": columns["colour"]})
+    others = [number + 100 for number in columns["id"]]
+    shuffled = write_table(tables / "b.parquet", {"id": others, "colour": columns["colour"]})
     done = release(shuffled, "o2", keep=["id"], ledger=tables / "l")
     assert done.notes == ()
     assert "no kept column and no row order was found" in done.notes_file.read_text()
@@ -825,10 +830,10 @@ def test_notes_stay_private_in_a_file_that_was_not(release, write_table, columns
 def test_the_certificate_states_what_was_declared(release, source, columns):
     """Kept columns, the unit and the prior are assumptions, and the figures are those of parameters."""
     one = release(source, "o1", mechanism="prior", prior="prior_").certificate
-    two = release(source, "o2", unit="person", ledger=source.with_name("l")).certificate
+    two = release(source, "o2", unit="family", ledger=source.with_name("l"), budget=4.0).certificate
     assert [len(found.assumptions) for found in (one, two)] == [3, 3]
     assert "prior" in one.assumptions[2]
-    assert "person" in two.assumptions[2]
+    assert "family" in two.assumptions[2]
     body = json.loads(one.to_json())
     assert body["expects"]["truth_probability"] == pytest.approx(
         expected_truth(read(source.parent / "o1"), columns, body["charges"][0]["law"]), rel=1e-9

@@ -1,9 +1,10 @@
-from ._ledger import Entry as Entry
+from ._entry import Earlier as Earlier
+from ._entry import Entry as Entry
+from ._ledger import Admitted as Admitted
 from ._ledger import Ledger as Ledger
 from ._ledger import account_of as account_of
 from ._ledger import by_data as by_data
-from ._ledger import check_features as check_features
 from ._ledger import features_left as features_left
-from ._ledger import related as related
 from ._ledger import spent_by_data as spent_by_data
 from ._ledger import spent_on as spent_on
+from ._same_data import PublicData as PublicData

@@ -12,29 +12,30 @@ import hmac
 import json
 import os
 import sqlite3
+import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from labeldp._random_words import identifier
 from labeldp.errors import BudgetError, InputError, LedgerError
-from labeldp.privacy import Guarantee, shown_above
-from labeldp.privacy.accounting import Account, Budget, Charge, RowRanges
+from labeldp.privacy import shown_above
+from labeldp.privacy.accounting import Account, Budget, RowRanges
 from labeldp.release.folder import Fate, fate_of
+from labeldp.release.ledger._entry import Earlier, Entry, State
+from labeldp.release.ledger._same_data import ANY_ROWS, KeyedData, Match, PublicData, Recognizer
 
-State = Literal["charged", "released", "void"]
-
-_ANY_ROWS = RowRanges.all(1 << 62)
 #: Seconds to wait for another thread or process that holds the ledger. It holds it while it draws and writes.
 _PATIENCE = 60.0
 _held = threading.local()  # the ledgers that this thread holds: to wait for oneself would be to wait in vain
-_STATES: dict[str, State] = {"released": "released", "void": "void"}
+_STATES: dict[str, State] = {"drawn": "drawn", "released": "released", "void": "void"}
 _SCHEMA_VERSION = 1
 _SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -51,52 +52,32 @@ CREATE TRIGGER about_remains BEFORE DELETE ON about BEGIN SELECT RAISE(ABORT, 't
 CREATE TRIGGER about_is_new BEFORE INSERT ON about WHEN EXISTS (SELECT 1 FROM about WHERE name = NEW.name)
     BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
 """
+#: Hashes of the rows of charges, by which the same rows are recognized; ledgers from before have none.
+_HASHES = """
+CREATE TABLE IF NOT EXISTS hashes (
+    charge TEXT NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (charge, name)
+);
+CREATE TRIGGER IF NOT EXISTS hashes_stay BEFORE UPDATE ON hashes
+    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER IF NOT EXISTS hashes_remain BEFORE DELETE ON hashes
+    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER IF NOT EXISTS hashes_are_new BEFORE INSERT ON hashes
+    WHEN EXISTS (SELECT 1 FROM hashes WHERE charge = NEW.charge AND name = NEW.name)
+    BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+"""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One charge in the ledger.
+class Admitted:
+    """A charge that the budget allowed.
 
     Attributes:
-        identifier: The identifier of the release.
-        label: The label column, or the curator's name of the labels.
-        marks: Keyed fingerprints of the data; data sets that share one are taken to be the same, and data without any
-            to be the same as every other.
-        mechanism: The name of the mechanism.
-        guarantee: The guarantee.
-        rows: The rows.
-        session: Row numbers have one meaning within a session; rows of another session may be any rows.
-        units: A keyed fingerprint of the assignment of rows to units, if that is no column.
-        output: The output folder, or None if the release stays in memory.
-        features: The treatment of the features of these rows: ``"kept"``, ``"redrawn"`` (resampled), or unknown.
-        source: The release that a generator of resampled features was fitted on, whose features count as kept.
-        asked: The requested epsilon, which is the budget if there is no other.
-        budget: The budget in force after this charge.
-        state: ``"charged"`` while the outcome is unknown, then ``"released"`` or ``"void"``.
-        time: Time of the charge, UTC.
+        account: The account of the request's rows, with this charge.
+        earlier: The earlier charges of these rows.
     """
 
-    identifier: str
-    label: str
-    marks: tuple[str, ...]
-    mechanism: str
-    guarantee: Guarantee
-    rows: RowRanges
-    asked: float
-    session: str = ""
-    units: str = ""
-    output: str | None = None
-    budget: Budget | None = None
-    features: Literal["", "kept", "redrawn"] = ""
-    source: str = ""
-    state: State = "charged"
-    time: str = ""
-
-    def charge(self, session: str) -> Charge:
-        """The charge in the account of a session; rows of another session may be any rows."""
-        unit = f"{self.guarantee.unit} {self.units[:16]}" if self.units else self.guarantee.unit
-        guarantee = dataclasses.replace(self.guarantee, unit=unit)
-        return Charge(guarantee, self.rows if self.session == session else _ANY_ROWS)
+    account: Account
+    earlier: tuple[Earlier, ...]
 
 
 class Ledger:
@@ -113,13 +94,33 @@ class Ledger:
         self.path = path.resolve() if path else None
         self._process = os.getpid()
         self._thread = threading.RLock()
+        self._checked = False
         self._memory = None if path else sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
 
     def mark(self, *parts: str) -> str:
         """A keyed fingerprint of public facts; useless without this ledger."""
-        with self._open() as database:
-            key = dict(database.execute("SELECT name, value FROM about").fetchall())["key"]
-        return hmac.new(bytes.fromhex(key), json.dumps(parts).encode(), hashlib.sha256).hexdigest()
+        return hmac.new(bytes.fromhex(self._key()), json.dumps(parts).encode(), hashlib.sha256).hexdigest()
+
+    def marks(self, data: PublicData) -> tuple[str, ...]:
+        """Keyed fingerprints of a table: its path, the first values of its columns, and all values of each.
+
+        Labels alone have none: they may be any labels.
+        """
+        if data.fingerprints is None:
+            return ()
+        heads = (self.mark("column", name, head) for name, head in sorted(data.heads.items()))
+        count = str(data.fingerprints.count)
+        sums = (self.mark("values", count, str(total)) for total in sorted(data.fingerprints.columns))
+        return (self.mark("path", data.path), *heads, *sums)
+
+    def earlier(self, data: PublicData) -> list[Earlier]:
+        """The charges, of any label, of what may be rows of a table, oldest first."""
+        known = [entry for entry in self.entries() if entry.state != "void"]
+        if not known:
+            return []
+        recognizer = Recognizer(data, self._number(), self.marks(data))
+        matches = {entry.identifier: recognizer.match(entry, self._hashes(entry.identifier)) for entry in known}
+        return _with_the_same_data(known, {name: match for name, match in matches.items() if match is not None})
 
     def entries(self) -> list[Entry]:
         """All charges, oldest first, in their latest state."""
@@ -131,7 +132,7 @@ class Ledger:
         try:
             for time, name, event, body in rows:
                 if event == "charged":
-                    entries[name] = _entry(name, time, dict(json.loads(body)))
+                    entries[name] = Entry.read(name, time, dict(json.loads(body)))
                 else:
                     entries[name] = dataclasses.replace(entries[name], state=_STATES[event])
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
@@ -142,7 +143,14 @@ class Ledger:
         return list(entries.values())
 
     @contextmanager
-    def charged(self, entry: Entry, budget: Budget | None, drew: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    def charged(
+        self,
+        entry: Entry,
+        budget: Budget | None,
+        drew: Callable[[], bool] = lambda: False,
+        data: PublicData | None = None,
+        elsewhere: Sequence[Earlier] = (),
+    ) -> Iterator[Admitted]:
         """Record a charge, then let the caller draw; afterwards the charge stands, or is void if nothing was released.
 
         Args:
@@ -150,17 +158,20 @@ class Ledger:
             budget: The largest total, or None for the budget in force.
             drew: Returns True if anything was drawn that somebody may have seen, such as an interactive client; called
                 if the caller failed. The charge then stays. Draws in a staging folder alone were seen by nobody.
+            data: The table, which is compared with that of earlier charges; without it, the rows may be any rows but
+                those of another number in the same session.
+            elsewhere: Charges of these rows in other ledgers.
 
         Raises:
             BudgetError: The charge would exceed the budget; nothing was recorded.
+            InputError: Features of these rows were released before, and one of the two releases resamples features.
             LedgerError: Another process uses this ledger, or this is a forked child: charge and draws belong to the
                 parent.
         """
         with self._locked():
             self._settle_interrupted()
             try:
-                self._admit(entry, budget)
-                yield
+                yield self._admit(entry, budget, data, elsewhere)
                 self._check_process()
             except BaseException:
                 if os.getpid() == self._process and any(e.identifier == entry.identifier for e in self.entries()):
@@ -172,6 +183,10 @@ class Ledger:
                     self._settle(entry, fate)
                 raise
             self._append(entry.identifier, "released")
+
+    def drawn(self, identifier: str) -> None:
+        """Record that a client is about to see labels: whatever happens then, the charge stays."""
+        self._append(identifier, "drawn")
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -185,41 +200,55 @@ class Ledger:
             with self._locked():
                 self._settle_interrupted()
 
-    def allows(self, entries: Sequence[Entry], budget: Budget | None) -> Budget:
-        """Return the budget in force if it allows charges of one session in sequence; nothing is recorded.
+    def allows(
+        self, entries: Sequence[Entry], budget: Budget | None, earlier: Sequence[Earlier] | None = None
+    ) -> Account:
+        """Return the account that charges of one session in sequence leave, if it allows them; nothing is recorded.
+
+        Args:
+            entries: The charges.
+            budget: The largest total, or None for the budget in force.
+            earlier: The earlier charges of these rows; by default those of any data.
 
         Raises:
             BudgetError: A charge would exceed the budget, or the budget may not follow that of earlier charges.
-            InputError: Features of these rows were released before, and one of the two releases resamples features.
         """
         entry = entries[0]
-        known = related(self.entries(), entry.label, entry.marks)
-        check_features(self.entries(), entry)
-        first = Budget(entry.asked, entry.guarantee.delta)
-        in_force = budget or _latest(known) or first
+        known = [
+            each for each in (self.of_session(entry) if earlier is None else earlier) if each.entry.label == entry.label
+        ]
+        in_force = budget or _latest(known) or Budget(entry.asked, entry.guarantee.delta)
         try:
             _refuse_another_kind(in_force, known)
-            account = Account(in_force, tuple(e.charge(entry.session) for e in known))
+            account = Account(in_force, tuple(each.charge(entry.named_guarantee.unit) for each in known))
             for each in entries:
                 account = account.admit(each.charge(entry.session))
         except BudgetError as refusal:
-            raise BudgetError(f"{refusal}{self._earlier_releases(known)}") from None
-        return in_force
+            raise BudgetError(f"{refusal}{_listed(known, entry, self.path)}") from None
+        return account
 
-    def _earlier_releases(self, known: Sequence[Entry]) -> str:
-        """The outputs, epsilons and dates of the latest charges, for a refusal."""
-        outputs = [
-            f"epsilon {shown_above(each.guarantee.epsilon, 3)} into {each.output} on {each.time[:10]}"
-            for each in known
-            if each.output
-        ]
-        listed = f"; released before: {', '.join(outputs[-3:])}" if outputs else ""
-        return listed + (f" (ledger {self.path})" if self.path else "")
+    def of_session(self, entry: Entry) -> list[Earlier]:
+        """All charges, as they count for a request of a session: rows of other sessions may be any rows."""
+        known = [each for each in self.entries() if each.state != "void"]
+        return [Earlier(each, each.charge(entry.session).rows) for each in known]
 
-    def _admit(self, entry: Entry, budget: Budget | None) -> None:
-        """Check the account, and record the charge."""
-        in_force = self.allows([entry], budget)
-        self._append(entry.identifier, "charged", _body(dataclasses.replace(entry, budget=in_force)))
+    def _admit(
+        self, entry: Entry, budget: Budget | None, data: PublicData | None, elsewhere: Sequence[Earlier]
+    ) -> Admitted:
+        """Compare the rows with earlier ones, check the account, and record the charge."""
+        found = self.of_session(entry) if data is None else self.earlier(data)
+        names = {each.entry.identifier for each in found}
+        earlier = [*found, *(each for each in elsewhere if each.entry.identifier not in names)]
+        if entry.other_people:
+            found, earlier = [], []
+        check_features(self.entries(), entry, earlier)
+        account = self.allows([entry], budget, earlier)
+        same = tuple(each.entry.identifier for each in found if not each.certain) if data else None
+        shares = tuple(each.entry.identifier for each in found if each.certain) if data else ()
+        entry = dataclasses.replace(entry, budget=account.budget, same=same, shares=shares)
+        hashes = {} if data is None else KeyedData.of(data, self._number()).blobs()
+        self._append(entry.identifier, "charged", entry.body(), hashes)
+        return Admitted(account, tuple(earlier))
 
     def _settle_interrupted(self) -> None:
         """Mark charges as released if their output exists, as void if it was never published; others stay.
@@ -227,21 +256,51 @@ class Ledger:
         The caller holds the lock, so no release is in progress.
         """
         for entry in self.entries():
-            if entry.state == "charged" and entry.output:
-                self._settle(entry, fate_of(Path(entry.output), entry.identifier))
+            if entry.state in ("charged", "drawn") and entry.output:
+                fate = fate_of(Path(entry.output), entry.identifier)
+                self._settle(entry, "unknown" if fate == "never left" and entry.state == "drawn" else fate)
 
     def _settle(self, entry: Entry, fate: Fate) -> None:
         """Record the fate of a charge; one with unknown fate stays."""
         if fate != "unknown":
             self._append(entry.identifier, "released" if fate == "left" else "void")
 
-    def _append(self, name: str, event: State, body: dict[str, Any] | None = None) -> None:
+    def _append(
+        self,
+        name: str,
+        event: State,
+        body: Mapping[str, Any] | None = None,
+        hashes: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._open() as database:
+            for statement in _statements(_HASHES) if hashes else ():
+                database.execute(statement)
+            database.execute("BEGIN IMMEDIATE")
+            if hashes:
+                database.executemany("INSERT INTO hashes VALUES (?, ?, ?)", [(name, *each) for each in hashes.items()])
             database.execute(
                 "INSERT INTO events (time, charge, event, body) VALUES (?, ?, ?, ?)",
                 (now, name, event, json.dumps(body or {})),
             )
+            database.execute("COMMIT")
+
+    def _hashes(self, name: str) -> KeyedData:
+        """The hashes of the rows of a charge; empty if it has none."""
+        with self._open() as database:
+            if "hashes" not in _tables(database):
+                return KeyedData()
+            rows = database.execute("SELECT name, body FROM hashes WHERE charge = ?", (name,)).fetchall()
+        return KeyedData.read(dict(rows))
+
+    def _key(self) -> str:
+        """The key of fingerprints, in hexadecimal digits."""
+        with self._open() as database:
+            return str(dict(database.execute("SELECT name, value FROM about").fetchall())["key"])
+
+    def _number(self) -> int:
+        """The key of hashes, which follows from that of fingerprints."""
+        return int(self.mark("hashes")[:16], 16)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -284,11 +343,11 @@ class Ledger:
         database = self._memory
         try:
             if database is None:
-                if not self.path.exists():  # type: ignore[union-attr]
-                    os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))  # type: ignore[arg-type]
-                database = sqlite3.connect(self.path, isolation_level=None, timeout=30)  # type: ignore[arg-type]
+                self._check_file()
+                database = sqlite3.connect(self.path, isolation_level=None, timeout=_PATIENCE)  # type: ignore[arg-type]
                 database.execute("PRAGMA synchronous = FULL")
-            _prepare(database)
+            _prepare(database, check=not self._checked)
+            self._checked = True
             yield database
         except (sqlite3.DatabaseError, KeyError) as problem:
             raise LedgerError(
@@ -301,84 +360,161 @@ class Ledger:
             if database is not None and database is not self._memory:
                 database.close()
 
-
-def related(entries: Sequence[Entry], label: str, marks: Sequence[str]) -> list[Entry]:
-    """The charges for the same label of the same data, oldest first; in doubt data counts as the same.
-
-    Data sets that share a mark are the same, transitively; data without marks may be any data.
-    """
-    return _of_data([entry for entry in entries if entry.state != "void" and entry.label == label], marks)
-
-
-def _of_data(rest: Sequence[Entry], marks: Sequence[str]) -> list[Entry]:
-    """The charges that are of the same data."""
-    known, anything = set(marks), not marks
-    while True:
-        more = [e for e in rest if anything or not e.marks or not known.isdisjoint(e.marks)]
-        marked = known.union(*(e.marks for e in more))
-        if marked == known and anything == (anything or any(not e.marks for e in more)):
-            return more
-        known, anything = marked, anything or any(not e.marks for e in more)
+    def _check_file(self) -> None:
+        """Create the file if there is none; refuse one with several names, whose locks and journals would differ."""
+        descriptor = os.open(self.path, os.O_CREAT | os.O_RDONLY, 0o600)  # type: ignore[arg-type]
+        try:
+            state = os.fstat(descriptor)
+            if state.st_nlink > 1:
+                raise LedgerError(
+                    f"expected a ledger with one name, found {state.st_nlink} hard links to {self.path}; keep one of "
+                    "them and delete the others, or use symbolic links"
+                )
+            if stat.S_IMODE(state.st_mode) & 0o077:
+                with suppress(OSError):  # somebody else's
+                    os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
 
 
-def check_features(entries: Sequence[Entry], entry: Entry) -> None:
+def _with_the_same_data(known: Sequence[Entry], matches: dict[str, Match]) -> list[Earlier]:
+    """Charges of rows of a table, and of data that was taken to be the same as theirs."""
+    links = [(each.identifier, other) for each in known for other in _same(each, known)]
+    changed = True
+    while changed:
+        changed = False
+        for pair in (*links, *((b, a) for a, b in links)):
+            found, other = matches.get(pair[0]), matches.get(pair[1])
+            if (
+                found is not None
+                and (other is None or other.rows != ANY_ROWS)
+                and (other is None or not set(found.rows.ranges) <= set(other.rows.ranges))
+            ):
+                rows = found.rows if other is None or found.rows == ANY_ROWS else ANY_ROWS
+                matches[pair[1]] = Match(rows, certain=False, labels_of_a_unit=None)
+                changed = True
+    return [
+        Earlier(each, match.rows, match.certain, match.labels_of_a_unit)
+        for each in known
+        if (match := matches.get(each.identifier)) is not None
+    ]
+
+
+def _same(entry: Entry, known: Sequence[Entry]) -> list[str]:
+    """The earlier charges whose data was taken to be the same as that of a charge."""
+    if entry.same is not None:
+        return list(entry.same)
+    before = known[: [each.identifier for each in known].index(entry.identifier)]
+    return [
+        each.identifier
+        for each in before
+        if entry.of_any_data or each.of_any_data or not set(entry.marks).isdisjoint(each.marks)
+    ]
+
+
+def check_features(entries: Sequence[Entry], entry: Entry, earlier: Sequence[Earlier]) -> None:
     """Refuse a second release of features: comparing the two would disclose which rows kept their own.
 
     With conditional features a row's features are private; two releases have the true ones in common, so that neither
-    guarantee holds any more. Features belong to the data, whatever label was released with them.
+    guarantee holds any more. Features belong to the data, whatever label was released with them. A release that a
+    generator was fitted on counts as one of features, whatever it kept.
 
     Args:
         entries: All charges in the ledger.
         entry: The requested charge.
+        earlier: The earlier charges of the same rows.
 
     Raises:
         InputError: Features of these rows were released before.
     """
-    clashes = {"redrawn": ("redrawn", "kept"), "kept": ("redrawn",), "": ()}
-    given_up = _given_up(entries, [entry.source])
-    for wanted in (entry, *given_up):
-        for known in features_left([*given_up, *entries], wanted, clashes[wanted.features]):
-            raise InputError(
-                f"expected rows whose features were not released before, found them {known.features} in release "
-                f"{known.identifier[:8]}, or a generator that was fitted on them: comparing the two would disclose "
-                "which features are original. Release other rows, or labels without features (--keep none, "
-                "DummyResponse)"
-            )
+    clashes = {"redrawn": ("redrawn", "kept"), "kept": ("redrawn",), "": ()}[entry.features]
+    fitted_on = {each.source for each in (*entries, entry) if each.state != "void"} - {""}
+    clashing = [
+        (each.entry, each.entry.features or "kept")
+        for each in earlier
+        if each.rows.meet(entry.rows)
+        and (each.entry.features in clashes or (entry.features == "redrawn" and each.entry.identifier in fitted_on))
+    ]
+    if entry.source:  # the features of the release that the generator was fitted on must not have been resampled
+        near = {entry.source, *(name for e in entries if e.identifier == entry.source for name in _near(e))}
+        near |= {each.identifier for each in entries if entry.source in _near(each)}
+        clashing += [(e, e.features) for e in entries if e.identifier in near and e.features == "redrawn"]
+    for known, how in clashing[:1]:
+        raise InputError(
+            f"expected rows whose features were not released before, found them {how} in release "
+            f"{known.identifier[:8]}, or a generator that was fitted on them: comparing the two would disclose "
+            "which features are original. Release other rows, or labels without features (--keep none, "
+            "DummyResponse)"
+        )
 
 
-def _given_up(entries: Sequence[Entry], sources: Sequence[str]) -> list[Entry]:
-    """The charges of releases that generators were fitted on, whose features therefore count as kept."""
-    named = {*sources, *(entry.source for entry in entries if entry.state != "void")} - {""}
-    return [dataclasses.replace(entry, features="kept") for entry in entries if entry.identifier in named]
+def _near(entry: Entry) -> tuple[str, ...]:
+    """The earlier charges of some of the same rows."""
+    return (*(entry.same or ()), *entry.shares)
 
 
-def features_left(entries: Sequence[Entry], entry: Entry, how: Sequence[str]) -> list[Entry]:
-    """Earlier charges, of any label, that released features of the rows of a charge in one of some ways."""
-    rows = entry.charge(entry.session).rows
-    mine = _of_data([each for each in entries if each.state != "void"], entry.marks)
-    return [each for each in mine if each.features in how and rows.meet(each.charge(entry.session).rows)]
+def features_left(earlier: Sequence[Earlier], rows: RowRanges, how: str) -> bool:
+    """True if earlier charges, of any label, released features of some rows in one way."""
+    return any(each.entry.features == how and each.rows.meet(rows) for each in earlier)
 
 
-def spent_on(entries: Sequence[Entry], label: str, marks: Sequence[str], session: str = "") -> tuple[float, float]:
-    """The (epsilon, delta) charged for a label of some data, for a session and composed as the budget in force does."""
-    known = related(entries, label, marks)
+def spent_on(entries: Sequence[Entry], label: str, session: str) -> tuple[float, float]:
+    """The (epsilon, delta) charged for a label of any data, for a session and composed as the budget in force does."""
+    known = [entry for entry in entries if entry.state != "void" and entry.label == label]
     return account_of(known, session).spent if known else (0.0, 0.0)
 
 
 def account_of(entries: Sequence[Entry], session: str = "") -> Account:
     """The account of charges for one label of one data set, under the budget in force and for a session."""
-    budget = _latest(entries) or Budget(entries[0].asked, entries[0].guarantee.delta)
+    budgets = [entry.budget for entry in entries if entry.budget]
+    budget = budgets[-1] if budgets else Budget(entries[0].asked, entries[0].guarantee.delta)
     return Account(budget, tuple(entry.charge(session) for entry in entries))
 
 
-def _latest(entries: Sequence[Entry]) -> Budget | None:
+def _listed(earlier: Sequence[Earlier], entry: Entry, ledger: Path | None) -> str:
+    """The earlier charges of these rows, and the rows that are new, for a refusal."""
+    lines = [_told(each, entry) for each in earlier if each.entry.output or each.entry.table]
+    text = f"; released before: {', '.join(lines[-3:])}" if lines else ""
+    text += f" (ledger {ledger})" if ledger else ""
+    new = _new_rows(earlier, entry.rows.stop) if entry.table and all(each.certain for each in earlier) else []
+    if new:
+        ranges = [f"{start + 1:,} to {stop:,}" for start, stop in new[:3]] + ["..."] * (len(new) > 3)
+        count = sum(stop - start for start, stop in new)
+        text += f". {count:,} rows are new, and may be released alone, as a table of their own: {', '.join(ranges)}"
+    if any(each.entry.table for each in earlier) and entry.table:
+        text += ". If the rows are other people's, say why you know: --other-people REASON (other_people=)"
+    return text
+
+
+def _told(earlier: Earlier, entry: Entry) -> str:
+    """One earlier charge: its epsilon, table, output, date and rows."""
+    known = earlier.entry
+    table = f" from {known.table}" if known.table else ""
+    output = f" into {known.output}" if known.output else ""
+    rows = sum(stop - start for start, stop in earlier.rows.ranges)
+    which = f", {rows:,} of these {entry.rows.stop:,} rows" if earlier.certain and known.table else ""
+    return f"epsilon {shown_above(known.guarantee.epsilon, 3)}{table}{output} on {known.time[:10]}{which}"
+
+
+def _new_rows(earlier: Sequence[Earlier], count: int) -> list[tuple[int, int]]:
+    """The ranges of rows that no earlier charge concerns."""
+    taken = sorted(pair for each in earlier for pair in each.rows.ranges)
+    new, start = [], 0
+    for low, high in (*taken, (count, count)):
+        if start < min(low, count):
+            new.append((start, min(low, count)))
+        start = max(start, high)
+    return new
+
+
+def _latest(earlier: Sequence[Earlier]) -> Budget | None:
     """The budget in force at the last charge."""
-    return next((entry.budget for entry in reversed(entries) if entry.budget), None)
+    return next((each.entry.budget for each in reversed(earlier) if each.entry.budget), None)
 
 
-def _refuse_another_kind(budget: Budget, known: Sequence[Entry]) -> None:
+def _refuse_another_kind(budget: Budget, known: Sequence[Earlier]) -> None:
     """Refuse a budget that may not follow those of the charges so far."""
-    for earlier in (entry.budget for entry in known):
+    for earlier in (each.entry.budget for each in known):
         if earlier and not budget.may_follow(earlier):
             raise BudgetError(
                 f"expected a budget that differs from that of earlier charges in epsilon alone ({earlier}), found "
@@ -386,8 +522,8 @@ def _refuse_another_kind(budget: Budget, known: Sequence[Entry]) -> None:
             )
 
 
-def _prepare(database: sqlite3.Connection) -> None:
-    """Create the tables and the key of a new ledger; refuse other databases."""
+def _prepare(database: sqlite3.Connection, *, check: bool) -> None:
+    """Create the tables and the key of a new ledger; refuse other databases, and damaged ones if they are checked."""
     if not _tables(database):
         database.execute("BEGIN IMMEDIATE")
         if not _tables(database):  # another thread or process may have made them in the meantime
@@ -398,7 +534,7 @@ def _prepare(database: sqlite3.Connection) -> None:
         database.execute("COMMIT")
     if not {"about", "events"} <= _tables(database):
         raise sqlite3.DatabaseError("another kind of database")
-    if database.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
+    if check and database.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
         raise sqlite3.DatabaseError("a damaged database")
     version = dict(database.execute("SELECT name, value FROM about").fetchall())["version"]
     if version != str(_SCHEMA_VERSION):
@@ -420,43 +556,16 @@ def _statements(script: str) -> Iterable[str]:
             statement = ""
 
 
-def _body(entry: Entry) -> dict[str, Any]:
-    body = dataclasses.asdict(entry)
-    for known_elsewhere in ("identifier", "state", "time"):
-        del body[known_elsewhere]
-    return body
-
-
-def _entry(name: str, time: str, body: dict[str, Any]) -> Entry:
-    guarantee = {**body["guarantee"], "assumptions": tuple(body["guarantee"]["assumptions"])}
-    return Entry(
-        identifier=name,
-        time=time,
-        label=body["label"],
-        marks=tuple(body["marks"]),
-        mechanism=body["mechanism"],
-        guarantee=Guarantee(**guarantee),
-        rows=RowRanges(tuple((a, b) for a, b in body["rows"]["ranges"])),
-        asked=body["asked"],
-        session=body["session"],
-        units=body["units"],
-        output=body["output"],
-        budget=Budget(**body["budget"]),
-        features=body.get("features", ""),
-        source=body.get("source", ""),
-    )
-
-
 def by_data(entries: Sequence[Entry]) -> list[list[Entry]]:
     """The charges that are not void, one list for each label of each data set, in the order of their last charges."""
     rest = [entry for entry in entries if entry.state != "void"]
-    groups = []
-    while rest:
-        mine = related(rest, rest[-1].label, rest[-1].marks)
-        names = {entry.identifier for entry in mine}
-        rest = [entry for entry in rest if entry.identifier not in names]
-        groups.append(mine)
-    return groups[::-1]
+    groups: list[list[Entry]] = []
+    for entry in rest:
+        near = {*_same(entry, rest), *entry.shares}
+        joined = [g for g in groups if g[-1].label == entry.label and any(e.identifier in near for e in g)]
+        groups = [group for group in groups if all(group is not each for each in joined)]
+        groups.append([*(each for group in joined for each in group), entry])
+    return groups
 
 
 def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, Budget]]:

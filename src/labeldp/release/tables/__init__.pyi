@@ -7,8 +7,16 @@ from ._first_pass import column_heads as column_heads
 from ._first_pass import label_codes as label_codes
 from ._first_pass import prior_of as prior_of
 from ._first_pass import survey as survey
+from ._fingerprints import SKETCH as SKETCH
+from ._fingerprints import FingerprintBuilder as FingerprintBuilder
+from ._fingerprints import Fingerprints as Fingerprints
+from ._fingerprints import cell_hashes as cell_hashes
+from ._fingerprints import keyed as keyed
 from ._idx import read_idx as read_idx
 from ._random_split import public_split as public_split
+from ._repeats import Repeat as Repeat
+from ._repeats import RepeatFinder as RepeatFinder
+from ._repeats import copies as copies
 from ._tables import Table as Table
 from ._tables import prefetch as prefetch
 from ._tables import equal_batches as equal_batches

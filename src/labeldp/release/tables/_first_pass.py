@@ -13,6 +13,7 @@ from labeldp._shapes import Int
 from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
 from labeldp.privacy import LabelSpace
+from labeldp.release.tables._fingerprints import as_texts
 from labeldp.release.tables._tables import Table, prefetch
 from labeldp.release.tables._units import Units
 
@@ -120,14 +121,6 @@ def prior_of(batch: pa.RecordBatch, columns: list[str], first_row: int) -> np.nd
     return checked_prior(np.stack([np.asarray(column) for column in numbers], axis=1), len(columns), first_row)
 
 
-def _texts(column: pa.Array) -> list[str]:
-    """Convert values to text, by Arrow if possible: Python cannot represent every date and time."""
-    try:
-        return [str(text) for text in column.cast(pa.string()).to_pylist()]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return [str(value) for value in column.to_pylist()]
-
-
 def _to_floats(column: pa.Array) -> pa.Array | None:
     """Convert a column to numbers, or return None; Arrow's error may quote a label and is dropped here."""
     try:
@@ -141,7 +134,7 @@ def column_heads(table: Table) -> dict[str, str]:
     others = [name for name in table.schema.names if name != table.label]
     for batch in table.batches(others, _FINGERPRINT_ROWS) if others else ():
         texts = {
-            name: list(map(_canonical, _texts(column))) for name, column in zip(others, batch.columns, strict=True)
+            name: list(map(_canonical, as_texts(column))) for name, column in zip(others, batch.columns, strict=True)
         }
         return {name: "\n".join(values) for name, values in texts.items() if len(set(values)) > 1}
     return {}

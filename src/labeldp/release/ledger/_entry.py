@@ -1,0 +1,143 @@
+"""Charges as a ledger stores them, and as they count for the rows of a later request."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+from labeldp.privacy import Guarantee, printed_above
+from labeldp.privacy.accounting import Budget, Charge, RowRanges
+from labeldp.release.ledger._same_data import ANY_ROWS
+
+State = Literal["charged", "drawn", "released", "void"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One charge in the ledger.
+
+    Attributes:
+        identifier: The identifier of the release.
+        label: The label column, or the curator's name of the labels.
+        marks: Keyed fingerprints of the data; data sets that share one are taken to be the same. Data without any, or
+            with that of its path alone, is taken to be the same as every other.
+        mechanism: The name of the mechanism.
+        guarantee: The guarantee.
+        rows: The rows.
+        session: Row numbers have one meaning within a session; rows of another session may be any rows.
+        units: A keyed fingerprint of the assignment of rows to units, if that is no column.
+        output: The output folder, or None if the release stays in memory.
+        features: The treatment of the features of these rows: ``"kept"``, ``"redrawn"`` (resampled), or unknown.
+        source: The release that a generator of resampled features was fitted on, whose features count as kept.
+        asked: The requested epsilon, which is the budget if there is no other.
+        budget: The budget in force after this charge.
+        table: The path of the table.
+        same: Earlier charges of what is taken to be the same data; None before data was compared row by row.
+        shares: Earlier charges of some of the rows, which were told one by one.
+        other_people: The reason for which the rows were declared to be other people's than any earlier ones.
+        state: ``"charged"`` while the outcome is unknown, ``"drawn"`` from the moment when a client may have seen
+            labels, then ``"released"`` or ``"void"``.
+        time: Time of the charge, UTC.
+    """
+
+    identifier: str
+    label: str
+    marks: tuple[str, ...]
+    mechanism: str
+    guarantee: Guarantee
+    rows: RowRanges
+    asked: float
+    session: str = ""
+    units: str = ""
+    output: str | None = None
+    budget: Budget | None = None
+    features: Literal["", "kept", "redrawn"] = ""
+    source: str = ""
+    table: str = ""
+    same: tuple[str, ...] | None = None
+    shares: tuple[str, ...] = ()
+    other_people: str = ""
+    state: State = "charged"
+    time: str = ""
+
+    @property
+    def of_any_data(self) -> bool:
+        """True if the data cannot be recognized, and so may be any data."""
+        return len(self.marks) <= 1
+
+    def charge(self, session: str) -> Charge:
+        """The charge in the account of a session; rows of another session may be any rows."""
+        return Charge(self.named_guarantee, self.rows if self.session == session else ANY_ROWS)
+
+    @property
+    def named_guarantee(self) -> Guarantee:
+        """The guarantee, whose unit is named after the assignment of rows to units too."""
+        unit = f"{self.guarantee.unit} {self.units[:16]}" if self.units else self.guarantee.unit
+        return dataclasses.replace(self.guarantee, unit=unit)
+
+    def body(self) -> dict[str, Any]:
+        """The entry as JSON, but for its identifier, state and time."""
+        body = dataclasses.asdict(self)
+        for known_elsewhere in ("identifier", "state", "time"):
+            del body[known_elsewhere]
+        return body
+
+    @classmethod
+    def read(cls, name: str, time: str, body: dict[str, Any]) -> Entry:
+        """The entry from ``body``, also of a ledger that knew fewer attributes."""
+        guarantee = {**body["guarantee"], "assumptions": tuple(body["guarantee"]["assumptions"])}
+        same = body.get("same")
+        return cls(
+            identifier=name,
+            time=time,
+            label=body["label"],
+            marks=tuple(body["marks"]),
+            mechanism=body["mechanism"],
+            guarantee=Guarantee(**guarantee),
+            rows=RowRanges(tuple((a, b) for a, b in body["rows"]["ranges"])),
+            asked=body["asked"],
+            session=body["session"],
+            units=body["units"],
+            output=body["output"],
+            budget=Budget(**body["budget"]),
+            features=body.get("features", ""),
+            source=body.get("source", ""),
+            table=body.get("table", ""),
+            same=None if same is None else tuple(same),
+            shares=tuple(body.get("shares", ())),
+            other_people=body.get("other_people", ""),
+        )
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A charge as it counts for the rows of a request.
+
+    Attributes:
+        entry: The charge.
+        rows: The rows of the request that it may concern.
+        certain: True if these rows were told one by one, or by their numbers.
+        labels_of_a_unit: The most of its rows that one privacy unit of the request may have; None if unknown.
+    """
+
+    entry: Entry
+    rows: RowRanges
+    certain: bool = True
+    labels_of_a_unit: int | None = None
+
+    def charge(self, unit: str) -> Charge:
+        """The charge for units of protection of a request.
+
+        A guarantee for units of several rows holds for each of their rows. A pure one for rows holds for units with
+        its epsilon times the most rows of one (Dwork and Roth 2014, theorem 2.2). All others keep their own unit, and
+        have no sum with those of the request.
+        """
+        guarantee = self.entry.named_guarantee
+        if unit == "row":
+            guarantee = dataclasses.replace(guarantee, unit="row")
+        elif guarantee.unit == "row" and not guarantee.delta and self.labels_of_a_unit is not None:
+            epsilon = printed_above(Decimal(repr(guarantee.epsilon)) * self.labels_of_a_unit)
+            guarantee = dataclasses.replace(guarantee, epsilon=epsilon, rho=None, unit=unit)
+        return Charge(guarantee, self.rows)

@@ -1,0 +1,184 @@
+"""Recognition of data: which rows of a request may be rows that were charged for before.
+
+Data counts as the same in doubt, and doubt charges all rows. Rows are told one by one where a ledger has the hashes of
+all of them: then the rows of a request that were released before are charged, and the others are new. A row of the
+request may still be an earlier one that was edited; so the others are new only if every earlier row is found among the
+request's, or if nothing else connects the two data sets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from labeldp._shapes import UInt64
+from labeldp.privacy.accounting import RowRanges
+from labeldp.release.tables import SKETCH, Fingerprints, keyed
+
+if TYPE_CHECKING:
+    from labeldp.release.ledger._entry import Entry
+
+ANY_ROWS = RowRanges.all(1 << 62)
+NO_ROWS = RowRanges.all(0)
+#: Share of the comparable hashes of a view that two data sets must have in common to count as the same.
+_SHARE = 0.25
+_FULL = float(1 << 64)
+
+
+@dataclass(frozen=True)
+class PublicData:
+    """Public facts about a table, by which the same data is recognized.
+
+    Attributes:
+        path: The path of the table.
+        heads: For each column of several values, the first of them.
+        fingerprints: Fingerprints of the rows; None for labels alone, which may be any labels.
+        unit: The column of the privacy unit, ``"row"`` without one.
+        units: The hash of each row's unit.
+    """
+
+    path: str
+    heads: Mapping[str, str]
+    fingerprints: Fingerprints | None
+    unit: str = "row"
+    units: UInt64[np.ndarray, "n"] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class KeyedView:
+    """A view of the rows under a ledger's key.
+
+    Attributes:
+        limit: The largest hash of the view before the key.
+        hashes: The hashes under the key.
+    """
+
+    limit: int
+    hashes: UInt64[np.ndarray, "k"]
+
+
+@dataclass(frozen=True)
+class KeyedData:
+    """Hashes of a data set under a ledger's key, as that ledger stores them.
+
+    Attributes:
+        rows: Hashes of all rows; None if they are too many.
+        units: Hashes of the privacy units, sorted; None without a unit.
+        views: The views that identify rows.
+    """
+
+    rows: UInt64[np.ndarray, "n"] | None = None
+    units: UInt64[np.ndarray, "m"] | None = None
+    views: tuple[KeyedView, ...] = ()
+
+    @classmethod
+    def of(cls, data: PublicData, key: int) -> KeyedData:
+        """The hashes of a table under a key."""
+        found = data.fingerprints
+        if found is None:
+            return cls()
+        views = tuple(KeyedView(_limit(sketch.hashes), keyed(sketch.hashes, key)) for sketch in found.views)
+        rows = None if found.rows is None else keyed(found.rows, key)
+        return cls(rows, None if data.units is None else np.unique(keyed(data.units, key)), views)
+
+    def blobs(self) -> dict[str, bytes]:
+        """The hashes as bytes, by name."""
+        named = {"rows": self.rows, "units": self.units}
+        blobs = {name: hashes.astype("<u8").tobytes() for name, hashes in named.items() if hashes is not None}
+        views = [np.concatenate([np.array([view.limit, view.hashes.size], "<u8"), view.hashes]) for view in self.views]
+        return blobs | {"views": np.concatenate([np.zeros(0, "<u8"), *views]).astype("<u8").tobytes()}
+
+    @classmethod
+    def read(cls, blobs: Mapping[str, bytes]) -> KeyedData:
+        """The hashes from ``blobs``."""
+        arrays = {name: np.frombuffer(blob, "<u8") for name, blob in blobs.items()}
+        views, rest = [], arrays.get("views", np.zeros(0, "<u8"))
+        while rest.size:
+            views.append(KeyedView(int(rest[0]), rest[2 : 2 + int(rest[1])]))
+            rest = rest[2 + int(rest[1]) :]
+        return cls(arrays.get("rows"), arrays.get("units"), tuple(views))
+
+
+@dataclass(frozen=True)
+class Match:
+    """The rows of a request that may be rows of an earlier charge.
+
+    Attributes:
+        rows: These rows.
+        certain: True if they were told one by one.
+        labels_of_a_unit: The most rows of the earlier charge that one privacy unit of the request may have; None if
+            unknown.
+    """
+
+    rows: RowRanges
+    certain: bool
+    labels_of_a_unit: int | None
+
+
+class Recognizer:
+    """Compares a table with the data of earlier charges, under the key of one ledger.
+
+    Args:
+        data: The table.
+        key: The ledger's key.
+        marks: The table's marks under that key.
+    """
+
+    def __init__(self, data: PublicData, key: int, marks: Sequence[str]) -> None:
+        self._data, self._key, self._marks = data, key, set(marks)
+        found = data.fingerprints
+        self._rows = None if found is None or found.rows is None else keyed(found.rows, key)
+        self._units = None if data.units is None else keyed(data.units, key)
+
+    def match(self, entry: Entry, known: KeyedData) -> Match | None:
+        """The rows that may be those of an earlier charge; None if all of them are others."""
+        whole = entry.rows.stop
+        if self._data.fingerprints is None or entry.of_any_data:
+            return Match(ANY_ROWS, certain=False, labels_of_a_unit=None)
+        if self._rows is None or known.rows is None:
+            same = not self._marks.isdisjoint(entry.marks) or self._looks_alike(known, None)
+            return Match(ANY_ROWS, certain=False, labels_of_a_unit=None) if same else None
+        shared = np.isin(self._rows, known.rows)
+        missing = known.rows.size - int(np.isin(known.rows, self._rows).sum())
+        most = None if self._units is None else min(whole, self._most_of_a_unit(known.rows) + missing)
+        if self._units is not None and known.units is not None and entry.guarantee.unit == self._data.unit:
+            shared |= np.isin(self._units, known.units)
+        if missing and (not self._marks.isdisjoint(entry.marks) or self._looks_alike(known, shared)):
+            return Match(ANY_ROWS, certain=False, labels_of_a_unit=most)
+        places = RowRanges.of(np.flatnonzero(shared))
+        return Match(places, certain=True, labels_of_a_unit=most) if places.ranges else None
+
+    def _looks_alike(self, known: KeyedData, told: np.ndarray | None) -> bool:
+        """True if a view of the rows that are not told yet shares enough hashes with a view of the earlier data."""
+        found = self._data.fingerprints
+        for sketch in found.views if found else ():
+            rest = slice(None) if told is None else ~told[sketch.places]
+            hashes, mine = sketch.hashes[rest], keyed(sketch.hashes[rest], self._key)
+            for view in known.views:
+                common = int(np.isin(mine, view.hashes).sum())
+                theirs = view.hashes.size * min(1.0, (_limit(sketch.hashes) + 1) / (view.limit + 1))
+                comparable = min(float((hashes <= view.limit).sum()), theirs if told is None else math.inf)
+                if common and common >= _SHARE * comparable:
+                    return True
+        return False
+
+    def _most_of_a_unit(self, known: np.ndarray) -> int:
+        """The most earlier rows that one unit of the request has, of those that are found in it.
+
+        Equal rows have equal units, since the unit is one of their values; how often each was there is known.
+        """
+        assert self._rows is not None and self._units is not None  # noqa: S101, PT018 (the caller looked)
+        rows, first = np.unique(self._rows, return_index=True)
+        known = np.sort(known)
+        times = np.searchsorted(known, rows, "right") - np.searchsorted(known, rows, "left")
+        _, unit = np.unique(self._units[first], return_inverse=True)
+        return int(np.bincount(unit, times).max())
+
+
+def _limit(hashes: np.ndarray) -> int:
+    """The largest hash of a view that was cut off, and the largest of all of one that has all of its hashes."""
+    return int(hashes[-1]) if hashes.size == SKETCH else (1 << 64) - 1

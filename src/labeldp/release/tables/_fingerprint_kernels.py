@@ -1,0 +1,100 @@
+"""Compiled loops of fingerprints: 64-bit hashes of values, and the smallest hashes of many rows."""
+
+# Compiled functions take their types from the call, so the type checker has nothing to hold on to here.
+# mypy: disallow-untyped-defs=False, disallow-untyped-decorators=False, disallow-untyped-calls=False
+
+from __future__ import annotations
+
+import numpy as np
+
+from labeldp._compile import compiled
+
+_WHOLE = np.uint64(0x6A09E667F3BCC909)
+_FINE = np.uint64(0xBB67AE8584CAA73B)
+_COARSE = np.uint64(0x3C6EF372FE94F82B)
+_TEXT = np.uint64(0xA54FF53A5F1D36F1)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+MISSING = np.uint64(0x510E527FADE682D1)
+_MOST = 9007199254740992.0  # whole numbers up to here are floats
+_NEAR = 1e-6
+
+
+@compiled()
+def mixed(x):
+    """A bijection of 64-bit words whose outputs look independent (Steele, Lea and Flood 2014)."""
+    x += _GOLDEN
+    x = (x ^ (x >> np.uint64(30))) * _FIRST
+    x = (x ^ (x >> np.uint64(27))) * _SECOND
+    return x ^ (x >> np.uint64(31))
+
+
+@compiled()
+def mix_all(words, key, out):
+    """Mix each word with a key."""
+    for i in range(words.size):
+        out[i] = mixed(words[i] ^ key)
+
+
+@compiled()
+def hash_whole(values, out):
+    """Hashes of whole numbers."""
+    for i in range(values.size):
+        out[i] = mixed(np.uint64(values[i]) ^ _WHOLE)
+
+
+@compiled()
+def hash_floats(values, bits, fine, coarse):
+    """Hashes of floats to 17 and to 6 binary digits; a float near a whole number has that number's hash.
+
+    ``bits`` are the floats as integers: adding half of the last digit that is kept rounds, with a carry into the
+    exponent.
+    """
+    for i in range(values.size):
+        value = values[i]
+        near = np.rint(value)
+        if np.isnan(value):
+            fine[i] = coarse[i] = MISSING
+        elif abs(near) < _MOST and abs(value - near) <= _NEAR:
+            fine[i] = coarse[i] = mixed(np.uint64(np.int64(near)) ^ _WHOLE)
+        else:
+            fine[i] = mixed(((bits[i] + np.uint64(1 << 34)) >> np.uint64(35)) ^ _FINE)
+            coarse[i] = mixed(((bits[i] + np.uint64(1 << 45)) >> np.uint64(46)) ^ _COARSE)
+
+
+@compiled()
+def hash_texts(offsets, data, out):
+    """Hashes of texts, which lie one after the other."""
+    for i in range(out.size):
+        state, word, held = _TEXT, np.uint64(0), 0
+        for j in range(offsets[i], offsets[i + 1]):
+            word = (word << np.uint64(8)) | np.uint64(data[j])
+            held += 1
+            if held == 8:
+                state, word, held = mixed(state ^ word), np.uint64(0), 0
+        out[i] = mixed(state ^ word ^ (np.uint64(held) << np.uint64(56)))
+
+
+@compiled()
+def add_to(total, part):
+    """Add hashes modulo 2**64, so that the order of columns does not matter; return the sum of all of them."""
+    whole = np.uint64(0)
+    for i in range(total.size):
+        total[i] += part[i]
+        whole += part[i]
+    return whole
+
+
+@compiled()
+def below(total, part, limit, places, values):
+    """Collect hashes ``total - part`` below a limit, and their places; return their number. ``part`` may be empty."""
+    count = 0
+    some = part.size > 0
+    for i in range(total.size):
+        value = total[i] - part[i] if some else total[i]
+        if value < limit:
+            places[count] = i
+            values[count] = value
+            count += 1
+    return count

@@ -1,0 +1,295 @@
+"""Fingerprints of the rows of a table, which survive honest edits of it.
+
+A row is the multiset of its public values: names, order, file format and types of columns, the last digits of floats,
+and the spelling of numbers, dates and missing values are left out. Order and number of rows do not matter either.
+
+A *view* of a table is a hash of each row's values, or of some of them: of all, of all but one column, of all but the
+floats, and of all with floats to two digits. Of each view the rows with the smallest hashes are kept: two tables that
+share rows share those, in proportion. Of all values together, hashes of all rows are kept, up to ten million.
+
+The hashes are no secret: the ledger stores them under a key of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from labeldp._shapes import Int, UInt64
+from labeldp.release.tables._fingerprint_kernels import (
+    MISSING,
+    add_to,
+    below,
+    hash_floats,
+    hash_texts,
+    hash_whole,
+    mix_all,
+)
+
+#: Hashes that are kept of each view.
+SKETCH = 256
+#: Most rows of which every hash is kept.
+MOST_ROWS = 10_000_000
+#: Fewest different values of a column, or of a view, that can identify a table.
+FEWEST_VALUES = 8
+#: Most columns of which each is left out in a view of its own.
+_MOST_GROUPS = 32
+_FIRST_ROWS = 4096
+_MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "nat")
+_WHOLE = r"^[+-]?[0-9]{1,18}$"
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$"
+_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ t][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?$"
+_NOTHING = np.zeros(0, dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """The rows of a view with the smallest hashes.
+
+    Attributes:
+        hashes: Different hashes, ascending.
+        places: The first row with each.
+        distinct: The estimated number of different hashes in the view.
+    """
+
+    hashes: UInt64[np.ndarray, "k"]
+    places: Int[np.ndarray, "k"]
+    distinct: float
+
+
+@dataclass(frozen=True)
+class Fingerprints:
+    """Fingerprints of all rows of a table.
+
+    Attributes:
+        count: Number of rows.
+        rows: The hash of each row, or None of more than ``MOST_ROWS``.
+        views: The views that identify rows.
+        columns: For each column of several values, the sum of the hashes of its values.
+    """
+
+    count: int
+    rows: UInt64[np.ndarray, "n"] | None
+    views: tuple[Sketch, ...]
+    columns: tuple[int, ...]
+
+
+@dataclass
+class _View:
+    """A view that is being sketched: all columns but some, or with a change of their hashes."""
+
+    limit: int = (1 << 64) - 1
+    hashes: UInt64[np.ndarray, "k"] = field(default_factory=lambda: _NOTHING)
+    places: Int[np.ndarray, "k"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def add(self, total: np.ndarray, part: np.ndarray, first: int) -> None:
+        """Add rows; the first few alone, so that few of the others are below the limit."""
+        for rows in (slice(0, _FIRST_ROWS), slice(_FIRST_ROWS, None)):
+            places, values = np.empty(total[rows].size, np.int64), np.empty(total[rows].size, np.uint64)
+            count = below(total[rows], part[rows], np.uint64(self.limit), places, values)
+            start = first + (rows.start or 0)
+            hashes = np.concatenate([self.hashes, values[:count]])
+            kept, index = np.unique(hashes, return_index=True)
+            self.hashes = kept[:SKETCH]
+            self.places = np.concatenate([self.places, places[:count] + start])[index[:SKETCH]]
+            if self.hashes.size == SKETCH:
+                self.limit = int(self.hashes[-1])
+
+    def sketch(self) -> Sketch:
+        """The sketch of all rows that were added."""
+        full = self.hashes.size == SKETCH
+        distinct = (SKETCH - 1) / ((self.limit + 1) / 2.0**64) if full else float(self.hashes.size)
+        return Sketch(self.hashes, self.places, distinct)
+
+
+class FingerprintBuilder:
+    """Fingerprints of rows that come in batches.
+
+    Args:
+        columns: The names of the columns, in any order.
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._names = sorted(columns)
+        groups = min(len(self._names), _MOST_GROUPS)
+        self._groups = [self._names[i::groups] for i in range(groups)] if groups > 1 else []
+        self._whole, self._coarse, self._exact = _View(), _View(), _View()
+        self._without = [_View() for _ in self._groups]
+        self._sums, self._several = dict.fromkeys(self._names, 0), set[str]()
+        self._rows: list[np.ndarray] = []
+        self._count = 0
+
+    def add(self, batch: pa.RecordBatch) -> dict[str, np.ndarray]:
+        """Add the rows of a batch, which has the columns by name; return the hashes of their values."""
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            hashes = dict(zip(self._names, threads.map(lambda n: cell_hashes(batch[n]), self._names), strict=True))
+            cells = {name: fine for name, (fine, _) in hashes.items()}
+            floats = [name for name, (fine, coarse) in hashes.items() if fine is not coarse]
+            total = self._total(cells)
+            views = [(view, _sum_of([cells[n] for n in group])) for view, group in self._views(floats)]
+            if floats:
+                rest = total - views[-1][1] if len(floats) < len(cells) else np.zeros_like(total)
+                views.append((self._coarse, total - rest - _sum_of([hashes[name][1] for name in floats])))
+            for _ in threads.map(lambda each: each[0].add(total, each[1], self._count), views):
+                pass
+        self._count += batch.num_rows
+        if self._count <= MOST_ROWS:
+            self._rows.append(total)
+        else:
+            self._rows.clear()
+        return cells
+
+    def result(self) -> Fingerprints:
+        """The fingerprints of all rows that were added."""
+        sketches = [view.sketch() for view in (self._whole, *self._without, self._coarse, self._exact)]
+        least = max(FEWEST_VALUES, self._count / 2)
+        return Fingerprints(
+            self._count,
+            np.concatenate([_NOTHING, *self._rows]) if self._count <= MOST_ROWS else None,
+            tuple(sketch for sketch in sketches if sketch.distinct >= least),
+            tuple(self._sums[name] for name in self._names if name in self._several),
+        )
+
+    def _total(self, cells: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The hashes of whole rows; sums of columns are kept."""
+        total = np.zeros(len(next(iter(cells.values()))), np.uint64)
+        for name, fine in cells.items():
+            if name not in self._several and np.unique(fine[:_FIRST_ROWS]).size >= FEWEST_VALUES:
+                self._several.add(name)
+            self._sums[name] = (self._sums[name] + int(add_to(total, fine))) % (1 << 64)
+        return total
+
+    def _views(self, floats: Sequence[str]) -> Iterator[tuple[_View, Sequence[str]]]:
+        """Each view but the coarse one, and the columns that it leaves out; that without floats comes last."""
+        yield self._whole, ()
+        yield from zip(self._without, self._groups, strict=True)
+        if 0 < len(floats) < len(self._names):
+            yield self._exact, floats
+
+
+def _sum_of(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The sum of hashes, modulo 2**64."""
+    if len(parts) == 1:
+        return parts[0]
+    total = np.zeros_like(parts[0]) if parts else _NOTHING
+    for part in parts:
+        add_to(total, part)
+    return total
+
+
+def cell_hashes(column: pa.Array) -> tuple[UInt64[np.ndarray, "n"], UInt64[np.ndarray, "n"]]:
+    """Hashes of the values of a column: to all digits that count, and of floats to two; the same array for others."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.dictionary_decode(), kind.value_type
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+        fine, coarse = np.empty((2, values.size), np.uint64)
+        hash_floats(values, np.ascontiguousarray(values).view(np.uint64), fine, coarse)
+        return fine, coarse
+    hashes = _exact_hashes(column, kind)
+    if column.null_count:
+        hashes[np.asarray(column.is_null())] = MISSING
+    return hashes, hashes
+
+
+def _exact_hashes(column: pa.Array, kind: pa.DataType) -> UInt64[np.ndarray, "n"]:
+    """Hashes of values that are no floats; of missing ones anything."""
+    if pa.types.is_integer(kind):
+        return _whole_hashes(column.fill_null(0).to_numpy(zero_copy_only=False))
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return _whole_hashes(_microseconds(column))
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _list_hashes(column)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
+        coded = column.cast(pa.large_string()).dictionary_encode()
+        hashes = _text_hashes(coded.dictionary)
+        return hashes[coded.indices.fill_null(0).to_numpy(zero_copy_only=False)] if hashes.size else _nulls(column)
+    return _plain_hashes(pa.array(as_texts(column), pa.large_string()))
+
+
+def _text_hashes(texts: pa.Array) -> UInt64[np.ndarray, "n"]:
+    """Hashes of texts: those that are numbers or times have the hashes of these."""
+    texts = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
+    hashes = _plain_hashes(texts)
+    missing = np.asarray(pc.is_in(texts, value_set=pa.array(_MISSING, texts.type)))
+    hashes[missing] = MISSING
+    whole = np.asarray(pc.match_substring_regex(texts, _WHOLE))
+    if whole.any():
+        hashes[whole] = _whole_hashes(pc.replace_substring_regex(texts.filter(whole), r"^\+", "").cast(pa.int64()))
+    number = np.asarray(pc.match_substring_regex(texts, _NUMBER)) & ~whole
+    if number.any():
+        unsigned = pc.replace_substring_regex(texts.filter(number), r"^\+", "")
+        hashes[number] = cell_hashes(unsigned.cast(pa.float64()))[0]
+    time = np.asarray(pc.match_substring_regex(texts, _TIME))
+    if time.any():
+        hashes[time] = _time_hashes(texts.filter(time), hashes[time])
+    return hashes
+
+
+def _time_hashes(texts: pa.Array, plain: np.ndarray) -> UInt64[np.ndarray, "n"]:
+    """Hashes of dates and times; of texts that only look like them those of texts."""
+    try:
+        return _whole_hashes(_microseconds(pc.replace_substring(texts, "t", " ").cast(pa.timestamp("us"))))
+    except pa.ArrowInvalid:
+        return plain
+
+
+def _microseconds(column: pa.Array) -> np.ndarray:
+    """Times as microseconds, whatever their unit."""
+    whole = column.cast(pa.timestamp("us"), safe=False) if pa.types.is_date(column.type) else column
+    if whole.type.tz is not None or whole.type.unit != "us":
+        whole = whole.cast(pa.timestamp("us", whole.type.tz), safe=False)
+    return np.asarray(whole.view(pa.int64()).fill_null(0))
+
+
+def _list_hashes(column: pa.Array) -> UInt64[np.ndarray, "n"]:
+    """Hashes of lists: of their values and their order."""
+    lists = column.cast(pa.large_list(column.type.value_type))
+    values, offsets = cell_hashes(lists.values)[0], np.asarray(lists.offsets)
+    places = np.arange(values.size, dtype=np.uint64) - np.repeat(offsets[:-1], np.diff(offsets)).astype(np.uint64)
+    hashes = np.concatenate([_NOTHING, np.cumsum(keyed(values + places, 0))])
+    hashes = np.concatenate([np.zeros(1, np.uint64), hashes])
+    return keyed(hashes[offsets[1:]] - hashes[offsets[:-1]], 1)
+
+
+def as_texts(column: pa.Array) -> list[str]:
+    """Convert values to text, by Arrow if possible: Python cannot represent every date and time."""
+    try:
+        return [str(text) for text in column.cast(pa.string()).to_pylist()]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return [str(value) for value in column.to_pylist()]
+
+
+def _plain_hashes(texts: pa.Array) -> UInt64[np.ndarray, "n"]:
+    """Hashes of the bytes of texts."""
+    out = np.empty(len(texts), np.uint64)
+    _, offsets, data = texts.buffers()
+    if len(texts):
+        places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        hash_texts(places, np.frombuffer(data or b"\0", np.uint8), out)
+    return out
+
+
+def _whole_hashes(values: object) -> UInt64[np.ndarray, "n"]:
+    whole = np.asarray(values)
+    out = np.empty(whole.size, np.uint64)
+    hash_whole(whole.astype(np.uint64 if whole.dtype == np.uint64 else np.int64, copy=False), out)
+    return out
+
+
+def keyed(words: np.ndarray, key: int) -> UInt64[np.ndarray, "n"]:
+    """The hashes under a key, which makes those of two ledgers incomparable."""
+    out = np.empty(words.size, np.uint64)
+    mix_all(words, np.uint64(key), out)
+    return out
+
+
+def _nulls(column: pa.Array) -> UInt64[np.ndarray, "n"]:
+    return np.full(len(column), MISSING)

@@ -1,0 +1,85 @@
+"""Columns that repeat like a person's identifier, and rows that are copies of each other: of public columns alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from labeldp._shapes import UInt64
+from labeldp.release.tables._fingerprint_kernels import MISSING
+
+#: Rows in which repeats are counted.
+_MOST_ROWS = 1 << 20
+_FEWEST_VALUES = 12
+_ROWS_PER_VALUE = 500
+#: Words in the names of columns that tell people apart.
+_NAMES = re.compile(
+    "account|client|customer|email|employee|guid|household|ids?|member|mrn|nbr|participant|patient|person|phone|pid|ssn|"
+    "student|subject|uid|user|uuid"
+)
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A column whose values repeat like a person's identifier.
+
+    Attributes:
+        name: Its name.
+        most: The most rows of one value, among those that were looked at.
+    """
+
+    name: str
+    most: int
+
+
+class RepeatFinder:
+    """Looks for columns whose names and values are like those of people's identifiers, in the first million rows.
+
+    Args:
+        schema: The columns.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._hashes: dict[str, list[np.ndarray]] = {
+            field.name: [] for field in schema if _tells_people_apart(field.name) and _may_identify(field.type)
+        }
+
+    def add(self, cells: Mapping[str, UInt64[np.ndarray, "n"]]) -> None:
+        """Add the hashes of a batch."""
+        for name, parts in self._hashes.items():
+            if name in cells and sum(map(len, parts)) < _MOST_ROWS:
+                parts.append(cells[name])
+
+    def result(self) -> tuple[Repeat, ...]:
+        """The columns, those with most different values first."""
+        found: list[tuple[int, Repeat]] = []
+        for name, parts in self._hashes.items():
+            hashes = np.concatenate([np.zeros(0, np.uint64), *parts])
+            values, counts = np.unique(hashes[hashes != MISSING], return_counts=True)
+            if values.size >= max(_FEWEST_VALUES, hashes.size / _ROWS_PER_VALUE) and counts.max() > 1:
+                found.append((values.size, Repeat(name, int(counts.max()))))
+        return tuple(repeat for _, repeat in sorted(found, key=lambda each: -each[0]))
+
+
+def copies(rows: UInt64[np.ndarray, "n"]) -> tuple[int, int]:
+    """The number of rows that are copies of an earlier row, and the most equal rows."""
+    ordered = np.sort(rows)
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    return rows.size - starts.size, int(np.diff(np.r_[starts, rows.size]).max())
+
+
+def _tells_people_apart(name: str) -> bool:
+    """True if a word of a column's name is one of people's identifiers."""
+    words: Sequence[str] = _WORDS.findall(name)
+    return any(_NAMES.fullmatch(word.lower()) for word in words)
+
+
+def _may_identify(kind: pa.DataType) -> bool:
+    """True for whole numbers and texts."""
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_integer(plain) or pa.types.is_string(plain) or pa.types.is_large_string(plain))

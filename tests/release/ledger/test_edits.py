@@ -1,0 +1,318 @@
+"""Edits of a table that was released once: the second release is refused, or added to the first."""
+
+import datetime
+import gzip
+import os
+import shutil
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp import Classes, Interval, release_table
+from labeldp.errors import BudgetError, InputError
+from labeldp.release.ledger import Ledger
+
+SPACE = Classes(["no", "yes"])
+ROWS = 400
+
+
+def people(seed, rows=ROWS):
+    """A table of made-up people: whole numbers, floats, texts, dates, missing values and a label."""
+    chance = np.random.default_rng(seed)
+    days = [datetime.date(2026, 1, 1) + datetime.timedelta(int(day)) for day in chance.integers(0, 300, rows)]
+    zips = [
+        None if lost else f"{code:05d}"
+        for lost, code in zip(chance.random(rows) < 0.05, chance.integers(0, 99_999, rows), strict=True)
+    ]
+    return pa.table(
+        {
+            "age": chance.integers(18, 95, rows),
+            "weight": np.round(chance.normal(75, 12, rows), 6),
+            "height": np.round(chance.normal(170, 9, rows), 6),
+            "town": chance.choice(["north", "south", "east", "west"], rows).tolist(),
+            "seen": days,
+            "zip": pa.array(zips, pa.string()),
+            "ill": chance.choice(["no", "yes"], rows).tolist(),
+        }
+    )
+
+
+def column(table, name, values):
+    """The table with other values in one column."""
+    return table.set_column(table.column_names.index(name), name, values)
+
+
+def texts(table):
+    """The table with every column as text."""
+    return pa.table({name: table[name].cast(pa.string()) for name in table.column_names})
+
+
+def rounded(table, digits):
+    """The table with rounded floats."""
+    for name in ("weight", "height"):
+        table = column(table, name, pc.round(table[name], digits))
+    return table
+
+
+def shuffled(table, seed=3):
+    """The rows in another order."""
+    return table.take(np.random.default_rng(seed).permutation(len(table)))
+
+
+def nudged(table, by):
+    """Floats that were moved a little."""
+    return column(table, "weight", pc.add(table["weight"], by))
+
+
+TABLE = people(0)
+NEW = people(1, 100)
+
+#: Edits of a table that keep every one of its people, or some: the second release has rows that were released.
+EDITS = {
+    "a copy": lambda t: t,
+    "shuffled": shuffled,
+    "sorted by a column": lambda t: t.sort_by("age"),
+    "sorted by the label": lambda t: t.sort_by("ill"),
+    "turned round": lambda t: t.take(np.arange(len(t))[::-1]),
+    "first row gone": lambda t: t.slice(1),
+    "last row gone": lambda t: t.slice(0, len(t) - 1),
+    "first half": lambda t: t.slice(0, len(t) // 2),
+    "second half": lambda t: t.slice(len(t) // 2),
+    "every tenth row": lambda t: t.take(np.arange(0, len(t), 10)),
+    "one row": lambda t: t.slice(17, 1),
+    "rows of one town": lambda t: t.filter(pc.equal(t["town"], "east")),
+    "a row before": lambda t: pa.concat_tables([NEW.slice(0, 1), t]),
+    "a row after": lambda t: pa.concat_tables([t, NEW.slice(0, 1)]),
+    "a hundred new rows": lambda t: shuffled(pa.concat_tables([t, NEW])),
+    "half of it and new rows": lambda t: shuffled(pa.concat_tables([t.slice(200), NEW])),
+    "every row twice": lambda t: pa.concat_tables([t, t]),
+    "columns renamed": lambda t: t.rename_columns([f"{n}_2" for n in t.column_names[:-1]] + ["ill"]),
+    "columns in another order": lambda t: t.select(["zip", "seen", "town", "height", "weight", "age", "ill"]),
+    "shuffled and renamed": lambda t: shuffled(t.rename_columns([f"{n}_2" for n in t.column_names[:-1]] + ["ill"])),
+    "floats plus 1e-9": lambda t: nudged(t, 1e-9),
+    "floats in single precision": lambda t: column(t, "weight", t["weight"].cast(pa.float32())),
+    "floats of two digits after the point": lambda t: rounded(t, 2),
+    "shuffled, floats of one digit after the point": lambda t: shuffled(rounded(t, 1)),
+    "whole numbers as floats": lambda t: column(t, "age", t["age"].cast(pa.float64())),
+    "small whole numbers": lambda t: column(t, "age", t["age"].cast(pa.int8())),
+    "everything as text": texts,
+    "texts as dictionaries": lambda t: column(t, "town", t["town"].dictionary_encode()),
+    "dates as times": lambda t: column(t, "seen", t["seen"].cast(pa.timestamp("ms"))),
+    "dates as text": lambda t: column(t, "seen", t["seen"].cast(pa.string())),
+    "texts in capitals, with blanks": lambda t: column(t, "town", pc.utf8_upper(pc.utf8_center(t["town"], 9))),
+    "codes without leading zeros": lambda t: column(t, "zip", t["zip"].cast(pa.int64())),
+    "missing as NA": lambda t: column(t, "zip", pc.fill_null(t["zip"], "NA")),
+    "a column gone": lambda t: t.drop_columns(["weight"]),
+    "shuffled, a column gone": lambda t: shuffled(t.drop_columns(["age"])),
+    "half of it, a column gone, renamed": lambda t: (
+        t.slice(200).drop_columns(["age"]).rename_columns([*"abcde", "ill"])
+    ),
+    "one column left": lambda t: shuffled(t.select(["weight", "ill"])),
+    "the label left": lambda t: t.select(["ill"]),
+    "the label left, shuffled": lambda t: shuffled(t.select(["ill"])),
+    "a column more": lambda t: t.append_column("number", pa.array(np.random.default_rng(5).normal(size=len(t)))),
+    "shuffled, a number for each row": lambda t: shuffled(t.append_column("row_number", pa.array(np.arange(len(t))))),
+    "a column replaced": lambda t: column(t, "age", pa.array(np.random.default_rng(6).integers(18, 95, len(t)))),
+    "labels edited": lambda t: column(t, "ill", t["ill"].take(np.random.default_rng(7).permutation(len(t)))),
+    "another constant column": lambda t: t.append_column("country", pa.array(["here"] * len(t))),
+    "a tenth of ages corrected": lambda t: column(
+        t, "age", pc.add(t["age"], pa.array(np.arange(len(t)) % 10 == 0).cast(pa.int64()))
+    ),
+}
+
+
+def write(table, path):
+    """Write a table as Parquet or CSV, by the name of the file."""
+    path.parent.mkdir(exist_ok=True)
+    if path.suffix == ".csv":
+        pa.csv.write_csv(table, path)
+    elif path.suffix == ".gz":
+        plain = path.with_suffix("")
+        pa.csv.write_csv(table, plain)
+        path.write_bytes(gzip.compress(plain.read_bytes()))
+        plain.unlink()
+    else:
+        pq.write_table(table, path)
+    return path
+
+
+def release(path, output, **options):
+    """A release of the label at epsilon 1."""
+    return release_table(path, "ill", SPACE, 1.0, output, **{"drop": [], "unit": "row", **options})
+
+
+def check_known(first, second, folder, **options):
+    """A second release is refused at the first's budget, and adds up where the budget allows it."""
+    with pytest.raises(BudgetError, match="epsilon 1 is spent"):
+        release(second, folder / "second", **options)
+    assert not (folder / "second").exists()
+    assert release(second, folder / "second", budget=2.0, **options).spent == (2.0, 0.0)
+    assert first.certificate.guarantee.epsilon <= 1.0
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_table_is_known_beside_the_first(tmp_path, edit, ending):
+    """In the folder of the first table, whatever was done to it, its people are charged a second time."""
+    first = release(write(TABLE, tmp_path / "first.parquet"), tmp_path / "out")
+    check_known(first, write(EDITS[edit](TABLE), tmp_path / f"second{ending}"), tmp_path)
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_table_is_known_to_the_ledger(tmp_path, edit):
+    """In another folder, with the ledger of the first table, too."""
+    first = release(write(TABLE, tmp_path / "first.csv"), tmp_path / "out")
+    second = write(EDITS[edit](TABLE), tmp_path / "elsewhere" / "second.parquet")
+    check_known(first, second, tmp_path, ledger=first.ledger)
+
+
+@pytest.mark.parametrize("edit", ["a copy", "shuffled", "second half", "columns renamed", "the label left"])
+def test_another_ledger_is_no_way_out(tmp_path, edit):
+    """The ledgers beside a table are read also if another one is named."""
+    first = release(write(TABLE, tmp_path / "first.csv"), tmp_path / "out")
+    second = write(EDITS[edit](TABLE), tmp_path / "second.parquet")
+    check_known(first, second, tmp_path, ledger=tmp_path / "elsewhere.labeldp")
+
+
+@pytest.mark.parametrize("edit", ["a copy", "shuffled", "second half", "columns renamed", "the label left"])
+def test_an_edited_table_is_known_in_the_place_of_the_first(tmp_path, edit):
+    """Under the name of the first table."""
+    first = release(write(TABLE, tmp_path / "table.csv"), tmp_path / "out")
+    check_known(first, write(EDITS[edit](TABLE), tmp_path / "table.csv"), tmp_path)
+
+
+@pytest.mark.parametrize("link", [shutil.copy, os.link, os.symlink])
+def test_copies_and_links_of_labels_alone_are_known(tmp_path, link):
+    """Labels without any other column may be any labels, so they are charged with all others in the folder."""
+    labels = tmp_path / "a-labels-idx1-ubyte"
+    labels.write_bytes(struct.pack(">4B I", 0, 0, 8, 1, 60) + bytes(i % 2 for i in range(60)))
+    options = {"drop": [], "space": Classes([0, 1]), "label": "label", "epsilon": 1.0}
+    release_table(labels, output=tmp_path / "out", **options)
+    link(labels, tmp_path / "b-labels-idx1-ubyte")
+    with pytest.raises(BudgetError):
+        release_table(tmp_path / "b-labels-idx1-ubyte", output=tmp_path / "again", **options)
+
+
+def test_next_months_patients_are_others(tmp_path):
+    """Other people with values of the same kind have a budget of their own, in one folder and in one ledger."""
+    first = release(write(TABLE, tmp_path / "january.csv"), tmp_path / "o1")
+    for seed, (month, ledger) in enumerate((("february", None), ("march", first.ledger), ("april", first.ledger))):
+        path = write(people(seed + 30), tmp_path / f"{month}.csv")
+        assert release(path, tmp_path / month, ledger=ledger).spent == (1.0, 0.0)
+
+
+def test_new_rows_are_named_and_leave_alone(tmp_path):
+    """January and a hundred new rows are refused with the places of the new rows, which may be released alone."""
+    release(write(TABLE, tmp_path / "january.csv"), tmp_path / "o1")
+    both = write(pa.concat_tables([NEW.slice(0, 40), TABLE, NEW.slice(40)]), tmp_path / "february.csv")
+    with pytest.raises(BudgetError) as found:
+        release(both, tmp_path / "o2")
+    text = str(found.value)
+    assert "january.csv" in text
+    assert "400 of these 500 rows" in text
+    assert "100 rows are new, and may be released alone, as a table of their own: 1 to 40, 441 to 500" in text
+    assert release(write(NEW, tmp_path / "new.csv"), tmp_path / "o2").spent == (1.0, 0.0)
+    assert release(both, tmp_path / "o3", budget=2.0).spent == (2.0, 0.0)  # no row was in all three
+
+
+def test_a_table_of_three_rows_that_differ_has_a_way_out(tmp_path):
+    """Other people whose public values are the same are declared; certificate and ledger show the reason."""
+    table = pa.table({"sex": ["f", "m", "x"] * 20, "ill": ["no", "yes"] * 30})
+    first = release(write(table, tmp_path / "one.csv"), tmp_path / "o1")
+    second = write(table, tmp_path / "two.csv")
+    with pytest.raises(BudgetError, match="--other-people"):
+        release(second, tmp_path / "o2")
+    done = release(second, tmp_path / "o2", other_people="the ward of another town")
+    assert done.spent == (1.0, 0.0)
+    assert any("the ward of another town" in each for each in done.certificate.assumptions)
+    entries = Ledger(done.ledger).entries()
+    assert [each.other_people for each in entries if each.other_people] == ["the ward of another town"]
+    with pytest.raises(BudgetError):
+        release(second, tmp_path / "o3")
+    assert first.ledger.exists()
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "a\nb", "x" * 201, "\u202e"])
+def test_a_reason_is_a_short_line(tmp_path, reason):
+    """An empty, long or unprintable reason is refused before anything is charged."""
+    path = write(TABLE, tmp_path / "t.csv")
+    with pytest.raises(InputError, match="reason of 1 to 200"):
+        release(path, tmp_path / "o", other_people=reason)
+    assert not list(tmp_path.glob("*ledger"))
+
+
+def test_units_in_common_are_charged_and_others_are_not(tmp_path):
+    """Of patients, those who come again are known by their number, whatever else changed; others are new."""
+
+    def visits(numbers, seed):
+        table = people(seed, 3 * len(numbers))
+        return table.append_column("patient", pa.array(np.repeat(numbers, 3)))
+
+    first = release(write(visits(np.arange(100), 20), tmp_path / "one.csv"), tmp_path / "o1", unit="patient")
+    others = write(visits(np.arange(100, 200), 21), tmp_path / "two.csv")
+    assert release(others, tmp_path / "o2", unit="patient", ledger=first.ledger).spent[0] <= 1.0
+    some = write(visits(np.arange(195, 295), 22), tmp_path / "three.csv")
+    with pytest.raises(BudgetError, match="15 of these 300 rows"):
+        release(some, tmp_path / "o3", unit="patient", ledger=first.ledger)
+
+
+def test_a_forgotten_unit_can_be_declared_later(tmp_path):
+    """A release of rows costs a unit epsilon times its most rows, which is what a later release of units adds to."""
+    table = TABLE.append_column("patient", pa.array(np.r_[np.zeros(5, int), np.arange(1, ROWS - 4)]))
+    path = write(table, tmp_path / "t.csv")
+    with pytest.raises(InputError, match="'patient' repeats, in up to 5 rows"):
+        release(path, tmp_path / "o1", unit=None)
+    assert release(path, tmp_path / "o1").spent == (1.0, 0.0)
+    with pytest.raises(BudgetError, match="epsilon 5 is spent"):
+        release(path, tmp_path / "o2", unit="patient", budget=5.5)
+    assert release(path, tmp_path / "o2", unit="patient", budget=6.0).spent == (6.0, 0.0)
+    with pytest.raises(BudgetError, match="epsilon 2 is spent"):  # each row has one of both
+        release(path, tmp_path / "o3", budget=2.5)
+    shuffle = write(shuffled(table), tmp_path / "elsewhere.parquet")
+    with pytest.raises(BudgetError, match="epsilon 6 is spent"):
+        release(shuffle, tmp_path / "o3", unit="patient", budget=6.5)
+
+
+def test_copies_of_rows_are_counted(tmp_path):
+    """Rows that are exact copies are said, since they may be one person's."""
+    path = write(pa.concat_tables([TABLE] * 3), tmp_path / "t.csv")
+    (remark,) = release(path, tmp_path / "o").remarks
+    assert "800 rows are copies of others" in remark
+    assert "up to 3 alike" in remark
+    assert release(write(NEW, tmp_path / "new.csv"), tmp_path / "o2").remarks == ()
+
+
+def test_declared_rows_are_an_assumption(tmp_path):
+    """That each row is another person's, though a column repeats, stands in the certificate."""
+    table = TABLE.append_column("patient_nbr", pa.array(np.arange(ROWS) // 2))
+    path = write(table, tmp_path / "t.csv")
+    with pytest.raises(InputError, match="--unit patient_nbr"):
+        release(path, tmp_path / "o", unit=None)
+    assert not list(tmp_path.glob("*ledger"))
+    done = release(path, tmp_path / "o")
+    assert any("'patient_nbr' repeats in up to 2 rows" in each for each in done.certificate.assumptions)
+
+
+@pytest.mark.parametrize(
+    "name", ["age", "weight", "zip_code", "admission_source", "encounter_number", "rapid", "fluid"]
+)
+def test_columns_that_repeat_otherwise_need_no_unit(tmp_path, name):
+    """A column is taken for a person's identifier by whole words of its name."""
+    table = TABLE.append_column(f"{name}_2", pa.array(np.arange(ROWS) // 2))
+    assert release(write(table, tmp_path / "t.csv"), tmp_path / "o", unit=None).spent == (1.0, 0.0)
+
+
+def test_a_change_of_interval_or_epsilon_changes_nothing(tmp_path):
+    """Numeric labels of the same people are known again, whatever their range."""
+    numbers = column(TABLE, "ill", pa.array(np.arange(ROWS) % 7))
+    path = write(numbers, tmp_path / "t.parquet")
+    release_table(path, "ill", Interval(0, 10, 1), 0.5, tmp_path / "o1", drop=[])
+    with pytest.raises(BudgetError):
+        release_table(
+            write(shuffled(numbers), tmp_path / "u.csv"), "ill", Interval(0, 7, 1), 0.25, tmp_path / "o2", drop=[]
+        )
