@@ -236,6 +236,39 @@ def test_features_do_not_leave_twice(tmp_path, earlier):
     assert not (tmp_path / "second").exists()
 
 
+def test_features_leave_once_in_another_order_too(tmp_path):
+    """A shuffled copy of rows whose features were kept, elsewhere, is known to the ledger that counts them."""
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"town": random.choice(["Bonn", "Ulm"], 200), "age": random.integers(0, 100, 200)})
+    frame = frame.assign(y=random.choice(["no", "yes"], 200))
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    done = release_table(tmp_path / "table.csv", "y", SPACE, 1.0, tmp_path / "first", drop=[])
+    (tmp_path / "elsewhere").mkdir()
+    copy = tmp_path / "elsewhere" / "copy.parquet"
+    frame.sample(frac=1, random_state=1).to_parquet(copy, index=False)
+    asked = {"mechanism": "double", "generator": GENERATOR, "budget": 9, "ledger": done.ledger}
+    with pytest.raises(InputError, match="comparing the two would disclose"):
+        release_table(copy, "y", SPACE, 1.0, tmp_path / "second", keep=["town", "age"], **asked)
+
+
+@pytest.mark.parametrize("mechanism", ["double", "dummy"])
+def test_the_files_of_a_table_do_not_show_beside_resampled_features(tmp_path, mechanism):
+    """How rows are split into files may depend on features: one file leaves, in row groups of one length."""
+    groups = set()
+    for number, sizes in enumerate(([7, 293, 100], [200, 100, 100], [400])):
+        folder = tmp_path / f"t{number}"
+        folder.mkdir()
+        table = features(400).assign(age=np.arange(400) % 100, y=["no", "yes"] * 200)
+        for part, high in enumerate(np.cumsum(sizes)):
+            table[high - sizes[part] : high].to_parquet(folder / f"{part}.parquet", index=False)
+        double = {"generator": GENERATOR, "keep": ["town", "age"]} if mechanism == "double" else {"keep": []}
+        options = {"other_people": "a test of its own", "mechanism": mechanism, **double}
+        done = release_table(folder, "y", SPACE, 1.0, tmp_path / f"o{number}", **options)
+        written = pq.ParquetFile(done.output / "data.parquet").metadata
+        groups.add(tuple(written.row_group(i).num_rows for i in range(written.num_row_groups)))
+    assert groups == {(400,)}
+
+
 def test_features_leave_once_whatever_the_label(tmp_path):
     """Features that left redrawn with one label do not leave with another, or as one."""
     table = tmp_path / "table.csv"

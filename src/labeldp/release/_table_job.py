@@ -297,7 +297,6 @@ class TableJob:
         entry: Entry,
         write: Callable[[Path, TableCharge], Certificate],
         notes: Callable[[], tuple[str, ...]] = lambda: (),
-        drew: Callable[[], bool] = lambda: False,
     ) -> TableRelease:
         """Charge, let labels be drawn and written to a staging folder, and publish it.
 
@@ -306,7 +305,6 @@ class TableJob:
             entry: The charge.
             write: Draws, writes to a folder, and returns the certificate.
             notes: Returns more private notes, once everything was written.
-            drew: As for ``Ledger.charged``.
 
         Raises:
             BudgetError: The budget does not allow it; nothing was drawn.
@@ -320,7 +318,7 @@ class TableJob:
             budget = self.spending.budget
             with (
                 staged(self.target, entry.identifier) as staging,
-                record.charged(entry, budget, drew, data, elsewhere) as admitted,
+                record.charged(entry, budget, data=data, elsewhere=elsewhere) as admitted,
             ):
                 self._check_unchanged()
                 redrawn = features_left(admitted.earlier, entry.rows, "redrawn")

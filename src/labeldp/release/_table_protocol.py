@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -105,7 +104,7 @@ def release_with(
         assumptions = tuple(dict.fromkeys((KEPT_PUBLIC, TYPE_PUBLIC, *certificate.assumptions)))
         return sink.certified(dataclasses.replace(certificate, assumptions=assumptions), entry.identifier)
 
-    return job.publish(checked, entry, write, drew=partial(_drew, curator))
+    return job.publish(checked, entry, write)
 
 
 def _mark_drawn(waiting: list[TableCharge]) -> None:

@@ -4,7 +4,11 @@ import datetime
 import gzip
 import os
 import shutil
+import stat
 import struct
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Classes, Interval, release_table
-from labeldp.errors import BudgetError, InputError
+from labeldp.errors import BudgetError, InputError, LedgerError
 from labeldp.release.ledger import Ledger
 
 SPACE = Classes(["no", "yes"])
@@ -316,3 +320,63 @@ def test_a_change_of_interval_or_epsilon_changes_nothing(tmp_path):
         release_table(
             write(shuffled(numbers), tmp_path / "u.csv"), "ill", Interval(0, 7, 1), 0.25, tmp_path / "o2", drop=[]
         )
+
+
+def test_a_float_is_known_by_its_first_digits(tmp_path):
+    """Rows are found one by one after a change of the last digits of their floats."""
+    release(write(TABLE, tmp_path / "january.csv"), tmp_path / "o1")
+    both = write(shuffled(pa.concat_tables([nudged(TABLE, 1e-12), NEW])), tmp_path / "february.parquet")
+    with pytest.raises(BudgetError, match="400 of these 500 rows"):
+        release(both, tmp_path / "o2")
+
+
+def test_floats_alone_are_known_when_they_are_rounded(tmp_path):
+    """A table of floats that was shuffled, and rounded to two digits after the point."""
+    chance = np.random.default_rng(9)
+    table = pa.table({**{f"x{i}": chance.normal(50, 9, ROWS) for i in range(4)}, "ill": TABLE["ill"]})
+    coarse = pa.table({n: pc.round(table[n], 2) if n != "ill" else table[n] for n in table.column_names})
+    first = release(write(table, tmp_path / "first.csv"), tmp_path / "out")
+    check_known(first, write(shuffled(coarse), tmp_path / "elsewhere" / "b.csv"), tmp_path, ledger=first.ledger)
+
+
+AT_ONCE = """
+import sys, time
+from pathlib import Path
+from labeldp import Classes, release_table
+from labeldp.errors import LabelDPError
+source, start = Path(sys.argv[1]), float(sys.argv[2])
+time.sleep(max(0, start - time.time()))
+try:
+    release_table(source, "ill", Classes(["no", "yes"]), 1.0, source.with_suffix(".out"), drop=[])
+except LabelDPError as problem:
+    print(type(problem).__name__)
+else:
+    print("released")
+"""
+
+
+def test_copies_released_at_once_do_not_both_leave(tmp_path):
+    """Of two copies in one folder, released by two processes at the same instant, one leaves."""
+    for _ in range(3):
+        folder = tmp_path / f"{_}"
+        folder.mkdir()
+        copies = [write(TABLE, folder / f"{name}.parquet") for name in "ab"]
+        start = str(time.time() + 4)
+        started = [subprocess.Popen([sys.executable, "-c", AT_ONCE, c, start], stdout=subprocess.PIPE) for c in copies]
+        assert sorted(each.communicate()[0].split()[0] for each in started) == [b"BudgetError", b"released"]
+
+
+def test_a_hard_link_to_a_ledger_is_refused(tmp_path):
+    """Another name of the same file would have another lock."""
+    first = release(write(TABLE, tmp_path / "t.csv"), tmp_path / "out")
+    os.link(first.ledger, tmp_path / "second")
+    with pytest.raises(LedgerError, match="2 hard links"):
+        release(write(NEW, tmp_path / "new.csv"), tmp_path / "o2", ledger=tmp_path / "second")
+
+
+def test_a_ledger_of_others_is_closed_to_them(tmp_path):
+    """A ledger that others could read is its owner's alone from then on."""
+    first = release(write(TABLE, tmp_path / "t.csv"), tmp_path / "out")
+    first.ledger.chmod(0o666)
+    Ledger(first.ledger).entries()
+    assert stat.S_IMODE(first.ledger.stat().st_mode) == 0o600

@@ -174,11 +174,14 @@ class Ledger:
                 yield self._admit(entry, budget, data, elsewhere)
                 self._check_process()
             except BaseException:
-                if os.getpid() == self._process and any(e.identifier == entry.identifier for e in self.entries()):
+                states = (
+                    {each.identifier: each.state for each in self.entries()} if os.getpid() == self._process else {}
+                )
+                if entry.identifier in states:
                     fate: Fate = "never left"
                     if entry.output:  # before the staging folder is removed, which shows that nothing was published
                         fate = fate_of(Path(entry.output), entry.identifier)
-                    if fate == "never left" and drew():
+                    if fate == "never left" and (states[entry.identifier] == "drawn" or drew()):
                         fate = "unknown"
                     self._settle(entry, fate)
                 raise

@@ -26,7 +26,6 @@ ANY_ROWS = RowRanges.all(1 << 62)
 NO_ROWS = RowRanges.all(0)
 #: Share of the comparable hashes of a view that two data sets must have in common to count as the same.
 _SHARE = 0.25
-_FULL = float(1 << 64)
 
 
 @dataclass(frozen=True)
