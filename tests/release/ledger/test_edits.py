@@ -340,7 +340,7 @@ def test_floats_alone_are_known_when_they_are_rounded(tmp_path):
 
 
 def test_copies_released_at_once_do_not_both_leave(tmp_path, monkeypatch):
-    """Of two copies in one folder, released at the same instant, one leaves: the second looks when the first is done."""
+    """Of two copies in one folder, released at one instant, one leaves: the second looks when the first is done."""
     copies = [write(TABLE, tmp_path / f"{name}.parquet") for name in "ab"]
     meeting, charged = threading.Barrier(2, timeout=2.0), Ledger.charged
 
