@@ -28,6 +28,7 @@ class CountOfOneClass(CountQuery):
 
     of: Any = field(kw_only=True)
     name: ClassVar[str] = "acme-count"
+    about: ClassVar[str] = "Count of one class in each cell, with discrete Laplace noise"
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -74,6 +75,7 @@ class ThreeQuarters(ClassRandomizer):
     """
 
     name: ClassVar[str] = "acme-three-quarters"
+    about: ClassVar[str] = "Randomized response of two classes that keeps a label with probability 3/4 at most"
 
     def channel(self):
         """Randomized response at the largest epsilon of at most log 3."""

@@ -14,6 +14,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
 
 from labeldp import Ledger
+from labeldp.cli._release import mechanisms
 
 
 def body(output):
@@ -322,3 +323,15 @@ def test_kept_columns_of_any_type(release, run, tmp_path, secrets, values):
     found = data(tmp_path / "out")["kept"].combine_chunks()
     assert found == (stored.dictionary_decode() if pa.types.is_dictionary(stored.type) else stored)
     assert run("verify", tmp_path / "out").code == 0
+
+
+def test_the_help_lists_the_mechanisms_that_are_accepted(run, tmp_path):
+    """An unknown mechanism is refused with the same names, and each has its description on the help page."""
+    (tmp_path / "table.csv").write_text("x,y\n1,a\n2,b\n", encoding="utf-8")
+    options = ["--label", "y", "--classes", "a,b", "--epsilon", 1, "--keep", "x", "--output", tmp_path / "out"]
+    refused = run("release", tmp_path / "table.csv", *options, "--mechanism", "unknown")
+    accepted = re.search(r"among (.*), found", refused.err)[1].split(", ")
+    classes, numbers = mechanisms()
+    assert sorted(accepted) == sorted(["auto", *classes, *numbers])
+    page = re.sub(r"[\s│]+", " ", run("release", "--help").out)
+    assert [name for name, about in {**classes, **numbers}.items() if f" {name}: {about}." not in page] == []

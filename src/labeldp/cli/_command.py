@@ -7,9 +7,13 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperOption
+
+#: Appends to the help of an option, in ``Annotated``; called when the help is shown, since it may load much.
+MoreHelp = Callable[[], str]
 
 _ENTRY = re.compile(r"^    (\w+)(?: \((\S+)\))?: ", re.MULTILINE)
 
@@ -19,27 +23,41 @@ def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
 
     Positional parameters are arguments, keyword-only ones are options, and a parameter of a dataclass is one option for
     each field. An option that is off by default is a flag. The ``Args`` sections of the function and of the dataclasses
-    are the help: ``name (METAVAR): text``. A parameter annotated with an option of its own keeps it.
+    are the help: ``name (METAVAR): text``. A parameter annotated with an option of its own keeps it; one annotated with
+    a function gets the text that it returns appended to its help.
     """
+    more: dict[str, MoreHelp] = {}
+
+    class Command(TyperCommand):
+        """The command, whose help is complete when it is shown."""
+
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            """Append the text of each function to the help of its option."""
+            for option in self.params:
+                if isinstance(option, TyperOption) and option.name in more:
+                    option.help = f"{option.help}\n\n{more[option.name]()}"
+            super().format_help(ctx, formatter)
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
         function(**_gathered(function, values))
 
-    parameters = list(_parameters(function))
+    parameters = list(_parameters(function, more))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app.command(help=_sections(function)[0])(command)
+    app.command(help=_sections(function)[0], cls=Command)(command)
 
 
-def _parameters(owner: Callable[..., object]) -> Iterator[inspect.Parameter]:
+def _parameters(owner: Callable[..., object], more: dict[str, MoreHelp]) -> Iterator[inspect.Parameter]:
     """The parameters of a function or a dataclass, each as typer expects it."""
     hints, (_, texts) = get_type_hints(owner, include_extras=True), _sections(owner)
     for name, parameter in inspect.signature(owner).parameters.items():
         hint = hints[name]
         if dataclasses.is_dataclass(hint):
-            yield from _parameters(hint)  # type: ignore[arg-type]
+            yield from _parameters(hint, more)  # type: ignore[arg-type]
             continue
+        if get_origin(hint) is Annotated and inspect.isfunction(get_args(hint)[1]):
+            hint, more[name] = get_args(hint)
         if get_origin(hint) is not Annotated:
             metavar, text = texts[name]
             argument = parameter.kind is not parameter.KEYWORD_ONLY and inspect.isfunction(owner)

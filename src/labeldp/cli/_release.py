@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 import labeldp.release as releases
 from labeldp import privacy, report
 from labeldp.cli._import_object import named_object
@@ -24,7 +22,7 @@ from labeldp.cli._options import (
 )
 from labeldp.cli._terminal import notes_on_terminal, printed_warnings, progress, show
 from labeldp.errors import InputError
-from labeldp.mechanisms import queries, resampling
+from labeldp.mechanisms import queries, randomizers, resampling
 from labeldp.release import tables
 
 if TYPE_CHECKING:
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
     from labeldp.release.tables import Table
 
 _AUTO = "auto"
+#: Parameters of randomizers that a table has columns for, or that a curator counts.
+_FROM_TABLES = frozenset({"prior", "distributions", "clusters"})
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,31 @@ class ResamplingOptions:
         }
 
 
+def mechanisms() -> tuple[dict[str, str], dict[str, str]]:
+    """The descriptions of the mechanisms on tables by name: of classes, and of numeric labels."""
+    every = randomizers.RANDOMIZERS.every()
+    classes: dict[str, str] = {}
+    numbers: dict[str, str] = {}
+    for kind in sorted(every, key=lambda kind: kind.name):
+        if _FROM_TABLES.issuperset(kind.needs()):
+            (numbers if issubclass(kind, randomizers.NumberRandomizer) else classes)[kind.name] = kind.about
+    rows = {kind.name: kind.about for kind in (resampling.DoubleResponse, resampling.DummyResponse)}
+    counted = {"optimal-counts": f"{randomizers.OptimalResponse.about}, for noisy counts of all labels"}
+    return {**classes, **rows, "peer": queries.PeerExchange.about}, {**numbers, **counted}
+
+
+def described_mechanisms() -> str:
+    """The help on mechanisms."""
+    classes, numbers = ([f"{name}: {about}." for name, about in each.items()] for each in mechanisms())
+    return "\n\n".join([*classes, "For numeric labels (--interval) also:", *numbers])
+
+
 @dataclass(frozen=True, kw_only=True)
 class MechanismOptions:
     """Options that choose a mechanism.
 
     Args:
-        mechanism: Name of a mechanism, or auto.
+        mechanism: auto, which chooses the best for the label space and epsilon, or another mechanism.
         prior: For prior and prior-subset: prefix of the prior's columns, each named PREFIX and a class.
         clusters: For cluster and peer: a public column, or the number of clusters to find in the kept columns, or
             'auto'. The clusters are released too.
@@ -98,13 +117,7 @@ class MechanismOptions:
         delta: For peer: failure probability, well below one over the number of rows.
     """
 
-    mechanism: Annotated[
-        str,
-        typer.Option(
-            help="auto, randomized-response, subset, bits, projective, prior, prior-subset, cluster, peer, double or "
-            "dummy; for numeric labels also optimal, piecewise, one-bit, laplace, bins or optimal-counts."
-        ),
-    ] = "auto"
+    mechanism: Annotated[str, described_mechanisms] = _AUTO
     prior: str | None = None
     clusters: str | None = None
     unit: str | None = None

@@ -49,6 +49,7 @@ class NoisyArgmax(CountQuery):
     method: Method = "permute-and-flip"
 
     name: ClassVar[str] = "noisy-argmax"
+    about: ClassVar[str] = "Most common class of each cell, by permute-and-flip or the exponential mechanism"
 
     def __post_init__(self) -> None:
         super().__post_init__()

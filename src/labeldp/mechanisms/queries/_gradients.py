@@ -137,6 +137,7 @@ class NoisyGradients(CalibratedQuery):
     dimension: int = field(default=0, kw_only=True)
 
     name: ClassVar[str] = "noisy-gradients"
+    about: ClassVar[str] = "One noisy gradient of each label, requested one after the other"
 
     def __post_init__(self) -> None:
         super().__post_init__()

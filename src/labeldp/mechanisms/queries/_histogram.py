@@ -45,6 +45,7 @@ class NoisyHistogram(CountQuery):
     """
 
     name: ClassVar[str] = "noisy-histogram"
+    about: ClassVar[str] = "Class counts of each cell, with discrete Laplace noise"
 
     @classmethod
     def sensitivity_of(cls, _: Mapping[str, Any], __: LabelSpace) -> int:

@@ -58,6 +58,7 @@ class NoisyMean(CellQuery):
     clip: tuple[float, float] | None = None
 
     name: ClassVar[str] = "noisy-mean"
+    about: ClassVar[str] = "Mean of (clipped) numeric labels of each cell, with discrete Laplace noise"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -81,6 +81,7 @@ class LabelMoments(CalibratedQuery):
     grid: FeatureGrid = field(init=False, repr=False)
 
     name: ClassVar[str] = "label-moments"
+    about: ClassVar[str] = "Sums of features by class, with Gaussian noise: sufficient for a linear classifier"
 
     def __post_init__(self, features: object) -> None:
         super().__post_init__()
@@ -227,6 +228,7 @@ class NumberMoments(LabelMoments):
     """
 
     name: ClassVar[str] = "number-moments"
+    about: ClassVar[str] = "Sums of features times numeric labels, with Gaussian noise: sufficient for least squares"
 
     def __post_init__(self, features: object) -> None:
         if isinstance(self.space, LabelSpace) and not isinstance(self.space, Interval):

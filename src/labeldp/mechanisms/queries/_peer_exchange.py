@@ -76,6 +76,7 @@ class PeerExchange:
     sampling: Literal["random", "fixed"] = "random"
 
     name: ClassVar[str] = "peer-exchange"
+    about: ClassVar[str] = "Exchange between peers: flip each label, then release that of a random cluster member"
 
     def __post_init__(self) -> None:
         flip, subsample = _checks.number(self.flip, "flip"), _checks.number(self.subsample, "subsample")
@@ -261,6 +262,7 @@ class ExchangedLabels(Query):
     delta: float
 
     name: ClassVar[str] = "peer-exchange"
+    about: ClassVar[str] = "Query that simulates a peer exchange over all rows"
 
     def __post_init__(self) -> None:
         PeerExchange.check(self.space)

@@ -77,6 +77,7 @@ class NoisyQuantile(CellQuery):
     around: float | None = None
 
     name: ClassVar[str] = "noisy-quantile"
+    about: ClassVar[str] = "Quantile of numeric labels of each cell, by the exponential mechanism"
 
     def __init__(
         self,

@@ -41,8 +41,9 @@ class Query(ABC):
 
     space: LabelSpace
 
-    #: The name of the query in certificates.
+    #: The name of the query in certificates, and a description for lists of mechanisms.
     name: ClassVar[str]
+    about: ClassVar[str]
 
     @abstractmethod
     def promise(self, labels_of_a_unit: int) -> Guarantee:

@@ -67,6 +67,7 @@ class NoisyTopK(CountQuery):
     top: int = field(kw_only=True)
 
     name: ClassVar[str] = "noisy-top-k"
+    about: ClassVar[str] = "The m most common classes of each cell in order, chosen with noise at once"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -60,6 +60,8 @@ class BinResponse(NumberRandomizer):
     prior: Float[np.ndarray, "k"] = field(repr=False)
 
     name: ClassVar[str] = "bins"
+    about: ClassVar[str] = "RR-on-Bins: randomized response over bins, of least squared error under a prior; biased"
+    searched: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if isinstance(self.space, Interval):

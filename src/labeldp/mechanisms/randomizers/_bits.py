@@ -48,11 +48,17 @@ class BitResponse(ClassRandomizer):
     form: Literal["independent", "symmetric"] = "independent"
 
     name: ClassVar[str] = "bits"
+    about: ClassVar[str] = "Set of classes in which each class has a bit of its own (unary encoding)"
 
     def __post_init__(self) -> None:
         if self.form not in _FORMS:
             raise InputError(f"expected form to be one of {', '.join(_FORMS)}, found {self.form!r}")
         super().__post_init__()
+
+    @property
+    def setting(self) -> str:
+        """The form."""
+        return self.form
 
     @classmethod
     def variants(cls, space: LabelSpace, epsilon: float) -> Iterator[Callable[[], Self]]:

@@ -73,6 +73,7 @@ class ClusterResponse(ClassRandomizer):
     redrawn: float | None = None
 
     name: ClassVar[str] = "cluster"
+    about: ClassVar[str] = "True class, or a draw from the class distribution of the row's cluster"
 
     def __post_init__(self) -> None:
         if isinstance(self.space, LabelSpace):

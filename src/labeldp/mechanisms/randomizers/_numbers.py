@@ -44,6 +44,8 @@ class LaplaceResponse(NumberRandomizer):
     """
 
     name: ClassVar[str] = "laplace"
+    about: ClassVar[str] = "Laplace noise on the grid, with merged ends"
+    searched: ClassVar[bool] = False
 
     @cached_property
     def _channel(self) -> GridChannel:
@@ -85,6 +87,8 @@ class OneBitResponse(NumberRandomizer):
     """
 
     name: ClassVar[str] = "one-bit"
+    about: ClassVar[str] = "One of two numbers, unbiased (Duchi et al.)"
+    searched: ClassVar[bool] = False
 
     @cached_property
     def _channel(self) -> GridChannel:
@@ -125,6 +129,8 @@ class PiecewiseResponse(NumberRandomizer):
     """
 
     name: ClassVar[str] = "piecewise"
+    about: ClassVar[str] = "Piecewise mechanism (Wang et al.): a window around the label is more likely"
+    searched: ClassVar[bool] = False
 
     @cached_property
     def _channel(self) -> GridChannel:

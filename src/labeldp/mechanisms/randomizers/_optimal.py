@@ -89,6 +89,8 @@ class OptimalResponse(NumberRandomizer):
     worst: bool = False
 
     name: ClassVar[str] = "optimal"
+    about: ClassVar[str] = "Unbiased randomizer of least variance, by linear programming"
+    searched: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.prior is not None and isinstance(self.space, Interval):

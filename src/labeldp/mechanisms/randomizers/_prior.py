@@ -96,6 +96,7 @@ class TopKResponse(CandidateRandomizer):
     k: int
 
     name: ClassVar[str] = "top-k"
+    about: ClassVar[str] = "RRTop-k: randomized response on the k most likely classes of each row"
 
     def __post_init__(self) -> None:
         if isinstance(self.space, LabelSpace):
@@ -140,6 +141,7 @@ class PriorResponse(CandidateRandomizer):
     """
 
     name: ClassVar[str] = "prior"
+    about: ClassVar[str] = "RRWithPrior: RRTop-k with the best number of candidates for each row"
 
     def candidate_channel(self) -> tuple[CandidateChannel, np.ndarray]:
         """The best number of most likely classes for each row."""
@@ -182,6 +184,7 @@ class PriorSubsetResponse(CandidateRandomizer):
     """
 
     name: ClassVar[str] = "prior-subset"
+    about: ClassVar[str] = "Subset of the candidates that a prior gives each row"
 
     def candidate_channel(self) -> tuple[CandidateSubsetChannel, np.ndarray]:
         """The number of most likely classes that a subset distinguishes best, for each row."""

@@ -56,6 +56,9 @@ class ProjectiveResponse(ClassRandomizer):
     order: int | None = None
 
     name: ClassVar[str] = "projective"
+    about: ClassVar[str] = (
+        "Hyperplane of a projective space that favours the true class: near the best subset at four bytes"
+    )
 
     def __post_init__(self) -> None:
         if self.order is not None and not is_order(_checks.whole(self.order, "order", 2, 1 << 12)):
@@ -74,8 +77,12 @@ class ProjectiveResponse(ClassRandomizer):
     @property
     def detail(self) -> str:
         """The share of classes in a set, which is known by its number."""
-        counting = self.order == projective_order(self.space.size, self.epsilon, counting=True)
-        return f"1 in {self._channel.order} classes{', for counting' if counting else ''}"
+        return f"1 in {self._channel.order} classes{', for counting' if self.setting else ''}"
+
+    @property
+    def setting(self) -> str:
+        """Counting, for the order of least variance."""
+        return "counting" if self.order == projective_order(self.space.size, self.epsilon, counting=True) else ""
 
     @classmethod
     def variants(cls, space: LabelSpace, epsilon: float) -> Iterator[Callable[[], Self]]:

@@ -31,7 +31,9 @@ class Randomizer(ABC):
     space: LabelSpace
     epsilon: float
 
+    #: The name on the command line and in certificates, and a description for lists of mechanisms.
     name: ClassVar[str]
+    about: ClassVar[str]
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, LabelSpace):
@@ -53,6 +55,11 @@ class Randomizer(ABC):
     @abstractmethod
     def detail(self) -> str:
         """The form of a row's output in a few words, for plans."""
+
+    @property
+    def setting(self) -> str:
+        """The name of the setting of optional parameters, where ``variants`` has several; empty for the default."""
+        return ""
 
     @classmethod
     def variants(cls, space: LabelSpace, epsilon: float) -> Iterator[Callable[[], Self]]:
@@ -101,6 +108,9 @@ class NumberRandomizer(Randomizer):
     """A randomizer that releases a number, for labels on an interval."""
 
     space: Interval
+
+    #: True if the channel is found by a numerical search, which a plan does on a small grid.
+    searched: ClassVar[bool]
 
     def __post_init__(self) -> None:
         if isinstance(self.space, LabelSpace) and not isinstance(self.space, Interval):

@@ -40,6 +40,7 @@ class RandomizedResponse(ClassRandomizer):
     """
 
     name: ClassVar[str] = "randomized-response"
+    about: ClassVar[str] = "k-ary randomized response: the true class, or a uniform other class"
 
     @cached_property
     def _channel(self) -> ResponseChannel:

@@ -55,6 +55,7 @@ class SubsetResponse(ClassRandomizer):
     size: int | None = None
 
     name: ClassVar[str] = "subset"
+    about: ClassVar[str] = "d-subset randomizer: a set of fixed size that favours the true class"
 
     def __post_init__(self) -> None:
         if self.size is not None and isinstance(self.space, LabelSpace):
@@ -64,8 +65,13 @@ class SubsetResponse(ClassRandomizer):
     @property
     def detail(self) -> str:
         """The size of the set."""
-        counting = ", for counting" if self.size == estimation_size(self.space.size, self.epsilon) else ""
+        counting = ", for counting" if self.setting else ""
         return f"{self.channel().size} of {self.space.size} classes{counting}"
+
+    @property
+    def setting(self) -> str:
+        """Counting, for the size of least variance."""
+        return "counting" if self.size == estimation_size(self.space.size, self.epsilon) else ""
 
     @classmethod
     def variants(cls, space: LabelSpace, epsilon: float) -> Iterator[Callable[[], Self]]:

@@ -74,6 +74,7 @@ class DoubleResponse:
     replaced: float | None = None
 
     name: ClassVar[str] = "double"
+    about: ClassVar[str] = "Randomized response on the label, and resampled features for some rows"
 
     def __post_init__(self) -> None:
         if not isinstance(self.generator, Generator):
@@ -195,6 +196,7 @@ class DummyResponse:
     epsilon: float
 
     name: ClassVar[str] = "dummy"
+    about: ClassVar[str] = "Randomized response on the label, without features"
 
     def __post_init__(self) -> None:
         _ = self.labels

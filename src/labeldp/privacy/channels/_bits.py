@@ -64,6 +64,11 @@ class BitChannel(ClassSetChannel, ExchangeableChannel):
         return _bit_odds(self.true, self.false, 1 << self.bits)
 
     @property
+    def detail(self) -> str:
+        """A set of any size."""
+        return "a set of classes, of any size"
+
+    @property
     def words_per_row(self) -> int:
         """One word for each class."""
         return self.classes

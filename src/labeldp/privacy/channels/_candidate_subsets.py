@@ -81,6 +81,11 @@ class CandidateSubsetChannel(ClassSetChannel, ExchangeableChannel):
         """The largest ratio over all possible numbers of candidates, labels outside them included."""
         return _worst(self.size, self.member, 1 << self.bits)
 
+    @property
+    def detail(self) -> str:
+        """A set among the candidates."""
+        return f"sets of up to {max(self.size)} of a row's candidates"
+
     @cached_property
     def words_per_row(self) -> int:
         """One word for membership; halves of words for the stand-in and the rest, and spare ones for rejections."""

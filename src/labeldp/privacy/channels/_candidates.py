@@ -72,6 +72,11 @@ class CandidateChannel(SingleClassChannel, ExchangeableChannel):
         return max(_response_odds(keep, other, m, 1 << self.bits) for m, (keep, other) in pairs)
 
     @property
+    def detail(self) -> str:
+        """One of the candidates."""
+        return "one of a row's candidates"
+
+    @property
     def words_per_row(self) -> int:
         """One word decides everything."""
         return 1

@@ -99,6 +99,11 @@ class Channel(ABC):
 
     @property
     @abstractmethod
+    def detail(self) -> str:
+        """A released label in a few words, for people."""
+
+    @property
+    @abstractmethod
     def odds(self) -> Fraction:
         """The exact largest ratio of an outcome's probabilities when the labels of one unit are replaced."""
 

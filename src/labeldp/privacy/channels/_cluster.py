@@ -112,6 +112,11 @@ class ClusterChannel(SingleClassChannel):
         return np.asarray((resample / resample.sum(axis=1, keepdims=True))[self.clusters])
 
     @property
+    def detail(self) -> str:
+        """One class."""
+        return f"one of {self.classes} classes, by the shares of {len(self.keep):,} clusters"
+
+    @property
     def words_per_row(self) -> int:
         """One word decides everything."""
         return 1

@@ -60,6 +60,11 @@ class SingleNumberChannel(NumberChannel):
 
     values: tuple[int, ...]
 
+    @property
+    def detail(self) -> str:
+        """A number."""
+        return f"one of {len(self.values)} numbers"
+
     @cached_property
     def steps(self) -> tuple[Float[np.ndarray, "m"], ...]:
         """The numbers of the outcomes, in grid steps above the first point."""

@@ -63,6 +63,11 @@ class _Grouped(Channel):
         """The largest product of odds over a unit, over all declared groups; rounded up beyond 1024 bits."""
         return max(power_above(channel.odds, m) for channel, m in zip(self.channels, self.repeats, strict=True))
 
+    @property
+    def detail(self) -> str:
+        """That of units of several sizes."""
+        return f"units of {len(self.channels)} sizes"
+
     @cached_property
     def words_per_row(self) -> int:
         """The largest number over the groups."""

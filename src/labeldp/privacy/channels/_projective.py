@@ -80,6 +80,11 @@ class ProjectiveChannel(EvenChannel):
         """``A (N - f) / ((W - A) f)`` with f favoured points, as of subsets of f among N classes."""
         return subset_odds(self.points, self.favoured, self.member, 1 << self.bits)
 
+    @property
+    def detail(self) -> str:
+        """The number of a set."""
+        return f"sets of 1 in {self.order} of {self.classes} classes, by number"
+
     @cached_property
     def words_per_row(self) -> int:
         """One word for membership; halves of words for one pick, and spare ones for rejections."""

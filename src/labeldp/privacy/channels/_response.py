@@ -51,6 +51,11 @@ class ResponseChannel(SingleClassChannel, ExchangeableChannel):
         return Fraction(self.keep, self.other)
 
     @property
+    def detail(self) -> str:
+        """One class."""
+        return f"one of {self.classes} classes"
+
+    @property
     def words_per_row(self) -> int:
         """One word decides everything."""
         return 1

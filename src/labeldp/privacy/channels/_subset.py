@@ -52,6 +52,11 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
         """``A (classes - size) / ((W - A) size)``: the ratio of a subset with the true class to one without it."""
         return subset_odds(self.classes, self.size, self.member, 1 << self.bits)
 
+    @property
+    def detail(self) -> str:
+        """A set of fixed size."""
+        return f"sets of {self.size} of {self.classes} classes"
+
     @cached_property
     def words_per_row(self) -> int:
         """One word for membership; halves of words for the rest, and spare ones for rejections."""
