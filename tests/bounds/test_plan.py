@@ -129,6 +129,16 @@ def test_sizes_are_the_best_of_all(classes, epsilon):
     assert count.detail.endswith("classes, for counting")
 
 
+@pytest.mark.parametrize("classes", [2, 10, 300])
+def test_the_most_effective_comes_first(classes):
+    """At every epsilon, options are in the order of their effective rows, and each has a name of its own."""
+    found = plan(classes, 1000, 1.0)
+    for options in (found.options, *found.sweep):
+        shares = [option.clean_share for option in options]
+        assert shares == sorted(shares, reverse=True)
+        assert len({option.name for option in options}) == len(options)
+
+
 def test_options_that_cannot_be_expressed_are_left_out():
     """At an epsilon too small for the integers of randomized response, the others are still there."""
     names = [option.mechanism for option in plan(10, 100, 1e-16).options]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from labeldp.bounds.planning import Forecast, Option, Plan
+from labeldp.bounds.planning import Forecast, Plan
 from labeldp.report._figures import draw_lines, new_figure, write_figure
 
 
@@ -29,7 +29,7 @@ def curves(plan: Plan) -> dict[str, list[tuple[float, float]]]:
     lines: dict[str, list[tuple[float, float]]] = {}
     for row in (*plan.sweep, plan.options):
         for option in row:
-            lines.setdefault(_curve(option), []).append((option.epsilon, option.clean_share))
+            lines.setdefault(option.name, []).append((option.epsilon, option.clean_share))
     return {name: sorted(set(points)) for name, points in lines.items()}
 
 
@@ -71,9 +71,3 @@ def _round_numbers(low: float, high: float) -> list[float]:
     """1, 2 and 5 times the powers of ten between two numbers."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [times * 10.0**power for power in powers for times in (1, 2, 5) if low <= times * 10.0**power <= high]
-
-
-def _curve(option: Option) -> str:
-    if option.mechanism == "bits":
-        return option.detail
-    return f"{option.mechanism}, for counting" if "counting" in option.detail else option.mechanism

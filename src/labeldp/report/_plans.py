@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -31,20 +32,17 @@ def plan_text(plan: Plan) -> Parts:
             three_digits(option.total_variance),
             "auto" if option.best else "",
         )
-    shares = {
-        each[0].epsilon: {_name(option.mechanism, option.detail): f"{option.clean_share:.2%}" for option in each}
-        for each in plan.sweep
-        if each
-    }
-    over = _sweep_table("share of effective rows, by epsilon", shares)
+    shares = [{option.name: (option.epsilon, f"{option.clean_share:.2%}") for option in row} for row in plan.sweep]
+    over = _sweep_table("share of effective rows, by epsilon", [option.name for option in plan.options], shares)
     return [now, Text(), over, Text(), Text(_NOTE)]
 
 
-def _sweep_table(title: str, sweep: dict[float, dict[str, str]]) -> Table:
-    """A figure of each mechanism, over epsilon."""
-    table = titled_table(title, ["mechanism", *(f"{epsilon:g}" for epsilon in sweep)])
-    for name in dict.fromkeys(itertools.chain(*sweep.values())):
-        add_row(table, name, *(texts.get(name, "-") for texts in sweep.values()))
+def _sweep_table(title: str, first: Sequence[str], sweep: Sequence[Mapping[str, tuple[float, str]]]) -> Table:
+    """A figure of each mechanism, over epsilon; those that come first, in their order, and then others."""
+    rows = [row for row in sweep if row]
+    table = titled_table(title, ["mechanism", *(f"{next(iter(row.values()))[0]:g}" for row in rows)])
+    for name in dict.fromkeys(itertools.chain(first, *rows)):
+        add_row(table, name, *(row.get(name, (0.0, "-"))[1] for row in rows))
     return table
 
 
@@ -83,12 +81,9 @@ def _now(forecast: Forecast) -> Table:
 
 
 def _over(forecast: Forecast) -> Table:
-    errors = {
-        each[0].epsilon: {option.mechanism: three_digits(option.error) for option in each}
-        for each in forecast.sweep
-        if each
-    }
-    return _sweep_table(f"expected error, by epsilon: {_setting(forecast)}", errors)
+    errors = [{each.mechanism: (each.epsilon, three_digits(each.error)) for each in row} for row in forecast.sweep]
+    first = [option.mechanism for option in forecast.options]
+    return _sweep_table(f"expected error, by epsilon: {_setting(forecast)}", first, errors)
 
 
 def _setting(forecast: Forecast) -> str:
@@ -156,13 +151,6 @@ def _at(forecast: Forecast) -> str:
     """The epsilon for which rows were counted."""
     differs = forecast.epsilon is not None and (forecast.goal is None or forecast.epsilon != forecast.goal.epsilon)
     return f" at epsilon {forecast.epsilon:g}" if differs else "" if forecast.options else " without privacy"
-
-
-def _name(mechanism: str, detail: str) -> str:
-    """The name of a mechanism, the same at every epsilon."""
-    return (
-        f"{mechanism}, {detail}" if mechanism == "bits" else mechanism + (", counting" if "counting" in detail else "")
-    )
 
 
 _MEAN = "always predicting the mean"

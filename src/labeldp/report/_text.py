@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from labeldp.mechanisms.queries import noise_deviation
+from labeldp.mechanisms.queries import QUERIES
 from labeldp.mechanisms.randomizers import NumberExpectation
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
+from labeldp.privacy.channels import channel_of
 from labeldp.report._parts import (
     Parts,
     add_row,
@@ -57,7 +58,7 @@ def _release_parts(release: TableRelease) -> Parts:
     """The result of a release without its guarantee."""
     certificate = release.certificate
     lines = name_value_table()
-    add_row(lines, "mechanism", _mechanism(certificate.draws[-1].mechanism, certificate.law))
+    add_row(lines, "mechanism", _mechanism(certificate))
     for name, value in _utility(certificate).items():
         add_row(lines, name, value)
     for assumption in certificate.guarantee.assumptions:
@@ -86,13 +87,12 @@ def _utility(certificate: Certificate) -> dict[str, str]:
         return {}
     if isinstance(expects, NumberExpectation):
         return _number_utility(certificate, expects)
-    clusters = certificate.law["kind"] == "cluster"
-    labels = "; released labels alone" if clusters else ""
-    utility = {
+    labels = "; released labels alone" if certificate.answers else ""
+    return {
         "truth kept": f"{expects.truth_probability:.1%} of rows are expected to contain the true class",
         "effective rows": f"{_effective(rows, expects.clean_share)}: as informative as this many true labels{labels}",
+        **_noise_of_answers(certificate),
     }
-    return utility | ({"clusters": _clusters(certificate)} if clusters else {})
 
 
 def _number_utility(certificate: Certificate, expects: NumberExpectation) -> dict[str, str]:
@@ -114,14 +114,14 @@ def _effective(rows: int, share: float) -> str:
     return f"{three_digits(int(rows * share))} of {rows:,} ({share:.1%})"
 
 
-def _clusters(certificate: Certificate) -> str:
-    """Number and mean size of the clusters, and the standard deviation of the noise on their counts."""
-    clusters, noise = len(certificate.law["keep"]), noise_deviation(certificate.draws[0].law)
-    rows = certificate.rows / clusters
-    return (
-        f"{clusters:,} of {rows:,.0f} rows each on average; counts of classes have noise of {three_digits(noise)} rows "
-        "(standard deviation); 'labeldp learn' uses both"
-    )
+def _noise_of_answers(certificate: Certificate) -> dict[str, str]:
+    """The standard deviation of the noise on each number of the answers that the channel was computed from."""
+    known = {draw.mechanism: QUERIES.of_law(draw.law).noise_deviation(draw.law) for draw in certificate.answers}
+    return {
+        name: f"released too, with noise of {three_digits(noise)} on each number (standard deviation)"
+        for name, noise in known.items()
+        if noise is not None
+    }
 
 
 def verdict_text(verdict: Verdict) -> Parts:
@@ -142,7 +142,7 @@ def verdict_text(verdict: Verdict) -> Parts:
 def _contents(certificate: Certificate) -> Table:
     """Mechanism, label, rows and columns of a release."""
     lines = name_value_table()
-    add_row(lines, "mechanism", _mechanism(certificate.draws[-1].mechanism, certificate.draws[-1].law))
+    add_row(lines, "mechanism", _mechanism(certificate))
     add_row(lines, "label", f"{certificate.label} ({_size(certificate.space)})")
     add_row(lines, "rows", f"{certificate.rows:,}")
     add_row(lines, "columns", _listed([name for name, _ in certificate.columns]))
@@ -451,16 +451,10 @@ def _range(estimate: Estimate | Bounds) -> str:
     return f"{estimate.low:.1%} to {estimate.high:.1%}"
 
 
-def _mechanism(name: str, law: object) -> str:
-    """The name of a mechanism, and the form of a released label."""
-    plain = dict(law) if isinstance(law, dict) else {}
-    if plain.get("kind") == "candidate-subset":
-        return f"{name}: sets of up to {max(map(int, plain['size']))} of a row's candidates"
-    if plain.get("kind") == "subset":
-        return f"{name}: sets of {plain['size']} of {plain['classes']} classes"
-    if plain.get("kind") in ("grid", "bins"):
-        return f"{name}: one of {len(plain['values'])} numbers"
-    return f"{name}: units of {len(plain['channels'])} sizes" if "channels" in plain else name
+def _mechanism(certificate: Certificate) -> str:
+    """The name of the last mechanism, and its released label."""
+    name = certificate.draws[-1].mechanism
+    return name if certificate.of_answer else f"{name}: {channel_of(certificate.law).detail}"
 
 
 def _listed(names: list[str]) -> str:

@@ -143,10 +143,11 @@ def _of_two_classes(release: Release) -> ClassChannel:
             f"expected labels of two classes, found {channel.classes}; compare one class with all others, as "
             "two classes"
         )
-    if channel.kind == "cluster":
+    if release.certificate is not None and release.certificate.answers:
+        mechanism = release.certificate.draws[-1].mechanism
         raise InputError(
-            "expected a channel that does not depend on the labels, found cluster response, whose distributions were "
-            "estimated from these labels; release by randomized response or subsets"
+            f"expected a channel that does not depend on the labels, found that of {mechanism}, which was estimated "
+            "from an answer about these labels; release by randomized response or subsets"
         )
     return channel
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 from scipy.special import gammaln
@@ -18,7 +19,7 @@ from labeldp._shapes import Float
 from labeldp.audit.attacks._inference import Inference, Loss, checked_prior, make_attacker, normalised
 from labeldp.errors import InputError
 from labeldp.privacy import Classes
-from labeldp.privacy.channels import Channel, ClassChannel, ResponseChannel
+from labeldp.privacy.channels import Channel, ClassChannel, row_arrays
 from labeldp.release import Release
 
 _MOST_TIMES = 500
@@ -104,7 +105,7 @@ def repeated_success(channel: Channel, times: int, prior: object = None) -> floa
     count = _checks.whole(times, "times", 1, _MOST_TIMES)
     space = Classes(range(channel.classes))
     weights = np.full(channel.classes, 1 / channel.classes) if prior is None else checked_prior(prior, space)
-    if isinstance(channel, ResponseChannel) and np.allclose(weights, weights[0], rtol=0, atol=1e-12):
+    if _is_response(channel) and np.allclose(weights, weights[0], rtol=0, atol=1e-12):
         return _plurality_success(float(channel.membership.true), channel.classes, count)
     try:
         matrix = channel.table().matrix
@@ -140,6 +141,11 @@ def _same_draw(one: Release, other: Release) -> bool:
         return False
     true = np.broadcast_to(np.asarray(channel.membership.true), (len(one),))
     return float(np.log(np.maximum(true, 1 - true)).sum()) < math.log(_COINCIDENCE)
+
+
+def _is_response(channel: Channel) -> TypeGuard[ClassChannel]:
+    """True if a class is released, and all but the true one are equally likely in each row: randomized response."""
+    return isinstance(channel, ClassChannel) and channel.form == "class" and channel.even and not row_arrays(channel)
 
 
 def _plurality_success(keep: float, classes: int, times: int) -> float:

@@ -83,7 +83,7 @@ class Forecast:
         trust: ``"local"``: each label is randomized alone; or ``"central"``: a curator answers from all labels.
         epsilon: The epsilon requested, or the one that the target needs; None if no epsilon reaches it, or none is
             needed.
-        options: Every mechanism at that epsilon.
+        options: Every mechanism at that epsilon, least error first.
         sweep: Every mechanism at other epsilons, accurate to a few hundredths; exact at the epsilon of the options.
         clean_error: The error without privacy.
         free_epsilon: The epsilon above which privacy costs less than 10 % of the rows, as effective rows; None if there
@@ -113,7 +113,7 @@ class Forecast:
     @property
     def of_numbers(self) -> bool:
         """True if labels are numeric, and errors in their units."""
-        return bool(self.space["kind"] == "interval")
+        return self.spread is not None
 
     @property
     def best(self) -> Prospect | None:
@@ -228,10 +228,9 @@ class _ForecastInputs:
     def prospects(self, epsilon: float, *, roughly: bool = False) -> tuple[Prospect, ...]:
         """All mechanisms at an epsilon."""
         each_noise = mechanism_noises(self.space, self.trust, epsilon, roughly=roughly)
-        prospects = [self._prospect(noise, epsilon) for noise in each_noise]
-        least = min((each.error for each in prospects), default=0.0)
-        first = next((i for i, each in enumerate(prospects) if each.error == least < self.curve.most), None)
-        return tuple(dataclasses.replace(each, best=i == first) for i, each in enumerate(prospects))
+        prospects = sorted((self._prospect(noise, epsilon) for noise in each_noise), key=lambda each: each.error)
+        best = bool(prospects) and prospects[0].error < self.curve.most
+        return tuple(dataclasses.replace(each, best=best and not i) for i, each in enumerate(prospects))
 
     def reaches(self, target: float, epsilon: float, *, roughly: bool = True) -> bool:
         """True if some mechanism has an error of at most the target."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,10 +16,7 @@ from labeldp.errors import EpsilonError
 from labeldp.mechanisms.queries import QUERIES
 from labeldp.mechanisms.randomizers import (
     ClassRandomizer,
-    LaplaceResponse,
-    OneBitResponse,
-    OptimalResponse,
-    PiecewiseResponse,
+    NumberRandomizer,
     RandomizedResponse,
     Randomizer,
     best_number_response,
@@ -67,12 +65,9 @@ def mechanism_noises(space: LabelSpace, trust: str, epsilon: float, *, roughly: 
     if trust == "central":
         yield from _query_noises(space, epsilon)
         return
-    functions = _local_functions(isinstance(space, Interval))
-    for maker in (_ROUGH.get(each, each) for each in functions) if roughly else functions:
-        try:
-            yield maker(space, epsilon)
-        except EpsilonError:
-            continue
+    for functions in _local_functions(isinstance(space, Interval)):
+        with suppress(EpsilonError):
+            yield functions[-1 if roughly else 0](space, epsilon)
 
 
 def _number_noise(make: Callable[[Any, float], Randomizer]) -> NoiseFunction:
@@ -121,7 +116,12 @@ def _solved_share(make: Callable[[Any, float], Randomizer], space: Interval, eps
 
 
 def _least_closed(space: Interval, epsilon: float) -> Noise:
-    return min((_number_noise(make)(space, epsilon) for make in _STARTS), key=lambda noise: noise.each)
+    return min((_number_noise(make)(space, epsilon) for make in _closed()), key=lambda noise: noise.each)
+
+
+def _closed() -> list[type[NumberRandomizer]]:
+    """The randomizers of numbers in closed form."""
+    return [kind for kind in number_randomizers() if not kind.searched]
 
 
 def _class_noise(make: Callable[[LabelSpace, float], ClassRandomizer]) -> NoiseFunction:
@@ -138,12 +138,10 @@ def _class_noise(make: Callable[[LabelSpace, float], ClassRandomizer]) -> NoiseF
 def _query_noises(space: LabelSpace, epsilon: float) -> Iterator[Noise]:
     """Noise that is drawn once for each cell, of every query that forecasts it for such labels."""
     for query in QUERIES.every():
-        try:
+        with suppress(EpsilonError):
             forecast = query.forecast(space, epsilon)
-        except EpsilonError:
-            continue
-        if forecast is not None:
-            yield Noise(query.name, forecast[0], total=forecast[1])
+            if forecast is not None:
+                yield Noise(query.name, forecast[0], total=forecast[1])
 
 
 def _step(space: LabelSpace) -> float:
@@ -153,17 +151,19 @@ def _step(space: LabelSpace) -> float:
 #: Size of the small grid, and the epsilons solved on it: outside their range the search runs at the epsilon itself.
 _FEW = 11
 _SOLVED = (0.1, 0.25, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 2.0, 2.8, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
-#: Channels in closed form that a search starts from.
-_STARTS = (LaplaceResponse, OneBitResponse, PiecewiseResponse)
-#: Those found by a search: the least mean variance, and the default of ``release``, the least worst-case variance.
-_SEARCHED = (_search_noise(OptimalResponse.name, OptimalResponse), _search_noise(AUTO, best_number_response))
-_ROUGH: dict[NoiseFunction, NoiseFunction] = dict(_SEARCHED)
 
 
 @lru_cache
-def _local_functions(numeric: bool) -> tuple[NoiseFunction, ...]:
-    """The local mechanisms that a label space and an epsilon determine, those found by a search last."""
+def _local_functions(numeric: bool) -> tuple[tuple[NoiseFunction, ...], ...]:
+    """The local mechanisms that a label space and an epsilon determine, each exact and, if it is searched, roughly.
+
+    Those found by a search are last: among them the default of ``release``, the least worst-case variance.
+    """
     if not numeric:
-        return tuple(map(_class_noise, class_randomizers()))
-    closed = (kind for kind in number_randomizers() if kind is not OptimalResponse)
-    return (*map(_number_noise, closed), _number_noise(RandomizedResponse), *_ROUGH)
+        return tuple((_class_noise(kind),) for kind in class_randomizers())
+    return (
+        *((_number_noise(kind),) for kind in _closed()),
+        (_number_noise(RandomizedResponse),),
+        *(_search_noise(kind.name, kind) for kind in number_randomizers() if kind.searched),
+        _search_noise(AUTO, best_number_response),
+    )

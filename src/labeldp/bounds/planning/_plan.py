@@ -27,6 +27,7 @@ class Option:
     Attributes:
         mechanism: Name of the mechanism.
         detail: Form of the output for a row.
+        setting: The name of a setting of the mechanism that is compared with others; empty for the default.
         epsilon: The epsilon requested.
         certified: The epsilon of its integers, never larger.
         truth_probability: Probability that the released label or set contains the true class.
@@ -39,6 +40,7 @@ class Option:
 
     mechanism: str
     detail: str
+    setting: str
     epsilon: float
     certified: float
     truth_probability: float
@@ -47,10 +49,15 @@ class Option:
     total_variance: float
     best: bool
 
+    @property
+    def name(self) -> str:
+        """The name of the mechanism and its setting, the same at every epsilon."""
+        return f"{self.mechanism}, {self.setting}" if self.setting else self.mechanism
+
 
 @dataclass(frozen=True)
 class Plan:
-    """Utility of each local mechanism at one epsilon, and over a sweep of epsilons."""
+    """Utility of each local mechanism at one epsilon, and over a sweep of epsilons; most effective rows first."""
 
     classes: int
     rows: int
@@ -105,7 +112,7 @@ def _options(space: LabelSpace, rows: int, epsilon: float) -> tuple[Option, ...]
             continue
         best = chosen is not None and law_of(randomizer.channel()) == law_of(chosen.channel())
         options.append(_option(randomizer, rows, best and not any(option.best for option in options)))
-    return tuple(options)
+    return tuple(sorted(options, key=lambda option: -option.clean_share))
 
 
 def _option(randomizer: ClassRandomizer, rows: int, best: bool) -> Option:
@@ -113,6 +120,7 @@ def _option(randomizer: ClassRandomizer, rows: int, best: bool) -> Option:
     return Option(
         mechanism=randomizer.name,
         detail=randomizer.detail,
+        setting=randomizer.setting,
         epsilon=randomizer.epsilon,
         certified=channel.epsilon,
         truth_probability=expectation.truth_probability,
