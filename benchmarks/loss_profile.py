@@ -20,7 +20,7 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from labeldp import Classes, Release
-from labeldp.audit import loss_profile
+from labeldp.audit import Neighbourhood, loss_profile
 from labeldp.audit.attacks import neighbour_sums
 
 
@@ -85,7 +85,7 @@ def main() -> None:
             continue
         with threadpool_limits(1, user_api="blas"):
             duration, profile = seconds(
-                lambda k=k: loss_profile(features, release, neighbours=k, rows=arguments.evaluated)
+                lambda k=k: loss_profile(features, release, rows=arguments.evaluated, neighbourhood=Neighbourhood(k))
             )
         share = profile.of(0.01).beyond
         whole.add_row(f"{k:,}", f"{profile.evaluated:,}", f"{duration:.1f}", f"{share.lower:.3f} to {share.upper:.3f}")

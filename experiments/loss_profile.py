@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
-from labeldp.audit import loss_profile
+from labeldp.audit import Neighbourhood, loss_profile
 from labeldp.audit.attacks import LossProfile
 
 #: The paper's lambdas: with this chance a label is drawn anew, evenly from both classes; half as often it is flipped.
@@ -146,9 +146,9 @@ def profile(given: Given, cell: Cell, draw: int) -> tuple[LossProfile, int]:
             features,
             release_of(labels, cell["labels"]),
             flips=[lam / 2 for lam in LAMBDAS],
-            neighbours=cell["neighbours"],
             rows=min(EVALUATED, len(labels)),
             confidence=1 - DELTA,
+            neighbourhood=Neighbourhood(cell["neighbours"]),
         )
         PROFILES[key] = found, features.shape[1]
     return PROFILES[key]

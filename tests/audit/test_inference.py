@@ -21,7 +21,7 @@ from labeldp import (
     Release,
     Source,
 )
-from labeldp.audit import attack_folder, attack_release, infer_labels
+from labeldp.audit import Knowledge, attack_folder, attack_release, infer_labels
 from labeldp.audit.attacks._inference import make_attacker
 from labeldp.audit.attacks._utility import any_label_utility, attack_utility, bounded_mean, unbiased_gains
 from labeldp.bounds import attack_limit, features_divergence
@@ -50,7 +50,9 @@ def every_pair(channel, told):
 
 def posterior_of(release, beliefs=None, prior=None, mixing=None):
     """P(true label | released label, features) for each row."""
-    return make_attacker(release, beliefs, prior, None, mixing, "wrong").posterior(slice(0, len(release)), True)
+    return make_attacker(release, Knowledge(beliefs, prior, mixing=mixing), "wrong").posterior(
+        slice(0, len(release)), True
+    )
 
 
 @pytest.mark.parametrize("name", sorted(CHANNELS))
@@ -61,7 +63,7 @@ def test_no_decision_rule_gains_more(name):
     told, chances = rng.dirichlet(np.ones(k), 3), rng.dirichlet(np.ones(3))
     for loss in ("wrong", rng.uniform(0, 1, (k, k))):
         release, beliefs = every_pair(channel, told)
-        found = infer_labels(release, beliefs, loss=loss)
+        found = infer_labels(release, Knowledge(beliefs), loss=loss)
         cost = 1 - np.eye(k) if isinstance(loss, str) else loss
         joint = np.einsum("x,xy,yz->xzy", chances, told, law).reshape(-1, k)
         ours = sum(joint[row] @ cost[:, said] for row, said in enumerate(found.guesses))
@@ -80,7 +82,7 @@ def test_all_rules_of_a_small_law_are_tried():
     def right(rule):
         return sum(joint[row, said] for row, said in enumerate(rule))
 
-    assert right(infer_labels(release, beliefs).guesses) == pytest.approx(
+    assert right(infer_labels(release, Knowledge(beliefs)).guesses) == pytest.approx(
         max(map(right, itertools.product(range(2), repeat=4)))
     )
 
@@ -156,7 +158,9 @@ def test_a_double_release_is_attacked_as_well_as_can_be():
     labels, table = np.array(space.points)[codes], pa.table({"town": np.array(TOWNS)[towns]})
     double = DoubleResponse(space, 1.0, Generator(space, form, Source("public", "three towns"), even), replaced)
     released = Curator(labels, space).randomize_rows(double, table)
-    report = attack_release(released, Towns(), [0.5, 0.5], mixing=1 - replaced, truth=Release.public(labels, space))
+    report = attack_release(
+        released, Knowledge(Towns(), prior=[0.5, 0.5], mixing=1 - replaced), truth=Release.public(labels, space)
+    )
     belief = (1 - replaced) * Towns.chances + replaced / 2
     exact = np.mean([(row[:, None] * released.labels.channel.table().matrix).max(axis=0).sum() for row in belief])
     found = report.utility("features and the released label")
@@ -172,14 +176,14 @@ def test_numbers_are_guessed_by_mean_and_mode():
     posterior = posterior_of(release, prior=prior)
     joint = prior * channel.table().matrix.T[release.codes]
     assert np.allclose(posterior, joint / joint.sum(axis=1, keepdims=True))
-    found = infer_labels(release, prior=prior, loss="squared")
+    found = infer_labels(release, Knowledge(prior=prior), loss="squared")
     assert np.allclose(found.labels(), posterior @ np.array(space.points))
     spread = [
         (row * (np.array(space.points) - mean) ** 2).sum() / 4
         for row, mean in zip(posterior, found.guesses, strict=True)
     ]
     assert np.allclose(found.expected, spread)
-    assert np.array_equal(infer_labels(release, prior=prior).guesses, posterior.argmax(axis=1))
+    assert np.array_equal(infer_labels(release, Knowledge(prior=prior)).guesses, posterior.argmax(axis=1))
     truth = Release.public([-1.0, 0.0, 1.0], space)
     gained = attack_utility(found, truth)
     assert gained.value == pytest.approx(np.mean(1 - (found.labels() - [-1.0, 0.0, 1.0]) ** 2 / 4))
@@ -198,7 +202,7 @@ def test_the_prior_is_found_from_released_labels(mechanism):
         space, labels = Interval(0.0, 1.0, 0.5), rng.choice([0.0, 0.5, 1.0], 20_000, p=[0.3, 0.6, 0.1])
         release = Curator(labels, space).randomize(OneBitResponse(space, 3.0))
         wanted = None
-    prior = make_attacker(release, None, None, None, None, "wrong").prior
+    prior = make_attacker(release, Knowledge(), "wrong").prior
     assert prior.sum() == pytest.approx(1)
     if wanted is not None:
         assert np.allclose(prior, wanted, atol=0.05)
@@ -214,7 +218,7 @@ def test_gains_are_unbiased_from_released_labels(name, released):
     k, law = channel.classes, channel.table().matrix
     told = rng.dirichlet(np.ones(k), 5)
     release, beliefs = every_pair(channel, told)
-    attacker = make_attacker(release, beliefs, None, None, None, "wrong")
+    attacker = make_attacker(release, Knowledge(beliefs), "wrong")
     values, least, most = unbiased_gains(attacker, released)
     said = attacker.answers(released).guesses.reshape(5, -1)
     mean = values.reshape(5, -1) @ law.T
@@ -231,10 +235,11 @@ def test_the_largest_gain_with_any_label_of_an_epsilon():
         k, epsilon = channel.classes, channel.epsilon
         for told in (rng.dirichlet(np.ones(k), 4), np.full((1, k), 1 / k)):
             release, beliefs = every_pair(channel, told)
-            attacker = make_attacker(release, beliefs, None, None, None, "wrong")
+            attacker = make_attacker(release, Knowledge(beliefs), "wrong")
             gained = np.mean([(row[:, None] * channel.table().matrix).max(axis=0).sum() for row in told])
             assert gained <= any_label_utility(attacker, epsilon) + 1e-12
-    even = make_attacker(*every_pair(ResponseChannel.at(3, 0.7), np.full((1, 3), 1 / 3)), None, None, None, "wrong")
+    release, beliefs = every_pair(ResponseChannel.at(3, 0.7), np.full((1, 3), 1 / 3))
+    even = make_attacker(release, Knowledge(beliefs), "wrong")
     assert any_label_utility(even, 0.7) == pytest.approx(math.exp(0.7) / (math.exp(0.7) + 2))
 
 
@@ -263,7 +268,7 @@ def test_features_that_tell_make_a_tiny_epsilon_useless():
     release = Curator(labels, space).randomize(RandomizedResponse(space, 0.01))
     told = np.where(np.arange(2) == codes[:, None], 0.99, 0.01)
     report = attack_release(
-        release, told, truth=Release.public(labels, space), limits=[("proven", 0.6)], confidence=1 - 1e-9
+        release, Knowledge(told), truth=Release.public(labels, space), limits=[("proven", 0.6)], confidence=1 - 1e-9
     )
     assert report.utility("features").value == 1
     assert report.utility("features").low > 0.98
@@ -291,9 +296,9 @@ class Swapped:
 def test_models_are_read_in_declared_order():
     """Columns are put in declared order, and unknown classes have no chance."""
     release = Release(np.array([0, 1]), ResponseChannel.at(3, 1e-3), space_of(3), None)
-    attacker = make_attacker(release, Swapped(), None, np.zeros((2, 1)), None, "wrong")
+    attacker = make_attacker(release, Knowledge(Swapped(), features=np.zeros((2, 1))), "wrong")
     assert attacker.features.tolist() == [[0.1, 0.0, 0.9]] * 2
-    assert infer_labels(release, Swapped(), features=np.zeros((2, 1))).labels().tolist() == ["c2", "c2"]
+    assert infer_labels(release, Knowledge(Swapped(), features=np.zeros((2, 1)))).labels().tolist() == ["c2", "c2"]
 
 
 def test_a_folder_is_attacked(tmp_path):
@@ -309,23 +314,23 @@ def test_a_folder_is_attacked(tmp_path):
     with pytest.raises(LabelError, match="row 1"):
         attack_folder(tmp_path / "out", truth=["c0", "private"] * 30)
     rows = Curator(labels, space).randomize_rows(DummyResponse(space, 1.0))
-    assert [row.knows for row in attack_release(rows, prior=[0.5, 0, 0.5]).rows][-1] == "the released label"
+    assert [row.knows for row in attack_release(rows, Knowledge(prior=[0.5, 0, 0.5])).rows][-1] == "the released label"
 
 
 @pytest.mark.parametrize(
     "make",
     [
         lambda release: infer_labels(release.codes),
-        lambda release: infer_labels(release, np.ones((3, 3)) / 3),
-        lambda release: infer_labels(release, np.ones((2, 3))),
-        lambda release: infer_labels(release, np.full((2, 3), np.nan)),
-        lambda release: infer_labels(release, Swapped()),
-        lambda release: infer_labels(release, prior=[0.5, 0.5]),
-        lambda release: infer_labels(release, prior=[0.5, 0.6, 0.1]),
+        lambda release: infer_labels(release, Knowledge(np.ones((3, 3)) / 3)),
+        lambda release: infer_labels(release, Knowledge(np.ones((2, 3)))),
+        lambda release: infer_labels(release, Knowledge(np.full((2, 3), np.nan))),
+        lambda release: infer_labels(release, Knowledge(Swapped())),
+        lambda release: infer_labels(release, Knowledge(prior=[0.5, 0.5])),
+        lambda release: infer_labels(release, Knowledge(prior=[0.5, 0.6, 0.1])),
         lambda release: infer_labels(release, loss="squared"),
         lambda release: infer_labels(release, loss=2 * np.ones((3, 3))),
-        lambda release: infer_labels(release, mixing=0.5),
-        lambda release: infer_labels(release, np.ones((2, 3)) / 3, mixing=1.5),
+        lambda release: infer_labels(release, Knowledge(mixing=0.5)),
+        lambda release: infer_labels(release, Knowledge(np.ones((2, 3)) / 3, mixing=1.5)),
         lambda release: attack_release(release[:0]),
         lambda release: attack_release(
             release, truth=Curator(["c0", "c1"], space_of(3)).randomize(RandomizedResponse(space_of(3), 1.0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from labeldp import Classes, Curator, RandomizedResponse
-from labeldp.audit import audit_pipeline
+from labeldp.audit import PlantedPairs, audit_pipeline
 from labeldp.errors import EpsilonError, InputError
 
 RNG = np.random.default_rng()
@@ -32,7 +32,7 @@ def by_released(codes):
 
 def test_a_sound_pipeline_is_not_accused_and_much_of_it_is_shown():
     """Randomized response at its own epsilon holds (false alarm 1e-9), and most of it is shown in one run."""
-    found = audit_pipeline(randomized(1.0), LABELS, SPACE, CANARIES, by_released, 1.0, confidence=SURE)
+    found = audit_pipeline(randomized(1.0), PlantedPairs(LABELS, SPACE, CANARIES), by_released, 1.0, confidence=SURE)
     assert found.holds
     assert found.lower > 0.5
     assert (found.method, found.draws, found.upper) == ("one run", 2_000, None)
@@ -40,7 +40,9 @@ def test_a_sound_pipeline_is_not_accused_and_much_of_it_is_shown():
 
 def test_a_pipeline_that_claims_half_is_caught():
     """A claim of half of the epsilon is refuted."""
-    assert not audit_pipeline(randomized(2.0), LABELS, SPACE, CANARIES, by_released, 1.0, confidence=SURE).holds
+    assert not audit_pipeline(
+        randomized(2.0), PlantedPairs(LABELS, SPACE, CANARIES), by_released, 1.0, confidence=SURE
+    ).holds
 
 
 def test_training_twice_on_fresh_noise_is_caught():
@@ -50,7 +52,11 @@ def test_training_twice_on_fresh_noise_is_caught():
         return np.mean([np.eye(3)[randomized(1.0)(labels)] for _ in range(30)], axis=0)
 
     found = audit_pipeline(
-        epochs, LABELS, SPACE, CANARIES, lambda means: means[CANARIES, 0] - means[CANARIES, 1], 1.0, confidence=SURE
+        epochs,
+        PlantedPairs(LABELS, SPACE, CANARIES),
+        lambda means: means[CANARIES, 0] - means[CANARIES, 1],
+        1.0,
+        confidence=SURE,
     )
     assert not found.holds
     assert found.lower > 3
@@ -65,12 +71,12 @@ def test_rows_that_stay_raw_are_found_by_the_surest_guesses():
         scores[raw] = [1.0 if labels[row] == "no" else -1.0 for row in raw]
         return scores
 
-    found = audit_pipeline(leaking, LABELS, SPACE, CANARIES, lambda s: s[CANARIES], 1.0, confidence=SURE)
+    found = audit_pipeline(leaking, PlantedPairs(LABELS, SPACE, CANARIES), lambda s: s[CANARIES], 1.0, confidence=SURE)
     everything = audit_pipeline(
-        leaking, LABELS, SPACE, CANARIES, lambda s: s[CANARIES], 1.0, confidence=SURE, shares=[1.0]
+        leaking, PlantedPairs(LABELS, SPACE, CANARIES), lambda s: s[CANARIES], 1.0, confidence=SURE, shares=[1.0]
     )
     assert not audit_pipeline(
-        leaking, LABELS, SPACE, CANARIES, lambda s: s[CANARIES], 1.0, confidence=SURE, shares=[0.04]
+        leaking, PlantedPairs(LABELS, SPACE, CANARIES), lambda s: s[CANARIES], 1.0, confidence=SURE, shares=[0.04]
     ).holds
     assert found.lower > everything.lower
 
@@ -92,7 +98,8 @@ def test_sound_pipelines_are_accused_no_more_often_than_stated():
         return np.where(output, 1.0, -1.0) * RNG.random(120)
 
     accused = sum(
-        not audit_pipeline(pipeline, labels, space, rows, guess, 1.0, confidence=0.9).holds for _ in range(1_000)
+        not audit_pipeline(pipeline, PlantedPairs(labels, space, rows), guess, 1.0, confidence=0.9).holds
+        for _ in range(1_000)
     )
     assert accused <= 160  # of 1 000 at 0.1 each, more have a probability of 1e-9
 
@@ -102,7 +109,7 @@ def test_labels_of_the_canaries_are_one_of_two():
     seen = []
     pairs = [("maybe", "yes")] * len(CANARIES)
     nothing = np.zeros(len(CANARIES))
-    audit_pipeline(seen.append, LABELS, SPACE, CANARIES, lambda _: nothing, 1.0, pairs=pairs)
+    audit_pipeline(seen.append, PlantedPairs(LABELS, SPACE, CANARIES, pairs=pairs), lambda _: nothing, 1.0)
     planted = np.array(seen[0])
     assert set(planted[CANARIES]) == {"maybe", "yes"}
     assert abs((planted[CANARIES] == "maybe").mean() - 0.5) < 0.07
@@ -112,7 +119,7 @@ def test_labels_of_the_canaries_are_one_of_two():
 
 def test_nothing_is_shown_where_nothing_is_guessed():
     """Scores of zero are no guesses, and show nothing."""
-    found = audit_pipeline(lambda labels: labels, LABELS, SPACE, CANARIES, lambda _: np.zeros(2_000), 1.0)
+    found = audit_pipeline(lambda labels: labels, PlantedPairs(LABELS, SPACE, CANARIES), lambda _: np.zeros(2_000), 1.0)
     assert found.lower == 0.0
     assert found.holds
 
@@ -149,9 +156,10 @@ def boom(_):
 def test_what_cannot_be_audited_is_refused(change, words):
     """Invalid inputs get a clear error, which contains no label."""
     usual = {
-        "pipeline": lambda labels: labels, "labels": LABELS, "space": SPACE, "canaries": CANARIES,
+        "pipeline": lambda labels: labels, "labels": LABELS, "space": SPACE, "canaries": CANARIES, "pairs": None,
         "guess": lambda _: np.zeros(2_000), "claim": 1.0,
-    }  # fmt: skip
+    } | change  # fmt: skip
+    planted = [usual.pop(name) for name in ("labels", "space", "canaries", "pairs")]
     with pytest.raises((InputError, EpsilonError), match=words) as refused:
-        audit_pipeline(**(usual | change))
+        audit_pipeline(planted=PlantedPairs(*planted), **usual)
     assert "zq" not in str(refused.value)

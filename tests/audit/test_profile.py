@@ -18,11 +18,12 @@ from labeldp import (
     cluster_response,
 )
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
-from labeldp.audit import loss_profile
+from labeldp.audit import Neighbourhood, loss_profile
 from labeldp.audit.attacks import neighbour_sums
 from labeldp.audit.attacks._class_probability import ClassIndicators, mean_lower_bound
 from labeldp.audit.attacks._dkw_band import survival_band
 from labeldp.audit.attacks._instance_loss import InstanceLoss
+from labeldp.audit.attacks._profile import shares_at
 from labeldp.errors import EpsilonError, InputError
 
 SPACE = Classes(["no", "yes"])
@@ -205,14 +206,17 @@ def test_the_curve_holds_the_truth(mechanism):
         make = MECHANISMS[mechanism]
         release = Curator(labels, SPACE).randomize(make(4000)) if make else Release.public(labels, SPACE)
         given = share if mechanism == "candidates" else None
-        profile = loss_profile(features, release, flips=[flip], neighbours=300, rows=200, p_plus=given, taus=taus)
+        profile = loss_profile(
+            features, release, flips=[flip], rows=200, p_plus=given, neighbourhood=Neighbourhood(300)
+        )
         assert profile.p_plus.lower <= share <= profile.p_plus.upper
         (curve,) = profile.curves
-        assert (curve.lower <= curve.estimate).all()
-        assert (curve.estimate <= curve.upper).all()
-        missed += bool(((curve.lower > exact) | (exact > curve.upper)).any())
-        estimate_missed += bool((abs(curve.estimate - exact) > 1e-9).any())
-        widths.append((curve.upper - curve.lower).mean())
+        lower, estimate, upper = shares_at(taus, curve.rows, curve.band, curve.least)
+        assert (lower <= estimate).all()
+        assert (estimate <= upper).all()
+        missed += bool(((lower > exact) | (exact > upper)).any())
+        estimate_missed += bool((abs(estimate - exact) > 1e-9).any())
+        widths.append((upper - lower).mean())
     assert missed <= 6
     assert estimate_missed > 6
     assert np.mean(widths) < 0.8
@@ -224,17 +228,19 @@ def test_released_labels_give_the_curve_of_public_ones_in_the_limit():
     features = random.random((3000, 2))
     labels = np.where(random.random(3000) < features[:, 0], "yes", "no")
     curator, rows = Curator(labels, SPACE, budget=40.0), np.arange(0, 3000, 20)
-    options = {"flips": [0.01, 0.2], "neighbours": 400, "rows": rows, "taus": np.linspace(0, 12, 97)}
+    options, taus = {"flips": [0.01, 0.2], "neighbourhood": Neighbourhood(400), "rows": rows}, np.linspace(0, 12, 97)
     public = loss_profile(features, Release.public(labels, SPACE), **options)
     exact = loss_profile(features, curator.randomize(RandomizedResponse(SPACE, 30.0)), **options)
     for ours, theirs in zip(exact.curves, public.curves, strict=True):
         assert np.allclose(ours.rows, theirs.rows, rtol=1e-9)
-        assert np.array_equal(ours.lower, theirs.lower)
+        assert [ours.share(tau).lower for tau in taus] == [theirs.share(tau).lower for tau in taus]
     noisy = loss_profile(features, curator.randomize(RandomizedResponse(SPACE, 2.0)), **options)
     assert noisy.curves[0].rows[0].mean() < public.curves[0].rows[0].mean()
-    assert np.abs(noisy.of(0.2).estimate - public.of(0.2).estimate).max() < 0.5
+    assert max(abs(noisy.of(0.2).share(tau).estimate - public.of(0.2).share(tau).estimate) for tau in taus) < 0.5
     assert (public.public, noisy.public) == (True, False)
-    original = loss_profile(features, curator.randomize(RandomizedResponse(SPACE, 2.0)), neighbours=400, rows=rows)
+    original = loss_profile(
+        features, curator.randomize(RandomizedResponse(SPACE, 2.0)), rows=rows, neighbourhood=Neighbourhood(400)
+    )
     assert original.curves[0].epsilon == pytest.approx(2.0, abs=1e-9)
 
 
@@ -262,7 +268,7 @@ def test_the_order_of_rows_settles_no_tie():
     """Features that tell nothing show no loss beyond the label's where rows are sorted by it; false alarm 1e-8."""
     labels = np.sort(np.random.default_rng(0).choice(["no", "yes"], 2000))
     features = np.repeat([[0.0], [1.0]], 1000, axis=0)[np.random.default_rng(1).permutation(2000)]
-    options = {"flips": [0.05], "neighbours": 100, "rows": 500, "confidence": 1 - 1e-8}
+    options = {"flips": [0.05], "neighbourhood": Neighbourhood(100), "rows": 500, "confidence": 1 - 1e-8}
     (curve,) = loss_profile(features, Release.public(labels, SPACE), **options).curves
     assert curve.beyond.lower == 0.0
     assert curve.loss(0.01).lower < InstanceLoss(0.05, 0.5).of_label + 0.01
@@ -277,16 +283,19 @@ def test_smoothness_widens_bounds_until_they_hold():
     grid = 0.5 + 0.49 * np.sin(6 * np.pi * (np.arange(20_000) + 0.5) / 20_000)
     loss = InstanceLoss(0.1, 0.5)
     exact = float((loss.average(grid) >= 4.0).mean())
-    options = {"flips": [0.1], "neighbours": 700, "rows": 300, "p_plus": 0.5}
+    options = {"flips": [0.1], "rows": 300, "p_plus": 0.5}
     steepest = 0.49 * 6 * np.pi  # a ball of radius r around any point has probability r or more
-    blind, told = (loss_profile(features, release, smoothness=c, **options) for c in (0.0, steepest))
+    blind, told = (
+        loss_profile(features, release, **options, neighbourhood=Neighbourhood(700, smoothness=c))
+        for c in (0.0, steepest)
+    )
     assert blind.of(0.1).share(4.0).upper < exact
     found = told.of(0.1).share(4.0)
     assert found.lower <= exact <= found.upper
     assert "smoothness 0" in blind.assumptions[1]
     assert f"smoothness {steepest:g}" in told.assumptions[1]
     with pytest.raises(InputError, match="expected at least 47 neighbours for a smoothness above 0"):
-        loss_profile(features, release, flips=[0.1], neighbours=40, rows=300, smoothness=0.1)
+        loss_profile(features, release, flips=[0.1], rows=300, neighbourhood=Neighbourhood(40, smoothness=0.1))
 
 
 def test_a_row_is_bounded_at_its_level():
@@ -294,7 +303,9 @@ def test_a_row_is_bounded_at_its_level():
     labels = np.array(["yes"] * 30 + ["no"] * 170)
     release = Release.public(labels, SPACE)
     rows = np.arange(200)[60:160]
-    curve = loss_profile(np.zeros((200, 1)), release, flips=[0.1], neighbours=199, rows=rows, p_plus=0.05).curves[0]
+    curve = loss_profile(
+        np.zeros((200, 1)), release, flips=[0.1], rows=rows, p_plus=0.05, neighbourhood=Neighbourhood(199)
+    ).curves[0]
     low, high = (float(clopper_pearson_lower(count, 199, 0.01 / 400)) for count in (30, 169))
     loss = InstanceLoss(0.1, 0.05)
     turn, least = loss.least
@@ -309,7 +320,7 @@ def test_every_row_loses_the_minimum():
     random = np.random.default_rng(6)
     features = random.random((2000, 1))
     release = Release.public(np.where(random.random(2000) < features[:, 0], "yes", "no"), SPACE)
-    profile = loss_profile(features, release, neighbours=150, rows=500)
+    profile = loss_profile(features, release, rows=500, neighbourhood=Neighbourhood(150))
     assert [curve.flip for curve in profile.curves] == [0.001, 0.01, 0.1]
     for curve in profile.curves:
         for tau in (-5.0, curve.least - 1.0, curve.least):
@@ -365,24 +376,24 @@ def test_bad_input_is_refused():
         (features, release, {"flips": [0.7]}, EpsilonError, "expected flip, the probability of"),
         (features, release, {"flips": []}, InputError, "at least one flip"),
         (features, release, {"p_plus": 1.0}, InputError, "expected p_plus above 0 and below 1"),
-        (features, release, {"neighbours": 100}, InputError, "neighbours between 1 and 99"),
+        (features, release, {"neighbourhood": Neighbourhood(100)}, InputError, "neighbours between 1 and 99"),
         (features, release, {"rows": [1, 1]}, InputError, "different row numbers"),
         (features, release, {"rows": np.array([0.5])}, InputError, "expected numbers of rows"),
-        (features, release, {"smoothness": -1.0}, InputError, "smoothness"),
-        (features, release, {"exponent": 2.0}, InputError, "exponent"),
         (features, release, {"confidence": 1.0}, EpsilonError, "confidence"),
-        (features, release, {"taus": [math.nan]}, InputError, "expected numbers as taus"),
     ]
     for given, labelled, options, kind, message in cases:
         with pytest.raises(kind, match=message) as found:
             loss_profile(given, labelled, **options)
         assert "'yes'" not in str(found.value)
-    curve = loss_profile(features, release, neighbours=30).curves[0]
+    for number in ({"smoothness": -1.0}, {"exponent": 2.0}):
+        with pytest.raises(InputError, match=next(iter(number))):
+            Neighbourhood(**number)
+    curve = loss_profile(features, release, neighbourhood=Neighbourhood(30)).curves[0]
     with pytest.raises(EpsilonError, match="tau"):
         curve.share(math.nan)
     with pytest.raises(InputError, match="share of rows above 0"):
         curve.loss(0.0)
     with pytest.raises(InputError, match="expected a flip probability among"):
-        loss_profile(features, release, neighbours=30).of(0.3)
+        loss_profile(features, release, neighbourhood=Neighbourhood(30)).of(0.3)
     with pytest.raises(InputError, match="probabilities between 0 and 1"):
         InstanceLoss(0.1, 0.5).average([1.5])

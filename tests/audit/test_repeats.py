@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
-from labeldp.audit import infer_from_repeats, repeated_success
+from labeldp.audit import Knowledge, infer_from_repeats, repeated_success
 from labeldp.bounds import pure_attack_limit
 from labeldp.errors import InputError, PriorError
 from labeldp.privacy.channels import BitChannel, ResponseChannel, SubsetChannel, pack
@@ -83,7 +83,7 @@ def test_several_releases_are_read_together():
         Release(rng.integers(0, 3, 50), channels[2], space, None),
     ]
     beliefs = rng.dirichlet(np.ones(3), 50)
-    found = infer_from_repeats(draws, beliefs)
+    found = infer_from_repeats(draws, Knowledge(beliefs))
     product = beliefs * np.prod([each.likelihood() for each in draws], axis=0)
     product /= product.sum(axis=1, keepdims=True)
     assert np.array_equal(found.guesses, product.argmax(axis=1))
@@ -95,7 +95,7 @@ def test_drawn_releases_give_labels_back():
     """Fifteen draws at epsilon 1 of 1000 labels: the share of right guesses is the exact chance (1e-9)."""
     space, labels = Classes(["no", "yes"]), ["no", "yes"] * 500
     draws = [Curator(labels, space).randomize(RandomizedResponse(space, 1.0)) for _ in range(15)]
-    found = infer_from_repeats(draws, prior=[0.5, 0.5])
+    found = infer_from_repeats(draws, Knowledge(prior=[0.5, 0.5]))
     exact = repeated_success(draws[0].channel, 15)
     error = math.sqrt(exact * (1 - exact) / 1000)
     assert (found.labels() == np.array(labels)).mean() == pytest.approx(exact, abs=6.2 * error)
@@ -133,4 +133,4 @@ def test_a_saved_draw_is_known_again(tmp_path):
     with pytest.raises(InputError, match="found one twice"):
         infer_from_repeats([release, Release.load(tmp_path / "out")])
     few = [Release(np.array([0, 1]), ResponseChannel.at(2, 1.0), space, None) for _ in range(2)]
-    assert infer_from_repeats(few, prior=[0.5, 0.5]).labels().tolist() == ["a", "b"]
+    assert infer_from_repeats(few, Knowledge(prior=[0.5, 0.5])).labels().tolist() == ["a", "b"]

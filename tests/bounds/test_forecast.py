@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from labeldp import Classes, Interval
-from labeldp.bounds import effective_dimension, forecast, free_epsilon, plan
+from labeldp.bounds import Conventions, effective_dimension, forecast, free_epsilon, plan
 from labeldp.bounds.planning._curves import LearningCurve, excess_risk
 from labeldp.errors import EpsilonError, InputError, LabelDPError
 
@@ -81,7 +81,7 @@ def test_noise_is_that_of_the_laws():
 @pytest.mark.parametrize("dimension", [0, 3])
 def test_a_target_is_reached_and_not_before(space, trust, dimension):
     """The epsilon of a target reaches it and a little less does not; so do the rows; and privacy costs something."""
-    given = {"dimension": dimension, "trust": trust, "epsilons": ()}
+    given = {"conventions": Conventions(dimension=dimension), "trust": trust, "epsilons": ()}
     clean = forecast(space, 2000, 1.0, **given).clean_error
     found = forecast(space, 2000, target=1.5 * clean, **given)
     assert found.goal.epsilon == found.epsilon
@@ -102,12 +102,12 @@ def test_a_target_is_reached_and_not_before(space, trust, dimension):
 @pytest.mark.parametrize("trust", ["local", "central"])
 def test_a_forecast_fits_together(space, trust):
     """The best has the smallest error, above that without privacy; more epsilon and rows never hurt."""
-    found = forecast(space, 5000, 1.0, dimension=2, trust=trust)
+    found = forecast(space, 5000, 1.0, trust=trust, conventions=Conventions(dimension=2))
     assert [option.best for option in found.options].count(True) == 1
     assert found.best.error == min(option.error for option in found.options)
     assert found.clean_error < found.best.error
     assert found.clean_error < found.doubled + found.best.error
-    more = forecast(space, 10_000, 1.0, dimension=2, trust=trust).best.error
+    more = forecast(space, 10_000, 1.0, trust=trust, conventions=Conventions(dimension=2)).best.error
     assert found.doubled == pytest.approx(more, rel=1e-12)
     assert more < found.best.error
     best = [min(option.error for option in row) for row in found.sweep]
@@ -117,7 +117,7 @@ def test_a_forecast_fits_together(space, trust):
         auto = next(option for option in found.options if option.mechanism == "auto")
         assert found.best.noise <= auto.noise <= 1.03 * found.best.noise
     assert all(option.effective_rows <= 5000 and option.certified <= option.epsilon for option in found.options)
-    nearly = forecast(space, 5000, found.free_epsilon, dimension=2, trust=trust)
+    nearly = forecast(space, 5000, found.free_epsilon, trust=trust, conventions=Conventions(dimension=2))
     assert nearly.best.clean_share == pytest.approx(0.9, abs=3e-3)
     assert trust == "local" or found.free_epsilon > free_epsilon(5000, 2)  # which is without constants
     assert json.loads(json.dumps(found.to_json()))["options"][0]["mechanism"] == found.options[0].mechanism
@@ -154,20 +154,22 @@ def test_few_linear_programmes_answer_many_questions():
 @pytest.mark.parametrize("trust", ["local", "central"])
 def test_the_sweep_says_what_the_options_say(trust):
     """At the epsilon that was asked for, the sweep has the same numbers; at others it has its own."""
-    found = forecast(Interval(0, 20, 1), 900, 2.0, dimension=2, trust=trust, epsilons=(1.0, 2.0))
+    found = forecast(
+        Interval(0, 20, 1), 900, 2.0, trust=trust, epsilons=(1.0, 2.0), conventions=Conventions(dimension=2)
+    )
     assert found.sweep[1] == found.options != found.sweep[0]
 
 
 def test_errors_against_labels_have_their_spread_in_them():
     """Unexplained variance is added, and predicting the mean errs by the standard deviation of labels."""
-    found = forecast(SCALE, 5000, 4.0, dimension=2, explained=0.2)
+    found = forecast(SCALE, 5000, 4.0, conventions=Conventions(dimension=2, explained=0.2))
     assert found.spread == pytest.approx(10 / math.sqrt(12))
     assert found.unexplained == pytest.approx(found.spread * math.sqrt(0.8))
     assert found.against_labels(found.best.error) == pytest.approx(math.sqrt(found.best.error**2 + 0.8 * 100 / 12))
     assert found.clean_error < found.best.error < found.spread * math.sqrt(0.2)
-    nothing = forecast(SCALE, 5000, 0.001, dimension=2, explained=0.2)
+    nothing = forecast(SCALE, 5000, 0.001, conventions=Conventions(dimension=2, explained=0.2))
     assert [nothing.against_labels(each.error) for each in nothing.options] == [pytest.approx(found.spread)] * 6
-    mean = forecast(SCALE, 5000, 4.0, spread=3.0, explained=0.9)
+    mean = forecast(SCALE, 5000, 4.0, conventions=Conventions(spread=3.0, explained=0.9))
     assert (mean.spread, mean.unexplained) == (3.0, 3.0)
     assert mean.clean_error == pytest.approx(3 / math.sqrt(5000))
     assert forecast(LETTERS, 5000, 1.0).against_labels(0.1) == 0.1
@@ -175,16 +177,17 @@ def test_errors_against_labels_have_their_spread_in_them():
 
 def test_a_spread_scales_the_labels():
     """Labels of half the deviation have half the error without privacy, the same noise, and less to be learned."""
-    even = forecast(SCALE, 5000, 1.0, dimension=2, epsilons=())
-    same = forecast(SCALE, 5000, 1.0, dimension=2, spread=10 / math.sqrt(12), epsilons=())
+    even = forecast(SCALE, 5000, 1.0, epsilons=(), conventions=Conventions(dimension=2))
+    same = forecast(SCALE, 5000, 1.0, epsilons=(), conventions=Conventions(dimension=2, spread=10 / math.sqrt(12)))
     assert same.options == even.options
     assert same.assumptions != even.assumptions
-    half = forecast(SCALE, 5000, 1.0, dimension=2, spread=5 / math.sqrt(12), epsilons=())
+    half = forecast(SCALE, 5000, 1.0, epsilons=(), conventions=Conventions(dimension=2, spread=5 / math.sqrt(12)))
     assert half.clean_error == pytest.approx(even.clean_error / 2)
     assert half.best.noise == even.best.noise
     assert half.best.clean_share < even.best.clean_share
     assert any("a standard deviation of 1.443" in each for each in half.assumptions)
-    assert forecast(SCALE, 1, 1.0, spread=4.9, epsilons=()).free_epsilon is None  # clean rows teach nothing either
+    few = forecast(SCALE, 1, 1.0, epsilons=(), conventions=Conventions(spread=4.9))
+    assert few.free_epsilon is None  # clean rows teach nothing either
 
 
 @pytest.mark.parametrize(
@@ -194,7 +197,7 @@ def test_a_spread_scales_the_labels():
 )
 def test_what_learning_nothing_reaches(space, dimension, worst):
     """No epsilon is named for a target that saying the mean reaches, and where all are as bad as that, none is best."""
-    given = {"dimension": dimension, "epsilons": ()}
+    given = {"conventions": Conventions(dimension=dimension), "epsilons": ()}
     trivial = forecast(space, 40, target=worst * 1.001, **given)
     assert trivial.goal.trivial
     assert (trivial.goal.rows, trivial.epsilon, trivial.options, trivial.best) == (0, None, (), None)
@@ -232,19 +235,19 @@ def test_the_effective_dimension_of_known_features(columns):
     [
         (lambda: forecast(SCALE, 100), InputError),
         (lambda: forecast(SCALE, 100, 1.0, trust="nobody"), InputError),
-        (lambda: forecast(SCALE, 100, 1.0, dimension=-1), InputError),
-        (lambda: forecast(SCALE, 100, 1.0, dimension=7), InputError),
+        (lambda: forecast(SCALE, 100, 1.0, conventions=Conventions(dimension=-1)), InputError),
+        (lambda: forecast(SCALE, 100, 1.0, conventions=Conventions(dimension=7)), InputError),
         (lambda: forecast(SCALE, 0, 1.0), InputError),
         (lambda: forecast(SCALE, 100, math.nan), EpsilonError),
         (lambda: forecast(LETTERS, 100, 1e-300), EpsilonError),
         (lambda: forecast(SCALE, 100, target=0.0), InputError),
-        (lambda: forecast(SCALE, 100, 1.0, explained=1.0), InputError),
-        (lambda: forecast(SCALE, 100, 1.0, explained=0.0), InputError),
-        (lambda: forecast(SCALE, 100, 1.0, spread=0.0), InputError),
-        (lambda: forecast(SCALE, 100, 1.0, spread=5.1), InputError),
-        (lambda: forecast(LETTERS, 100, 1.0, spread=1.0), InputError),
-        (lambda: forecast(LETTERS, 100, 1.0, margin=0.0), InputError),
-        (lambda: forecast(LETTERS, 100, 1.0, smoothness=1.2), InputError),
+        (lambda: forecast(SCALE, 100, 1.0, conventions=Conventions(explained=1.0)), InputError),
+        (lambda: forecast(SCALE, 100, 1.0, conventions=Conventions(explained=0.0)), InputError),
+        (lambda: forecast(SCALE, 100, 1.0, conventions=Conventions(spread=0.0)), InputError),
+        (lambda: forecast(SCALE, 100, 1.0, conventions=Conventions(spread=5.1)), InputError),
+        (lambda: forecast(LETTERS, 100, 1.0, conventions=Conventions(spread=1.0)), InputError),
+        (lambda: forecast(LETTERS, 100, 1.0, conventions=Conventions(margin=0.0)), InputError),
+        (lambda: forecast(LETTERS, 100, 1.0, conventions=Conventions(smoothness=1.2)), InputError),
         (lambda: effective_dimension(np.zeros((2, 2))), InputError),
         (lambda: effective_dimension(np.array([[np.nan]])), InputError),
     ],

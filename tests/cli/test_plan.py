@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import Classes, Interval
-from labeldp.bounds import forecast, plan
+from labeldp.bounds import Conventions, forecast, plan
 from labeldp.report._parts import three_digits
 
 
@@ -89,7 +89,7 @@ def test_what_is_printed_of_an_interval_is_the_forecast(run):
     """Every mechanism is a row with its numbers, the best is marked, and the sweep follows."""
     ran = run("plan", "--interval", "0,10,1", "--rows", 5000, "--epsilon", 0.8, "--dimension", 2, "--target", 1.2)
     assert (ran.code, ran.err) == (0, "")
-    found = forecast(Interval(0, 10, 1), 5000, 0.8, dimension=2, target=1.2)
+    found = forecast(Interval(0, 10, 1), 5000, 0.8, target=1.2, conventions=Conventions(dimension=2))
     lines = cells(ran)
     for line, option in zip(lines, found.options, strict=False):
         numbers = [
@@ -116,7 +116,7 @@ def test_what_is_printed_of_an_interval_is_the_forecast(run):
 def test_skewed_labels_are_planned_with_what_is_declared_of_them(run):
     """The share explained and the deviation of labels are passed on, and classes have no deviation."""
     given = ("plan", "--interval", "0,1000,100", "--rows", 5000, "--dimension", 2, "--explained", 0.2, "--spread", 60)
-    found = forecast(Interval(0, 1000, 100), 5000, 4.0, dimension=2, explained=0.2, spread=60)
+    found = forecast(Interval(0, 1000, 100), 5000, 4.0, conventions=Conventions(dimension=2, explained=0.2, spread=60))
     ran = run(*given, "--epsilon", 4)
     assert (ran.code, ran.err) == (0, "")
     assert cells(ran)[0][4] == three_digits(found.options[0].error)
@@ -147,11 +147,11 @@ def test_a_target_finds_the_epsilon_of_a_plan(run):
     """With a target in place of an epsilon, classes are planned at the epsilon that it needs; or none is said to do."""
     ran = run("plan", "--classes", "a,b,c", "--rows", 4000, "--target", 0.02, "--dimension", 3)
     assert (ran.code, ran.err) == (0, "")
-    needed = forecast(Classes(range(3)), 4000, dimension=3, target=0.02).epsilon
+    needed = forecast(Classes(range(3)), 4000, target=0.02, conventions=Conventions(dimension=3)).epsilon
     assert f"4,000 rows, 3 classes, epsilon {needed:g}" in ran.out
     assert f"reached from epsilon {needed:.3g}" in ran.out
     ran = run("plan", "--classes", 3, "--rows", 4000, "--target", 1e-4, "--dimension", 3)
-    fewest = forecast(Classes(range(3)), 4000, dimension=3, target=1e-4).goal.rows
+    fewest = forecast(Classes(range(3)), 4000, target=1e-4, conventions=Conventions(dimension=3)).goal.rows
     assert f"no epsilon reaches it with 4,000 rows; {fewest:,} rows would without privacy" in ran.out
     assert "epsilon of each" not in ran.out
 

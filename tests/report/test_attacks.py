@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
-from labeldp.audit import attack_release
+from labeldp.audit import Knowledge, attack_release
 from labeldp.report import attack_text
 
 SPACE = Classes(["no", "yes"])
@@ -21,7 +21,9 @@ def report():
     release = Curator(labels, SPACE).randomize(RandomizedResponse(SPACE, 0.01))
     told = np.where(np.arange(2) == codes[:, None], 0.9, 0.1)
     limits = [("features unknown [bold]\x1b[31m", 0.5025)]
-    return attack_release(release, told, [0.5, 0.5], truth=Release.public(labels, SPACE), limits=limits)
+    return attack_release(
+        release, Knowledge(told, prior=[0.5, 0.5]), truth=Release.public(labels, SPACE), limits=limits
+    )
 
 
 def printed(parts):
@@ -45,5 +47,5 @@ def test_the_text_holds_every_number_and_what_epsilon_does_not_bound(report):
     assert "no attacker who knows them gains more than 90.0%" in text
     assert "unbiased if the model was not fitted" in text
     assert text.count("as believed") == sum(row.utility.source == "the model itself" for row in report.rows) == 4
-    public = printed(attack_text(attack_release(Release.public(["no", "yes"], SPACE), prior=[0.5, 0.5])))
+    public = printed(attack_text(attack_release(Release.public(["no", "yes"], SPACE), Knowledge(prior=[0.5, 0.5]))))
     assert "epsilon" not in public

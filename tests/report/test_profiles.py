@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from labeldp import Classes, Curator, RandomizedResponse, Release
-from labeldp.audit import loss_profile
+from labeldp.audit import Neighbourhood, loss_profile
 from labeldp.errors import OutputError
 from labeldp.privacy import shown_above
 from labeldp.report import profile_text, save_profile_figure
@@ -20,7 +20,7 @@ def profile():
     features = random.random((2000, 1))
     labels = np.where(random.random(2000) < 0.02 + 0.96 * (features[:, 0] > 0.7), "yes", "[red]no")
     release = Release.public(labels, Classes(["[red]no", "yes"]))
-    return loss_profile(features, release, neighbours=200, rows=1000, flips=[0.01, 0.1])
+    return loss_profile(features, release, rows=1000, flips=[0.01, 0.1], neighbourhood=Neighbourhood(200))
 
 
 def printed(parts):

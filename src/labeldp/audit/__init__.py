@@ -6,6 +6,9 @@ __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
     "Audit",
+    "Knowledge",
+    "Neighbourhood",
+    "PlantedPairs",
     "attack_folder",
     "attack_release",
     "audit_channel",

@@ -1,5 +1,7 @@
 from ._audit import Audit as Audit
+from .attacks._inference import Knowledge as Knowledge
 from .attacks._inference import infer_labels as infer_labels
+from .attacks._profile import Neighbourhood as Neighbourhood
 from .attacks._profile import loss_profile as loss_profile
 from .attacks._repeats import infer_from_repeats as infer_from_repeats
 from .attacks._repeats import repeated_success as repeated_success
@@ -14,4 +16,5 @@ from .pipelines._canaries import canary_memorisation as canary_memorisation
 from .pipelines._canaries import plant_canaries as plant_canaries
 from .pipelines._discriminator import Discriminator as Discriminator
 from .pipelines._discriminator import estimate_divergence as estimate_divergence
+from .pipelines._one_run import PlantedPairs as PlantedPairs
 from .pipelines._one_run import audit_pipeline as audit_pipeline

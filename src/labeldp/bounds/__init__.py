@@ -5,6 +5,7 @@ import lazy_loader
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
+    "Conventions",
     "attack_limit",
     "conditional_attack_limit",
     "convex_rate",

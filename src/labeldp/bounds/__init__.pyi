@@ -1,4 +1,5 @@
 from .planning._effective_dimension import effective_dimension as effective_dimension
+from .planning._forecast import Conventions as Conventions
 from .planning._forecast import forecast as forecast
 from .planning._plan import plan as plan
 from .theorems._busafekete2023 import attack_limit as attack_limit

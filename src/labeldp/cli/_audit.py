@@ -179,7 +179,8 @@ def _attack(directory: Path, model: Any, truth: Path | None, label: str | None) 
     public = None if truth is None else releases.public_table(truth, str(label), release.space, {})[1]
     columns = None if model is None else releases.public_columns(directory)
     mixing = None if model is None else _mixing(release, model)
-    result = attacks.attack_release(release, model, features=columns, mixing=mixing, truth=public)
+    knowledge = attacks.Knowledge(model, features=columns, mixing=mixing)
+    result = attacks.attack_release(release, knowledge, truth=public)
     commonest = result.utility("nothing about the row", "the model itself").value
     show(*report.attack_text(dataclasses.replace(result, limits=_limits(release, commonest))))
 
@@ -192,7 +193,9 @@ def _show_profile(directory: Path, options: ProfileOptions) -> None:
     release, table = releases.Release.load(directory), releases.public_columns(directory)
     points = features.points_of(table, None if release.guarantee.unit == "row" else release.guarantee.unit)
     with progress() as bar:
-        profile = attacks.loss_profile(points, release, neighbours=options.neighbours, progress=bar)
+        profile = attacks.loss_profile(
+            points, release, neighbourhood=attacks.Neighbourhood(options.neighbours), progress=bar
+        )
     show(*report.profile_text(profile, None if release.certificate is None else release.certificate.features))
     if options.figure is not None:
         show("", f"figure: {report.save_profile_figure(profile, options.figure)}")

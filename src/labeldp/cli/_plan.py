@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,7 +127,10 @@ def plan(
     local_classes = expected.trust == _LOCAL and label_space.interval is None
     errors: Forecast | None = None
     if wide or expected.target is not None or expected.spread is not None or not local_classes:
-        errors = planning.forecast(space, rows, epsilon, **asdict(expected) | {"dimension": wide})
+        conventions = planning.Conventions(wide, expected.explained, expected.spread)
+        errors = planning.forecast(
+            space, rows, epsilon, target=expected.target, trust=expected.trust, conventions=conventions
+        )
     spent = epsilon if errors is None else errors.epsilon
     mechanisms = planning.plan(space.size, rows, spent) if local_classes and spent is not None else None
     written = None

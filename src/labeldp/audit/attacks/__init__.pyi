@@ -1,8 +1,10 @@
 from ._class_probability import Bracket as Bracket
+from ._inference import Knowledge as Knowledge
 from ._inference import infer_labels as infer_labels
 from ._neighbours import neighbour_sums as neighbour_sums
 from ._profile import LossCurve as LossCurve
 from ._profile import LossProfile as LossProfile
+from ._profile import Neighbourhood as Neighbourhood
 from ._profile import loss_profile as loss_profile
 from ._repeats import infer_from_repeats as infer_from_repeats
 from ._repeats import repeated_success as repeated_success

@@ -67,29 +67,44 @@ class Inference:
         return losses_of_answers(self.space, self.loss, codes, self.guesses)
 
 
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """An attacker's knowledge of rows and their labels, besides the released labels.
+
+    Attributes:
+        probabilities: P(true label | features) for each row, shape (n, k) with classes in declared order; or a fitted
+            model with ``predict_proba``, which is applied to ``features``. None: the features are not used.
+        prior: P(true label), shape (k,). By default it is estimated from the release if needed.
+        features: Features of the rows, for a model; by default those released with the labels.
+        mixing: For features that may be resampled: the probability s that a row's released features are its own, one
+            number or one for each row (``original_share``). The belief from the features is then ``s P(y | x) + (1 - s)
+            P(y)``. It is for a model of *true* features; one fitted on released rows has learned the mixture already.
+    """
+
+    probabilities: object = None
+    prior: object = None
+    features: object = None
+    mixing: object = None
+
+
+#: An attacker who knows released labels alone.
+NO_KNOWLEDGE = Knowledge()
+
+
 def infer_labels(
     release: Release | RowRelease,
-    probabilities: object = None,
-    prior: object = None,
+    knowledge: Knowledge = NO_KNOWLEDGE,
     *,
-    features: object = None,
     released: bool = True,
-    mixing: object = None,
     loss: Loss = "wrong",
 ) -> Inference:
     """Compute the Bayes-optimal guess for each row from the attacker's knowledge.
 
     Args:
         release: Released labels of n rows, of any channel; or rows released with their features.
-        probabilities: P(true label | features) for each row, shape (n, k) with classes in declared order; or a fitted
-            model with ``predict_proba``, which is applied to ``features``. None: the features are not used.
-        prior: P(true label), shape (k,). By default it is estimated from the release if needed.
-        features: Features of the rows, for a model; by default those released with the labels.
-        released: True if the attacker sees the released label. Without it, and without ``probabilities``, every row
-            gets the trivial answer, such as the most common class.
-        mixing: For features that may be resampled: the probability s that a row's released features are its own, one
-            number or one for each row (``original_share``). The belief from the features is then ``s P(y | x) + (1 - s)
-            P(y)``. It is for a model of *true* features; one fitted on released rows has learned the mixture already.
+        knowledge: The attacker's knowledge.
+        released: True if the attacker sees the released label. Without it, and without probabilities from features,
+            every row gets the trivial answer, such as the most common class.
         loss: ``"wrong"``: 1 for a wrong answer (for numbers: the likeliest grid point). ``"squared"``: for numbers of
             an ``Interval``, the squared distance over the squared range (the posterior mean). Or a matrix [true, guess]
             of losses in [0, 1], shape (k, k).
@@ -105,9 +120,10 @@ def infer_labels(
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse
+        >>> from labeldp.audit import Knowledge, infer_labels
         >>> space = Classes(["no", "yes"])
         >>> release = Curator(["no", "yes"], space).randomize(RandomizedResponse(space, epsilon=0.1))
-        >>> inference = infer_labels(release, probabilities=[[0.9, 0.1], [0.2, 0.8]])  # features disclose it
+        >>> inference = infer_labels(release, Knowledge([[0.9, 0.1], [0.2, 0.8]]))  # features disclose it
         >>> inference.labels().tolist()
         ['no', 'yes']
 
@@ -115,8 +131,7 @@ def infer_labels(
         InputError: Shapes do not fit, a row is not a distribution, the model fails, or the loss is invalid.
         PriorError: The prior is not a distribution, or is needed and cannot be estimated.
     """
-    attacker = make_attacker(release, probabilities, prior, features, mixing, loss)
-    return attacker.answers(released)
+    return make_attacker(release, knowledge, loss).answers(released)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,19 +184,18 @@ class Attacker:
         return " and ".join(sources) or "nothing about the row"
 
 
-def make_attacker(
-    release: Release | RowRelease, probabilities: object, prior: object, features: object, mixing: object, loss: Loss
-) -> Attacker:
+def make_attacker(release: Release | RowRelease, knowledge: Knowledge, loss: Loss) -> Attacker:
     """Create an attacker from validated knowledge."""
+    features = knowledge.features
     if isinstance(release, RowRelease):
         features = release.features if features is None else features
         release = release.labels
     if not isinstance(release, Release):
         raise InputError(f"expected a Release, found {type(release).__name__}; an attack starts from a release")
-    beliefs = None if probabilities is None else _label_beliefs(release, probabilities, features)
-    original = _own_feature_shares(mixing, len(release), beliefs is None)
-    if prior is not None:
-        shares = checked_prior(prior, release.space)
+    beliefs = None if knowledge.probabilities is None else _label_beliefs(release, knowledge.probabilities, features)
+    original = _own_feature_shares(knowledge.mixing, len(release), beliefs is None)
+    if knowledge.prior is not None:
+        shares = checked_prior(knowledge.prior, release.space)
     elif beliefs is None or bool((original < 1).any()):
         shares = estimated_prior(release)
     else:

@@ -143,18 +143,72 @@ class LossProfile:
         return float(low), float(high)
 
 
+@dataclass(frozen=True)
+class Neighbourhood:
+    """The other rows by which a row is judged, and an assumption on how probabilities differ among them.
+
+    Attributes:
+        count: k, the number of nearest rows. None: 1000, or a twentieth of the rows if that is fewer. More neighbours
+            narrow the bounds, and blur differences between small groups of rows.
+        smoothness: C, at least 0. An assumption, listed in the result.
+        exponent: beta, above 0 and at most 1.
+
+    Raises:
+        InputError: A number is out of range.
+    """
+
+    count: int | None = None
+    smoothness: float = 0.0
+    exponent: float = 1.0
+
+    def __post_init__(self) -> None:
+        _checks.not_negative(self.smoothness, "smoothness")
+        _checks.share(self.exponent, "exponent", "(]")
+
+    def size(self, rows: int) -> int:
+        """The number of neighbours among so many rows."""
+        if self.count is None:
+            return max(1, min(_MOST_NEIGHBOURS, rows // _ROWS_FOR_A_NEIGHBOUR))
+        return _checks.whole(self.count, "neighbours", 1, rows - 1)
+
+    def blur(self, rows: int) -> float:
+        """Largest difference between the probabilities of a row and its nearest rows, ``C (2k / (n - 1))^beta``."""
+        return float(self.smoothness * (2.0 * self.size(rows) / (rows - 1)) ** self.exponent)
+
+    def remaining_level(self, level: float, rows: int) -> float:
+        """Error probability that remains for a row, less that of too large a ball of neighbours."""
+        spent = math.exp(-self.size(rows) / 4.0) if self.smoothness else 0.0
+        if spent > level / 2.0:
+            raise InputError(
+                f"expected at least {math.ceil(4.0 * math.log(2.0 / level))} neighbours for a smoothness above 0 at "
+                f"this confidence, found {self.size(rows)}; take more, or evaluate fewer rows"
+            )
+        return level - spent
+
+    def sentence(self, second: object, rows: int) -> str:
+        """The assumption as a sentence."""
+        what, k = f"for each row the probability of {second!r} given its features", self.size(rows)
+        if not self.smoothness:
+            return f"{what} is the mean of those of its {k:,} nearest rows (smoothness 0)"
+        return (
+            f"{what} differs by at most {self.blur(rows):.3g} from those of its {k:,} nearest rows (smoothness "
+            f"{self.smoothness:g}, exponent {self.exponent:g})"
+        )
+
+
+#: Neighbours without an assumed difference.
+EQUAL_NEIGHBOURS = Neighbourhood()
+
+
 def loss_profile(
     features: object,
     release: Release | RowRelease,
     *,
     flips: Sequence[float] | None = None,
     p_plus: float | None = None,
-    neighbours: int | None = None,
+    neighbourhood: Neighbourhood = EQUAL_NEIGHBOURS,
     rows: int | Sequence[int] | np.ndarray | None = None,
-    smoothness: float = 0.0,
-    exponent: float = 1.0,
     confidence: float = 0.99,
-    taus: object = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> LossProfile:
     """Bound, for all losses tau at once, the share of rows whose leakage is at least tau.
@@ -215,19 +269,15 @@ def loss_profile(
         flips: Probabilities that the other class is released, above 0 and at most 1/2. By default that of the release;
             for labels that were declared public 0.001, 0.01 and 0.1.
         p_plus: The share of the second declared class in the population. None: estimated, with bounds.
-        neighbours: k. None: 1000, or a twentieth of the rows if that is fewer. A larger k narrows the bounds, and blurs
-            differences between small groups of rows.
+        neighbourhood: k, C and beta.
         rows: Number of rows to evaluate, drawn at random, or their row numbers, chosen without looking at labels. None:
             20 000, or all if there are fewer.
-        smoothness: C, at least 0. An assumption, listed in the result.
-        exponent: beta, above 0 and at most 1.
         confidence: Of all bounds together, at least 0.5 and below 1.
-        taus: Losses at which curves are written out; by default evenly spaced. ``LossCurve.share`` gives any other. At
-            and below the minimum of H, J is exactly 1.
         progress: Called with the name of the work, the rows done, and the total number of rows.
 
     Returns:
-        Curves with their bounds, and their assumptions.
+        Curves with their bounds at evenly spaced losses, and their assumptions. ``LossCurve.share`` gives any other
+        loss; at and below the minimum of H, J is exactly 1.
 
     Raises:
         InputError: Features are not finite numbers in as many rows as there are labels; there are not two classes; the
@@ -251,79 +301,31 @@ def loss_profile(
     release = release.labels if isinstance(release, RowRelease) else release
     indicators = ClassIndicators.of(release)
     level = check_confidence(confidence)
-    k = _neighbour_count(neighbours, len(points))
+    k = neighbourhood.size(len(points))
     evaluated = _rows_to_evaluate(rows, len(points))
     instances = [InstanceLoss(flip, 0.5) for flip in _flip_probabilities(flips, indicators, public=release.is_public)]
     error = 1.0 - level
-    smooth = _Smoothness.of(smoothness, exponent, k, len(points))
-    row_level = smooth.remaining_level(error * _OF_ROWS / len(evaluated))
+    row_level = neighbourhood.remaining_level(error * _OF_ROWS / len(evaluated), len(points))
     share = indicators.share(p_plus, error * _OF_SHARE)
     order = np.random.default_rng().permutation(len(points))  # breaks ties independently of the labels
     sums = neighbour_sums(points[order], np.argsort(order)[evaluated], indicators.values[order], k, progress)
-    losses = _loss_bounds(indicators.probabilities(sums, k, row_level, smooth.blur), share)
+    losses = _loss_bounds(indicators.probabilities(sums, k, row_level, neighbourhood.blur(len(points))), share)
     band = survival_band(len(evaluated), error * _OF_COUNTS / 2.0)
     centres = logit([share.lower, share.upper])
     least = 1.0 - math.cosh(max(abs(turning_logit(float(centre))) for centre in centres))
     first_class, second_class = release.space.points
     declared = () if p_plus is None else (f"the share of {second_class!r} is {share.estimate:g}, as declared",)
     return LossProfile(
-        curves=tuple(_curve(chance, losses, least, band, taus) for chance in instances),
+        curves=tuple(_curve(chance, losses, least, band) for chance in instances),
         classes=(first_class, second_class),
         p_plus=share,
         total=len(points),
         evaluated=len(evaluated),
         neighbours=k,
         confidence=level,
-        assumptions=(_INDEPENDENT, smooth.sentence(second_class), *declared),
+        assumptions=(_INDEPENDENT, neighbourhood.sentence(second_class, len(points)), *declared),
         public=release.is_public,
     )
-
-
-@dataclass(frozen=True)
-class _Smoothness:
-    """Largest difference between the probabilities of a row and its k nearest rows: ``C (2k / (n - 1))^beta``."""
-
-    constant: float
-    exponent: float
-    neighbours: int
-    rows: int
-
-    @classmethod
-    def of(cls, constant: float, exponent: float, neighbours: int, rows: int) -> _Smoothness:
-        """Create it from validated numbers."""
-        c, beta = _checks.not_negative(constant, "smoothness"), _checks.share(exponent, "exponent", "(]")
-        return cls(c, beta, neighbours, rows)
-
-    @property
-    def blur(self) -> float:
-        """Largest difference between probabilities."""
-        return float(self.constant * (2.0 * self.neighbours / (self.rows - 1)) ** self.exponent)
-
-    def remaining_level(self, level: float) -> float:
-        """Error probability that remains for a row, less that of too large a ball of neighbours."""
-        spent = math.exp(-self.neighbours / 4.0) if self.constant else 0.0
-        if spent > level / 2.0:
-            raise InputError(
-                f"expected at least {math.ceil(4.0 * math.log(2.0 / level))} neighbours for a smoothness above 0 at "
-                f"this confidence, found {self.neighbours}; take more, or evaluate fewer rows"
-            )
-        return level - spent
-
-    def sentence(self, second: object) -> str:
-        """The assumption as a sentence."""
-        what = f"for each row the probability of {second!r} given its features"
-        if not self.constant:
-            return f"{what} is the mean of those of its {self.neighbours:,} nearest rows (smoothness 0)"
-        return (
-            f"{what} differs by at most {self.blur:.3g} from those of its {self.neighbours:,} nearest rows (smoothness "
-            f"{self.constant:g}, exponent {self.exponent:g})"
-        )
-
-
-def _neighbour_count(value: int | None, rows: int) -> int:
-    if value is None:
-        return max(1, min(_MOST_NEIGHBOURS, rows // _ROWS_FOR_A_NEIGHBOUR))
-    return _checks.whole(value, "neighbours", 1, rows - 1)
 
 
 def _rows_to_evaluate(rows: int | Sequence[int] | np.ndarray | None, total: int) -> Int[np.ndarray, "m"]:
@@ -398,19 +400,11 @@ def _loss_at_share(losses: Float[np.ndarray, "m"], shares: Float[np.ndarray, "m_
 
 
 def _curve(
-    instance: InstanceLoss,
-    losses: Float[np.ndarray, "3 m"],
-    least: float,
-    band: Float[np.ndarray, "m_and_one"],
-    taus: object,
+    instance: InstanceLoss, losses: Float[np.ndarray, "3 m"], least: float, band: Float[np.ndarray, "m_and_one"]
 ) -> LossCurve:
     rows, floor = losses + instance.of_label, least + instance.of_label
-    if taus is None:
-        top = max(instance.epsilon, float(rows[np.isfinite(rows)].max(initial=instance.epsilon)))
-        losses_at = np.linspace(floor, top + 0.05 * (top - floor), _TAUS)
-    else:
-        losses_at = np.array(taus, dtype=np.float64).reshape(-1)
-        if np.isnan(losses_at).any():
-            raise InputError("expected numbers as taus, found NaN")
-    lower, estimate, upper = shares_at(losses_at, rows, band, floor)
-    return LossCurve(instance.flip, instance.epsilon, floor, losses_at, lower, estimate, upper, rows, band)
+    top = max(instance.epsilon, float(rows[np.isfinite(rows)].max(initial=instance.epsilon)))
+    taus = np.linspace(floor, top + 0.05 * (top - floor), _TAUS)
+    return LossCurve(
+        instance.flip, instance.epsilon, floor, taus, *shares_at(taus, rows, band, floor), rows=rows, band=band
+    )

@@ -16,7 +16,15 @@ from scipy.special import gammaln
 
 from labeldp import _checks
 from labeldp._shapes import Float
-from labeldp.audit.attacks._inference import Inference, Loss, checked_prior, make_attacker, normalised
+from labeldp.audit.attacks._inference import (
+    NO_KNOWLEDGE,
+    Inference,
+    Knowledge,
+    Loss,
+    checked_prior,
+    make_attacker,
+    normalised,
+)
 from labeldp.errors import InputError
 from labeldp.privacy import Classes
 from labeldp.privacy.channels import Channel, ClassChannel, row_arrays
@@ -29,12 +37,7 @@ _COINCIDENCE = 1e-9  # equal releases less likely than this are taken for one dr
 
 
 def infer_from_repeats(
-    releases: Sequence[Release],
-    probabilities: object = None,
-    prior: object = None,
-    *,
-    features: object = None,
-    loss: Loss = "wrong",
+    releases: Sequence[Release], knowledge: Knowledge = NO_KNOWLEDGE, *, loss: Loss = "wrong"
 ) -> Inference:
     """Compute the Bayes-optimal guess for each row from several independent releases of the same labels.
 
@@ -42,9 +45,7 @@ def infer_from_repeats(
 
     Args:
         releases: Releases of the same n rows, in the same order; each draw once.
-        probabilities: As for ``infer_labels``.
-        prior: As for ``infer_labels``; by default estimated from the first release.
-        features: As for ``infer_labels``.
+        knowledge: The attacker's knowledge; a prior is by default estimated from the first release.
         loss: As for ``infer_labels``.
 
     Guarantee:
@@ -52,10 +53,11 @@ def infer_from_repeats(
 
     Example:
         >>> from labeldp import Classes, Release
+        >>> from labeldp.audit import Knowledge, infer_from_repeats
         >>> from labeldp.privacy.channels import ResponseChannel
         >>> space, channel = Classes(["no", "yes"]), ResponseChannel.at(2, 1.0)
         >>> releases = [Release(codes, channel, space, None) for codes in ([0, 1], [0, 0], [1, 0])]
-        >>> infer_from_repeats(releases, prior=[0.5, 0.5]).labels().tolist()
+        >>> infer_from_repeats(releases, Knowledge(prior=[0.5, 0.5])).labels().tolist()
         ['no', 'no']
 
     Raises:
@@ -64,7 +66,7 @@ def infer_from_repeats(
     """
     draws = list(releases)
     _check_same_rows(draws)
-    attacker = make_attacker(draws[0], probabilities, prior, features, None, loss)
+    attacker = make_attacker(draws[0], knowledge, loss)
     guesses, expected = [], []
     for rows in attacker.blocks():
         posterior = attacker.posterior(rows, True)
@@ -73,7 +75,7 @@ def infer_from_repeats(
         answers = attacker.best(posterior)
         guesses.append(answers[0])
         expected.append(answers[1])
-    knows = f"{len(draws)} released labels of each row" + ("" if probabilities is None else ", and features")
+    knows = f"{len(draws)} released labels of each row" + ("" if knowledge.probabilities is None else ", and features")
     return Inference(draws[0].space, knows, attacker.loss, np.concatenate(guesses), np.concatenate(expected))
 
 

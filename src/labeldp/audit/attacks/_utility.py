@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,16 @@ from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Float
 from labeldp.audit._audit import check_confidence
-from labeldp.audit.attacks._inference import Attacker, Inference, Loss, losses_by_label, make_attacker, normalised
+from labeldp.audit.attacks._inference import (
+    NO_KNOWLEDGE,
+    Attacker,
+    Inference,
+    Knowledge,
+    Loss,
+    losses_by_label,
+    make_attacker,
+    normalised,
+)
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling import FeatureLaw
 from labeldp.privacy.channels import ClassChannel, candidate_sizes, row_arrays
@@ -101,11 +111,8 @@ class AttackReport:
 
 def attack_release(
     release: Release | RowRelease,
-    probabilities: object = None,
-    prior: object = None,
+    knowledge: Knowledge = NO_KNOWLEDGE,
     *,
-    features: object = None,
-    mixing: object = None,
     loss: Loss = "wrong",
     truth: Release | None = None,
     limits: Sequence[tuple[str, float]] = (),
@@ -115,10 +122,7 @@ def attack_release(
 
     Args:
         release: Released labels of n rows, or rows released with their features.
-        probabilities: P(true label | features), or a fitted model; see ``infer_labels``.
-        prior: P(true label), estimated from the release by default.
-        features: Features of the rows, for a model.
-        mixing: Probability that features are a row's own; see ``infer_labels``.
+        knowledge: The attacker's knowledge, besides the released labels.
         loss: Loss of wrong answers; see ``infer_labels``.
         truth: ``Release.public`` of the true labels: they were declared public, or the attack runs on the curator's
             side, where its report must stay too.
@@ -135,10 +139,11 @@ def attack_release(
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse, Release
+        >>> from labeldp.audit import Knowledge, attack_release
         >>> space, labels = Classes(["no", "yes"]), ["no", "yes"] * 200
         >>> release = Curator(labels, space).randomize(RandomizedResponse(space, epsilon=0.01))
         >>> beliefs = [[0.95, 0.05], [0.05, 0.95]] * 200  # features reveal labels, however small epsilon is
-        >>> report = attack_release(release, beliefs, truth=Release.public(labels, space))
+        >>> report = attack_release(release, Knowledge(beliefs), truth=Release.public(labels, space))
         >>> report.utility("features").value, report.utility("features").low > 0.98
         (1.0, True)
 
@@ -147,16 +152,12 @@ def attack_release(
             space.
     """
     level = check_confidence(confidence)
-    if isinstance(release, RowRelease):
-        features = release.features if features is None else features
-        release = release.labels
-    _check_truth(release, truth)
-    blind = make_attacker(release, None, prior, None, None, loss)
-    cases = [(blind, False), (blind, True)]
-    if probabilities is not None:
-        seeing = make_attacker(release, probabilities, prior, features, mixing, loss)
-        cases += [(seeing, False), (seeing, True)]
+    attackers = [Knowledge(prior=knowledge.prior), *([knowledge] if knowledge.probabilities is not None else [])]
+    known = release.labels if isinstance(release, RowRelease) else release
+    _check_truth(known, truth)
+    cases = list(itertools.product([make_attacker(release, each, loss) for each in attackers], (False, True)))
     rows = [row for attacker, released in cases for row in _measured_rows(attacker, released, truth, level)]
+    release = known
     pure = release.guarantee.epsilon if not release.is_public and not release.guarantee.delta else None
     bounds = [(what, _checks.number(value, "a limit")) for what, value in limits]
     counts_errors = isinstance(loss, str) and loss == "wrong"
@@ -164,7 +165,7 @@ def attack_release(
     epsilon = None if release.is_public else release.guarantee.epsilon
     squared = isinstance(loss, str) and loss == "squared"
     law = None if release.certificate is None else release.certificate.features
-    original = None if probabilities is None else float(np.mean(cases[-1][0].original))
+    original = None if knowledge.probabilities is None else float(np.mean(cases[-1][0].original))
     return AttackReport(tuple(rows), tuple(bounds), epsilon, any_label_bound, squared, law, original)
 
 
@@ -185,7 +186,7 @@ def attack_folder(
             ``labeldp.learning.tables.open_model``; None attacks with the released labels alone.
         truth: True labels in the order of the rows, which you declare public by passing them; or None.
         mixing: Probability that features are a row's own, for a model of true features if some were resampled; see
-            ``infer_labels``. One minus the certificate's ``features.chance`` is right for a perfect generator.
+            ``Knowledge``. One minus the certificate's ``features.chance`` is right for a perfect generator.
         limits: See ``attack_release``.
         confidence: See ``attack_release``.
 
@@ -197,9 +198,8 @@ def attack_folder(
     release = Release.load(directory)
     features = None if model is None else public_columns(directory)
     public_truth = None if truth is None else Release.public(truth, release.space)
-    return attack_release(
-        release, model, features=features, mixing=mixing, truth=public_truth, limits=limits, confidence=confidence
-    )
+    knowledge = Knowledge(model, features=features, mixing=mixing)
+    return attack_release(release, knowledge, truth=public_truth, limits=limits, confidence=confidence)
 
 
 def attack_utility(inference: Inference, truth: Release, *, confidence: float = 0.95) -> Utility:
@@ -218,9 +218,9 @@ def attack_utility(inference: Inference, truth: Release, *, confidence: float = 
 
     Example:
         >>> from labeldp import Classes, Release
-        >>> from labeldp.audit import infer_labels
+        >>> from labeldp.audit import Knowledge, infer_labels
         >>> truth = Release.public(["no", "yes"], Classes(["no", "yes"]))
-        >>> attack_utility(infer_labels(truth, prior=[0.5, 0.5]), truth).value
+        >>> attack_utility(infer_labels(truth, Knowledge(prior=[0.5, 0.5])), truth).value
         1.0
     """
     level = check_confidence(confidence)

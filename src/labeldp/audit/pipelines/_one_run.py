@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,44 @@ from labeldp.errors import InputError
 from labeldp.privacy import LabelSpace
 
 
+@dataclass(frozen=True, eq=False)
+class PlantedPairs:
+    """Labels of all rows, and the two labels of which each canary gets one by a coin.
+
+    Attributes:
+        labels: A label for each row, made up or declared public: the audit reads labels, and replaces those of
+            canaries.
+        space: The declared label space, which contains the two labels of each canary.
+        canaries: Row numbers, each once; for privacy units of several rows, one row of each.
+        pairs: The two labels of each canary; by default the first two classes of the space.
+
+    Raises:
+        InputError: Rows do not exist or occur twice, or pairs are outside the space or of equal labels.
+    """
+
+    labels: Sequence[Any]
+    space: LabelSpace
+    canaries: Sequence[int] | Int[np.ndarray, "m"]
+    pairs: Sequence[tuple[Any, Any]] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "canaries", _check_canaries(self.canaries, len(self.labels)))
+        object.__setattr__(self, "pairs", _canary_pairs(self.pairs, self.space, len(self.canaries)))
+
+    def draw(self) -> tuple[list[Any], Int[np.ndarray, "m"]]:
+        """Labels of all rows with those of canaries planted, and the coins."""
+        coins, planted = np.random.default_rng().integers(0, 2, len(self.canaries)), list(self.labels)
+        for row, pair, coin in zip(self.canaries, self.pairs or (), coins.tolist(), strict=True):
+            planted[int(row)] = pair[coin]
+        return planted, coins
+
+
 def audit_pipeline(
     pipeline: Callable[[list[Any]], Any],
-    labels: Sequence[Any],
-    space: LabelSpace,
-    canaries: Sequence[int] | Int[np.ndarray, "m"],
+    planted: PlantedPairs,
     guess: Callable[[Any], Any],
     claim: float,
     *,
-    pairs: Sequence[tuple[Any, Any]] | None = None,
     delta: float = 0.0,
     confidence: float = 0.99,
     shares: Sequence[float] = (1.0, 0.25, 0.05),
@@ -37,13 +67,9 @@ def audit_pipeline(
 
     Args:
         pipeline: A function of a list of labels that returns anything: released labels, a model, its predictions.
-        labels: A label for each row, made up or declared public: the audit reads labels, and replaces those of
-            canaries.
-        space: The declared label space, which contains the two labels of each canary.
-        canaries: Row numbers, each once; for privacy units of several rows, one row of each.
+        planted: The labels, and the canaries among them.
         guess: A function of the pipeline's output that returns a score for each canary, shape (m,).
         claim: The epsilon claimed for one row's label, in nats.
-        pairs: The two labels of each canary; by default the first two classes of the space.
         delta: 0. Claims with a delta above 0 are not covered.
         confidence: One minus the probability of failing a sound pipeline.
         shares: Shares of the canaries to guess, those of the largest scores; several shares are tested with a
@@ -54,8 +80,7 @@ def audit_pipeline(
 
     Raises:
         EpsilonError: The claim or confidence is out of range.
-        InputError: Rows do not exist or occur twice, pairs are outside the space or of equal labels, delta is above 0,
-            scores are not one number for each canary, or the pipeline fails.
+        InputError: Delta is above 0, scores are not one number for each canary, or the pipeline fails.
 
     Guarantee:
         If the pipeline is epsilon-private for one row's label, ``lower`` exceeds epsilon with a probability of at most
@@ -73,9 +98,10 @@ def audit_pipeline(
 
     Example:
         >>> from labeldp import Classes
-        >>> space = Classes(["no", "yes"])
+        >>> from labeldp.audit import PlantedPairs, audit_pipeline
+        >>> planted = PlantedPairs(["no"] * 500, Classes(["no", "yes"]), range(200))
         >>> audit = audit_pipeline(  # a pipeline that releases true labels
-        ...     lambda labels: labels, ["no"] * 500, space, range(200),
+        ...     lambda labels: labels, planted,
         ...     lambda output: [1.0 if label == "no" else -1.0 for label in output[:200]], claim=1.0)
         >>> audit.holds, audit.lower > 3
         (False, True)
@@ -86,18 +112,15 @@ def audit_pipeline(
             f"expected a pure claim (delta 0) for an audit with one run, found delta {delta:g}; for an approximate "
             "claim use audit_mechanism, with a mechanism that can be called often"
         )
-    rows, choices = _check_canaries(canaries, len(labels)), _canary_pairs(pairs, space, len(canaries))
-    parts = _guess_counts(shares, len(rows))
-    coins = np.random.default_rng().integers(0, 2, len(rows))
-    planted = list(labels)
-    for row, pair, coin in zip(rows.tolist(), choices, coins.tolist(), strict=True):
-        planted[row] = pair[coin]
-    scores = _canary_scores(guess, _run_pipeline(pipeline, planted), len(rows))
+    count = len(planted.canaries)
+    parts = _guess_counts(shares, count)
+    labels, coins = planted.draw()
+    scores = _canary_scores(guess, _run_pipeline(pipeline, labels), count)
     correct = (scores > 0) == (coins == 0)
     bounds = [_guess_bound(scores, correct, part, (1.0 - level) / len(parts)) for part in parts]
     lower, hits, guesses = max(bounds)
-    worst = f"{hits:,} of {guesses:,} guesses correct, among {len(rows):,} canaries with one of two labels each"
-    return Audit(claim, 0.0, max(0.0, lower), None, level, len(rows), "one run", worst)
+    worst = f"{hits:,} of {guesses:,} guesses correct, among {count:,} canaries with one of two labels each"
+    return Audit(claim, 0.0, max(0.0, lower), None, level, count, "one run", worst)
 
 
 def _guess_bound(
@@ -127,14 +150,9 @@ def _canary_pairs(pairs: Any, space: LabelSpace, count: int) -> list[tuple[Any, 
         raise InputError(f"expected two labels for each of {count} canaries, found {len(choices)} pairs or other sizes")
     first, second = (space.encode([pair[place] for pair in choices]) for place in (0, 1))
     if (first == second).any():
-        raise InputError(
-            f"expected two different labels for each canary, found equal ones for canary {_first_equal(first, second)}"
-        )
+        equal = np.argmax(first == second)
+        raise InputError(f"expected two different labels for each canary, found equal ones for canary {equal}")
     return choices
-
-
-def _first_equal(one: np.ndarray, other: np.ndarray) -> int:
-    return int(np.argmax(one == other))
 
 
 def _guess_counts(shares: Sequence[float], count: int) -> list[int]:

@@ -1,5 +1,6 @@
 from ._effective_dimension import EffectiveDimension as EffectiveDimension
 from ._effective_dimension import effective_dimension as effective_dimension
+from ._forecast import Conventions as Conventions
 from ._forecast import Forecast as Forecast
 from ._forecast import forecast as forecast
 from ._plan import Option as Option

@@ -129,18 +129,66 @@ class Forecast:
         return dataclasses.asdict(self)
 
 
+@dataclass(frozen=True)
+class Conventions:
+    """Assumptions about features and labels, which replace unknown quantities in a forecast.
+
+    Attributes:
+        dimension: The effective dimension of the features; 0 without features.
+        explained: Share of the variance of numeric labels that features explain, if there are any.
+        spread: Standard deviation of numeric labels, in their units; by default that of numbers uniform over the range.
+        smoothness: beta, above 0 and at most 1.
+        margin: gamma of classes, above 0.
+
+    Raises:
+        InputError: A number is outside its range.
+    """
+
+    dimension: float = 0.0
+    explained: float = 0.5
+    spread: float | None = None
+    smoothness: float = 1.0
+    margin: float = 1.0
+
+    def __post_init__(self) -> None:
+        _checks.not_negative(self.dimension, "dimension")
+        _checks.share(self.explained, "the share explained", "()")
+        _checks.share(self.smoothness, "smoothness", "(]")
+        _checks.positive(self.margin, "margin")
+        if self.spread is not None:
+            _checks.positive(self.spread, "spread")
+
+    def sentences(self, labels: _LabelSpread | None) -> tuple[str, ...]:
+        """The assumptions as sentences."""
+        features = f"features fill a cube of dimension {self.dimension:.3g} evenly"
+        smooth = f"the function is smooth of order {self.smoothness:g}, and changes evenly"
+        if labels is None:
+            about = f"two classes compete, and small gaps between them are as rare as margin {self.margin:g} implies"
+        else:
+            even = self.spread is None
+            about = "labels " + (
+                "are uniform over their range" if even else f"have a standard deviation of {labels.spread:.4g}"
+            )
+            about += f", and features explain {self.explained:.0%} of their variance" if self.dimension else ""
+        return (
+            about,
+            *((features, smooth) if self.dimension else ("no features: one cell",)),
+            "constants are conventional: use errors to compare mechanisms, not as guarantees",
+        )
+
+
+#: No features, and numeric labels uniform over their range.
+NO_FEATURES = Conventions()
+
+
 def forecast(
     space: LabelSpace,
     rows: int,
     epsilon: float | None = None,
     *,
-    dimension: float = 0.0,
-    trust: str = "local",
     target: float | None = None,
-    smoothness: float = 1.0,
-    margin: float = 1.0,
-    explained: float = 0.5,
-    spread: float | None = None,
+    trust: str = "local",
+    conventions: Conventions = NO_FEATURES,
     epsilons: Sequence[float] = EPSILONS,
 ) -> Forecast:
     """Forecast effective rows and errors of mechanisms from public numbers, with conventional constants.
@@ -152,13 +200,9 @@ def forecast(
         space: Classes, or an interval.
         rows: Number of rows.
         epsilon: The epsilon of each label; by default the smallest that reaches the target.
-        dimension: The effective dimension of the features; 0 without features.
-        trust: ``"local"`` or ``"central"``.
         target: A target error: a root mean square in the units of labels, or an excess risk over the best classifier.
-        smoothness: beta, above 0 and at most 1.
-        margin: gamma of classes, above 0.
-        explained: Share of the variance of numeric labels that features explain, if there are any.
-        spread: Standard deviation of numeric labels, in their units; by default that of numbers uniform over the range.
+        trust: ``"local"`` or ``"central"``.
+        conventions: Assumptions about features and labels.
         epsilons: Epsilons of the sweep.
 
     Raises:
@@ -167,15 +211,16 @@ def forecast(
 
     Example:
         >>> from labeldp import Interval
-        >>> from labeldp.bounds import forecast
-        >>> result = forecast(Interval(0, 100, 1), rows=10_000, epsilon=1.0, dimension=2, trust="central")
+        >>> from labeldp.bounds import Conventions, forecast
+        >>> plane = Conventions(dimension=2)
+        >>> result = forecast(Interval(0, 100, 1), rows=10_000, epsilon=1.0, trust="central", conventions=plane)
         >>> result.best.mechanism, round(result.best.error, 2), round(result.clean_error, 2)
         ('noisy-mean', 3.13, 2.89)
 
     References:
         Zhao et al. 2025, theorems 2, 4, 6 and 8, for how errors fall; the constants are in ``bounds.planning._curves``.
     """
-    _rows, _dimension = check_rows(rows), _checks.not_negative(dimension, "dimension")
+    _rows, _dimension = check_rows(rows), float(conventions.dimension)
     if trust not in _TRUSTED:
         raise InputError(f"expected trust among {', '.join(_TRUSTED)}, found {trust!r}")
     if epsilon is None and target is None:
@@ -186,8 +231,8 @@ def forecast(
             f"{_dimension:g}: cutting each axis in two gives more cells than rows; take clusters, or a grid of a few "
             "principal components, and give their dimension"
         )
-    labels = _LabelSpread.of(space, explained, spread)
-    curve = _curve(space, labels, _dimension, smoothness, margin)
+    labels = _LabelSpread.of(space, conventions)
+    curve = _curve(space, labels, conventions)
     inputs = _ForecastInputs(space, _rows, trust, curve)
     goal = None if target is None else _goal(inputs, _checks.positive(target, "target"), epsilon)
     chosen = _checks.epsilon(epsilon) if epsilon is not None else goal.epsilon if goal else None
@@ -206,7 +251,7 @@ def forecast(
         free_epsilon=inputs.free_epsilon(),
         doubled=min((curve.error(2 * _rows, **_noise_of(each, trust)) for each in options), default=None),
         goal=goal,
-        assumptions=_conventions(labels, _dimension, smoothness, margin, even=spread is None),
+        assumptions=conventions.sentences(labels),
         spread=labels.spread if labels else None,
         unexplained=math.sqrt(curve.variance) if labels else None,
     )
@@ -303,59 +348,36 @@ class _LabelSpread:
     explained: float
 
     @classmethod
-    def of(cls, space: LabelSpace, explained: float, spread: float | None) -> _LabelSpread | None:
+    def of(cls, space: LabelSpace, conventions: Conventions) -> _LabelSpread | None:
         """Create it for an interval; None for classes, which have no standard deviation."""
+        spread = conventions.spread
         if not isinstance(space, Interval):
             if spread is not None:
                 raise InputError(f"expected no spread with classes, found {spread!r}; leave it out")
             return None
         half_range = float(space.high - space.low) / 2
-        deviation = half_range / math.sqrt(3) if spread is None else _checks.positive(spread, "spread")
+        deviation = half_range / math.sqrt(3) if spread is None else spread
         if deviation > half_range:
             raise InputError(
                 f"expected a spread of at most half of the range, which is {half_range:g}, found {deviation:g}: "
                 "no labels have a larger standard deviation; give it in the units of labels"
             )
-        return cls(half_range, deviation, _checks.share(explained, "the share explained", "()"))
+        return cls(half_range, deviation, conventions.explained)
 
 
-def _curve(
-    space: LabelSpace, labels: _LabelSpread | None, dimension: float, smoothness: float, margin: float
-) -> LearningCurve:
+def _curve(space: LabelSpace, labels: _LabelSpread | None, conventions: Conventions) -> LearningCurve:
     """Learning curve of a label space, with the conventional constants.
 
     For numeric labels the trivial predictor is their mean, whose error is the standard deviation that features explain.
     Without features the mean itself is estimated: the middle m of the range R is off by at most ``sqrt(R^2 / 4 - V)``
     for labels of variance V, since ``E (Y - m)^2 <= R^2 / 4``.
     """
-    smooth = _checks.share(smoothness, "smoothness", "(]")
+    dimension, smooth = float(conventions.dimension), float(conventions.smoothness)
     if labels is None:
-        return LearningCurve(dimension, 1.0, 1.0, smooth, 1 - 1 / space.size, _checks.positive(margin, "margin"))
+        return LearningCurve(dimension, 1.0, 1.0, smooth, 1 - 1 / space.size, float(conventions.margin))
     if not dimension:
         return LearningCurve(dimension, labels.spread**2, 0.0, smooth, math.sqrt(labels.most**2 - labels.spread**2))
     explained = labels.explained * labels.spread**2
     return LearningCurve(
         dimension, labels.spread**2 - explained, math.sqrt(12 * explained), smooth, math.sqrt(explained)
-    )
-
-
-def _conventions(
-    labels: _LabelSpread | None, dimension: float, smoothness: float, margin: float, *, even: bool
-) -> tuple[str, ...]:
-    features = f"features fill a cube of dimension {dimension:.3g} evenly" if dimension else "no features: one cell"
-    smooth = f"the function is smooth of order {smoothness:g}, and changes evenly"
-    if labels is None:
-        about = f"two classes compete, and small gaps between them are as rare as margin {margin:g} implies"
-    else:
-        like = (
-            "labels are uniform over their range"
-            if even
-            else f"labels have a standard deviation of {labels.spread:.4g}"
-        )
-        about = like + (f", and features explain {labels.explained:.0%} of their variance" if dimension else "")
-    return (
-        about,
-        features,
-        *((smooth,) if dimension else ()),
-        "constants are conventional: use errors to compare mechanisms, not as guarantees",
     )
