@@ -29,15 +29,16 @@ _NO_PROOF = (
 
 def audit_text(audit: Audit) -> Parts:
     """The verdict of an audit, and its numbers."""
-    lines = name_value_table()
     delta = f", delta {audit.delta:g}" if audit.delta else ""
-    add_row(lines, "claimed", f"epsilon {_rounded_up(audit.claim)}{delta}")
-    add_row(lines, "shown", f"epsilon of at least {_rounded_down(audit.lower)}" if audit.lower else "nothing")
+    rows = [
+        ("claimed", f"epsilon {_rounded_up(audit.claim)}{delta}"),
+        ("shown", f"epsilon of at least {_rounded_down(audit.lower)}" if audit.lower else "nothing"),
+    ]
     if audit.upper is not None:
-        add_row(lines, "at most", f"epsilon {_rounded_up(audit.upper)}{_condition(audit)}")
+        rows.append(("at most", f"epsilon {_rounded_up(audit.upper)}{_condition(audit)}"))
     if audit.lower:
-        add_row(lines, "by", audit.worst)
-    add_row(lines, "how", _how(audit))
+        rows.append(("by", audit.worst))
+    lines = name_value_table([*rows, ("how", _how(audit))])
     return [_verdict(audit), Text(), lines, *([Text(), sentence(_NO_PROOF)] if audit.holds and audit.draws else [])]
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from labeldp.audit.pipelines import DivergenceEstimate
 from labeldp.mechanisms.resampling import ColumnForm
 from labeldp.privacy import shown_above
-from labeldp.report._parts import Parts, add_row, name_value_table, sentence
+from labeldp.report._parts import Parts, name_value_table, sentence
 
 if TYPE_CHECKING:  # the learners are an extra
     from labeldp.learning.generators import FittedGenerator
@@ -49,21 +49,22 @@ def generator_text(
         divergences: For each class the estimated divergence of its features from the generator's, all classes mixed,
             at several orders.
     """
-    lines = name_value_table()
-    add_row(lines, "model", _LAWS[fitted.law.name])
-    if fitted.smoothing:
-        add_row(lines, "smoothing", f"{fitted.smoothing:.3g} of the rows are drawn uniformly over the form")
-    add_row(lines, "source", fitted.source.sentence())
-    add_row(lines, "classes", _some([str(point) for point in fitted.space.points]))
-    for column in fitted.form.columns[:_SHOWN]:
-        add_row(lines, column.name, _values(column))
-    if len(fitted.form.columns) > _SHOWN:
-        add_row(lines, "and", f"{len(fitted.form.columns) - _SHOWN} more columns")
-    add_row(lines, "divergence", _bound(fitted.log_floor))
-    if two_sample is not None:
-        add_row(lines, "realism", _realism(*two_sample))
-    add_row(lines, "recognition", _recognition(fitted))
-    add_row(lines, "file", path)
+    smoothing = f"{fitted.smoothing:.3g} of the rows are drawn uniformly over the form"
+    more = len(fitted.form.columns) - _SHOWN
+    lines = name_value_table(
+        [
+            ("model", _LAWS[fitted.law.name]),
+            *([("smoothing", smoothing)] if fitted.smoothing else []),
+            ("source", fitted.source.sentence()),
+            ("classes", _some([str(point) for point in fitted.space.points])),
+            *((column.name, _values(column)) for column in fitted.form.columns[:_SHOWN]),
+            *([("and", f"{more} more columns")] if more > 0 else []),
+            ("divergence", _bound(fitted.log_floor)),
+            *([("realism", _realism(*two_sample))] if two_sample is not None else []),
+            ("recognition", _recognition(fitted)),
+            ("file", path),
+        ]
+    )
     result = sentence(f"Fitted a generator of {len(fitted.form.columns)} columns.")
     estimates = [] if divergences is None else _estimates(divergences, fitted.space.size)
     return [result, Text(), lines, *estimates, sentence(_promise(fitted))]
@@ -95,7 +96,7 @@ def _estimates(divergences: Mapping[str, Sequence[DivergenceEstimate]], classes:
     """Estimates of the D that a release declares, by class and at most, and their meaning."""
     if not divergences:
         return [sentence("D for --divergence was not estimated: pass --judge, with at least 100 rows of each class.")]
-    lines = name_value_table()
+    rows = []
     for each in zip(*divergences.values(), strict=True):
         of = dict(zip(divergences, each, strict=True))
         most = max(of, key=lambda name: of[name].value)
@@ -103,10 +104,10 @@ def _estimates(divergences: Mapping[str, Sequence[DivergenceEstimate]], classes:
         more = f", and {len(of) - _SHOWN} more" if len(of) > _SHOWN else ""
         texts = ", ".join(f"{name} {_interval(of[name])}" for name in shown)
         largest = f"{of[most].value:.2f} ({most}), interval up to {max(one.high for one in each):.2f}"
-        add_row(lines, f"D, order {each[0].alpha:g}", f"largest {largest}; by label {texts}{more}")
+        rows.append((f"D, order {each[0].alpha:g}", f"largest {largest}; by label {texts}{more}"))
     lacking = classes - len(divergences)
     left = f" Not estimated for {lacking} of the labels, which have too few rows." if lacking else ""
-    return [lines, sentence(f"{_MEANING.format(most=math.log(classes))}{left}")]
+    return [name_value_table(rows), sentence(f"{_MEANING.format(most=math.log(classes))}{left}")]
 
 
 def _interval(estimate: DivergenceEstimate) -> str:

@@ -26,11 +26,13 @@ def add_row(table: Table, *cells: str | Text) -> None:
     table.add_row(*(cell if isinstance(cell, Text) else sentence(cell) for cell in cells))
 
 
-def name_value_table() -> Table:
-    """An empty table of names and values, without lines."""
+def name_value_table(rows: Iterable[tuple[str, str | Text]]) -> Table:
+    """A table of names and values, without lines."""
     lines = Table.grid(padding=(0, 2))
     lines.add_column(style="bold", no_wrap=True)
     lines.add_column(overflow="fold")
+    for row in rows:
+        add_row(lines, *row)
     return lines
 
 

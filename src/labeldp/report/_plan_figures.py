@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 from labeldp.bounds.planning import Forecast, Plan
 from labeldp.report._figures import draw_lines, new_figure, write_figure
+
+_LOGARITHMIC = {"xscale": "log", "yscale": "log", "xlabel": "epsilon of each label"}
 
 
 def save_plan_figure(plan: Plan, path: Path) -> Path:
@@ -14,23 +18,15 @@ def save_plan_figure(plan: Plan, path: Path) -> Path:
     figure, axes = new_figure(path)
     draw_lines(axes, curves(plan))
     axes.axvline(plan.epsilon, color="0.6", linestyle=":", label=f"epsilon {plan.epsilon:g}")
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="epsilon of each label",
-        ylabel="effective rows for each released row",
-        title=f"Effective sample size of {plan.classes} classes",
-    )
+    title = f"Effective sample size of {plan.classes} classes"
+    axes.set(**_LOGARITHMIC, ylabel="effective rows for each released row", title=title)
     return write_figure(figure, axes, path)
 
 
 def curves(plan: Plan) -> dict[str, list[tuple[float, float]]]:
     """Effective rows for each released row over epsilon, by mechanism."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in (*plan.sweep, plan.options):
-        for option in row:
-            lines.setdefault(option.name, []).append((option.epsilon, option.clean_share))
-    return {name: sorted(set(points)) for name, points in lines.items()}
+    options = itertools.chain(*plan.sweep, plan.options)
+    return _by_name((option.name, (option.epsilon, option.clean_share)) for option in options)
 
 
 def save_forecast_figure(forecast: Forecast, path: Path) -> Path:
@@ -42,28 +38,23 @@ def save_forecast_figure(forecast: Forecast, path: Path) -> Path:
         axes.axhline(forecast.goal.target, color="0.6", linestyle="-.", label=f"target {forecast.goal.target:g}")
     if forecast.epsilon is not None:
         axes.axvline(forecast.epsilon, color="0.6", linestyle=":", label=f"epsilon {forecast.epsilon:.3g}")
-    what = (
-        "root mean squared error, in units of the label"
-        if forecast.of_numbers
-        else "excess probability of a wrong class"
-    )
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="epsilon of each label",
-        ylabel=what,
-        title=f"Expected error with {forecast.rows:,} rows",
-    )
+    error = "root mean squared error, in units of the label", "excess probability of a wrong class"
+    axes.set(**_LOGARITHMIC, ylabel=error[not forecast.of_numbers], title=f"Expected error with {forecast.rows:,} rows")
     axes.set_yticks(_round_numbers(*axes.get_ylim()))
     return write_figure(figure, axes, path)
 
 
 def error_curves(forecast: Forecast) -> dict[str, list[tuple[float, float]]]:
     """Expected error over the epsilons of the sweep, by mechanism."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for row in forecast.sweep:
-        for option in row:
-            lines.setdefault(option.mechanism, []).append((option.epsilon, option.error))
+    options = itertools.chain(*forecast.sweep)
+    return _by_name((option.mechanism, (option.epsilon, option.error)) for option in options)
+
+
+def _by_name(named: Iterable[tuple[str, tuple[float, float]]]) -> dict[str, list[tuple[float, float]]]:
+    """Points by the name of their curve, in order."""
+    lines: dict[str, set[tuple[float, float]]] = {}
+    for name, point in named:
+        lines.setdefault(name, set()).add(point)
     return {name: sorted(points) for name, points in lines.items()}
 
 

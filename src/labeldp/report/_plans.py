@@ -48,9 +48,7 @@ def _sweep_table(title: str, first: Sequence[str], sweep: Sequence[Mapping[str, 
 
 def forecast_text(forecast: Forecast, shape: EffectiveDimension | None = None) -> Parts:
     """Expected error of each mechanism at one epsilon and over a sweep, and the needs of a target."""
-    lines = name_value_table()
-    for name, value in _findings(forecast, shape).items():
-        add_row(lines, name, value)
+    lines = name_value_table(_findings(forecast, shape).items())
     parts: Parts = [_now(forecast), Text()] if forecast.options else []
     return [
         *parts,

@@ -57,27 +57,31 @@ def release_text(release: TableRelease) -> Parts:
 def _release_parts(release: TableRelease) -> Parts:
     """The result of a release without its guarantee."""
     certificate = release.certificate
-    lines = name_value_table()
-    add_row(lines, "mechanism", _mechanism(certificate))
-    for name, value in _utility(certificate).items():
-        add_row(lines, name, value)
-    for assumption in certificate.guarantee.assumptions:
-        add_row(lines, "assumed", assumption)
-    if certificate.features is not None and certificate.features.generator is not None:
-        share = float(certificate.features.chance)
-        add_row(lines, "features", f"{share:.1%} of rows get features from the generator (expected share)")
-    add_row(lines, "columns", _listed([name for name, _ in certificate.columns]))
-    add_row(lines, "output", str(release.output))
-    add_row(lines, "ledger", str(release.ledger))
+    rows = [("mechanism", _mechanism(certificate)), *_utility(certificate).items()]
+    rows += [("assumed", assumption) for assumption in certificate.guarantee.assumptions]
+    if (resampled := _resampled_share(certificate)) is not None:
+        rows.append(("features", f"{resampled:.1%} of rows get features from the generator (expected share)"))
     budget = release.budget
     delta = f" and delta {_delta(release.spent[1])} of {budget.delta:g}" if release.spent[1] else ""
     delta = f" at delta {budget.delta:g}" if budget.concentrated else delta
     spent = f"epsilon {epsilon_above(release.spent[0])} of {epsilon_above(budget.epsilon)}{delta}"
-    add_row(lines, "spent", f"{spent} for this label, over all releases in the ledger")
-    add_row(lines, "your notes", f"read {release.notes_file} before you share: it lists columns that reveal labels")
+    rows += [
+        ("columns", _listed([name for name, _ in certificate.columns])),
+        ("output", str(release.output)),
+        ("ledger", str(release.ledger)),
+        ("spent", f"{spent} for this label, over all releases in the ledger"),
+        ("your notes", f"read {release.notes_file} before you share: it lists columns that reveal labels"),
+    ]
     promise = certificate.guarantee
     cost = f"epsilon {epsilon_above(promise.epsilon)}" + (f", delta {_delta(promise.delta)}," if promise.delta else "")
-    return [sentence(f"Released {certificate.rows:,} rows at {cost} per {promise.unit}."), Text(), lines]
+    result = sentence(f"Released {certificate.rows:,} rows at {cost} per {promise.unit}.")
+    return [result, Text(), name_value_table(rows)]
+
+
+def _resampled_share(certificate: Certificate) -> float | None:
+    """The expected share of rows whose features come from a generator; None without one."""
+    law = certificate.features
+    return None if law is None or law.generator is None else float(law.chance)
 
 
 def _utility(certificate: Certificate) -> dict[str, str]:
@@ -141,12 +145,14 @@ def verdict_text(verdict: Verdict) -> Parts:
 
 def _contents(certificate: Certificate) -> Table:
     """Mechanism, label, rows and columns of a release."""
-    lines = name_value_table()
-    add_row(lines, "mechanism", _mechanism(certificate))
-    add_row(lines, "label", f"{certificate.label} ({_size(certificate.space)})")
-    add_row(lines, "rows", f"{certificate.rows:,}")
-    add_row(lines, "columns", _listed([name for name, _ in certificate.columns]))
-    return lines
+    return name_value_table(
+        [
+            ("mechanism", _mechanism(certificate)),
+            ("label", f"{certificate.label} ({_size(certificate.space)})"),
+            ("rows", f"{certificate.rows:,}"),
+            ("columns", _listed([name for name, _ in certificate.columns])),
+        ]
+    )
 
 
 def _size(space: LabelSpace) -> str:
@@ -288,16 +294,12 @@ def _delta(value: float) -> str:
 def learned_text(learned: Learned, output: str) -> Parts:
     """A learned model, its accuracy on held-out rows, its file, and the guarantee that covers it."""
     model, certificate = learned.model, learned.model.certificate
-    lines = name_value_table()
-    add_row(lines, "model", f"{model.model}, method {model.method}, {learned.setting}")
-    add_row(lines, "features", _listed(model.inputs))
-    for name, why in learned.left_out.items():
-        add_row(lines, "left out", f"{name}: {why}")
+    rows = _model_rows(learned, learned.setting)
     if certificate.guarantee.unit != "row":
-        add_row(lines, "note", _UNITS)
-    if certificate.features is not None and certificate.features.generator is not None:
-        add_row(lines, "note", _resampled(float(certificate.features.chance), corrected=learned.corrected))
-    add_row(lines, "output", output)
+        rows.append(("note", _UNITS))
+    if (resampled := _resampled_share(certificate)) is not None:
+        rows.append(("note", _resampled(resampled, corrected=learned.corrected)))
+    lines = name_value_table([*rows, ("output", output)])
     result = sentence(f"Learned {model.model} from {certificate.rows:,} released rows, at no further privacy cost.")
     if learned.scores is None:
         scores: Parts = [
@@ -310,11 +312,11 @@ def learned_text(learned: Learned, output: str) -> Parts:
 
 def _on_true_rows(learned: Learned) -> Parts:
     """A remark that scores are for partly resampled features, and the estimate for true rows where there is one."""
-    law = learned.model.certificate.features
-    if learned.scores is None or law is None or law.generator is None:
+    resampled = _resampled_share(learned.model.certificate)
+    if learned.scores is None or resampled is None:
         return []
     mixed = (
-        f"These scores are for released rows, {float(law.chance):.1%} of which are expected to have features from the "
+        f"These scores are for released rows, {resampled:.1%} of which are expected to have features from the "
         "generator: a good model does better on original rows."
     )
     if learned.true_accuracy is None:
@@ -331,9 +333,18 @@ def _resampled(share: float, *, corrected: bool) -> str:
     return f"{rows}; only label noise is corrected: pass --generator, or use labeldp.learning.sklearn"
 
 
+def _model_rows(learned: Learned | Staged, *settings: str) -> list[tuple[str, str]]:
+    """A model with its method and settings, the features that it uses, and those that it does not."""
+    model = learned.model
+    return [
+        ("model", ", ".join([model.model, f"method {model.method}", *settings])),
+        ("features", _listed(model.inputs)),
+        *(("left out", f"{name}: {why}") for name, why in learned.left_out.items()),
+    ]
+
+
 def staged_text(staged: Staged) -> Parts:
     """The result of a release in stages: the release, each stage, and the last model."""
-    model = staged.model
     table = titled_table("stages", ["stage", "rows", "candidates", "truth kept", "effective rows", "fitted on"])
     for number, stage in enumerate(staged.stages, 1):
         add_row(
@@ -345,12 +356,7 @@ def staged_text(staged: Staged) -> Parts:
             three_digits(int(len(stage.rows) * stage.clean_share)),
             f"{stage.fitted_on:,}",
         )
-    lines = name_value_table()
-    add_row(lines, "model", f"{model.model}, method {model.method}")
-    add_row(lines, "features", _listed(model.inputs))
-    for name, why in staged.left_out.items():
-        add_row(lines, "left out", f"{name}: {why}")
-    add_row(lines, "output", str(staged.model_file))
+    lines = name_value_table([*_model_rows(staged), ("output", str(staged.model_file))])
     note = (
         "Truth kept and effective rows are expected values if the prior of the stage is right; a single release would "
         f"have {three_digits(int(staged.one_release))} effective rows. To judge the model, use 'labeldp evaluate' with "

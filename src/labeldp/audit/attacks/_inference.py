@@ -222,18 +222,13 @@ def best_answers(
 
 def losses_by_label(space: LabelSpace, loss: Loss, guesses: np.ndarray) -> Float[np.ndarray, "m k"]:
     """Loss of each answer for every true label."""
-    if isinstance(loss, np.ndarray):
-        return np.asarray(loss.T[guesses])
-    if loss == "squared":
-        points = np.asarray(space.points, dtype=np.float64)
-        return np.asarray(((points - guesses[:, None]) / (points[-1] - points[0])) ** 2)
-    return np.asarray(np.arange(space.size) != guesses[:, None], dtype=np.float64)
+    return losses_of_answers(space, loss, np.arange(space.size)[None, :], guesses[:, None])
 
 
 def losses_of_answers(
-    space: LabelSpace, loss: Loss, codes: Int[np.ndarray, "n"], guesses: np.ndarray
-) -> Float[np.ndarray, "n"]:
-    """Loss of each answer if the codes are the true labels."""
+    space: LabelSpace, loss: Loss, codes: Int[np.ndarray, "*rows"], guesses: np.ndarray
+) -> Float[np.ndarray, "*rows_and_labels"]:
+    """Loss of each answer if the codes are the true labels; the two are broadcast against each other."""
     if isinstance(loss, np.ndarray):
         return np.asarray(loss[codes, guesses])
     if loss == "squared":

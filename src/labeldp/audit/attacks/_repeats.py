@@ -13,6 +13,7 @@ from typing import TypeGuard
 
 import numpy as np
 from scipy.special import gammaln
+from scipy.stats import binom, poisson
 
 from labeldp import _checks
 from labeldp._shapes import Float
@@ -160,15 +161,15 @@ def _plurality_success(keep: float, classes: int, times: int) -> float:
     others, total = classes - 1, []
     for c in range(-(-times // classes), times + 1):
         rest = times - c
-        binomial = _binomial_probability(times, c, keep)
+        binomial = float(binom.pmf(c, times, keep))
         if binomial == 0.0:
             continue
         if rest == 0:
             total.append(binomial)
             continue
         mean = rest / others
-        chances = np.exp(_log_poisson(np.arange(min(c, rest) + 1), mean))
-        whole = math.exp(float(_log_poisson(np.array([rest]), others * mean)[0]))
+        chances = poisson.pmf(np.arange(min(c, rest) + 1), mean)
+        whole = float(poisson.pmf(rest, others * mean))
         below, at = chances[:c], float(chances[c]) if c <= rest else 0.0
         sums = [np.ones(1)]  # distribution of the sum of so many counts below c
         for _ in range(others):
@@ -180,18 +181,6 @@ def _plurality_success(keep: float, classes: int, times: int) -> float:
                 win_probability += math.comb(others, j) * at**j * float(distribution[remaining]) / (j + 1)
         total.append(binomial * min(1.0, win_probability / whole))
     return math.fsum(total)
-
-
-def _binomial_probability(trials: int, count: int, chance: float) -> float:
-    """A binomial probability."""
-    if chance >= 1.0:
-        return float(count == trials)
-    logarithm = gammaln(trials + 1) - gammaln(count + 1) - gammaln(trials - count + 1)
-    return math.exp(float(logarithm) + count * math.log(chance) + (trials - count) * math.log1p(-chance))
-
-
-def _log_poisson(counts: np.ndarray, mean: float) -> Float[np.ndarray, "m"]:
-    return np.asarray(counts * math.log(mean) - mean - gammaln(counts + 1))
 
 
 def _enumerated_success(matrix: Float[np.ndarray, "k m"], times: int, prior: Float[np.ndarray, "k"]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from labeldp.audit._audit import Audit, check_confidence
 from labeldp.audit.mechanisms._exact import audit_channel, audit_drawing
 from labeldp.audit.mechanisms._sampled import Progress
 from labeldp.errors import InputError
-from labeldp.privacy.channels import Channel, ClassChannel, SingleNumberChannel, channel_of, row_arrays
+from labeldp.privacy.channels import ClassChannel, SingleNumberChannel, candidate_sizes, channel_of, row_arrays
 from labeldp.release import Release, release_batches
 from labeldp.release.folder import Certificate, Check, verify
 
@@ -257,35 +257,28 @@ def _independence_check(folder: Path, other: Path, certificate: Certificate, err
     if other_certificate.release == certificate.release:
         raise InputError(f"expected another release in {other}, found the same one; give an independent one")
     for one, two in zip(_release_batches(folder, certificate), _release_batches(other, other_certificate), strict=True):
-        tally = _agreement_counter(one.channel, two.channel)(one.codes, two.codes, first)
+        tally = _agreements(one, two, first)
         total, first = tally if total is None else total + tally, first + len(one)
     return _frequency_check(name, total, error / 2) if total is not None else Check(name, True, "no rows")
 
 
-def _agreement_counter(one: Channel, two: Channel) -> Callable[[np.ndarray, np.ndarray, int], _EventCounts]:
-    """Counter of agreements between two releases: on one class per row, in turn; or on their outcomes."""
-    if isinstance(one, ClassChannel) and isinstance(two, ClassChannel):
-
-        def classes(codes: np.ndarray, others: np.ndarray, first: int) -> _EventCounts:
-            z = (first + np.arange(len(codes))) % one.classes
-            same = float((one.holds(codes, z) == two.holds(others, z)).sum())
-            pairs = list(zip(_containing_probabilities(one, z), _containing_probabilities(two, z), strict=True))
-            if "candidates" in {**row_arrays(one), **row_arrays(two)}:  # a label outside is a mixture of the two cases
-                pairs = list(itertools.product(_containing_probabilities(one, z), _containing_probabilities(two, z)))
-            agree = np.array([p * q + (1 - p) * (1 - q) for p, q in pairs])
-            return _single_event(len(codes), same, agree.min(axis=0).sum(), agree.max(axis=0).sum())
-
-        return classes
-    if isinstance(one, SingleNumberChannel) and isinstance(two, SingleNumberChannel):
-        if len(one.values) != len(two.values):
+def _agreements(one: Release, two: Release, first: int) -> _EventCounts:
+    """Agreements between two releases of the same rows: on one class per row, in turn; or on their outcomes."""
+    channel, other, rows = one.channel, two.channel, len(one)
+    if isinstance(channel, ClassChannel) and isinstance(other, ClassChannel):
+        z = (first + np.arange(rows)) % channel.classes
+        same = float((channel.holds(one.codes, z) == other.holds(two.codes, z)).sum())
+        ends = _containing_probabilities(channel, z), _containing_probabilities(other, z)
+        pairs = list(zip(*ends, strict=True))
+        if any(candidate_sizes(each) is not None for each in (channel, other)):
+            pairs = list(itertools.product(*ends))  # a label outside the candidates is a mixture of the two cases
+        agree = np.array([p * q + (1 - p) * (1 - q) for p, q in pairs])
+        return _single_event(rows, same, agree.min(axis=0).sum(), agree.max(axis=0).sum())
+    if isinstance(channel, SingleNumberChannel) and isinstance(other, SingleNumberChannel):
+        if len(channel.values) != len(other.values):
             raise InputError("expected two releases of numbers with the same outcomes, found different ones")
-        chances = one.vertices @ two.vertices.T  # other labels have mixtures of these
-
-        def numbers(codes: np.ndarray, others: np.ndarray, _: int) -> _EventCounts:
-            rows = len(codes)
-            return _single_event(rows, float((codes == others).sum()), rows * chances.min(), rows * chances.max())
-
-        return numbers
+        chances = channel.vertices @ other.vertices.T  # other labels have mixtures of these
+        return _single_event(rows, float((one.codes == two.codes).sum()), rows * chances.min(), rows * chances.max())
     raise InputError("expected two releases of classes, or two of numbers with one channel for all rows, found others")
 
 

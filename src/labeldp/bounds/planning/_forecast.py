@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -280,7 +280,11 @@ class _ForecastInputs:
     def reaches(self, target: float, epsilon: float, *, roughly: bool = True) -> bool:
         """True if some mechanism has an error of at most the target."""
         each_noise = mechanism_noises(self.space, self.trust, epsilon, roughly=roughly)
-        return any(self.curve.error(self.rows, each.each, each.total) <= target for each in each_noise)
+        return self.some_reach(target, self.rows, each_noise)
+
+    def some_reach(self, target: float, rows: float, noises: Iterable[Noise]) -> bool:
+        """True if with so many rows the error with one of these noises is at most the target."""
+        return any(self.curve.error(rows, each.each, each.total) <= target for each in noises)
 
     def free_epsilon(self) -> float | None:
         """The epsilon from which on the error is at most that of nine tenths of the rows without noise."""
@@ -311,12 +315,8 @@ def _goal(inputs: _ForecastInputs, target: float, epsilon: float | None) -> Goal
     least = _least_epsilon(inputs, target)
     if epsilon is None:
         return Goal(target, least, _fewest_rows(lambda n: inputs.curve.error(n) <= target))
-    mechanisms = tuple(mechanism_noises(inputs.space, inputs.trust, _checks.epsilon(epsilon)))
-
-    def enough(rows: float) -> bool:
-        return any(inputs.curve.error(rows, each.each, each.total) <= target for each in mechanisms)
-
-    return Goal(target, least, _fewest_rows(enough))
+    noises = tuple(mechanism_noises(inputs.space, inputs.trust, _checks.epsilon(epsilon)))
+    return Goal(target, least, _fewest_rows(lambda rows: inputs.some_reach(target, rows, noises)))
 
 
 def _least_epsilon(inputs: _ForecastInputs, target: float) -> float | None:

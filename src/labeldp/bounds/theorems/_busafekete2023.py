@@ -303,7 +303,7 @@ def _even_success(epsilon: float, alpha: float, m: int) -> float:
         t = (low + high) / 2
         log_keep = -math.log1p((m - 1) * math.exp(-t))
         parts = [log_keep + (alpha - 1) * t, log_keep - alpha * t] + ([log_keep - t + math.log(m - 2)] if m > 2 else [])
-        low, high = (low, t) if _log_sum(parts) >= (alpha - 1) * epsilon else (t, high)
+        low, high = (low, t) if np.logaddexp.reduce(parts) >= (alpha - 1) * epsilon else (t, high)
     return 1 / (1 + (m - 1) * math.exp(-high))
 
 
@@ -339,12 +339,6 @@ def _coin_divergence(
     return np.asarray(np.logaddexp(alpha * first + (1 - alpha) * second, alpha * tails + (1 - alpha) * others))
 
 
-def _log_sum(logarithms: list[float]) -> float:
-    """The logarithm of a sum of exponentials."""
-    most = max(logarithms)
-    return most + math.log(math.fsum(math.exp(each - most) for each in logarithms))
-
-
 def _label_divergence(a: float, k: int, lam: float) -> float:
     """Divergence of randomized response: ``q ((p/q)^a + (q/p)^(a-1) + k - 2)`` has a sum of one at a = 1."""
     ratio, q = math.log1p((1 - lam) * k / lam), lam / k
@@ -360,5 +354,4 @@ def _feature_divergence(a: float, lam: float, apart: float) -> float:
         return 0.0
     root = 0.0 if math.isinf(a) else 1 / a
     one, other = root * math.log(lam), math.log1p(-lam) - (1 - root) * math.log(lam) + (1 - root) * apart
-    larger, smaller = max(one, other), min(one, other)
-    return (larger + math.log1p(math.exp(smaller - larger))) / (1 - root)
+    return float(np.logaddexp(one, other)) / (1 - root)
