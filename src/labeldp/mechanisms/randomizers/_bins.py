@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from labeldp._shapes import Float, Int
 from labeldp.mechanisms.randomizers._optimal import PRIOR_DECLARED, checked_distribution
-from labeldp.mechanisms.randomizers._randomizer import NumberRandomizer
+from labeldp.mechanisms.randomizers._randomizer import NumberRandomizer, kept
 from labeldp.privacy import Interval
 from labeldp.privacy.channels import PARTS, BinChannel, bin_channel
 
@@ -73,17 +72,14 @@ class BinResponse(NumberRandomizer):
         """The declaration about the prior."""
         return (PRIOR_DECLARED,)
 
-    @cached_property
-    def _channel(self) -> BinChannel:
+    @kept
+    def channel(self) -> BinChannel:
+        """The channel from the true label to the released number."""
         starts, numbers = best_bins(self.prior, self.epsilon)
         values: list[int] = []
         for number in numbers.tolist():
             values.append(max(round(number * PARTS), values[-1] + 1 if values else 0))
         return bin_channel(self.space.size, starts.tolist(), values, self.epsilon)
-
-    def channel(self) -> BinChannel:
-        """The channel from the true label to the released number."""
-        return self._channel
 
 
 def best_bins(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import ClassVar, Literal, Self
 
-import numpy as np
-
 from labeldp.errors import InputError
-from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
+from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import BitChannel
 
@@ -66,20 +64,12 @@ class BitResponse(ClassRandomizer):
         yield partial(cls, space, epsilon)
         yield partial(cls, space, epsilon, "symmetric")
 
-    @cached_property
-    def _channel(self) -> BitChannel:
-        return _FORMS[self.form](self.space.size, self.epsilon)
-
+    @kept
     def channel(self) -> BitChannel:
         """The channel from the true class to the released set."""
-        return self._channel
+        return _FORMS[self.form](self.space.size, self.epsilon)
 
     @property
     def detail(self) -> str:
         """A set of classes by independent coins."""
         return f"{self.form} bits"
-
-    @property
-    def mass(self) -> np.ndarray:
-        """Every class can be in a set."""
-        return np.ones(())

@@ -15,7 +15,7 @@ from labeldp._shapes import Float, Int
 from labeldp.errors import EpsilonError, InputError, LabelError, PriorError
 from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
 from labeldp.mechanisms.randomizers._prior import checked_prior
-from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
+from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
 from labeldp.privacy import Guarantee, LabelSpace, exp_below, rest_of
 from labeldp.privacy.accounting import Charge, RowRanges, compose
 from labeldp.privacy.channels import ClusterChannel
@@ -103,8 +103,9 @@ class ClusterResponse(ClassRandomizer):
             space, epsilon, np.full((int(numbers.max()) + 1, space.size), 1 / space.size), numbers, 1 / space.size
         )
 
-    @cached_property
-    def _channel(self) -> ClusterChannel:
+    @kept
+    def channel(self) -> ClusterChannel:
+        """The channel from each row's true class to the released one."""
         floor = float(self.floor or 0.0)
         raised = truncated(self.distributions, floor)
         if self.redrawn is None:
@@ -116,19 +117,10 @@ class ClusterResponse(ClassRandomizer):
             )
         return channel
 
-    def channel(self) -> ClusterChannel:
-        """The channel from each row's true class to the released one."""
-        return self._channel
-
     @property
     def detail(self) -> str:
         """A class."""
         return "one class, or one of its cluster"
-
-    @property
-    def mass(self) -> np.ndarray:
-        """Every class can be released."""
-        return np.ones(())
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 from labeldp.mechanisms.randomizers._randomizer import NumberRandomizer
@@ -47,13 +46,9 @@ class LaplaceResponse(NumberRandomizer):
     about: ClassVar[str] = "Laplace noise on the grid, with merged ends"
     searched: ClassVar[bool] = False
 
-    @cached_property
-    def _channel(self) -> GridChannel:
-        return laplace_channel(self.space.size, self.epsilon)
-
     def channel(self) -> GridChannel:
         """The channel from the true label to the released number."""
-        return self._channel
+        return laplace_channel(self.space.size, self.epsilon)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +85,9 @@ class OneBitResponse(NumberRandomizer):
     about: ClassVar[str] = "One of two numbers, unbiased (Duchi et al.)"
     searched: ClassVar[bool] = False
 
-    @cached_property
-    def _channel(self) -> GridChannel:
-        return one_bit_channel(self.space.size, self.epsilon)
-
     def channel(self) -> GridChannel:
         """The channel from the true label to the released number."""
-        return self._channel
+        return one_bit_channel(self.space.size, self.epsilon)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,10 +123,6 @@ class PiecewiseResponse(NumberRandomizer):
     about: ClassVar[str] = "Piecewise mechanism (Wang et al.): a window around the label is more likely"
     searched: ClassVar[bool] = False
 
-    @cached_property
-    def _channel(self) -> GridChannel:
-        return piecewise_channel(self.space.size, self.epsilon)
-
     def channel(self) -> GridChannel:
         """The channel from the true label to the released number."""
-        return self._channel
+        return piecewise_channel(self.space.size, self.epsilon)

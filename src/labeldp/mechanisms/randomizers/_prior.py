@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from labeldp import _checks
 from labeldp._shapes import Float
 from labeldp.errors import PriorError
-from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
+from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import (
     CandidateChannel,
@@ -42,13 +41,9 @@ class CandidateRandomizer(ClassRandomizer):
     def candidate_channel(self) -> tuple[ClassChannel, np.ndarray]:
         """The channel on the candidates of each row, and their prior probability."""
 
-    @cached_property
-    def _candidate_channel(self) -> tuple[ClassChannel, np.ndarray]:
-        return self.candidate_channel()
-
     def channel(self) -> ClassChannel:
         """The channel from each row's true class to the released class or set."""
-        return self._candidate_channel[0]
+        return self.candidate_channel()[0]
 
     @property
     def detail(self) -> str:
@@ -58,7 +53,7 @@ class CandidateRandomizer(ClassRandomizer):
     @property
     def mass(self) -> np.ndarray:
         """Prior probability of each row's candidates."""
-        return self._candidate_channel[1]
+        return self.candidate_channel()[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +98,7 @@ class TopKResponse(CandidateRandomizer):
             object.__setattr__(self, "k", _checks.whole(self.k, "k", 1, self.space.size))
         super().__post_init__()
 
+    @kept
     def candidate_channel(self) -> tuple[CandidateChannel, np.ndarray]:
         """The k most likely classes of each row."""
         candidates, mass = top_candidates(self.prior, self.k)
@@ -143,6 +139,7 @@ class PriorResponse(CandidateRandomizer):
     name: ClassVar[str] = "prior"
     about: ClassVar[str] = "RRWithPrior: RRTop-k with the best number of candidates for each row"
 
+    @kept
     def candidate_channel(self) -> tuple[CandidateChannel, np.ndarray]:
         """The best number of most likely classes for each row."""
         candidates, mass = prior_candidates(self.prior, self.epsilon)
@@ -186,6 +183,7 @@ class PriorSubsetResponse(CandidateRandomizer):
     name: ClassVar[str] = "prior-subset"
     about: ClassVar[str] = "Subset of the candidates that a prior gives each row"
 
+    @kept
     def candidate_channel(self) -> tuple[CandidateSubsetChannel, np.ndarray]:
         """The number of most likely classes that a subset distinguishes best, for each row."""
         candidates, mass = prior_subset_candidates(self.prior, self.epsilon)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, Self
-
-import numpy as np
 
 from labeldp import _checks
 from labeldp.errors import InputError
-from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
+from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import ProjectiveChannel, is_order, projective_order
 
@@ -65,19 +62,16 @@ class ProjectiveResponse(ClassRandomizer):
             raise InputError(f"expected a prime as the order, found {self.order!r}; leave it out for the best one")
         super().__post_init__()
 
-    @cached_property
-    def _channel(self) -> ProjectiveChannel:
-        order = projective_order(self.space.size, self.epsilon) if self.order is None else self.order
-        return ProjectiveChannel.at(self.space.size, order, self.epsilon)
-
+    @kept
     def channel(self) -> ProjectiveChannel:
         """The channel from the true class to the number of the released set."""
-        return self._channel
+        order = projective_order(self.space.size, self.epsilon) if self.order is None else self.order
+        return ProjectiveChannel.at(self.space.size, order, self.epsilon)
 
     @property
     def detail(self) -> str:
         """The share of classes in a set, which is known by its number."""
-        return f"1 in {self._channel.order} classes{', for counting' if self.setting else ''}"
+        return f"1 in {self.channel().order} classes{', for counting' if self.setting else ''}"
 
     @property
     def setting(self) -> str:
@@ -89,8 +83,3 @@ class ProjectiveResponse(ClassRandomizer):
         """The best order for training, and the best for counting."""
         yield lambda: cls(space, epsilon)
         yield lambda: cls(space, epsilon, projective_order(space.size, epsilon, counting=True))
-
-    @property
-    def mass(self) -> np.ndarray:
-        """Every class can be in a set."""
-        return np.ones(())

@@ -6,8 +6,8 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar, Self
+from functools import partial, wraps
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,23 @@ from labeldp import _checks
 from labeldp.errors import LabelError
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import Channel, ClassChannel, SingleNumberChannel, pair_share
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def kept(method: Callable[[S], T]) -> Callable[[S], T]:
+    """A method without arguments that is computed once for each object."""
+    name = f"_{method.__name__}"
+
+    @wraps(method)
+    def computed_once(self: S) -> T:
+        if name not in vars(self):
+            vars(self)[name] = method(self)
+        result: T = vars(self)[name]
+        return result
+
+    return computed_once
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +64,9 @@ class Randomizer(ABC):
         """The channel from the true label to the released one."""
 
     @property
-    @abstractmethod
     def mass(self) -> np.ndarray:
-        """Prior probability that the true class can be released: for each row, or 1 if every class can."""
+        """Prior probability that the true class can be released: 1, or one for each row that has candidates."""
+        return np.ones(())
 
     @property
     @abstractmethod
@@ -128,11 +145,6 @@ class NumberRandomizer(Randomizer):
     def detail(self) -> str:
         """A number."""
         return f"one of {len(self.channel().values)} numbers"
-
-    @property
-    def mass(self) -> np.ndarray:
-        """Every label can be released."""
-        return np.ones(())
 
     @property
     def expectation(self) -> NumberExpectation:

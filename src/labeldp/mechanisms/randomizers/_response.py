@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
-import numpy as np
-
-from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
+from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
 from labeldp.privacy.channels import ResponseChannel
 
 
@@ -42,20 +39,12 @@ class RandomizedResponse(ClassRandomizer):
     name: ClassVar[str] = "randomized-response"
     about: ClassVar[str] = "k-ary randomized response: the true class, or a uniform other class"
 
-    @cached_property
-    def _channel(self) -> ResponseChannel:
-        return ResponseChannel.at(self.space.size, self.epsilon)
-
+    @kept
     def channel(self) -> ResponseChannel:
         """The channel from the true class to the released one."""
-        return self._channel
+        return ResponseChannel.at(self.space.size, self.epsilon)
 
     @property
     def detail(self) -> str:
         """A class."""
         return "one class"
-
-    @property
-    def mass(self) -> np.ndarray:
-        """Every class can be released."""
-        return np.ones(())

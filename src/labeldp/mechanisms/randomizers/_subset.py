@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import ClassVar, Self
-
-import numpy as np
 
 from labeldp import _checks
 from labeldp.errors import EpsilonError
 from labeldp.mechanisms.randomizers._projective import ProjectiveResponse
-from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer
+from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
 from labeldp.mechanisms.randomizers._response import RandomizedResponse
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import SubsetChannel, estimation_size, training_size
@@ -79,19 +77,11 @@ class SubsetResponse(ClassRandomizer):
         yield partial(cls, space, epsilon)
         yield lambda: cls(space, epsilon, estimation_size(space.size, epsilon))
 
-    @cached_property
-    def _channel(self) -> SubsetChannel:
-        size = self.size or training_size(self.space.size, self.epsilon)
-        return SubsetChannel.at(self.space.size, size, self.epsilon)
-
+    @kept
     def channel(self) -> SubsetChannel:
         """The channel from the true class to the released set."""
-        return self._channel
-
-    @property
-    def mass(self) -> np.ndarray:
-        """Every class can be in a set."""
-        return np.ones(())
+        size = self.size or training_size(self.space.size, self.epsilon)
+        return SubsetChannel.at(self.space.size, size, self.epsilon)
 
 
 def best_response(space: LabelSpace, epsilon: float) -> ClassRandomizer:
