@@ -120,7 +120,7 @@ def test_many_rows_are_chosen_in_chunks(monkeypatch):
     """Candidates do not depend on the rows beside them."""
     prior = rows(4, "mixed", 50)
     whole = prior_subset_candidates(prior, 1.0)
-    monkeypatch.setattr("labeldp.privacy.channels._candidate_subsets._ENTRIES_PER_CHUNK", 28)
+    monkeypatch.setattr("labeldp.privacy.channels._candidate_subsets.ENTRIES_PER_CHUNK", 28)
     parts = prior_subset_candidates(prior, 1.0)
     assert all(np.array_equal(one, other) for one, other in zip(whole, parts, strict=True))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,18 +12,17 @@ import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt8, UInt64
 from labeldp._threads import over_chunks
-from labeldp.privacy.channels._bitsets import beyond, pack, sizes, unpack
+from labeldp.privacy.channels._bitsets import pack, unpack
 from labeldp.privacy.channels._calibration import accept, subset_weight
+from labeldp.privacy.channels._candidates import ENTRIES_PER_CHUNK, CandidateRows
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, candidate_numbers
-from labeldp.privacy.channels._class_channel import ClassSetChannel, ExchangeableChannel
-from labeldp.privacy.channels._subset import LARGEST_TABLE, subset_odds, words_for_picks
+from labeldp.privacy.channels._class_channel import ClassSetChannel
+from labeldp.privacy.channels._subset import SubsetChannel, subset_odds, words_for_picks
 from labeldp.privacy.channels._utility import training_sizes
-
-_ENTRIES_PER_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class CandidateSubsetChannel(ClassSetChannel, ExchangeableChannel):
+class CandidateSubsetChannel(ClassSetChannel, CandidateRows):
     """A subset of ``size[m]`` of a row's m candidates, which holds a true candidate with weight ``member[m]``.
 
     A label outside the candidates is first replaced by a uniform candidate, so its subset is uniform. Every row draws
@@ -55,26 +53,19 @@ class CandidateSubsetChannel(ClassSetChannel, ExchangeableChannel):
     candidates: UInt8[np.ndarray, "n b"]
 
     kind: ClassVar[str] = "candidate-subset"
+    whole_words: ClassVar[int] = 1  # the one for membership
 
     def __post_init__(self) -> None:
         word = 1 << self.bits
         if not len(self.size) == len(self.member) == self.classes + 1:
             raise ValueError("expected one size and one weight for each number of candidates")
         _worst(self.size, self.member, word)
-        if self.candidates.shape[1] != (self.classes + 7) // 8 or (self.candidates.size and not self.sizes.all()):
-            raise ValueError("expected at least one candidate in each row")
-        if beyond(self.candidates, self.classes):
-            raise ValueError(f"expected candidates among {self.classes} classes, found others")
+        self.check_candidates()
 
     @classmethod
     def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:
         """The channel for these candidates at the requested epsilon, rounded down, with subset sizes for training."""
         return cls(classes, *_subset_weights(classes, epsilon, bits), candidates, bits=bits)
-
-    @cached_property
-    def sizes(self) -> Int[np.ndarray, "n"]:
-        """The number of candidates of each row."""
-        return sizes(self.candidates)
 
     @cached_property
     def odds(self) -> Fraction:
@@ -91,19 +82,11 @@ class CandidateSubsetChannel(ClassSetChannel, ExchangeableChannel):
         """One word for membership; halves of words for the stand-in and the rest, and spare ones for rejections."""
         return words_for_picks(1 + max(self.size), self.classes)
 
-    @property
-    def whole_words(self) -> int:
-        """The word for membership."""
-        return 1
-
     def columns(self) -> Columns:
         """A subset from a class in it, from another candidate, and from a label outside, a random candidate's."""
-        word = 1 << self.bits
         for m in range(2, self.classes + 1):
-            d, member = self.size[m], self.member[m]
-            inside = Fraction(member, math.comb(m - 1, d - 1))
-            without = Fraction(word - member, math.comb(m - 1, d)) if d < m else inside
-            mean = (d * inside + (m - d) * without) / m
+            [(_, (inside, without))] = self._among(m).columns()
+            mean = (self.size[m] * inside + (m - self.size[m]) * without) / Fraction(m)
             yield f"a subset of {m} candidates with the true class", (inside, without, mean)
 
     @property
@@ -114,28 +97,27 @@ class CandidateSubsetChannel(ClassSetChannel, ExchangeableChannel):
         mean of those of the candidates, so a pair with it is at most the worst of them (hockey-stick divergences are
         jointly convex).
         """
-        out = {m: 1 - Fraction(self.member[m], 1 << self.bits) for m in candidate_numbers(self.sizes, self.classes)}
-        return tuple((self._odds(m), share * Fraction(self.size[m], m - 1)) for m, share in out.items())
+        return tuple(self._among(m).losses[0] for m in candidate_numbers(self.sizes, self.classes))
 
     @cached_property
     def membership(self) -> Membership:
         """For true classes among the candidates of each row; a row with one candidate discloses nothing."""
-        chances = np.array([self._membership(m) for m in range(self.classes + 1)])
+        alone = (1.0, 0.0, math.inf)  # no two classes to distinguish: such a row counts as no effective row
+        several = (self._among(m).membership for m in range(2, self.classes + 1))
+        chances = np.array([alone, alone, *((each.true, each.other, each.apart) for each in several)])
         return Membership(*chances[self.sizes].T)
 
     @property
     def pair_of_others(self) -> Float[np.ndarray, "*rows"]:
         """All pairs of other candidates are equally likely."""
-        true, d, m = self.membership.true, np.array(self.size)[self.sizes], self.sizes
-        pairs = np.maximum(1, (m - 1) * (m - 2))
-        return np.asarray((true * (d - 1) * (d - 2) + (1 - true) * d * (d - 1)) / pairs)
+        pairs = [0.0, 0.0, *(self._among(m).pair_of_others for m in range(2, self.classes + 1))]
+        return np.asarray(np.array(pairs)[self.sizes])
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> UInt8[np.ndarray, "n b"]:
         """Released subsets as packed bits."""
         from labeldp.privacy.channels._kernels import draw_candidate_subset  # noqa: PLC0415 (the compiler loads at a draw)
 
-        if not codes.size == len(words) == len(self.candidates):
-            raise ValueError("expected candidates and words for each label")
+        self.check_rows(codes, words)
         member = np.array([weight % (1 << self.bits) for weight in self.member], dtype=np.uint64)  # 0 is not used
         released = np.zeros((codes.size, (self.classes + 7) // 8), dtype=np.uint8)
         if not draw_candidate_subset(codes, words, self.candidates, np.array(self.size), member, released):
@@ -146,49 +128,37 @@ class CandidateSubsetChannel(ClassSetChannel, ExchangeableChannel):
         """The odds of m for classes in the subset, one for other candidates, ``1 / (b C)`` for classes outside."""
         levels = np.array([self._levels(m) for m in range(self.classes + 1)])
         high, outside = levels[self.sizes].T
-        return Levels(self.mask(released), high, unpack(self.candidates, self.classes), outside)
+        return Levels(self.mask(released), high, self.support(), outside)
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
         """Every subset of the candidates of that size."""
-        mask, inside = self.mask(released), unpack(self.candidates, self.classes)
+        mask, inside = self.mask(released), self.support()
         right = np.count_nonzero(mask, axis=1) == np.array(self.size)[self.sizes]
         return np.asarray(right & ~(mask & ~inside).any(axis=1))
 
     def table(self, row: int = 0) -> TransitionTable:
         """Every subset of the candidates of one row, if there are few."""
-        support = unpack(self.candidates[row : row + 1], self.classes)[0]
+        support = self.support(slice(row, row + 1))[0]
         members = np.flatnonzero(support)
-        m, d = members.size, self.size[members.size]
-        count = math.comb(m, d)
-        if count * self.classes > LARGEST_TABLE:
-            raise ValueError(f"expected few outcomes, found {count} for {m} candidates; use levels")
-        mask = np.zeros((count, self.classes), dtype=np.bool_)
-        for outcome, subset in zip(mask, itertools.combinations(members.tolist(), d), strict=True):
-            outcome[list(subset)] = True
-        if m == 1:
-            return TransitionTable(pack(mask), np.ones((self.classes, 1)))
-        true = Fraction(self.member[m], 1 << self.bits)
-        inside, other = float(true / math.comb(m - 1, d - 1)), float((1 - true) / math.comb(m - 1, d))
-        law = np.where(mask.T, inside, np.where(support[:, None], other, 1 / count))
+        if members.size == 1:
+            return TransitionTable(pack(support[None]), np.ones((self.classes, 1)))
+        inner = self._among(members.size).table()
+        mask = np.zeros((len(inner.outcomes), self.classes), dtype=np.bool_)
+        mask[:, members] = unpack(inner.outcomes, members.size)
+        law = np.full((self.classes, len(mask)), 1 / len(mask))
+        law[members] = inner.matrix
         return TransitionTable(pack(mask), law)
 
-    def _odds(self, m: int) -> Fraction:
-        return subset_odds(m, self.size[m], self.member[m], 1 << self.bits)
-
-    def _membership(self, m: int) -> tuple[float, float, float]:
-        """P(true class in), P(another candidate in), P(exactly one of both) with m candidates."""
-        if m < 2:
-            return 1.0, 0.0, math.inf  # no two classes to distinguish: such a row counts as no effective row
-        true, size = Fraction(self.member[m], 1 << self.bits), self.size[m]
-        apart = true * (1 - Fraction(size - 1, m - 1)) + (1 - true) * Fraction(size, m - 1)
-        return float(true), float((size - true) / (m - 1)), float(apart)
+    def _among(self, m: int) -> SubsetChannel:
+        """The channel of subsets of m candidates, from two on, if these were all classes."""
+        return SubsetChannel(m, self.size[m], self.member[m], bits=self.bits)
 
     def _levels(self, m: int) -> tuple[float, float]:
         """Likelihoods of a class in the subset and of a class outside the candidates, relative to another candidate."""
         if m < 2:
             return 1.0, 1.0
         word, size = 1 << self.bits, self.size[m]
-        return float(self._odds(m)), float(Fraction(word * (m - size), (word - self.member[m]) * m))
+        return float(self._among(m).odds), float(Fraction(word * (m - size), (word - self.member[m]) * m))
 
 
 def prior_subset_candidates(
@@ -215,7 +185,7 @@ def prior_subset_candidates(
         packed[part] = pack(mask)
         mass[part] = total[np.arange(len(best)), best]
 
-    over_chunks(choose_candidates, len(prior), max(1, _ENTRIES_PER_CHUNK // prior.shape[1]))
+    over_chunks(choose_candidates, len(prior), max(1, ENTRIES_PER_CHUNK // prior.shape[1]))
     return packed, mass
 
 

@@ -16,11 +16,38 @@ from labeldp.privacy.channels._calibration import accept, response_weights
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable, candidate_numbers
 from labeldp.privacy.channels._class_channel import ExchangeableChannel, SingleClassChannel
 
-_ENTRIES_PER_CHUNK = 1 << 20
+ENTRIES_PER_CHUNK = 1 << 20
+
+
+class CandidateRows(ExchangeableChannel):
+    """A channel on the public candidates of each row, as packed bits in class order."""
+
+    candidates: UInt8[np.ndarray, "n b"]
+
+    @cached_property
+    def sizes(self) -> Int[np.ndarray, "n"]:
+        """The number of candidates of each row."""
+        return sizes(self.candidates)
+
+    def check_candidates(self) -> None:
+        """Refuse rows without candidates, and candidates that are no classes."""
+        if self.candidates.shape[1] != (self.classes + 7) // 8 or (self.candidates.size and not self.sizes.all()):
+            raise ValueError("expected at least one candidate in each row")
+        if beyond(self.candidates, self.classes):
+            raise ValueError(f"expected candidates among {self.classes} classes, found others")
+
+    def check_rows(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "m w"]) -> None:
+        """Refuse labels, words and candidates of different numbers of rows."""
+        if not codes.size == len(words) == len(self.candidates):
+            raise ValueError("expected candidates and words for each label")
+
+    def support(self, rows: slice = slice(None)) -> Bool[np.ndarray, "n k"]:
+        """Mask of the candidates of rows."""
+        return unpack(self.candidates[rows], self.classes)
 
 
 @dataclass(frozen=True, eq=False)
-class CandidateChannel(SingleClassChannel, ExchangeableChannel):
+class CandidateChannel(SingleClassChannel, CandidateRows):
     """Randomized response on a row's candidates; a label outside them is replaced by a uniform candidate.
 
     With ``m`` candidates the weights out of ``W = 2**bits`` are ``keep[m]`` for the true class, ``other[m]`` for
@@ -41,6 +68,8 @@ class CandidateChannel(SingleClassChannel, ExchangeableChannel):
     candidates: UInt8[np.ndarray, "n b"]
 
     kind: ClassVar[str] = "candidates"
+    words_per_row: ClassVar[int] = 1  # which decides everything
+    whole_words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         word = 1 << self.bits
@@ -49,21 +78,13 @@ class CandidateChannel(SingleClassChannel, ExchangeableChannel):
         for m in range(1, self.classes + 1):
             if not (self.keep[m] >= self.other[m] >= 1 and self.keep[m] + (m - 1) * self.other[m] == word):
                 raise ValueError("expected keep >= other >= 1 that use every word once")
-        if self.candidates.shape[1] != (self.classes + 7) // 8 or (self.candidates.size and not self.sizes.all()):
-            raise ValueError("expected at least one candidate in each row")
-        if beyond(self.candidates, self.classes):
-            raise ValueError(f"expected candidates among {self.classes} classes, found others")
+        self.check_candidates()
 
     @classmethod
     def at(cls, classes: int, epsilon: float, candidates: UInt8[np.ndarray, "n b"], bits: int = 64) -> Self:
         """The channel for these candidates at the requested epsilon, rounded down."""
         keep, other = _response_weights(classes, epsilon, bits)
         return cls(classes, keep, other, candidates, bits=bits)
-
-    @cached_property
-    def sizes(self) -> Int[np.ndarray, "n"]:
-        """The number of candidates of each row."""
-        return sizes(self.candidates)
 
     @cached_property
     def odds(self) -> Fraction:
@@ -75,16 +96,6 @@ class CandidateChannel(SingleClassChannel, ExchangeableChannel):
     def detail(self) -> str:
         """One of the candidates."""
         return "one of a row's candidates"
-
-    @property
-    def words_per_row(self) -> int:
-        """One word decides everything."""
-        return 1
-
-    @property
-    def whole_words(self) -> int:
-        """That word."""
-        return 1
 
     def columns(self) -> Columns:
         """A label outside yields each candidate with the weight ceil(W / m), except the last, which gets the rest."""
@@ -131,8 +142,7 @@ class CandidateChannel(SingleClassChannel, ExchangeableChannel):
         """Released class codes."""
         from labeldp.privacy.channels._kernels import draw_candidates  # noqa: PLC0415 (the compiler loads at the first draw)
 
-        if not codes.size == len(words) == len(self.candidates):
-            raise ValueError("expected candidates and words for each label")
+        self.check_rows(codes, words)
         word = 1 << self.bits
         weights = [  # those of 0 and 1 candidates are not used: one candidate needs no word
             (keep % word, other, -(-word // max(m, 2)))
@@ -149,7 +159,7 @@ class CandidateChannel(SingleClassChannel, ExchangeableChannel):
         pairs = list(zip(self.keep, self.other, strict=True))
         high = np.array([keep / other for keep, other in pairs])[self.sizes]
         outside = np.array([word / (max(m, 1) * other) for m, (_, other) in enumerate(pairs)])[self.sizes]
-        return Levels(self.mask(released), high, unpack(self.candidates, self.classes), outside)
+        return Levels(self.mask(released), high, self.support(), outside)
 
     def possible(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
         """The candidates of each row."""
@@ -159,7 +169,7 @@ class CandidateChannel(SingleClassChannel, ExchangeableChannel):
 
     def table(self, row: int = 0) -> TransitionTable:
         """The candidates of one row as outcomes."""
-        support = unpack(self.candidates[row : row + 1], self.classes)[0]
+        support = self.support(slice(row, row + 1))[0]
         outcomes = np.flatnonzero(support)
         m, word = outcomes.size, 1 << self.bits
         matrix = np.full((self.classes, m), float(Fraction(-(-word // m), word)))
@@ -183,7 +193,7 @@ def prior_candidates(
 
     packed = np.zeros((len(prior), (prior.shape[1] + 7) // 8), dtype=np.uint8)
     mass, gain = np.empty(len(prior)), np.expm1(epsilon)
-    rows = max(1, _ENTRIES_PER_CHUNK // prior.shape[1])
+    rows = max(1, ENTRIES_PER_CHUNK // prior.shape[1])
     over_chunks(lambda part: best_candidates(prior[part], gain, packed[part], mass[part]), len(prior), rows)
     return packed, mass
 
@@ -198,7 +208,7 @@ def bad_prior_row(prior: Float[np.ndarray, "n k"], tolerance: float) -> int:
         if (row := first_bad_row(prior[part], tolerance)) >= 0:
             bad_rows[part.start] = part.start + row
 
-    over_chunks(check, len(prior), max(1, _ENTRIES_PER_CHUNK // prior.shape[1]))
+    over_chunks(check, len(prior), max(1, ENTRIES_PER_CHUNK // prior.shape[1]))
     return min(bad_rows.values(), default=-1)
 
 

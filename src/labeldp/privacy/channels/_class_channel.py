@@ -50,9 +50,11 @@ class ClassChannel(Channel):
     def holds(self, released: np.ndarray, classes: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
         """Mask of the rows whose released label is, or contains, a class, one class for each row."""
 
-    @abstractmethod
     def sums(self, released: np.ndarray, values: Float[np.ndarray, "k"]) -> Float[np.ndarray, "n"]:
-        """The sum of one value for each class over the classes of each released label."""
+        """The sum of one value for each class over the classes of each released label, block by block."""
+        step = max(1, _ENTRIES_PER_BLOCK // self.classes)
+        parts = [self.mask(released[low : low + step]) @ values for low in range(0, len(released), step)]
+        return np.concatenate(parts) if parts else np.empty(0)
 
     @abstractmethod
     def levels(self, released: np.ndarray) -> Levels:
@@ -153,10 +155,6 @@ class ClassSetChannel(ClassChannel):
         byte = released[np.arange(len(classes)), classes >> 3]
         return np.asarray(byte >> (classes & 7).astype(np.uint8) & 1 == 1)
 
-    def sums(self, released: np.ndarray, values: Float[np.ndarray, "k"]) -> Float[np.ndarray, "n"]:
-        """The sum over the bits that are set, block by block."""
-        return block_sums(self, released, values)
-
 
 @dataclass(frozen=True, eq=False)
 class EvenChannel(ClassChannel):
@@ -223,13 +221,6 @@ class ExchangeableChannel(EvenChannel):
             traces = np.maximum(traces, largest_traces(uniform, projected=projected))
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.where(traces > 0, traces / (p - q) ** 2, 0.0))
-
-
-def block_sums(channel: ClassChannel, released: np.ndarray, values: Float[np.ndarray, "k"]) -> Float[np.ndarray, "n"]:
-    """The sum of values over the classes of each released label, from the mask of a block of rows at a time."""
-    step = max(1, _ENTRIES_PER_BLOCK // channel.classes)
-    parts = [channel.mask(released[low : low + step]) @ values for low in range(0, len(released), step)]
-    return np.concatenate(parts) if parts else np.empty(0)
 
 
 def require_one_law(channel: ClassChannel) -> None:

@@ -39,6 +39,8 @@ class ClusterChannel(SingleClassChannel):
     clusters: Int[np.ndarray, "n"]
 
     kind: ClassVar[str] = "cluster"
+    words_per_row: ClassVar[int] = 1  # which decides everything
+    whole_words: ClassVar[int] = 1
     even: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -115,16 +117,6 @@ class ClusterChannel(SingleClassChannel):
     def detail(self) -> str:
         """One class."""
         return f"one of {self.classes} classes, by the shares of {len(self.keep):,} clusters"
-
-    @property
-    def words_per_row(self) -> int:
-        """One word decides everything."""
-        return 1
-
-    @property
-    def whole_words(self) -> int:
-        """That word."""
-        return 1
 
     def columns(self) -> Columns:
         """Each class from itself, and from another one, in each cluster."""

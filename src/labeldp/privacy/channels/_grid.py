@@ -277,6 +277,8 @@ class BinChannel(SingleNumberChannel):
     starts: tuple[int, ...]
 
     kind: ClassVar[str] = "bins"
+    words_per_row: ClassVar[int] = 1  # which decides everything
+    whole_words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         bins = len(self.starts)
@@ -295,16 +297,6 @@ class BinChannel(SingleNumberChannel):
     def odds(self) -> Fraction:
         """``keep / other``."""
         return Fraction(self.keep, self.other) if self.other else Fraction(1)
-
-    @property
-    def words_per_row(self) -> int:
-        """One word decides everything."""
-        return 1
-
-    @property
-    def whole_words(self) -> int:
-        """That word."""
-        return 1
 
     def columns(self) -> Columns:
         """A bin from itself, and from another one."""

@@ -52,15 +52,7 @@ def draw_grid(codes, words, limits, top, whole, over, out):
             rest = np.uint64(place - knot * top)
             bound = rest * whole + (rest * over + np.uint64(top - 1)) // np.uint64(top)
             knot += rest > 0 and words[i, 1] < bound
-        u = words[i, 0]
-        low, high = 0, limits.shape[1]
-        while low < high:
-            middle = (low + high) >> 1
-            if u < limits[knot, middle]:
-                high = middle
-            else:
-                low = middle + 1
-        out[i] = low
+        out[i] = np.searchsorted(limits[knot], words[i, 0], side="right")
 
 
 @compiled()
@@ -68,15 +60,8 @@ def draw_cluster(codes, words, clusters, keep, limits, out):
     """The label if ``u < keep``, else the first class of the cluster whose cumulative weight exceeds the rest."""
     for i in range(codes.size):
         c = clusters[i]
-        rest = words[i, 0] - keep[c]
-        low, high = 0, limits.shape[1] - 1
-        while low < high:
-            middle = (low + high) >> 1
-            if rest < limits[c, middle]:
-                high = middle
-            else:
-                low = middle + 1
-        out[i] = codes[i] if words[i, 0] < keep[c] else low
+        drawn = np.searchsorted(limits[c, :-1], words[i, 0] - keep[c], side="right")
+        out[i] = codes[i] if words[i, 0] < keep[c] else drawn
 
 
 @compiled()
@@ -92,7 +77,7 @@ def draw_candidates(codes, words, candidates, sizes, keep, other, uniform, out):
         if m == 1:
             out[i] = _nth(candidates[i], 0, -1)
             continue
-        inside = (candidates[i, y >> 3] >> np.uint8(y & 7)) & 1
+        inside = _holds(candidates[i], y)
         if inside and u < keep[m]:
             out[i] = y
             continue
@@ -121,12 +106,40 @@ def _nth(packed, rank, skip):
 
 
 @compiled()
+def _holds(packed, j):
+    """1 if a class is in a packed set, else 0."""
+    return packed[j >> 3] >> np.uint8(j & 7) & np.uint8(1)
+
+
+@compiled()
+def _add(packed, j):
+    """Add a class to a packed set."""
+    packed[j >> 3] |= np.uint8(1) << np.uint8(j & 7)
+
+
+@compiled()
+def _uniform_below(bound, row_words, half):
+    """A uniform integer below a bound from the halves of a row's words, -1 if they run out; and the next half.
+
+    A half is mapped to ``[0, bound)`` by multiplication with the rejection that makes it uniform (Lemire 2019). The
+    number of rejections depends on the words alone.
+    """
+    floor = ((_LOW + np.uint64(1)) - bound) % bound
+    while half < 2 * row_words.size:
+        word = row_words[half >> 1]
+        product = ((word >> _HALF) if half & 1 else (word & _LOW)) * bound
+        half += 1
+        if (product & _LOW) >= floor:
+            return np.int64(product >> _HALF), half
+    return np.int64(-1), half
+
+
+@compiled()
 def draw_subset(codes, words, classes, size, member, out):
     """Subsets of a fixed size: the first word decides membership of the true class, the others choose the rest.
 
-    The rest is a uniform subset of the other classes by Floyd's algorithm (Bentley and Floyd 1987), on halves of
-    words, each mapped to ``[0, m)`` by multiplication with the rejection that makes it uniform (Lemire 2019). The
-    numbers of halves and of rejections depend on the words alone, not on the label. Returns False if a row ran
+    The rest is a uniform subset of the other classes by Floyd's algorithm (Bentley and Floyd 1987). The number of
+    halves of words that it uses depends on the words alone, not on the label. Returns False if a row ran
     out of words, which practically never happens (``SubsetChannel.words_per_row``).
     """
     for i in range(codes.size):
@@ -135,23 +148,15 @@ def draw_subset(codes, words, classes, size, member, out):
         others = size - 1 if inside else size
         half = 2
         for j in range(classes - 1 - others, classes - 1):
-            bound = np.uint64(j + 1)
-            floor = ((_LOW + np.uint64(1)) - bound) % bound
-            while True:
-                if half >= 2 * words.shape[1]:
-                    return False
-                word = words[i, half >> 1]
-                product = ((word >> _HALF) if half & 1 else (word & _LOW)) * bound
-                half += 1
-                if (product & _LOW) >= floor:
-                    break
-            pick = np.int64(product >> _HALF)
+            pick, half = _uniform_below(np.uint64(j + 1), words[i], half)
+            if pick < 0:
+                return False
             pick += pick >= y
-            if out[i, pick >> 3] >> np.uint8(pick & 7) & 1:
+            if _holds(out[i], pick):
                 pick = j + (j >= y)
-            out[i, pick >> 3] |= np.uint8(1) << np.uint8(pick & 7)
+            _add(out[i], pick)
         if inside:
-            out[i, y >> 3] |= np.uint8(1) << np.uint8(y & 7)
+            _add(out[i], y)
     return True
 
 
@@ -167,38 +172,30 @@ def draw_candidate_subset(codes, words, candidates, size, member, out):
         y = codes[i]
         m, place = np.int64(0), np.int64(-1)
         for j in range(members.size):
-            if (candidates[i, j >> 3] >> np.uint8(j & 7)) & 1:
+            if _holds(candidates[i], j):
                 place = m if j == y else place
                 members[m] = j
                 m += 1
         if m == 1:
-            out[i, members[0] >> 3] |= np.uint8(1) << np.uint8(members[0] & 7)
+            _add(out[i], members[0])
             continue
         contains = words[i, 0] < member[m]
         others = size[m] - 1 if contains else size[m]
         half = 2
         for j in range(m - 2 - others, m - 1):
             stand_in = j == m - 2 - others
-            bound = np.uint64(m if stand_in else j + 1)
-            floor = ((_LOW + np.uint64(1)) - bound) % bound
-            while True:
-                if half >= 2 * words.shape[1]:
-                    return False
-                word = words[i, half >> 1]
-                product = ((word >> _HALF) if half & 1 else (word & _LOW)) * bound
-                half += 1
-                if floor <= product & _LOW:
-                    break
-            pick = np.int64(product >> _HALF)
+            pick, half = _uniform_below(np.uint64(m if stand_in else j + 1), words[i], half)
+            if pick < 0:
+                return False
             if stand_in:
                 place = pick if place < 0 else place
                 continue
             chosen_class = members[pick + (pick >= place)]
-            if out[i, chosen_class >> 3] >> np.uint8(chosen_class & 7) & 1:
+            if _holds(out[i], chosen_class):
                 chosen_class = members[j + (j >= place)]
-            out[i, chosen_class >> 3] |= np.uint8(1) << np.uint8(chosen_class & 7)
+            _add(out[i], chosen_class)
         if contains:
-            out[i, members[place] >> 3] |= np.uint8(1) << np.uint8(members[place] & 7)
+            _add(out[i], members[place])
     return True
 
 
@@ -210,6 +207,90 @@ def draw_bits(codes, words, true, false, out):
         for j in range(words.shape[1]):
             threshold = true if j == y else false
             out[i, j >> 3] |= np.uint8(words[i, j] < threshold) << np.uint8(j & 7)
+
+
+@compiled()
+def draw_points(codes, words, geometry, member, favoured, others, out):
+    """Points orthogonal to that of the label if ``u < member``, else points that are not, picked uniformly.
+
+    The label's point v has a 1 as its first coordinate other than zero, at place ``lead``. A point orthogonal to v is a
+    point of one dimension less in all other coordinates, from which that one follows; a point with the product 1 is any
+    vector there. Returns False if a row ran out of words.
+    """
+    order, t = geometry.order, geometry.firsts.size
+    label, point = np.empty(t, dtype=np.int64), np.empty(t, dtype=np.int64)
+    for i in range(codes.size):
+        inside = words[i, 0] < member
+        pick = _uniform_below(favoured if inside else others, words[i], 2)[0]
+        if pick < 0:
+            return False
+        lead = _write_point(label, np.int64(codes[i]), geometry, t)
+        if inside:
+            _write_point(point, pick, geometry, t - 1)
+        else:
+            _write_digits(point, pick, order, t - 1)
+        for j in range(t - 1, lead, -1):
+            point[j] = point[j - 1]
+        point[lead] = 0
+        total = np.int64(0)
+        for j in range(t):
+            total += point[j] * label[j]
+        point[lead] = (order + (0 if inside else 1) - total % order) % order
+        first = 0
+        while point[first] == 0:
+            first += 1
+        scale, number = geometry.inverses[point[first]], np.int64(0)
+        for j in range(first + 1, t):
+            number = number * order + point[j] * scale % order
+        out[i] = geometry.firsts[t - 1 - first] + number
+    return True
+
+
+@compiled()
+def write_masks(released, geometry, out):
+    """The classes, in columns, whose points are orthogonal to each released one.
+
+    Points come in the order of their free coordinates, as an odometer: one step adds the last coordinate to the
+    product, and each carry the one before, since q times a coordinate is zero.
+    """
+    order, t = geometry.order, geometry.firsts.size
+    vector = np.empty(t, dtype=np.int64)
+    for i in range(released.size):
+        _write_point(vector, np.int64(released[i]), geometry, t)
+        label, size = 0, 1
+        for free in range(t):
+            value, count = vector[t - 1 - free], 0
+            while label < out.shape[1] and count < size:
+                out[i, label] = value == 0
+                label += 1
+                count += 1
+                place, carry = t - 1, count
+                value = (value + vector[place]) % order
+                while carry % order == 0 and place > t - free:
+                    carry //= order
+                    place -= 1
+                    value = (value + vector[place]) % order
+            size *= order
+
+
+@compiled()
+def _write_point(vector, number, geometry, dimension):
+    """The coordinates of a point by number, and the place of its leading 1."""
+    free = dimension - 1
+    while geometry.firsts[free] > number:
+        free -= 1
+    _write_digits(vector, number - geometry.firsts[free], geometry.order, dimension)
+    lead = dimension - 1 - free
+    vector[lead] = 1
+    return lead
+
+
+@compiled()
+def _write_digits(vector, number, order, dimension):
+    """The digits of a number in base q, most significant first."""
+    for j in range(dimension - 1, -1, -1):
+        vector[j] = number % order
+        number //= order
 
 
 # Sums of priors may be reordered, so that they vectorise: they choose public candidates, not probabilities of a draw.

@@ -6,20 +6,34 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.privacy.channels._calibration import accept, subset_weight
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, NumberLaw, TransitionTable
-from labeldp.privacy.channels._class_channel import EvenChannel, block_sums
+from labeldp.privacy.channels._class_channel import EvenChannel
 from labeldp.privacy.channels._subset import LARGEST_TABLE, subset_odds, words_for_picks
 from labeldp.privacy.channels._utility import pair_share, total_variance
 
 #: The largest order of a field that is tried, and the largest number of points.
 _LARGEST_ORDER, _MOST_POINTS = 1 << 12, (1 << 31) - 1
 _ENTRIES_PER_BLOCK = 1 << 22
+
+
+class Geometry(NamedTuple):
+    """Arithmetic of a projective space, for compiled functions.
+
+    Attributes:
+        order: The order q of the field.
+        firsts: The first point with each number of free coordinates behind the leading 1.
+        inverses: The inverse of each number modulo q, and 0 for zero.
+    """
+
+    order: int
+    firsts: Int[np.ndarray, "t"]
+    inverses: Int[np.ndarray, "q"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +58,7 @@ class ProjectiveChannel(EvenChannel):
     member: int
 
     kind: ClassVar[str] = "projective"
+    whole_words: ClassVar[int] = 1  # the one for membership
     form: ClassVar[Literal["index"]] = "index"
 
     def __post_init__(self) -> None:
@@ -90,11 +105,6 @@ class ProjectiveChannel(EvenChannel):
         """One word for membership; halves of words for one pick, and spare ones for rejections."""
         return words_for_picks(1, self.points)
 
-    @property
-    def whole_words(self) -> int:
-        """The word for membership."""
-        return 1
-
     def columns(self) -> Columns:
         """A point from a class in its set, and from one outside."""
         others = self.points - self.favoured
@@ -123,48 +133,42 @@ class ProjectiveChannel(EvenChannel):
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> Int[np.ndarray, "n"]:
         """Numbers of points."""
-        from labeldp.privacy.channels._projective_kernels import draw_points  # noqa: PLC0415 (the compiler loads at the first draw)
+        from labeldp.privacy.channels._kernels import draw_points  # noqa: PLC0415 (the compiler loads at the first draw)
 
         released = np.empty(codes.size, dtype=np.int32)
         weights = (np.uint64(n) for n in (self.member, self.favoured, self.points - self.favoured))
-        if not draw_points(codes, words, self.order, *weights, self._firsts, self._inverses, released):
+        if not draw_points(codes, words, self._geometry, *weights, released):
             raise RuntimeError("a row ran out of random words; draw again")
         return released
 
     @cached_property
-    def _firsts(self) -> Int[np.ndarray, "t"]:
-        """The first point with each number of free coordinates behind the leading 1."""
-        return np.array([(self.order**free - 1) // (self.order - 1) for free in range(self.dimension)], dtype=np.int64)
-
-    @cached_property
-    def _inverses(self) -> Int[np.ndarray, "q"]:
-        """The inverse of each number, and 0 for zero."""
-        return np.array([0, *(pow(value, -1, self.order) for value in range(1, self.order))], dtype=np.int64)
+    def _geometry(self) -> Geometry:
+        q = self.order
+        firsts = [(q**free - 1) // (q - 1) for free in range(self.dimension)]
+        inverses = [0, *(pow(value, -1, q) for value in range(1, q))]
+        return Geometry(q, np.array(firsts, dtype=np.int64), np.array(inverses, dtype=np.int64))
 
     def _vectors(self, numbers: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n t"]:
         """Points by number: the leading 1, with digits in base q behind it."""
-        free = np.searchsorted(self._firsts, numbers, side="right") - 1
+        firsts = self._geometry.firsts
+        free = np.searchsorted(firsts, numbers, side="right") - 1
         powers = self.order ** np.arange(self.dimension - 1, -1, -1)
-        vectors = (numbers - self._firsts[free])[:, None] // powers % self.order
+        vectors = (numbers - firsts[free])[:, None] // powers % self.order
         np.put_along_axis(vectors, self.dimension - 1 - free[:, None], 1, axis=1)
         return np.asarray(vectors)
 
     def mask(self, released: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n k"]:
         """The classes whose points are orthogonal to the released one."""
-        from labeldp.privacy.channels._projective_kernels import write_masks  # noqa: PLC0415 (the compiler loads at the first use)
+        from labeldp.privacy.channels._kernels import write_masks  # noqa: PLC0415 (the compiler loads at the first use)
 
         mask = np.empty((len(released), self.classes), dtype=np.bool_)
-        write_masks(released, self.order, self._firsts, mask)
+        write_masks(released, self._geometry, mask)
         return mask
 
     def holds(self, released: np.ndarray, classes: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
         """Mask of the rows whose point is orthogonal to that of the class."""
         one, two = self._vectors(released), self._vectors(classes)
         return np.asarray((one * two).sum(axis=1) % self.order == 0)
-
-    def sums(self, released: np.ndarray, values: Float[np.ndarray, "k"]) -> Float[np.ndarray, "n"]:
-        """The sum over the classes of each point's set."""
-        return block_sums(self, released, values)
 
     def levels(self, released: np.ndarray) -> Levels:
         """``odds`` for the classes in the set."""
@@ -214,8 +218,8 @@ class ProjectiveChannel(EvenChannel):
         centred: with ``-b g_y`` the mean of all k, it is at most ``c k (1 - b^2) + K (1 + 1/n)^2 (1 + b)^2``.
         """
         q, p, other, n = self.order, float(self.membership.true), float(self.membership.other), self.points - 1
-        triple = self._firsts[-3] if self.dimension > 2 else 0
-        shared, k = int(self._firsts[-2]), self.classes
+        triple = self._geometry.firsts[-3] if self.dimension > 2 else 0
+        shared, k = int(self._geometry.firsts[-2]), self.classes
         on_line = float(self._pairs[0]) - other**2
         apart = p * triple / self.favoured + (1 - p) * (shared - triple) / (n + 1 - self.favoured) - other**2
         within = other - other**2 - on_line

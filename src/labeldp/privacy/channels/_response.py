@@ -27,6 +27,8 @@ class ResponseChannel(SingleClassChannel, ExchangeableChannel):
     other: int
 
     kind: ClassVar[str] = "response"
+    words_per_row: ClassVar[int] = 1  # which decides everything
+    whole_words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         total = self.keep + (self.classes - 1) * self.other
@@ -54,16 +56,6 @@ class ResponseChannel(SingleClassChannel, ExchangeableChannel):
     def detail(self) -> str:
         """One class."""
         return f"one of {self.classes} classes"
-
-    @property
-    def words_per_row(self) -> int:
-        """One word decides everything."""
-        return 1
-
-    @property
-    def whole_words(self) -> int:
-        """That word."""
-        return 1
 
     def columns(self) -> Columns:
         """A class from itself, and from another one."""

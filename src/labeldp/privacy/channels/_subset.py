@@ -35,6 +35,7 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
     member: int
 
     kind: ClassVar[str] = "subset"
+    whole_words: ClassVar[int] = 1  # the one for membership
 
     def __post_init__(self) -> None:
         if not (1 <= self.size < self.classes and 0 < self.member < 1 << self.bits and self.odds >= 1):
@@ -61,11 +62,6 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
     def words_per_row(self) -> int:
         """One word for membership; halves of words for the rest, and spare ones for rejections."""
         return words_for_picks(self.size, self.classes)
-
-    @property
-    def whole_words(self) -> int:
-        """The word for membership."""
-        return 1
 
     def columns(self) -> Columns:
         """A subset from a class in it, and from one outside."""
