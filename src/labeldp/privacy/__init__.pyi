@@ -1,6 +1,9 @@
 from ._guarantee import Guarantee as Guarantee
 from ._kinds import Kinds as Kinds
+from ._rounding import EXACT as EXACT
+from ._rounding import UP as UP
 from ._rounding import exp_below as exp_below
+from ._rounding import least_float as least_float
 from ._rounding import log_above as log_above
 from ._rounding import printed_above as printed_above
 from ._rounding import rest_of as rest_of

@@ -8,20 +8,23 @@ less than the printed 0.3): bounds hold for both, so that sums of printed epsilo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from collections.abc import Callable, Iterable
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 
-_DOWN = Context(prec=80, rounding=ROUND_FLOOR)
-_UP = Context(prec=80, rounding=ROUND_CEILING)
+#: 80 digits, rounded down or up, at any exponent.
+DOWN = Context(prec=80, rounding=ROUND_FLOOR, Emax=MAX_EMAX, Emin=MIN_EMIN)
+UP = Context(prec=80, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN)
+#: Enough digits for exact sums, differences and squares of the decimals that floats print as.
+EXACT = Context(prec=3000)
 
 
 @lru_cache
 def exp_below(epsilon: float, parts: int = 1) -> Fraction:
     """A rational lower bound on ``exp(epsilon / parts)``, of relative error at most 1e-78."""
     smaller = min(Decimal(epsilon), Decimal(repr(epsilon)))
-    return Fraction(_DOWN.next_minus(_DOWN.exp(_DOWN.divide(smaller, Decimal(parts)))))
+    return Fraction(DOWN.next_minus(DOWN.exp(DOWN.divide(smaller, Decimal(parts)))))
 
 
 def log_above(ratio: Fraction) -> float:
@@ -30,8 +33,12 @@ def log_above(ratio: Fraction) -> float:
         raise ValueError("a largest ratio of probabilities is at least one")
     if ratio == 1:
         return 0.0
-    quotient = _UP.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
-    return float_above(_UP.next_plus(_UP.ln(quotient)))
+    return float_above(UP.next_plus(UP.ln(quotient(ratio, UP))))
+
+
+def quotient(value: Fraction, context: Context) -> Decimal:
+    """A rational number in the rounding direction of a context."""
+    return context.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
 def float_above(value: Decimal) -> float:
@@ -52,19 +59,35 @@ def printed_above(value: Decimal) -> float:
 
 def exact_sum(epsilons: Iterable[float]) -> Decimal:
     """The sum of epsilons as the decimals that they print as, without rounding."""
-    exact, total = Context(prec=800), Decimal(0)
-    for epsilon in epsilons:
-        total = exact.add(total, Decimal(repr(epsilon)))
-    return total
+    return sum_of(Decimal(repr(epsilon)) for epsilon in epsilons)
+
+
+def sum_of(values: Iterable[Decimal]) -> Decimal:
+    """The exact sum of decimals."""
+    return reduce(EXACT.add, values, Decimal(0))
 
 
 def rest_of(total: float, part: float) -> float:
     """The remainder ``total - part``, rounded down so that the printed remainder and part sum to at most the total."""
-    left = Context(prec=2000).subtract(Decimal(repr(total)), Decimal(repr(part)))
+    left = EXACT.subtract(Decimal(repr(total)), Decimal(repr(part)))
     rest = float(left)
     while Decimal(repr(rest)) > left:
         rest = math.nextafter(rest, -math.inf)
     return rest
+
+
+def least_float(holds: Callable[[float], bool], low: float, high: float, accuracy: float = 0.0) -> float:
+    """The least float from which on a property holds, by bisection; never less, if it holds at ``high``.
+
+    Args:
+        holds: The property, which does not hold at ``low``.
+        low: The lower end of the search.
+        high: The upper end.
+        accuracy: The relative width of an interval whose upper end is accurate enough.
+    """
+    while high - low > accuracy * high and (middle := (low + high) / 2) not in (low, high):
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def power_above(ratio: Fraction, exponent: int) -> Fraction:
@@ -95,7 +118,7 @@ def exp_above(epsilon: float) -> Decimal:
     larger = max(Decimal(epsilon), Decimal(repr(epsilon)))
     if not larger:
         return Decimal(1)
-    return _UP.next_plus(_UP.exp(_UP.plus(larger)))
+    return UP.next_plus(UP.exp(UP.plus(larger)))
 
 
 def _shorter_above(value: Fraction, bits: int = 1024) -> Fraction:

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import warnings
 
+from labeldp import _checks
+from labeldp.errors import EpsilonError
+
 
 class DeltaWarning(UserWarning):
     """A delta so large that a mechanism within it could publish somebody's label."""
+
+
+def positive_delta(value: object, why: str) -> float:
+    """A failure probability above zero; ``why`` says why it must be, and what to do."""
+    delta = _checks.delta(value)
+    if delta == 0.0:
+        raise EpsilonError(f"expected delta above 0, found 0.0{why}")
+    return delta
 
 
 def warn_of_large(delta: float, rows: int, what: str, *, stacklevel: int) -> None:

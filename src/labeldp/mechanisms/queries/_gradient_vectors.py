@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,77 +16,35 @@ _LARGEST_ENTRY = 1e100
 _AT_ONCE = 1 << 10
 
 
-class ClassVectors(ABC):
-    """The proposed vectors of the classes for one row."""
-
-    @property
-    @abstractmethod
-    def dimension(self) -> int:
-        """The number of entries of a vector."""
-
-    @property
-    @abstractmethod
-    def origin(self) -> Float[np.ndarray, "r"]:
-        """The reference point of ``off``: the common vector if all are equal."""
-
-    @property
-    @abstractmethod
-    def off(self) -> np.ndarray:
-        """The differences of the vectors from the origin, in compressed form."""
-
-    @property
-    @abstractmethod
-    def centre(self) -> Float[np.ndarray, "r"]:
-        """The centre of directions, between the vectors: the common vector if all are equal."""
-
-    @property
-    @abstractmethod
-    def lengths(self) -> Float[np.ndarray, "k"]:
-        """The distance of each vector from the centre."""
-
-    @staticmethod
-    @abstractmethod
-    def spread_squared(off: np.ndarray) -> float:
-        """The largest squared distance of two vectors; exact for whole numbers below 2^50."""
-
-    @abstractmethod
-    def of_class(self, steps: Int[np.ndarray, "..."], code: int) -> Int[np.ndarray, "r"]:
-        """The vector of a class, from ``off`` in whole steps."""
-
-    @abstractmethod
-    def direction(self, normals: Float[np.ndarray, "r"]) -> tuple[Float[np.ndarray, "r"], int]:
-        """A uniform direction in the span of the vectors about the centre, from normal numbers; and its dimension."""
-
-    @abstractmethod
-    def along(self, direction: Float[np.ndarray, "r"]) -> Float[np.ndarray, "k"]:
-        """The component of each vector along a direction from the centre."""
-
-
 @dataclass(frozen=True, eq=False)
-class AnyVectors(ClassVectors):
-    """Arbitrary vectors, one in each row."""
+class AnyVectors:
+    """Arbitrary vectors of the classes, one in each row."""
 
     vectors: Float[np.ndarray, "k r"]
 
     @property
     def dimension(self) -> int:
+        """The number of entries of a vector."""
         return int(self.vectors.shape[1])
 
     @cached_property
     def origin(self) -> Float[np.ndarray, "r"]:
-        """The mean; exactly the common vector if all are equal."""
+        """The reference point of ``off``: the mean, or exactly the common vector if all are equal."""
         return np.asarray(self.vectors[0] + (self.vectors - self.vectors[0]).mean(axis=0))
 
     @cached_property
     def off(self) -> Float[np.ndarray, "k r"]:
+        """The differences of the vectors from the origin."""
         return np.asarray(self.vectors - self.origin)
 
     @property
     def centre(self) -> Float[np.ndarray, "r"]:
+        """The centre of directions, between the vectors: the common vector if all are equal."""
         return self._about[0]
 
     @property
     def lengths(self) -> Float[np.ndarray, "k"]:
+        """The distance of each vector from the centre."""
         return self._about[1]
 
     @cached_property
@@ -115,6 +72,7 @@ class AnyVectors(ClassVectors):
 
     @staticmethod
     def spread_squared(off: np.ndarray) -> float:
+        """The largest squared distance of two vectors; exact for whole numbers below 2^50."""
         if off.shape[1] == 1:
             return float(off.max() - off.min()) ** 2
         squares = (off * off).sum(axis=1)
@@ -122,18 +80,21 @@ class AnyVectors(ClassVectors):
         return max(float((squares[part, None] + squares - 2.0 * (off[part] @ off.T)).max()) for part in parts)
 
     def of_class(self, steps: Int[np.ndarray, "k r"], code: int) -> Int[np.ndarray, "r"]:
+        """The vector of a class, from ``off`` in whole steps."""
         return np.asarray(steps[code])
 
     def direction(self, normals: Float[np.ndarray, "r"]) -> tuple[Float[np.ndarray, "r"], int]:
+        """A uniform direction in the span of the vectors about the centre, from normal numbers; and its dimension."""
         dimension = len(self._span)
         return _unit(normals[:dimension] @ self._span), dimension
 
     def along(self, direction: Float[np.ndarray, "r"]) -> Float[np.ndarray, "k"]:
+        """The component of each vector along a direction from the centre."""
         return np.asarray((self.vectors - self.centre) @ direction)
 
 
 @dataclass(frozen=True, eq=False)
-class RightAngledVectors(ClassVectors):
+class RightAngledVectors:
     """Orthogonal vectors: that of class j has the j-th number in the j-th entry, and zeros elsewhere."""
 
     numbers: Float[np.ndarray, "k"]
@@ -182,6 +143,10 @@ class RightAngledVectors(ClassVectors):
 
     def along(self, direction: Float[np.ndarray, "r"]) -> Float[np.ndarray, "k"]:
         return np.asarray(self.numbers * direction - self.centre @ direction)
+
+
+#: The proposed vectors of the classes for one row: two forms with the same members.
+ClassVectors = AnyVectors | RightAngledVectors
 
 
 def class_vectors(proposed: object, row: int, classes: int, dimension: int) -> ClassVectors:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,15 +13,15 @@ import numpy as np
 from labeldp import _checks
 from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
-from labeldp.errors import EpsilonError, InputError
+from labeldp.errors import InputError
 from labeldp.mechanisms.queries._delta import warn_of_large
 from labeldp.mechanisms.queries._gradient_vectors import ClassVectors, class_vectors
 from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
-from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, rounded_normal
+from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, normal_deviation, rounded_normal
 from labeldp.mechanisms.queries._query import CalibratedQuery
 from labeldp.mechanisms.queries._stored_form import StoredForm, class_columns
 from labeldp.privacy import Guarantee, LabelSpace
-from labeldp.privacy.accounting import BitNoise, GaussianNoise, least_deviation
+from labeldp.privacy.accounting import BitNoise, GaussianNoise
 
 _PUBLIC = (
     "what was asked of each row is public and was computed from what was told before, not from these labels, but "
@@ -253,37 +252,8 @@ def gradient_error(
     return law.error(classes, dimension, spread, bound)
 
 
-class GradientLaw(ABC):
-    """The randomization of one vector."""
-
-    @property
-    @abstractmethod
-    def promise(self) -> Guarantee:
-        """The guarantee."""
-
-    @property
-    @abstractmethod
-    def parameters(self) -> dict[str, str]:
-        """The integers, in the form of a certificate."""
-
-    @property
-    @abstractmethod
-    def normal_deviation(self) -> int:
-        """The standard deviation of the normal integers in the draw, one for each entry of a vector."""
-
-    @abstractmethod
-    def reply(
-        self, vectors: ClassVectors, code: int, normals: Int[np.ndarray, "r"], word: int
-    ) -> Float[np.ndarray, "r"]:
-        """The noisy vector of a class, from normal integers and a word."""
-
-    @abstractmethod
-    def error(self, classes: int, dimension: int, spread: float, radius: float) -> float:
-        """A bound on the mean squared error, for vectors within a radius of their mean and a spread of each other."""
-
-
 @dataclass(frozen=True)
-class _Gaussian(GradientLaw):
+class _Gaussian:
     """Normal noise on a grid on which any two vectors are at most ``_REACH`` steps apart."""
 
     deviation: int
@@ -338,7 +308,7 @@ class _Gaussian(GradientLaw):
 
 
 @dataclass(frozen=True)
-class _OneBit(GradientLaw):
+class _OneBit:
     """A uniform direction, with a sign that depends on the label through one bit."""
 
     noise: BitNoise
@@ -383,6 +353,10 @@ class _OneBit(GradientLaw):
         return (radius * self._stretch(min(dimension, classes - 1))) ** 2
 
 
+#: The randomization of one vector: two forms with the same members.
+GradientLaw = _Gaussian | _OneBit
+
+
 @lru_cache(maxsize=256)
 def gradient_law(epsilon: float, delta: float, labels_of_a_unit: int = 1) -> GradientLaw:
     """The least noise for epsilon and delta.
@@ -392,12 +366,7 @@ def gradient_law(epsilon: float, delta: float, labels_of_a_unit: int = 1) -> Gra
     """
     if not delta:
         return _OneBit(BitNoise.of(epsilon, labels_of_a_unit))
-    deviation = least_deviation(_REACH_SQUARED * labels_of_a_unit, epsilon, delta, LARGEST_DEVIATION)
-    if deviation is None:
-        raise EpsilonError(
-            f"expected an epsilon that Gaussian noise can meet for units of {labels_of_a_unit} labels, found "
-            f"{epsilon!r} at delta {delta!r}; choose a larger one, or declare smaller units"
-        )
+    deviation = normal_deviation(_REACH_SQUARED * labels_of_a_unit, epsilon, delta, labels_of_a_unit)
     return _Gaussian(deviation, delta, labels_of_a_unit)
 
 

@@ -9,22 +9,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from labeldp import _checks
 from labeldp._random_words import Words
 from labeldp._shapes import Float, Int
-from labeldp.errors import EpsilonError, InputError, LabelError, VerificationError
-from labeldp.mechanisms.queries._delta import warn_of_large
+from labeldp.errors import InputError, LabelError, VerificationError
+from labeldp.mechanisms.queries._delta import positive_delta, warn_of_large
 from labeldp.mechanisms.queries._grids import FeatureGrid
 from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
-from labeldp.mechanisms.queries._noise import LARGEST_DEVIATION, rounded_normal, rounded_normal_deviation
+from labeldp.mechanisms.queries._noise import normal_deviation, rounded_normal, rounded_normal_deviation
 from labeldp.mechanisms.queries._query import CalibratedQuery
 from labeldp.mechanisms.queries._readings import ClassSums, EndSums, FeatureSums
 from labeldp.mechanisms.queries._stored_form import StoredForm, check_possible, check_steps, class_columns
 from labeldp.privacy import Guarantee, Interval, LabelSpace
-from labeldp.privacy.accounting import GaussianNoise, least_deviation
+from labeldp.privacy.accounting import GaussianNoise
 
 _PUBLIC = "the features are public and were not computed from these labels"
 
+_NOT_PURE = (
+    ": Gaussian noise has no pure guarantee; choose one well below one over the number of rows, or use a NoisyHistogram"
+)
 #: Largest relative distance of a product of floats from a whole number.
 _ROUNDING = 2.0**-51
 
@@ -85,7 +87,7 @@ class LabelMoments(CalibratedQuery):
 
     def __post_init__(self, features: object) -> None:
         super().__post_init__()
-        object.__setattr__(self, "delta", _positive_delta(self.delta))
+        object.__setattr__(self, "delta", positive_delta(self.delta, _NOT_PURE))
         object.__setattr__(self, "grid", self._gridded(features))
         warn_of_large(self.delta, self.grid.shape[0], "the number of rows", stacklevel=4)
 
@@ -108,12 +110,7 @@ class LabelMoments(CalibratedQuery):
             EpsilonError: There is none that fits into 64 bits.
         """
         sensitivity_squared = _unit_sensitivity(2 * self.grid.longest_squared * self.parts**2, labels_of_a_unit)
-        deviation = least_deviation(sensitivity_squared, self.epsilon, self.delta, LARGEST_DEVIATION)
-        if deviation is None:
-            raise EpsilonError(
-                f"expected an epsilon that Gaussian noise can meet for units of {labels_of_a_unit} labels, found "
-                f"{self.epsilon!r} at delta {self.delta!r}; choose a larger one, or declare smaller units"
-            )
+        deviation = normal_deviation(sensitivity_squared, self.epsilon, self.delta, labels_of_a_unit)
         return GaussianNoise(deviation, sensitivity_squared)
 
     def promise(self, labels_of_a_unit: int) -> Guarantee:
@@ -162,7 +159,7 @@ class LabelMoments(CalibratedQuery):
         if squared % 2 or labels < 1 or columns < 1:
             raise ValueError("expected an even sensitivity, units with labels, and features, found other integers")
         return _gaussian_guarantee(
-            GaussianNoise(deviation, _unit_sensitivity(squared, labels)), _positive_delta(float(law["delta"]))
+            GaussianNoise(deviation, _unit_sensitivity(squared, labels)), positive_delta(float(law["delta"]), _NOT_PURE)
         )
 
     @classmethod
@@ -311,14 +308,3 @@ def _unit_sensitivity(squared: int, labels_of_a_unit: int) -> int:
 
 def _gaussian_guarantee(noise: GaussianNoise, delta: float) -> Guarantee:
     return Guarantee(noise.epsilon(delta), delta, "central", assumptions=(_PUBLIC,), rho=noise.rho)
-
-
-def _positive_delta(value: object) -> float:
-    """A failure probability above zero."""
-    delta = _checks.delta(value)
-    if delta == 0.0:
-        raise EpsilonError(
-            "expected delta above 0, found 0.0: Gaussian noise has no pure guarantee; choose one well below one over "
-            "the number of rows, or use a NoisyHistogram"
-        )
-    return delta

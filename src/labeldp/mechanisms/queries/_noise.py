@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +18,8 @@ import numpy as np
 from labeldp._random_words import Words
 from labeldp._shapes import Int
 from labeldp.errors import EpsilonError
-from labeldp.privacy import printed_above
+from labeldp.privacy import EXACT, printed_above
+from labeldp.privacy.accounting import least_deviation
 
 #: Rates are integer multiples of one over this.
 PARTS = 1 << 40
@@ -28,7 +29,6 @@ LARGEST_DEVIATION = 1 << 56
 
 _WORDS_FOR_ONE = 24  # a normal draw takes 20 to 23 on average
 _AT_ONCE = 1 << 16
-_EXACT = Context(prec=800)  # a quotient by a power of two has few digits, whatever the ambient context
 
 
 def rate_below(epsilon: float, sensitivity: int) -> int:
@@ -49,7 +49,7 @@ def rate_below(epsilon: float, sensitivity: int) -> int:
 
 def epsilon_of(rate: int, sensitivity: int) -> float:
     """The epsilon of noise with a rate in ``PARTS`` for a sensitivity, rounded up."""
-    return printed_above(_EXACT.divide(Decimal(rate * sensitivity), Decimal(PARTS)))
+    return printed_above(EXACT.divide(Decimal(rate * sensitivity), Decimal(PARTS)))
 
 
 def discrete_laplace(count: int, rate: int, words: Words) -> Int[np.ndarray, "count"]:
@@ -67,6 +67,21 @@ def discrete_laplace(count: int, rate: int, words: Words) -> Int[np.ndarray, "co
 def laplace_deviation(rate: int, parts: int) -> float:
     """Standard deviation of discrete Laplace noise with ``q = exp(-rate / parts)``, of variance ``2q / (1 - q)^2``."""
     return 1.0 / (math.sqrt(2.0) * math.sinh(rate / parts / 2.0))
+
+
+def normal_deviation(sensitivity_squared: int, epsilon: float, delta: float, labels_of_a_unit: int) -> int:
+    """The least integer standard deviation of normal noise for epsilon and delta.
+
+    Raises:
+        EpsilonError: There is none that can be drawn.
+    """
+    deviation = least_deviation(sensitivity_squared, epsilon, delta, LARGEST_DEVIATION)
+    if deviation is None:
+        raise EpsilonError(
+            f"expected an epsilon that Gaussian noise can meet for units of {labels_of_a_unit} labels, found "
+            f"{epsilon!r} at delta {delta!r}; choose a larger one, or declare smaller units"
+        )
+    return deviation
 
 
 def rounded_normal_deviation(deviation: int) -> float:

@@ -15,12 +15,12 @@ from labeldp import _checks
 from labeldp._random_words import Words
 from labeldp._shapes import Bool, Int, Int8, Integer, UInt64
 from labeldp.errors import EpsilonError, InputError, LabelError
-from labeldp.mechanisms.queries._delta import warn_of_large
+from labeldp.mechanisms.queries._delta import positive_delta, warn_of_large
 from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer, integers
 from labeldp.mechanisms.queries._query import Query
 from labeldp.mechanisms.queries._readings import FlippedLabels
 from labeldp.mechanisms.queries._stored_form import StoredForm
-from labeldp.privacy import Guarantee, LabelSpace, shown_above
+from labeldp.privacy import Guarantee, LabelSpace, least_float, shown_above
 from labeldp.privacy.accounting import LARGEST_CLUSTER, PeerLaw
 
 _WORD = 1 << 64
@@ -28,6 +28,10 @@ _WORD = 1 << 64
 _WORDS_PER_ROW = 3
 #: The value of a row that is not released.
 _NOTHING = np.int8(-1)
+_NOT_ALONE = (
+    "; the exchange amplifies privacy only at a delta above 0: choose 1 over the square of the cluster's size, or use "
+    "the epsilon of flipping alone (view_of_one_peer)"
+)
 #: Relative accuracy of the flip that ``calibrate`` returns.
 _TIGHT = 1e-4
 
@@ -119,7 +123,7 @@ class PeerExchange:
             EpsilonError: A delta that is not above 0 and below 1.
             InputError: No cluster, or one without rows or with more than ``2**24``.
         """
-        sizes, delta = _checked_sizes(cluster_sizes), _positive_delta(delta)
+        sizes, delta = _checked_sizes(cluster_sizes), positive_delta(delta, _NOT_ALONE)
         smallest = min(sizes)
         warn_of_large(delta, smallest, "the size of the smallest cluster", stacklevel=3)
         return _guarantee(self.law, sizes, delta)
@@ -155,7 +159,7 @@ class PeerExchange:
             EpsilonError: A delta that is not above 0 and below 1.
             InputError: No cluster, or one without rows or with more than ``2**24``.
         """
-        return self.law.collusion(_delta_below(_positive_delta(delta)), _checked_sizes(cluster_sizes))
+        return self.law.collusion(_delta_below(positive_delta(delta, _NOT_ALONE)), _checked_sizes(cluster_sizes))
 
     @classmethod
     def calibrate(
@@ -192,7 +196,7 @@ class PeerExchange:
         target, sizes, allowed = (
             _checks.epsilon(epsilon),
             _checked_sizes(cluster_sizes),
-            _delta_below(_positive_delta(delta)),
+            _delta_below(positive_delta(delta, _NOT_ALONE)),
         )
 
         def keeps(flip: float) -> bool:
@@ -203,10 +207,7 @@ class PeerExchange:
         low = high / 2.0
         while low > 2.0**-60 and keeps(low):
             low, high = low / 2.0, low
-        while high - low > _TIGHT * high:
-            middle = (low + high) / 2.0
-            low, high = (low, middle) if keeps(middle) else (middle, high)
-        return cls(high, subsample, sampling)
+        return cls(least_float(keeps, low, high, _TIGHT), subsample, sampling)
 
     @staticmethod
     def check(space: LabelSpace) -> None:
@@ -269,7 +270,7 @@ class ExchangedLabels(Query):
         clusters = _checked_rows(self.clusters, "clusters").copy()
         clusters.flags.writeable = False
         object.__setattr__(self, "clusters", clusters)
-        object.__setattr__(self, "delta", _positive_delta(self.delta))
+        object.__setattr__(self, "delta", positive_delta(self.delta, _NOT_ALONE))
 
     @cached_property
     def _promise(self) -> Guarantee:
@@ -327,7 +328,7 @@ class ExchangedLabels(Query):
         """
         peers = PeerLaw(int(law["flip"]), int(law["sample"]), law["fixed"] is True)
         sizes = _checked_sizes(int(size) for size in law["cluster_sizes"])
-        return _guarantee(peers, sizes, _positive_delta(float(law["delta"])))
+        return _guarantee(peers, sizes, positive_delta(float(law["delta"]), _NOT_ALONE))
 
     @classmethod
     def stored(cls, _: Mapping[str, Any], __: LabelSpace) -> StoredForm:
@@ -465,17 +466,6 @@ def _checked_sizes(cluster_sizes: Iterable[Any]) -> list[int]:
     if not sizes:
         raise InputError("expected the number of rows of at least one cluster, found none; give cluster_sizes")
     return sorted({_checks.whole(size, "a cluster's size", 1, LARGEST_CLUSTER) for size in sizes})
-
-
-def _positive_delta(value: object) -> float:
-    """A failure probability above zero."""
-    delta = _checks.delta(value)
-    if delta == 0.0:
-        raise EpsilonError(
-            "expected delta above 0, found 0.0; the exchange amplifies privacy only at a delta above 0: choose 1 over "
-            "the square of the cluster's size, or use the epsilon of flipping alone (view_of_one_peer)"
-        )
-    return delta
 
 
 def _delta_below(delta: float) -> float:

@@ -20,7 +20,7 @@ from labeldp.mechanisms.queries._law_fields import LawFields, decimal, integer
 from labeldp.mechanisms.queries._noise import PARTS
 from labeldp.mechanisms.queries._query import CellQuery
 from labeldp.mechanisms.queries._stored_form import StoredForm, check_possible
-from labeldp.privacy import Interval, LabelSpace
+from labeldp.privacy import EXACT, Interval, LabelSpace
 
 _BITS = 64
 #: First words of every cell: those of the number that chooses a level, and one that chooses a point of it.
@@ -172,7 +172,7 @@ def quantile_points(law: Mapping[str, Any], space: LabelSpace) -> Float[np.ndarr
 
 def rank_of(level: float, rows: int) -> int:
     """The rank of a quantile among ``rows`` labels, from 1; the level is the decimal that it prints as."""
-    return max(1, math.ceil(Context(prec=800).multiply(Decimal(repr(level)), Decimal(rows))))
+    return max(1, math.ceil(EXACT.multiply(Decimal(repr(level)), Decimal(rows))))
 
 
 class Uniform:
@@ -196,7 +196,7 @@ class Decay:
     """Lower bounds of the powers of ``q = exp(-rate / PARTS)``, in steps of ``2^-bits``."""
 
     def __init__(self, rate: int) -> None:
-        self._exponent = Context(prec=800).divide(Decimal(-rate), Decimal(PARTS))
+        self._exponent = EXACT.divide(Decimal(-rate), Decimal(PARTS))
         self._cache: dict[int, list[int]] = {}
 
     def below(self, bits: int, count: int) -> list[int]:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any, Literal, Self
@@ -15,7 +15,7 @@ from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.mechanisms.resampling._form import form_from
 from labeldp.mechanisms.resampling._generator import Source
-from labeldp.privacy import printed_above
+from labeldp.privacy import UP, printed_above
 from labeldp.privacy.accounting import RenyiGuarantee, checked_divergence, divergence_sum, label_divergence
 from labeldp.privacy.accounting import replaced_divergence as _replaced
 from labeldp.privacy.channels import ClassChannel
@@ -30,7 +30,6 @@ ANY_POPULATION = "any law of features given labels"
 
 #: Relative tolerance of the logarithm of a number of rows.
 _SLACK = 1e-9
-_UP = Context(prec=80, rounding=ROUND_CEILING)
 _ROWS_APART = "the features of a row depend on the label of that row alone"
 _NOWHERE_ELSE = (
     "the features of these rows are released nowhere else, not even in part: who sees them twice knows which are true"
@@ -197,8 +196,8 @@ class FeatureLaw:
         """The features' part of the divergence."""
         if self.generator is None:
             return 0.0
-        uneven = _UP.divide(Decimal(self.classes), Decimal(WORDS - self.classes))  # at least -log(1 - k / 2**64)
-        return _replaced(alpha, self.chance, printed_above(_UP.add(Decimal(repr(divergence)), uneven)))
+        uneven = UP.divide(Decimal(self.classes), Decimal(WORDS - self.classes))  # at least -log(1 - k / 2**64)
+        return _replaced(alpha, self.chance, printed_above(UP.add(Decimal(repr(divergence)), uneven)))
 
     def plain(self) -> dict[str, Any]:
         """The description for JSON; numbers are texts, since JSON has no infinity."""

@@ -6,7 +6,7 @@ import dataclasses
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Self
 
 import numpy as np
@@ -14,13 +14,11 @@ import numpy as np
 from labeldp import _checks
 from labeldp.errors import BudgetError, EpsilonError, RowsError
 from labeldp.privacy._guarantee import Guarantee
-from labeldp.privacy._rounding import exact_sum, printed_above, shown_above
-from labeldp.privacy.accounting._concentrated import concentrated_epsilon, pure_rho, sum_of
+from labeldp.privacy._rounding import EXACT, exact_sum, printed_above, shown_above, sum_of
+from labeldp.privacy.accounting._concentrated import concentrated_epsilon, pure_rho
 
 #: More ranges than this are charged as one range that covers them, which can only overstate the cost.
 _MOST_RANGES = 1 << 18
-#: Enough digits for the difference of the decimals that two floats print as.
-_EXACT = Context(prec=3000)
 
 
 @dataclass(frozen=True)
@@ -263,8 +261,8 @@ class Account:
     def _concentrated(self, total: _Total) -> tuple[Decimal, Decimal]:
         """The total by rhos or by sums, whichever is less; deltas apart are within ``apart`` if it is within delta."""
         apart = Decimal(repr(self.budget.apart))
-        converted = _EXACT.subtract(Decimal(repr(self.budget.delta)), apart)
-        epsilon, delta = concentrated_epsilon(total.rho, converted), _EXACT.add(total.apart, converted)
+        converted = EXACT.subtract(Decimal(repr(self.budget.delta)), apart)
+        epsilon, delta = concentrated_epsilon(total.rho, converted), EXACT.add(total.apart, converted)
         if total.leans_on_rho or epsilon < total.epsilon:
             return epsilon, delta
         return total.epsilon, delta if total.apart else total.apart

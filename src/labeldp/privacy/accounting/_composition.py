@@ -34,9 +34,9 @@ import numpy as np
 from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp.errors import EpsilonError, InputError
-from labeldp.privacy._rounding import float_above, log_above
+from labeldp.privacy._rounding import EXACT, float_above, least_float, log_above, sum_of
 from labeldp.privacy.accounting._account import Charge, compose, together
-from labeldp.privacy.accounting._concentrated import ConcentratedLoss, concentrated_delta, sum_of, times_of
+from labeldp.privacy.accounting._concentrated import ConcentratedLoss, concentrated_delta
 from labeldp.privacy.accounting._privacy_loss import PrivacyLoss
 from labeldp.privacy.channels import Channel
 
@@ -154,9 +154,7 @@ class Composition:
             low, high = high, max(2 * high, 1.0)
             if high > _FARTHEST or self._failure > delta:
                 return math.inf
-        while (middle := (low + high) / 2) not in (low, high):
-            low, high = (low, middle) if self._delta_at(middle) <= delta else (middle, high)
-        return high
+        return least_float(lambda epsilon: self._delta_at(epsilon) <= delta, low, high)
 
     @cached_property
     def _sums(self) -> tuple[float, float]:
@@ -243,8 +241,9 @@ def _undominated(sets: Sequence[Int[np.ndarray, "kinds"]]) -> Int[np.ndarray, "s
 
 def _law_of_losses(times: Mapping[Loss, int]) -> _Law:
     """The distribution of the sum of independent losses with their counts, and the sum of rhos."""
-    rho = sum_of([times_of(loss.rho, count) for loss, count in times.items() if isinstance(loss, ConcentratedLoss)])
+    rhos = {loss.rho: count for loss, count in times.items() if isinstance(loss, ConcentratedLoss)}
     losses = {loss: count for loss, count in times.items() if isinstance(loss, PrivacyLoss)}
+    rho = sum_of(EXACT.multiply(rho, Decimal(count)) for rho, count in rhos.items())
     return replace(_law_of_sum(losses), rho=float_above(rho))
 
 

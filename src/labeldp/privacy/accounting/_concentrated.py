@@ -18,18 +18,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
 
 from labeldp._shapes import Float
-from labeldp.privacy._rounding import float_above
+from labeldp.privacy._rounding import DOWN, EXACT, UP, float_above, least_float
 
-_DOWN = Context(prec=80, rounding=ROUND_FLOOR)
-_UP = Context(prec=80, rounding=ROUND_CEILING)
-#: Enough digits for exact sums and squares of the decimals that floats print as.
-_EXACT = Context(prec=3000)
 #: Far above the relative error of the few roundings in a formula.
 _SLACK = 2.0**-46
 _STEPS = 8
@@ -59,25 +55,12 @@ def pure_rho(epsilon: float) -> Decimal:
         Bun and Steinke 2016, proposition 1.4.
     """
     printed = Decimal(repr(epsilon))
-    return _EXACT.multiply(_EXACT.multiply(printed, printed), Decimal("0.5"))
+    return EXACT.multiply(EXACT.multiply(printed, printed), Decimal("0.5"))
 
 
 def rho_above(epsilon: float, parts: int) -> float:
     """The rho of ``parts`` independent pure mechanisms with an equal part of epsilon each, rounded up."""
-    return float_above(_UP.divide(pure_rho(epsilon), Decimal(parts)))
-
-
-def sum_of(values: list[Decimal]) -> Decimal:
-    """The exact sum of decimals."""
-    total = Decimal(0)
-    for value in values:
-        total = _EXACT.add(total, value)
-    return total
-
-
-def times_of(value: Decimal, count: int) -> Decimal:
-    """The exact product of a decimal and a count."""
-    return _EXACT.multiply(value, Decimal(count))
+    return float_above(UP.divide(pure_rho(epsilon), Decimal(parts)))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -92,8 +75,8 @@ def concentrated_epsilon(rho: Decimal, delta: Decimal) -> Decimal:
         return Decimal(0)
     if not delta:
         return Decimal("Infinity")
-    a = Decimal(_best_excess(min(float(rho), _MOST), -float(_DOWN.ln(delta))))
-    return max(Decimal(0), _UP.add(_UP.multiply(_UP.add(1, a), rho), order_cost(a, delta)))
+    a = Decimal(_best_excess(min(float(rho), _MOST), -float(DOWN.ln(delta))))
+    return max(Decimal(0), UP.add(UP.multiply(UP.add(1, a), rho), order_cost(a, delta)))
 
 
 def order_cost(a: Decimal, delta: Decimal) -> Decimal:
@@ -101,12 +84,12 @@ def order_cost(a: Decimal, delta: Decimal) -> Decimal:
 
     It is ``(log(1/delta) - log(alpha) - a log(alpha/a)) / a``, from the conversion above.
     """
-    alpha_below = _DOWN.add(1, a)
-    logarithm = _DOWN.next_minus(_DOWN.ln(alpha_below))
-    ratio = _DOWN.next_minus(_DOWN.ln(_DOWN.divide(alpha_below, a)))
-    saved = _DOWN.add(logarithm, _DOWN.multiply(a, ratio))
-    doubt = _UP.minus(_DOWN.next_minus(_DOWN.ln(_DOWN.plus(delta))))
-    return _UP.divide(_UP.subtract(doubt, saved), a)
+    alpha_below = DOWN.add(1, a)
+    logarithm = DOWN.next_minus(DOWN.ln(alpha_below))
+    ratio = DOWN.next_minus(DOWN.ln(DOWN.divide(alpha_below, a)))
+    saved = DOWN.add(logarithm, DOWN.multiply(a, ratio))
+    doubt = UP.minus(DOWN.next_minus(DOWN.ln(DOWN.plus(delta))))
+    return UP.divide(UP.subtract(doubt, saved), a)
 
 
 def concentrated_delta(rho: float, epsilons: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
@@ -130,10 +113,7 @@ def concentrated_delta(rho: float, epsilons: Float[np.ndarray, "n"]) -> Float[np
 def _best_excess(rho: float, doubt: float) -> float:
     """Approximate root a > 0 of ``rho a^2 + log(1 + a) = doubt``."""
     high = math.sqrt(doubt / max(rho, 1e-200))
-    low = 0.0
-    while (middle := (low + high) / 2) not in (low, high):
-        low, high = (middle, high) if rho * middle * middle + math.log1p(middle) < doubt else (low, middle)
-    return high
+    return least_float(lambda a: rho * a * a + math.log1p(a) >= doubt, 0.0, high)
 
 
 def _best_excesses(rho: float, epsilons: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:

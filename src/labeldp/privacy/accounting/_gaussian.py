@@ -16,13 +16,14 @@ the truth by at most 4e-60 Q(u).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from labeldp._checks import LARGEST_EPSILON
-from labeldp.privacy._rounding import _UP, float_above
+from labeldp.privacy._rounding import UP, float_above, least_float, quotient
 
 #: More digits than any proof here needs; underflow is not trapped and gives 0.
 _WORK = Context(prec=120)
@@ -78,8 +79,7 @@ class GaussianNoise:
     @cached_property
     def rho(self) -> float:
         """The parameter of zero-concentrated privacy, half the squared ratio, rounded up."""
-        exact = Fraction(self.sensitivity_squared, 2 * self.deviation**2)
-        return float_above(_UP.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
+        return float_above(quotient(Fraction(self.sensitivity_squared, 2 * self.deviation**2), UP))
 
     def delta(self, epsilon: float) -> float:
         """The delta at an epsilon of at least 0, rounded up."""
@@ -110,11 +110,9 @@ def least_deviation(sensitivity_squared: int, epsilon: float, delta: float, larg
         high *= 2
         if high > 2 * largest:
             return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if keeps(middle) else (middle, high)
-    return high if high <= largest else None
+    first = high // 2 + 1
+    least = first + bisect_left(range(first, high), True, key=keeps)
+    return least if least <= largest else None
 
 
 @lru_cache(maxsize=256)
@@ -124,9 +122,7 @@ def _epsilon(noise: GaussianNoise, delta: float) -> float:
         return low
     if not noise.keeps(high, delta):
         raise ValueError(f"expected noise that meets an epsilon of at most {high:g}, found less noise")
-    while (middle := (low + high) / 2) not in (low, high):
-        low, high = (low, middle) if noise.keeps(middle, delta) else (middle, high)
-    return high
+    return least_float(lambda epsilon: noise.keeps(epsilon, delta), low, high)
 
 
 def delta_above(epsilon: Decimal, ratio: Decimal) -> Decimal:

@@ -41,12 +41,12 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from labeldp._shapes import Float
-from labeldp.privacy._rounding import log_above
+from labeldp.privacy._rounding import least_float, log_above
 
 _WORD = 1 << 64
 #: The largest mass that one truncation removes.
@@ -102,7 +102,7 @@ class PeerLaw:
 
     def epsilon(self, delta: float, sizes: Iterable[int]) -> float:
         """The epsilon at a delta, the largest over clusters, rounded up."""
-        return self._largest(delta, sizes, lambda size: _Cluster(self, size).within)
+        return self._largest(sizes, lambda size: partial(_Cluster(self, size).within, delta=delta))
 
     def collusion(self, delta: float, sizes: Iterable[int]) -> float:
         """The epsilon at a delta against the learner colluding with one peer, rounded up.
@@ -115,32 +115,30 @@ class PeerLaw:
 
         The first term is a lower bound too.
         """
-        return self._largest(delta, sizes, self._within_collusion)
+        return self._largest(sizes, partial(self._within_collusion, delta))
 
     def keeps(self, epsilon: float, delta: float, sizes: Iterable[int]) -> bool:
         """True if the exchange is proven (epsilon, delta)-DP in all clusters."""
         return epsilon >= self.alone or all(_Cluster(self, size).within(epsilon, delta) for size in sorted(set(sizes)))
 
-    def _within_collusion(self, size: int) -> Callable[[float, float], bool]:
+    def _within_collusion(self, delta: float, size: int) -> Callable[[float], bool]:
         if size < 3:
-            return lambda _epsilon, _delta: False
+            return lambda _: False
         others, chance = _Cluster(self, size, size - 2), self.flip / _WORD
 
-        def within(epsilon: float, delta: float) -> bool:
+        def within(epsilon: float) -> bool:
             direct = (max(0.0, (1.0 - chance) - _exp_below(epsilon) * chance) + 2.0**-50) / size
             return delta > direct and others.within(epsilon, delta - direct)
 
         return within
 
-    def _largest(
-        self, delta: float, sizes: Iterable[int], account: Callable[[int], Callable[[float, float], bool]]
-    ) -> float:
+    def _largest(self, sizes: Iterable[int], account: Callable[[int], Callable[[float], bool]]) -> float:
         """The least epsilon over all clusters; small clusters come first, since they are usually the worst."""
         epsilon = 0.0
         for size in sorted(set(sizes)):
             within = account(size)
-            if epsilon < self.alone and not within(epsilon, delta):
-                epsilon = _bisect(within, delta, epsilon, self.alone)
+            if epsilon < self.alone and not within(epsilon):
+                epsilon = least_float(within, epsilon, self.alone, 2.0**-34)
         return epsilon
 
 
@@ -336,11 +334,3 @@ def _relative_error(size: int) -> float:
 def _exp_below(epsilon: float) -> float:
     """A lower bound on ``exp(epsilon)``, for the binary value and for the decimal that it prints as."""
     return math.exp(epsilon) * (1.0 - 2.0**-45)
-
-
-def _bisect(within: Callable[[float, float], bool], delta: float, low: float, high: float) -> float:
-    """The least epsilon within a delta, to a relative 2**-34: the end of the interval for which that is proven."""
-    while high - low > high * 2.0**-34:
-        middle = (low + high) / 2.0
-        low, high = (low, middle) if within(middle, delta) else (middle, high)
-    return high

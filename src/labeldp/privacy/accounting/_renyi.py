@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Literal, Self
 
 from labeldp import _checks
 from labeldp.errors import EpsilonError, InputError
 from labeldp.privacy._guarantee import Guarantee
-from labeldp.privacy._rounding import exp_above, float_above, shown_above
+from labeldp.privacy._rounding import DOWN, UP, exp_above, float_above, quotient, shown_above
 from labeldp.privacy.accounting._concentrated import order_cost
 from labeldp.privacy.accounting._privacy_loss import PrivacyLoss
 from labeldp.privacy.channels import ClassChannel
@@ -30,8 +30,6 @@ Features = Literal["static", "conditional"]
 #: Larger orders and divergences are refused: they are of no more use than smaller ones.
 LARGEST_ORDER, LARGEST_DIVERGENCE = 1e6, 700.0
 
-_DOWN = Context(prec=80, rounding=ROUND_FLOOR, Emax=MAX_EMAX, Emin=MIN_EMIN)
-_UP = Context(prec=80, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _ONE = Decimal(1)
 
 
@@ -102,7 +100,7 @@ class RenyiGuarantee:
             )
         bounds = [] if guarantee.delta else [_pure_divergence(guarantee.epsilon, order(alpha))]
         if guarantee.rho is not None and not math.isinf(alpha):
-            bounds.append(_UP.multiply(order(alpha), Decimal(repr(guarantee.rho))))
+            bounds.append(UP.multiply(order(alpha), Decimal(repr(guarantee.rho))))
         if not bounds:
             raise InputError("expected a finite order for a guarantee with a delta, found infinity")
         return cls(alpha, float_above(min(bounds)), "static", None, guarantee.assumptions, guarantee.unit)
@@ -128,8 +126,8 @@ class RenyiGuarantee:
             return self.epsilon
         if not chance:
             raise EpsilonError("expected a delta above 0 for a finite order, found 0; use the order infinity")
-        cost = order_cost(_DOWN.subtract(order(self.alpha), _ONE), Decimal(repr(chance)))
-        return float_above(max(Decimal(0), _UP.add(Decimal(repr(self.epsilon)), cost)))
+        cost = order_cost(DOWN.subtract(order(self.alpha), _ONE), Decimal(repr(chance)))
+        return float_above(max(Decimal(0), UP.add(Decimal(repr(self.epsilon)), cost)))
 
     def sentence(self) -> str:
         """The guarantee in one plain sentence, its numbers rounded up; then its assumptions, line by line."""
@@ -239,21 +237,21 @@ def replaced_divergence(alpha: float, replaced: Fraction, divergence: float) -> 
     if replaced == 1:
         return 0.0
     a = order(alpha)
-    root = Decimal(0) if a.is_infinite() else _DOWN.divide(_ONE, a)  # 1/a, of a logarithm below zero
-    rest = _ONE if a.is_infinite() else _UP.divide(_UP.subtract(a, _ONE), a)  # (a-1)/a
-    one = _exp(_UP.multiply(root, _log(replaced, _UP)))
-    tilt = _UP.multiply(rest, _UP.add(_UP.minus(_log(replaced, _DOWN)), apart))
-    other = _UP.multiply(_ratio(1 - replaced, _UP), _exp(tilt))
-    whole = _UP.next_plus(_UP.ln(_UP.add(one, other)))
-    scale = _ONE if a.is_infinite() else _UP.divide(a, _DOWN.subtract(a, _ONE))
-    return float_above(max(Decimal(0), _UP.multiply(scale, whole)))
+    root = Decimal(0) if a.is_infinite() else DOWN.divide(_ONE, a)  # 1/a, of a logarithm below zero
+    rest = _ONE if a.is_infinite() else UP.divide(UP.subtract(a, _ONE), a)  # (a-1)/a
+    one = _exp(UP.multiply(root, _log(replaced, UP)))
+    tilt = UP.multiply(rest, UP.add(UP.minus(_log(replaced, DOWN)), apart))
+    other = UP.multiply(quotient(1 - replaced, UP), _exp(tilt))
+    whole = UP.next_plus(UP.ln(UP.add(one, other)))
+    scale = _ONE if a.is_infinite() else UP.divide(a, DOWN.subtract(a, _ONE))
+    return float_above(max(Decimal(0), UP.multiply(scale, whole)))
 
 
 def divergence_sum(*parts: float) -> float:
     """The sum of divergences of independent parts, rounded up."""
     total = Decimal(0)
     for part in parts:
-        total = _UP.add(total, Decimal(repr(part)))
+        total = UP.add(total, Decimal(repr(part)))
     return float_above(total)
 
 
@@ -268,28 +266,24 @@ def _divergence(odds: Fraction, apart: Fraction, alpha: Decimal) -> Decimal:
     """The divergence of two labels that outcomes distinguish with a probability, at the ratio ``odds``; rounded up."""
     if odds == 1:
         return Decimal(0)
-    logarithm = _log(odds, _UP)
+    logarithm = _log(odds, UP)
     if alpha.is_infinite():
         return logarithm
-    excess = _UP.subtract(alpha, _ONE)
-    high = _exp(_UP.multiply(alpha, logarithm))
-    low = _exp(_UP.minus(_DOWN.multiply(excess, _log(odds, _DOWN))))
-    distinct = _UP.multiply(_ratio(apart / (odds + 1), _UP), _UP.add(high, low))
+    excess = UP.subtract(alpha, _ONE)
+    high = _exp(UP.multiply(alpha, logarithm))
+    low = _exp(UP.minus(DOWN.multiply(excess, _log(odds, DOWN))))
+    distinct = UP.multiply(quotient(apart / (odds + 1), UP), UP.add(high, low))
     # distinct is at least u, since e^a + e^(1-a) >= e + 1, so the sum is at least one
-    total = _UP.add(_ratio(1 - apart, _UP), distinct)
-    divergence = _UP.divide(_UP.next_plus(_UP.ln(total)), _DOWN.subtract(alpha, _ONE))
+    total = UP.add(quotient(1 - apart, UP), distinct)
+    divergence = UP.divide(UP.next_plus(UP.ln(total)), DOWN.subtract(alpha, _ONE))
     return max(Decimal(0), min(logarithm, divergence))
-
-
-def _ratio(value: Fraction, context: Context) -> Decimal:
-    return context.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
 def _log(value: Fraction, context: Context) -> Decimal:
     """A logarithm in the rounding direction of the context; ``ln`` itself rounds to nearest."""
-    logarithm = context.ln(_ratio(value, context))
-    return context.next_plus(logarithm) if context is _UP else context.next_minus(logarithm)
+    logarithm = context.ln(quotient(value, context))
+    return context.next_plus(logarithm) if context is UP else context.next_minus(logarithm)
 
 
 def _exp(value: Decimal) -> Decimal:
-    return _UP.next_plus(_UP.exp(value))
+    return UP.next_plus(UP.exp(value))
