@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -81,21 +81,24 @@ class FeatureGrid:
         Floats add them: a block has at most ``2**22`` rows of entries of at most about ``2**30``, so all partial sums,
         in any order, are integers below ``2**53``.
         """
-        total = np.zeros((self.shape[1], classes), dtype=np.int64)
-        low = 0
-        for block in _blocks(self.steps, classes):
-            one_hot = codes[low : low + block.shape[0], None] == np.arange(classes)
-            total += np.asarray(block.T.astype(np.float64) @ one_hot.astype(np.float64)).astype(np.int64)
-            low += block.shape[0]
-        return total
+        return self._sums(codes, classes, np.float64, lambda part: part[:, None] == np.arange(classes))
 
     def sums_between(self, codes: Int[np.ndarray, "n"], parts: int) -> Int[np.ndarray, "p 2"]:
         """The exact sums of the rows with weights ``parts - code`` and ``code``, in steps."""
-        total = np.zeros((self.shape[1], 2), dtype=np.int64)
-        low = 0
-        for block in _blocks(self.steps, 2):
-            near = codes[low : low + block.shape[0]].astype(np.int64)
-            total += np.asarray(block.T.astype(np.int64) @ np.stack([parts - near, near], axis=1))
+        return self._sums(codes, 2, np.int64, lambda part: np.stack([parts - part, part], axis=1))
+
+    def _sums(
+        self,
+        codes: Int[np.ndarray, "n"],
+        columns: int,
+        exact: type[np.generic],
+        weights_of: Callable[[Int[np.ndarray, "m"]], np.ndarray],
+    ) -> Int[np.ndarray, "p c"]:
+        """The sums of the rows with weights that depend on codes, block by block, in a type that adds them exactly."""
+        total, low = np.zeros((self.shape[1], columns), dtype=np.int64), 0
+        for block in _blocks(self.steps, columns):
+            weights = weights_of(codes[low : low + block.shape[0]].astype(np.int64))
+            total += np.asarray(block.T.astype(exact) @ weights.astype(exact)).astype(np.int64)
             low += block.shape[0]
         return total
 

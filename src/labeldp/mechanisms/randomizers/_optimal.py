@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -16,8 +14,8 @@ from labeldp.errors import EpsilonError, InputError, PriorError
 from labeldp.mechanisms.randomizers._column_generation import RestrictedProgramme, even, least_variance, projected
 from labeldp.mechanisms.randomizers._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse
 from labeldp.mechanisms.randomizers._randomizer import NumberRandomizer
-from labeldp.privacy import Interval
-from labeldp.privacy.channels import GridChannel, column_channel, laplace_channel, one_bit_channel, piecewise_channel
+from labeldp.privacy import Interval, LabelSpace
+from labeldp.privacy.channels import GridChannel, column_channel
 
 #: Intervals between knots on a fine grid: more of them hardly lower the variance, and the search takes longer.
 _PIECES = 32
@@ -27,13 +25,7 @@ _SMALL, _LARGE = 0.1, 10.0
 #: Largest accepted bias, as a share of the range; and largest accepted error of the sum of a prior.
 _BIAS, _TOLERANCE = 1e-9, 1e-3
 
-_CLOSED: Mapping[str, tuple[type[NumberRandomizer], Callable[[int, float], GridChannel]]] = MappingProxyType(
-    {
-        "one-bit": (OneBitResponse, one_bit_channel),
-        "piecewise": (PiecewiseResponse, piecewise_channel),
-        "laplace": (LaplaceResponse, laplace_channel),
-    }
-)
+_CLOSED = (OneBitResponse, PiecewiseResponse, LaplaceResponse)
 
 
 #: The declaration about a prior over grid points.
@@ -106,7 +98,7 @@ class OptimalResponse(NumberRandomizer):
 
     @cached_property
     def _chosen(self) -> tuple[str, GridChannel]:
-        return _best_channel(self.space.size, self.epsilon, self.prior, self.worst)
+        return _best_channel(self.space, self.epsilon, self.prior, self.worst)
 
     def channel(self) -> GridChannel:
         """The channel from the true label to the released number."""
@@ -141,7 +133,7 @@ def best_number_response(
         ['one-bit', 'optimal', 'piecewise']
     """
     best = OptimalResponse(space, epsilon, prior, worst=prior is None)
-    return _CLOSED[best.used][0](space, epsilon) if best.used in _CLOSED else best
+    return next((kind(space, epsilon) for kind in _CLOSED if kind.name == best.used), best)
 
 
 def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
@@ -166,13 +158,13 @@ def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
 
 
 def _best_channel(
-    classes: int, epsilon: float, prior: Float[np.ndarray, "k"] | None, worst: bool
+    space: LabelSpace, epsilon: float, prior: Float[np.ndarray, "k"] | None, worst: bool
 ) -> tuple[str, GridChannel]:
     """The name and the channel of the mechanism with the least variance."""
-    objective = _Objective(classes, prior, worst)
-    laws = {name: make(classes, epsilon) for name, (_, make) in _CLOSED.items()}
+    objective = _Objective(space.size, prior, worst)
+    laws = {kind.name: kind(space, epsilon).channel() for kind in _CLOSED}
     name = min(laws, key=lambda name: objective.variance(laws[name]))
-    if classes == 2 or not _SMALL <= epsilon <= _LARGE:
+    if space.size == 2 or not _SMALL <= epsilon <= _LARGE:
         return name, laws[name]
     solution = _solved(objective, epsilon)
     if solution is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from labeldp.mechanisms.resampling._column_form import (
     WHOLE,
     ColumnForm,
 )
+from labeldp.privacy import EXACT
 
 ColumnForms = tuple[ColumnForm, ...]
 
@@ -469,11 +471,9 @@ def _digits_of(texts: list[str], numbers: Float[np.ndarray, "m"], most: int) -> 
     """Options for decimals and significant digits that the shortest texts of numbers need, best first."""
     decimals = significant = 0
     for text in texts:
-        mantissa, _, exponent = text.lower().lstrip("-").partition("e")
-        before, _, behind = mantissa.partition(".")
-        behind = behind.rstrip("0")
-        decimals = max(decimals, len(behind) - int(exponent or 0))
-        significant = max(significant, len((before + behind).strip("0")))
+        exact = Decimal(text).normalize(EXACT)
+        decimals = max(decimals, -int(exact.as_tuple().exponent))
+        significant = max(significant, len(exact.as_tuple().digits) * bool(exact))
     tries = []
     large = len(str(int(np.abs(numbers).max())))
     if texts and decimals + large <= MOST_DIGITS and significant <= most:

@@ -195,11 +195,7 @@ class Channel(ABC):
 
     def take(self, rows: slice | Int[np.ndarray, "m"]) -> Self:
         """The channel of a subset of its rows."""
-        arrays: dict[str, Any] = {
-            field.name: value[rows]
-            for field in dataclasses.fields(self)
-            if isinstance(value := getattr(self, field.name), np.ndarray)
-        }
+        arrays: dict[str, Any] = {name: values[rows] for name, values in row_arrays(self).items()}
         return dataclasses.replace(self, **arrays) if arrays else self
 
 

@@ -97,15 +97,12 @@ class ClusterChannel(SingleClassChannel):
     @cached_property
     def epsilons(self) -> tuple[float, ...]:
         """The epsilon of each declared cluster, rounded up: ``log(1 + (1 - lambda) / (lambda q_min))``."""
-        return tuple(
-            log_above(1 + Fraction(keep, min(line))) for keep, line in zip(self.keep, self.weights, strict=True)
-        )
+        return tuple(log_above(odds) for odds, _ in self.losses)
 
     @cached_property
     def odds(self) -> Fraction:
         """The largest ``(keep + least) / least`` over all declared clusters."""
-        pairs = zip(self.keep, self.weights, strict=True)
-        return max(1 + Fraction(keep, min(weights)) for keep, weights in pairs)
+        return max(odds for odds, _ in self.losses)
 
     @property
     def shares(self) -> Float[np.ndarray, "n k"]:
