@@ -150,10 +150,57 @@ def test_a_floor_of_the_density_proves_what_need_not_be_declared():
     assert pure == pytest.approx(1.0 + math.log1p((1 - lam) / lam * 3), abs=1e-6)
     declared = DoubleResponse(SPACE, 1.0, floored).law("anyone", {2.0: 5.0})
     assert (declared.basis, declared.divergences) == ("floor", rows.law.divergences)  # what is proven is better
-    assert DoubleResponse(SPACE, 1.0, floored).law("anyone", {2.0: 0.3}).basis == "declared"
+    better = DoubleResponse(SPACE, 1.0, floored).law("anyone", {2.0: 0.3})
+    floor = rows.law.divergences[0][1]
+    assert better.divergences == ((2.0, 0.3), (8.0, floor), (64.0, floor), (math.inf, floor))
     nothing = curator().randomize_rows(DoubleResponse(SPACE, 1.0, GENERATOR), features(200))
     assert nothing.conditional == ()
     assert "nothing is promised of what the released features tell" in nothing.certificate.sentence
+
+
+def test_a_declared_divergence_and_a_proven_one_stand_side_by_side():
+    """Each order has the smaller of the two bounds, no law diverges by more, and a folder that has both verifies."""
+    random, towns = np.random.default_rng(5), ("Bonn", "Ulm", "Wien")
+    form = Form((ColumnForm("town", "string", values=towns),))
+    for alpha, *_ in itertools.product([1.5, 2.0, 8.0, 20.0, math.inf], range(20)):
+        original, drawn = random.dirichlet(np.ones(3), size=2) + 1e-6, random.dirichlet(np.full(3, 4.0)) + 1e-3
+        original, drawn = original / original.sum(axis=1, keepdims=True), drawn / drawn.sum()
+        described = Generator(SPACE, form, PUBLIC, lambda codes: codes, log_floor=math.log(drawn.min())).describe()
+
+        def truth(order, original=original, drawn=drawn):
+            if math.isinf(order):
+                return math.log((original / drawn).max())
+            return max(0.0, math.log((original**order * drawn ** (1 - order)).sum(axis=1).max()) / (order - 1))
+
+        of = (1 << 63, 2, described, "anyone")
+        declared = FeatureLaw.of(*of, {alpha: truth(alpha)}, None)
+        proven = FeatureLaw.of(*of, None, math.log(drawn.min()))
+        both = FeatureLaw.of(*of, {alpha: truth(alpha)}, math.log(drawn.min()))
+        assert {order for order, _ in (*declared.divergences, *proven.divergences)} == dict(both.divergences).keys()
+        for order, bound in both.divergences:
+            known = [each for above, each in declared.divergences if above >= order] + [proven.divergences[0][1]]
+            assert truth(order) - 1e-12 <= bound == min(known)
+        assert FeatureLaw.from_plain(json.loads(json.dumps(both.plain()))) == both
+
+
+def test_the_sentence_of_each_order_says_what_its_bound_rests_on(tmp_path):
+    """Beside a declared bound at one order, the others rest on the floor of the generator's density."""
+    few = Form((ColumnForm("town", "string", values=("Bonn", "Ulm", "Wien")),))
+
+    def even(codes):
+        return pd.DataFrame({"town": np.random.default_rng().choice(["Bonn", "Ulm", "Wien"], len(codes))})
+
+    floored = Generator(SPACE, few, PUBLIC, even, log_floor=-math.log(3))
+    rows = curator().randomize_rows(
+        DoubleResponse(SPACE, 1.0, floored), features(200)[["town"]], divergences={2.0: 0.3}
+    )
+    first, *others = rows.conditional
+    assert "by at most 0.3, as declared" in first.sentence()
+    assert len(others) == 3
+    assert all("gives every row of its form the chance" in each.sentence() for each in others)
+    assert verify(rows.save(tmp_path / "rows")).holds
+    forged(tmp_path / "rows", lambda body: law_of(body).update(floor="1.0"))
+    assert not verify(tmp_path / "rows").holds
 
 
 def test_labels_alone_promise_the_same_of_any_features():

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from itertools import accumulate
 from typing import Any, Literal, Self
 
 from labeldp import _checks
@@ -57,6 +56,7 @@ class FeatureLaw:
             of any label from the generator's mixture over all labels.
         basis: The origin of the bounds: ``"declared"``; ``"floor"``, the least density of the generator; or
             ``"no features"``.
+        floor: The bound of the least density, at orders where it is less than a declared one; None if there are none.
 
     Guarantee:
         * Static features: the release of features does not depend on the label, so the released label's guarantee is
@@ -73,12 +73,14 @@ class FeatureLaw:
     population: str
     divergences: tuple[tuple[float, float], ...]
     basis: Basis
+    floor: float | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.replaced <= WORDS:
             raise InputError("expected a resampling probability of features above 0, found another")
         if (self.generator is None) != (self.basis == "no features") or (
-            self.generator is None and (self.replaced != WORDS or self.divergences != _of_all_orders(0.0))
+            self.generator is None
+            and (self.replaced, self.divergences, self.floor) != (WORDS, _of_all_orders(0.0), None)
         ):
             raise InputError("expected a generator if and only if features are released, found otherwise")
         if not isinstance(self.population, str) or not self.population.strip():
@@ -104,9 +106,11 @@ class FeatureLaw:
         expected = {"source": Source(**described.get("source", {})).describe(), "form": form.describe()}
         if described != expected:
             raise InputError("expected the source and the form of a generator, and nothing else, found other fields")
-        if self.basis == "floor":
-            cells = form.cells
-            if cells is None or bounds != [bounds[0]] * len(ORDERS) or bounds[0] < math.log(cells) * (1 - _SLACK):
+        if self.basis == "floor" or self.floor is not None:
+            floor, cells = max(bounds, default=0.0), form.cells
+            everywhere = self.floor is None and bounds == [floor] * len(ORDERS)
+            stated = everywhere if self.basis == "floor" else floor == self.floor
+            if cells is None or not stated or floor < math.log(cells) * (1 - _SLACK):
                 raise InputError(
                     "expected a floor for a form of finitely many rows, at most one over their number, found another"
                 )
@@ -126,28 +130,25 @@ class FeatureLaw:
         divergences: Mapping[float, float] | None,
         log_floor: float | None,
     ) -> Self:
-        """The distribution with declared divergences, or with those that the generator's least density implies.
+        """The distribution with the smaller of the declared and the proven bound at each order.
 
         If every row of the generator's form has at least the probability c under the mixture, ``P_y / Q <= 1 / c`` for
-        any distribution ``P_y`` on rows of that form, so the divergence of every order is at most ``-log c``. Declared
-        bounds are used only if one of them is below that.
+        any distribution ``P_y`` on rows of that form, so the divergence of every order is at most ``-log c``. A
+        declared bound holds for all lower orders too.
         """
         floor = None if log_floor is None else max(0.0, printed_above(Decimal(-log_floor)))
         if divergences is not None and not isinstance(divergences, Mapping):
             raise InputError(
                 "expected divergences as orders with their bounds, such as {2.0: 0.4}, found something else"
             )
-        if divergences and (floor is None or min(divergences.values()) < floor):
-            declared = sorted(
-                ((_checks.number(alpha, "alpha"), divergence) for alpha, divergence in divergences.items()),
-                reverse=True,
-            )
-            least = accumulate((divergence for _, divergence in declared), min)  # a bound holds for all lower orders
-            pairs = [(alpha, bound) for (alpha, _), bound in zip(declared, least, strict=True)]
-            return cls(replaced, classes, generator, population, tuple(reversed(pairs)), "declared")
-        if floor is None:
-            return cls(replaced, classes, generator, population, (), "declared")
-        return cls(replaced, classes, generator, population, _of_all_orders(floor), "floor")
+        declared = [(_checks.number(alpha, "alpha"), bound) for alpha, bound in (divergences or {}).items()]
+        proven = [] if floor is None else [floor]
+        if floor is not None and not any(bound < floor for _, bound in declared):
+            return cls(replaced, classes, generator, population, _of_all_orders(floor), "floor")
+        orders = sorted({alpha for alpha, _ in declared} | set(ORDERS if proven else ()))
+        bounds = [min([bound for above, bound in declared if above >= alpha] + proven) for alpha in orders]
+        used = floor if floor in bounds else None
+        return cls(replaced, classes, generator, population, tuple(zip(orders, bounds, strict=True)), "declared", used)
 
     @property
     def chance(self) -> Fraction:
@@ -187,10 +188,16 @@ class FeatureLaw:
                 divergence_sum(label_divergence(channel, alpha), self._features_divergence(alpha, divergence)),
                 "conditional",
                 self.population,
-                (*(_BASES[self.basis].format(divergence) for _ in (1,) if self.generator), *self.assumptions),
+                (*self._divergence_assumed(divergence), *self.assumptions),
             )
             for alpha, divergence in self.divergences
         )
+
+    def _divergence_assumed(self, divergence: float) -> tuple[str, ...]:
+        """The assumption on which a bound on the divergence rests, if features are released."""
+        if self.generator is None:
+            return ()
+        return (_BASES["floor" if divergence == self.floor else self.basis].format(divergence),)
 
     def _features_divergence(self, alpha: float, divergence: float) -> float:
         """The features' part of the divergence."""
@@ -208,6 +215,7 @@ class FeatureLaw:
             "population": self.population,
             "divergences": [[repr(alpha), repr(divergence)] for alpha, divergence in self.divergences],
             "basis": self.basis,
+            **({} if self.floor is None else {"floor": repr(self.floor)}),
         }
 
     @classmethod
@@ -220,6 +228,7 @@ class FeatureLaw:
             body["population"],
             tuple((float(alpha), float(divergence)) for alpha, divergence in body["divergences"]),
             body["basis"],
+            float(body["floor"]) if "floor" in body else None,
         )
 
 
