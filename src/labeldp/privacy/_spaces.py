@@ -27,9 +27,9 @@ class LabelSpace(ABC):
     """The finite set of values that a label may take, each with a code from 0 to ``size - 1``."""
 
     @property
-    @abstractmethod
     def size(self) -> int:
         """The number of classes or grid points, k."""
+        return len(self.points)
 
     @property
     @abstractmethod
@@ -117,11 +117,6 @@ class Classes(LabelSpace):
     @property
     def _key(self) -> tuple[Any, ...]:
         return type(self.values[0]), self.values, type(self.missing), self.missing
-
-    @property
-    def size(self) -> int:
-        """The number of classes, k."""
-        return len(self.values)
 
     @property
     def points(self) -> tuple[Any, ...]:
@@ -231,11 +226,6 @@ class Interval(LabelSpace):
                 f"of {step} for {low} to {high}; subtract an offset from the labels"
             )
         object.__setattr__(self, "_grid", grid)
-
-    @property
-    def size(self) -> int:
-        """The number of grid points, k."""
-        return len(self._grid)
 
     @property
     def points(self) -> tuple[float, ...]:

@@ -1,7 +1,7 @@
 """Compiled loops of exact noise: uniform integers by rejection, and draws made of them.
 
-Words that run out are 0 from there on, and ``at``, the number of words used, stays above their number. All functions end
-soon after that, and the draw is discarded.
+Words that run out are 0 from there on, and ``at``, the number of words used, stays above their number. All functions
+end soon after that, and the draw is discarded.
 """
 
 # Compiled functions take their types from the call, so the type checker has nothing to hold on to here.

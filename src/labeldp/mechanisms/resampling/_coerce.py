@@ -64,7 +64,7 @@ def table_of(columns: ColumnForms, array_name: str | None, rows: object) -> pa.T
             f"{', '.join(map(repr, table.column_names)) or 'none'}; select them"
         )
     for column in columns:
-        kind = _values_type(table.schema.field(column.name).type)
+        kind = values_type(table.schema.field(column.name).type)
         if not _fits(kind, column):
             raise InputError(
                 f"expected values of type {column.type} in the column {column.name!r}, found {_type_name(kind)}; "
@@ -92,10 +92,13 @@ def _pieces(columns: ColumnForms, rows: pa.Table) -> Iterator[pa.Table]:
 
 def array_of(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
     """See ``Form.array``."""
-    numbers, missing = _column_numbers(column, values)
-    dtype = _TYPES[column.element].to_pandas_dtype()
-    filled = np.where(missing, np.nan, numbers) if missing.any() else numbers
-    return np.asarray(filled.astype(dtype).reshape(len(values), *(column.shape or ())))
+    numbers = _with_nan(*_column_numbers(column, values)).astype(_TYPES[column.element].to_pandas_dtype())
+    return np.asarray(numbers.reshape(len(values), *(column.shape or ())))
+
+
+def _with_nan(numbers: np.ndarray, missing: Bool[np.ndarray, "n"]) -> np.ndarray:
+    """Numbers, as floats with NaN if some are missing."""
+    return np.where(missing, np.nan, numbers) if missing.any() else numbers
 
 
 def missing_or_endless(columns: ColumnForms, rows: pa.Table) -> tuple[list[str], list[str]]:
@@ -140,8 +143,8 @@ def _value_words(column: ColumnForm, values: pa.ChunkedArray) -> UInt64[np.ndarr
     numbers, missing = _column_numbers(column, values)
     if column.width is None:
         return np.where(missing, _MISSING, numbers.view(np.uint64))[:, None]
-    stored = np.where(missing, np.nan, numbers) if missing.any() else numbers
-    wide = stored.astype(np.float64 if missing.any() else _TYPES[column.element].to_pandas_dtype())
+    dtype = np.float64 if missing.any() else _TYPES[column.element].to_pandas_dtype()
+    wide = _with_nan(numbers, missing).astype(dtype)
     bytes_of = np.ascontiguousarray(wide.reshape(len(values), column.width)).view(np.uint8)
     return np.ascontiguousarray(np.pad(bytes_of, ((0, 0), (0, -bytes_of.shape[1] % 8)))).view(np.uint64)
 
@@ -204,7 +207,8 @@ def _as_lists(numbers: np.ndarray) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(flat), width)
 
 
-def _values_type(kind: pa.DataType) -> pa.DataType:
+def values_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values, also of a dictionary's."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
@@ -219,7 +223,8 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """True for text in any layout."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
 
 
@@ -234,7 +239,7 @@ def _fits(kind: pa.DataType, column: ColumnForm) -> bool:
 
 #: The Arrow types that a column of a type accepts; numbers for all other types.
 _READ_AS: Mapping[str, Callable[[pa.DataType], bool]] = {
-    TEXT: _is_text,
+    TEXT: is_text,
     FLAG: pa.types.is_boolean,
     DATE: pa.types.is_date,
     TIME: lambda kind: pa.types.is_timestamp(kind) and kind.tz is None,
@@ -245,7 +250,7 @@ def _category_codes(column: ColumnForm, values: pa.ChunkedArray) -> np.ndarray:
     """Index of each text or flag among the column's values; -1 if missing, -2 if unknown."""
     if pa.types.is_null(values.type):
         return np.full(len(values), -1)
-    plain = values.cast(_values_type(values.type))
+    plain = values.cast(values_type(values.type))
     if plain.type == pa.string_view():
         plain = plain.cast(pa.large_string())
     codes = pc.index_in(plain, value_set=pa.array(column.values, plain.type)).fill_null(-2).to_numpy()
@@ -259,7 +264,7 @@ def _column_numbers(column: ColumnForm, values: pa.ChunkedArray) -> tuple[np.nda
     """
     if column.width is not None:
         return _listed_numbers(column, values)
-    plain = values.cast(_values_type(values.type))
+    plain = values.cast(values_type(values.type))
     missing = plain.is_null().to_numpy()
     if pa.types.is_null(plain.type):
         return np.full(len(values), column.fallback, dtype=np.int64 if column.element in WHOLE else float), missing
@@ -361,14 +366,14 @@ def columns_of(public: object) -> tuple[ColumnForms, bool]:
 
 def _form_of_column(name: str, values: pa.ChunkedArray) -> ColumnForm:
     """The form of one column of public rows."""
-    kind = _values_type(values.type)
+    kind = values_type(values.type)
     if pa.types.is_fixed_size_list(kind) and _is_number(kind.value_type):
         return _list_form(name, values.combine_chunks(), None)
     plain = values.cast(pa.large_string() if kind == pa.string_view() else kind)
     missing = plain.null_count > 0
     if plain.null_count == len(plain):
         raise InputError(f"expected a value in the public column {name!r}, found none; leave it out")
-    if _is_text(kind) or pa.types.is_boolean(kind):
+    if is_text(kind) or pa.types.is_boolean(kind):
         return _category_form(name, plain, missing)
     return _number_form(name, _element_of(name, kind), plain, None)
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp.mechanisms.resampling._coerce import is_text, values_type
 from labeldp.mechanisms.resampling._column_form import DATE, FLAG, REAL, TEXT, TIME, WHOLE, ColumnForm
 
 _NUMBER = r"^-?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?$"
@@ -27,9 +28,7 @@ def read_columns(columns: tuple[ColumnForm, ...], table: pa.Table) -> pa.Table:
 
 def _parsed(column: ColumnForm, values: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column unchanged, or parsed if it holds text and the form another type."""
-    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()
-    if column.element == TEXT or column.width is not None or not text:
+    if column.element == TEXT or column.width is not None or not is_text(values_type(values.type)):
         return values
     return _READERS[column.element](pc.utf8_trim_whitespace(values.cast(pa.string())))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -89,16 +89,15 @@ class _Grouped(Channel):
 
     def draw(self, codes: Int[np.ndarray, "n"], words: UInt64[np.ndarray, "n w"]) -> np.ndarray:
         """Draw each group from its channel, each row from its own words."""
-        members = self._members(len(codes))
-        parts = [
-            channel.draw(codes[rows], np.ascontiguousarray(words[rows, : channel.words_per_row]))
-            for channel, rows in zip(self.channels, members, strict=True)
-        ]
-        return _scattered(members, parts)
+        return self._by_group(
+            lambda channel, part, its: channel.draw(part, np.ascontiguousarray(its[:, : channel.words_per_row])),
+            codes,
+            words,
+        )
 
     def possible(self, released: np.ndarray) -> Bool[np.ndarray, "n"]:
         """Mask of the labels that the channel of the row's group can release."""
-        return self._by_group(released, lambda channel, labels: channel.possible(labels))
+        return self._by_group(lambda channel, labels: channel.possible(labels), released)
 
     def number_laws(self) -> tuple[NumberLaw, ...]:
         """One distribution for each group."""
@@ -113,17 +112,18 @@ class _Grouped(Channel):
         """The transition matrix of the row's group."""
         return self.channels[int(self.groups[row])].table()
 
-    def _by_group(self, released: object, apply: Callable[[Any, np.ndarray], np.ndarray]) -> np.ndarray:
-        """A function of the channel and the released labels of each group, for all rows."""
+    def _by_group(self, apply: Callable[..., np.ndarray], released: object, *others: np.ndarray) -> np.ndarray:
+        """A function of each group's channel, its released labels and its parts of other arrays, for all rows."""
         labels = released_labels(released)
-        members = self._members(len(labels))
-        return _scattered(members, [apply(c, labels[rows]) for c, rows in zip(self.channels, members, strict=True)])
-
-    def _members(self, rows: int) -> list[Int[np.ndarray, "m"]]:
-        """The rows of each group."""
-        if rows != len(self.groups):
+        if len(labels) != len(self.groups):
             raise ValueError("expected a channel of as many rows as there are labels")
-        return [np.flatnonzero(self.groups == group) for group in range(len(self.channels))]
+        members = [np.flatnonzero(self.groups == group) for group in range(len(self.channels))]
+        arrays = (labels, *others)
+        parts = [apply(c, *(array[rows] for array in arrays)) for c, rows in zip(self.channels, members, strict=True)]
+        whole = np.empty((len(labels), *parts[0].shape[1:]), dtype=parts[0].dtype)
+        for rows, part in zip(members, parts, strict=True):
+            whole[rows] = part
+        return whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,43 +147,38 @@ class GroupedChannel(_Grouped, ClassChannel):
     @cached_property
     def membership(self) -> Membership:
         """For each row, from its group."""
-        parts = [channel.membership for channel in self.channels]
-        true, other, apart = (
-            np.array([float(getattr(part, name)) for part in parts])[self.groups] for name in ("true", "other", "apart")
-        )
-        return Membership(true, other, apart)
+        parts = [(each.true, each.other, each.apart) for each in (channel.membership for channel in self.channels)]
+        return Membership(*np.array(parts, dtype=np.float64)[self.groups].T)
 
     def mask(self, released: np.ndarray) -> Bool[np.ndarray, "n k"]:
         """For each row, from its group."""
-        return self._by_group(released, lambda channel, labels: channel.mask(labels))
+        return self._by_group(lambda channel, labels: channel.mask(labels), released)
 
     def holds(self, released: np.ndarray, classes: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
         """For each row, from its group."""
-        members = self._members(len(released))
-        parts = [c.holds(released[rows], classes[rows]) for c, rows in zip(self.channels, members, strict=True)]
-        return _scattered(members, parts)
+        return self._by_group(lambda channel, *arrays: channel.holds(*arrays), released, classes)
 
     def sums(self, released: np.ndarray, values: Float[np.ndarray, "k"]) -> Float[np.ndarray, "n"]:
         """For each row, from its group."""
-        return self._by_group(released, lambda channel, labels: channel.sums(labels, values))
+        return self._by_group(lambda channel, labels: channel.sums(labels, values), released)
 
     def levels(self, released: np.ndarray) -> Levels:
         """For each row, at the level of its group."""
         high = self._by_group(
-            released, lambda channel, labels: np.broadcast_to(channel.levels(labels).high, len(labels))
+            lambda channel, labels: np.broadcast_to(channel.levels(labels).high, len(labels)), released
         )
         return Levels(self.mask(released), high)
 
     def holding(self, codes: Int[np.ndarray, "n"]) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
         """For each row, from its group."""
         true, other = self._by_group(
-            codes, lambda channel, part: np.stack([np.broadcast_to(p, len(part)) for p in channel.holding(part)], 1)
+            lambda channel, part: np.stack([np.broadcast_to(p, len(part)) for p in channel.holding(part)], 1), codes
         ).T
         return true, other
 
     def unbiased(self, released: object) -> Float[np.ndarray, "n k"]:
         """For each row, from its group."""
-        return self._by_group(released, lambda channel, labels: channel.unbiased(labels))
+        return self._by_group(lambda channel, labels: channel.unbiased(labels), released)
 
     def traces(self, *, projected: bool) -> Float[np.ndarray, "2 n"]:
         """For each row, from its group."""
@@ -206,16 +201,8 @@ class GroupedNumberChannel(_Grouped, NumberChannel):
 
     def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
         """For each row, from its group."""
-        return self._by_group(released, lambda channel, labels: channel.likelihood(labels))
+        return self._by_group(lambda channel, labels: channel.likelihood(labels), released)
 
     def squares(self, released: object) -> Float[np.ndarray, "n"]:
         """For each row, from its group."""
-        return self._by_group(released, lambda channel, labels: channel.squares(labels))
-
-
-def _scattered(members: list[np.ndarray], parts: list[np.ndarray]) -> np.ndarray:
-    """One array with each part at the rows of its group."""
-    whole = np.empty((sum(map(len, members)), *parts[0].shape[1:]), dtype=parts[0].dtype)
-    for rows, part in zip(members, parts, strict=True):
-        whole[rows] = part
-    return whole
+        return self._by_group(lambda channel, labels: channel.squares(labels), released)

@@ -16,6 +16,7 @@ from labeldp.privacy.channels._bitsets import pack
 from labeldp.privacy.channels._calibration import accept, subset_weight
 from labeldp.privacy.channels._channel import Columns, Levels, Membership, TransitionTable
 from labeldp.privacy.channels._class_channel import ClassSetChannel, ExchangeableChannel
+from labeldp.privacy.channels._utility import subset_chances
 
 #: A row runs out of words with a probability below 2**-_LOST; the draw then stops and nothing is released.
 _LOST = 128
@@ -79,10 +80,7 @@ class SubsetChannel(ClassSetChannel, ExchangeableChannel):
     def membership(self) -> Membership:
         """``A / W`` for the true class; the other classes share the other places."""
         true = Fraction(self.member, 1 << self.bits)
-        others = self.classes - 1
-        other = (self.size - true) / others
-        apart = true * (1 - Fraction(self.size - 1, others)) + (1 - true) * Fraction(self.size, others)
-        return Membership.of(true, other, apart)
+        return Membership.of(*subset_chances(true, Fraction(self.size), self.classes))
 
     @property
     def pair_of_others(self) -> Float[np.ndarray, "*rows"]:

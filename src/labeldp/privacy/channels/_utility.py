@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import TypeVar
+
 import numpy as np
 
 from labeldp._shapes import Float, Int
 from labeldp.privacy.channels._channel import Membership
+
+N = TypeVar("N", Fraction, np.ndarray)
 
 
 def pair_share(chance: Membership) -> Float[np.ndarray, "*rows"]:
@@ -72,6 +77,11 @@ def _subset_memberships(classes: int, epsilon: float) -> Membership:
     """The membership of subsets of every size from 1 to ``classes - 1``, in floating point."""
     size = np.arange(1, classes, dtype=np.float64)
     true = 1 / (1 + np.exp(-epsilon) * (classes - size) / size)
+    return Membership(*subset_chances(true, size, classes))
+
+
+def subset_chances(true: N, size: N, classes: int) -> tuple[N, N, N]:
+    """The entries of ``Membership`` for uniform subsets of a size that hold the true class with a probability."""
     other = (size - true) / (classes - 1)
     apart = true * (1 - (size - 1) / (classes - 1)) + (1 - true) * size / (classes - 1)
-    return Membership(true, other, apart)
+    return true, other, apart
