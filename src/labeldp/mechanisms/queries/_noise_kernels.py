@@ -37,11 +37,13 @@ def _uniform_below(words, at, bound):
 
 @compiled()
 def _part(words, at, top, parts):
-    """True with probability ``exp(-top / parts)`` for a top of at most ``parts``; False where words run out."""
+    """True with probability ``exp(-top / parts)`` for a top of at most ``parts``; False where words run out first."""
     turn = 1
-    while at[0] <= words.size and _uniform_below(words, at, parts * turn) < top:
+    while _uniform_below(words, at, parts * turn) < top:
+        if at[0] > words.size:
+            return False
         turn += 1
-    return turn & 1 == 1 and at[0] <= words.size
+    return turn & 1 == 1
 
 
 @compiled()

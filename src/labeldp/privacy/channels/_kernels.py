@@ -77,7 +77,7 @@ def draw_candidates(codes, words, candidates, sizes, keep, other, uniform, out):
         if m == 1:
             out[i] = _nth(candidates[i], 0, -1)
             continue
-        inside = _holds(candidates[i], y)
+        inside = _holds(candidates, i, y)
         if inside and u < keep[m]:
             out[i] = y
             continue
@@ -106,27 +106,27 @@ def _nth(packed, rank, skip):
 
 
 @compiled()
-def _holds(packed, j):
-    """1 if a class is in a packed set, else 0."""
-    return packed[j >> 3] >> np.uint8(j & 7) & np.uint8(1)
+def _holds(packed, i, j):
+    """1 if a class is in the packed set of a row, else 0."""
+    return packed[i, j >> 3] >> np.uint8(j & 7) & np.uint8(1)
 
 
 @compiled()
-def _add(packed, j):
-    """Add a class to a packed set."""
-    packed[j >> 3] |= np.uint8(1) << np.uint8(j & 7)
+def _add(packed, i, j):
+    """Add a class to the packed set of a row."""
+    packed[i, j >> 3] |= np.uint8(1) << np.uint8(j & 7)
 
 
 @compiled()
-def _uniform_below(bound, row_words, half):
+def _uniform_below(bound, words, i, half):
     """A uniform integer below a bound from the halves of a row's words, -1 if they run out; and the next half.
 
     A half is mapped to ``[0, bound)`` by multiplication with the rejection that makes it uniform (Lemire 2019). The
     number of rejections depends on the words alone.
     """
     floor = ((_LOW + np.uint64(1)) - bound) % bound
-    while half < 2 * row_words.size:
-        word = row_words[half >> 1]
+    while half < 2 * words.shape[1]:
+        word = words[i, half >> 1]
         product = ((word >> _HALF) if half & 1 else (word & _LOW)) * bound
         half += 1
         if (product & _LOW) >= floor:
@@ -148,15 +148,15 @@ def draw_subset(codes, words, classes, size, member, out):
         others = size - 1 if inside else size
         half = 2
         for j in range(classes - 1 - others, classes - 1):
-            pick, half = _uniform_below(np.uint64(j + 1), words[i], half)
+            pick, half = _uniform_below(np.uint64(j + 1), words, i, half)
             if pick < 0:
                 return False
             pick += pick >= y
-            if _holds(out[i], pick):
+            if _holds(out, i, pick):
                 pick = j + (j >= y)
-            _add(out[i], pick)
+            _add(out, i, pick)
         if inside:
-            _add(out[i], y)
+            _add(out, i, y)
     return True
 
 
@@ -172,30 +172,30 @@ def draw_candidate_subset(codes, words, candidates, size, member, out):
         y = codes[i]
         m, place = np.int64(0), np.int64(-1)
         for j in range(members.size):
-            if _holds(candidates[i], j):
+            if _holds(candidates, i, j):
                 place = m if j == y else place
                 members[m] = j
                 m += 1
         if m == 1:
-            _add(out[i], members[0])
+            _add(out, i, members[0])
             continue
         contains = words[i, 0] < member[m]
         others = size[m] - 1 if contains else size[m]
         half = 2
         for j in range(m - 2 - others, m - 1):
             stand_in = j == m - 2 - others
-            pick, half = _uniform_below(np.uint64(m if stand_in else j + 1), words[i], half)
+            pick, half = _uniform_below(np.uint64(m if stand_in else j + 1), words, i, half)
             if pick < 0:
                 return False
             if stand_in:
                 place = pick if place < 0 else place
                 continue
             chosen_class = members[pick + (pick >= place)]
-            if _holds(out[i], chosen_class):
+            if _holds(out, i, chosen_class):
                 chosen_class = members[j + (j >= place)]
-            _add(out[i], chosen_class)
+            _add(out, i, chosen_class)
         if contains:
-            _add(out[i], members[place])
+            _add(out, i, members[place])
     return True
 
 
@@ -221,7 +221,7 @@ def draw_points(codes, words, geometry, member, favoured, others, out):
     label, point = np.empty(t, dtype=np.int64), np.empty(t, dtype=np.int64)
     for i in range(codes.size):
         inside = words[i, 0] < member
-        pick = _uniform_below(favoured if inside else others, words[i], 2)[0]
+        pick = _uniform_below(favoured if inside else others, words, i, 2)[0]
         if pick < 0:
             return False
         lead = _write_point(label, np.int64(codes[i]), geometry, t)
