@@ -111,8 +111,8 @@ class DoubleResponse:
         Args:
             population: The population whose features these are, in words.
             divergences: For each order, a declared bound on the Rényi divergence of the true features of any label from
-                the generator's mixture over all labels; by default the bound that the generator's density proves, if
-                there is one.
+                the generator's mixture over all labels. The bound that the generator's density proves, if there is one,
+                stands where it is smaller.
         """
         return FeatureLaw.of(
             self.threshold,
