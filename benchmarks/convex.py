@@ -139,7 +139,7 @@ def interactive(share: float) -> Table:
     table = Table(
         "loss", "delta", *(f"{k} classes" for k in sizes), title="microseconds a private gradient, 20 columns"
     )
-    for loss in ("softmax", "hinge"):
+    for loss in ("softmax", "linear"):
         for delta in (0.0, 1e-6):
             cells = []
             for classes in sizes:

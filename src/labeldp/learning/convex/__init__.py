@@ -11,8 +11,6 @@ __all__ = [
     "Ball",
     "ConvexClassifier",
     "ConvexRegressor",
-    "CustomLoss",
-    "HuberLoss",
     "Unconstrained",
     "fit_interactively",
 ]

@@ -5,13 +5,8 @@ from ._interactive import fit_interactively as fit_interactively
 from ._learners import ConvexClassifier as ConvexClassifier
 from ._learners import ConvexRegressor as ConvexRegressor
 from ._losses import AbsoluteLoss as AbsoluteLoss
-from ._losses import CustomLoss as CustomLoss
-from ._losses import HingeLoss as HingeLoss
-from ._losses import HuberLoss as HuberLoss
 from ._losses import LinearLoss as LinearLoss
 from ._losses import SoftmaxLoss as SoftmaxLoss
 from ._losses import SquaredLoss as SquaredLoss
 from ._regions import Ball as Ball
-from ._regions import Box as Box
 from ._regions import Unconstrained as Unconstrained
-from ._regions import Simplex as Simplex

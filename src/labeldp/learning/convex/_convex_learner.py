@@ -27,8 +27,8 @@ from labeldp.learning.convex._descent import (
     squared_lengths,
     steps_of,
 )
-from labeldp.learning.convex._losses import CustomLoss, Loss
-from labeldp.learning.convex._regions import Ball, Region, Unconstrained
+from labeldp.learning.convex._losses import Loss
+from labeldp.learning.convex._regions import Ball, Region
 from labeldp.learning.losses import best_penalty, require_release
 from labeldp.learning.sklearn import SparseInput
 from labeldp.privacy import LabelSpace
@@ -103,7 +103,7 @@ class ConvexLearner(SparseInput, BaseEstimator):
     #: Largest score of a row of typical length in the default ball.
     _default_score: ClassVar[float]
 
-    loss: str | Loss
+    loss: str
     _: KW_ONLY
     region: Region | Literal["auto"] = "auto"
     steps: str | float
@@ -221,7 +221,7 @@ class ConvexLearner(SparseInput, BaseEstimator):
             return self._default_ball(rows, bound.scores)
         if not isinstance(self.region, Region):
             raise InputError(
-                f"expected region='auto' or a Ball, Box, Simplex or Unconstrained, found {self.region!r}; try Ball(5.0)"
+                f"expected region='auto', a Ball or an Unconstrained, found {self.region!r}; try Ball(5.0)"
             )
         return self.region
 
@@ -256,22 +256,19 @@ class ConvexLearner(SparseInput, BaseEstimator):
         self, bound: GradientNoiseBound, rows: DescentRows, region: Region, count: int | None, least: float = 0.0
     ) -> Steps:
         """Steps for rows, with G^2 the mean squared row length times the second moment in the scores, or ``least``."""
-        loss, k, shape = bound.loss, len(bound.points), (rows.columns, bound.scores)
+        loss, k = bound.loss, len(bound.points)
         squares = rows.squares if self.norm is None else np.array([float(self.norm) ** 2 + self._end**2])
         longest = math.sqrt(float(squares.max()))
-        largest = (float(np.linalg.norm(region.start(shape))) + region.reach(shape)) * longest
-        steepest = loss.lipschitz(k, largest)
-        if isinstance(loss, CustomLoss):
-            loss.check(k, largest)
+        steepest = loss.lipschitz(k, region.radius * longest)
         self.moment_ = max(least, float(squares.mean()) * (steepest**2 + bound.noise), _NOTHING)
         setting = Setting(
-            reach=region.reach(shape),
+            reach=region.radius,
             lipschitz=steepest * longest,
             moment=self.moment_,
             labels=bound.labels,
             epsilon=bound.epsilon,
             interactive=bound.interactive,
-            l2=region.l2 if isinstance(region, Unconstrained) else 0.0,
+            l2=region.l2,
             rows=count,
         )
         return steps_of(self.steps, setting)

@@ -2,8 +2,8 @@
 
 At step t the parameters are W_t, a row x has the scores ``W_t^T x``, and ``x f_t^T``, whose mean is the gradient of the
 row's loss, moves them: ``W_(t+1) = P(W_t - eta_t (x f_t^T + l2 W_t))``, P the nearest point of a region. With the
-second moment of the stochastic gradients at most G^2, and R the largest distance of a point of the region from the
-starting point:
+second moment of the stochastic gradients at most G^2, and R the largest distance of a point of the region from
+zero, where descent starts:
 
 * eta = R / (G sqrt(n)): the mean of W_1 .. W_n is at most ``R G / sqrt(n)`` worse than the best point (Bubeck 2015,
   section 6.1; from points before each step, where the gradients were taken).
@@ -29,7 +29,7 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.convex._losses import Loss
-from labeldp.learning.convex._regions import Ball, Box, Region, Unconstrained
+from labeldp.learning.convex._regions import Region
 
 #: Below this share of the rows that a useful bound needs, all steps together lead nowhere.
 _LOST = 1e-4
@@ -40,7 +40,7 @@ class Setting:
     """Public facts that the length of steps may depend on.
 
     Attributes:
-        reach: R, the largest distance of a point of the region from the starting point.
+        reach: R, the largest distance of a point of the region from zero, where descent starts.
         lipschitz: L, the Lipschitz constant of the loss of one row in the parameters.
         moment: G^2, a bound on the second moment of a stochastic gradient.
         labels: K, the number of possible labels of a row.
@@ -210,9 +210,9 @@ class Descent:
 
     def __init__(self, loss: Loss, region: Region, columns: int, points: Float[np.ndarray, "k"], steps: Steps) -> None:
         self.loss, self.region, self.points, self.steps = loss, region, points, steps
-        self.core = np.array(region.start((columns, len(points) if loss.of_classes else 1)))
+        self.core = np.zeros((columns, len(points) if loss.of_classes else 1))
         self.rest = np.zeros_like(self.core)
-        self.state = np.array([1.0, 0.0, float(np.vdot(self.core, self.core)), 0.0])
+        self.state = np.array([1.0, 0.0, 0.0, 0.0])
         self.done, self.counted = 0, 0.0
 
     @property
@@ -225,11 +225,6 @@ class Descent:
         """The weighted mean of the parameters before each step; the starting point before the first."""
         return (self.state[1] * self.core + self.rest) / self.counted if self.done else self.last
 
-    @property
-    def compiled(self) -> bool:
-        """True if the loop is compiled for this loss and region."""
-        return self.loss.number >= 0 and type(self.region) in (Ball, Box, Unconstrained)
-
     def run(self, rows: DescentRows, part: Int[np.ndarray, "m"], weights: Float[np.ndarray, "m k"]) -> None:
         """Make one step for each of some rows.
 
@@ -238,22 +233,16 @@ class Descent:
             part: Numbers of the rows to visit, in order.
             weights: Unbiased vector of the released label of each visited row.
         """
-        if not self.compiled:
-            for number, vector in zip(part.tolist(), weights, strict=True):
-                row = rows.row(number)
-                self.move(row, vector @ self.loss.gradients(row @ self.core, self.points))
-            return
         from labeldp.learning.convex._kernels import descend  # noqa: PLC0415 (the compiler loads at the first fit)
 
         rates, shares = self._next(len(part))
-        limits = tuple(float(getattr(self.region, name, 0.0)) for name in ("radius", "half_width", "l2"))
         descend(
             (rows.indptr, rows.indices, rows.sparse, rows.data, rows.end),
             part,
-            (self.loss.number, self.loss.width),
+            self.loss.number,
             (np.ascontiguousarray(weights, dtype=np.float64), self.points),
             (rates, shares, self.steps.pace),
-            limits,
+            (self.region.radius, self.region.l2),
             (self.core, self.rest, self.state),
         )
         self.state[2] = self.state[0] ** 2 * float(np.vdot(self.core, self.core))  # without what rounding added
@@ -268,8 +257,7 @@ class Descent:
         self.state[3] += float(gradient @ gradient) * float(row @ row)
         if self.steps.pace > 0:
             rate = self.steps.pace / math.sqrt(self.state[3]) if self.state[3] > 0 else 0.0
-        l2 = self.region.l2 if isinstance(self.region, Unconstrained) else 0.0
-        self.core = self.region.project(self.core * (1.0 - rate * l2) - rate * np.outer(row, gradient))
+        self.core = self.region.project(self.core * (1.0 - rate * self.region.l2) - rate * np.outer(row, gradient))
         self.state[2] = float(np.vdot(self.core, self.core))
 
     def _next(self, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,15 +13,12 @@ from labeldp.errors import InputError
 from labeldp.learning.convex._convex_learner import ConvexLearner, GradientNoiseBound
 from labeldp.learning.convex._descent import Descent, DescentRows
 from labeldp.learning.convex._learners import check_classes
-from labeldp.learning.convex._losses import CustomLoss, Loss
+from labeldp.learning.convex._losses import Loss
 from labeldp.mechanisms.queries import NoisyGradients, gradient_error
 from labeldp.privacy import Interval
 from labeldp.release import Curator
 
 Learner = TypeVar("Learner", bound=ConvexLearner)
-
-#: Directions in which gradients differ by less than this share of their largest entry are rounding errors.
-_NOTHING = 1e-12
 
 
 def fit_interactively(
@@ -45,7 +42,7 @@ def fit_interactively(
     Returns:
         The fitted model; its ``answer_`` holds the noisy gradients and their certificate.
 
-    Use it for the absolute and Huber losses of numeric labels, for which released numbers do not suffice. With classes,
+    Use it for the absolute loss of numeric labels, for which released numbers do not suffice. With classes,
     released labels have less noise and can be used again. Gaussian noise is less than that of a bit only if epsilon
     and the number of classes are large: compare ``moment_``.
 
@@ -57,8 +54,7 @@ def fit_interactively(
 
     Raises:
         BudgetError: The curator's budget does not allow it: the labels were used before. Nothing was drawn.
-        InputError: The model is not a convex learner, or the number of rows of features differs. If a custom loss fails
-            at some step, the labels have been used: test it on public labels first.
+        InputError: The model is not a convex learner, or the number of rows of features differs.
 
     Example:
         >>> import numpy as np
@@ -115,23 +111,10 @@ class _GradientClient:
 
     def tell(self, row: int, vector: Float[np.ndarray, "r"]) -> None:
         """Step along the answer, without noise outside the span of gradient differences."""
-        gradients = self._gradients
         if self._orthogonal is not None:
             vector = vector + (1.0 - vector.sum()) / vector.size
-            vector = gradients[0] - self._orthogonal * (vector - np.eye(1, vector.size)[0])
-        elif isinstance(self._descent.loss, CustomLoss):
-            vector = within_span(vector, gradients)
-        elif vector.size > 1:  # gradients of the scores of classes sum to zero
-            vector = vector - vector.mean()
+            vector = self._gradients[0] - self._orthogonal * (vector - np.eye(1, vector.size)[0])
         self._descent.move(self._row, vector)
-
-
-def within_span(vector: Float[np.ndarray, "r"], gradients: Float[np.ndarray, "k r"]) -> Float[np.ndarray, "r"]:
-    """Project a vector on the affine span of the gradients."""
-    centre = gradients.mean(axis=0)
-    _, sizes, directions = np.linalg.svd(gradients - centre, full_matrices=False)
-    directions = directions[sizes > _NOTHING * np.abs(gradients).max()]
-    return np.asarray(centre + (vector - centre) @ directions.T @ directions)
 
 
 def _interactive_noise_bound(loss: Loss, curator: Curator, epsilon: float, delta: float) -> GradientNoiseBound:
@@ -148,9 +131,10 @@ def _interactive_noise_bound(loss: Loss, curator: Curator, epsilon: float, delta
 
 def _noise(loss: Loss, k: int, epsilon: float, delta: float, labels: int = 1) -> float:
     """Mean squared distance of the answer from the gradient of the true label."""
-    orthogonal, steepest = loss.orthogonal_length(k), loss.lipschitz(k, 0.0)
-    size, spread, radius = (steepest if loss.of_classes else min(steepest, 1.0)), 2.0, 1.0
-    if orthogonal is not None:
+    orthogonal = loss.orthogonal_length(k)
+    if orthogonal is None:
+        size, spread, radius = loss.lipschitz(k, 0.0), 2.0, 1.0
+    else:
         size, spread, radius = orthogonal, math.sqrt(2.0), math.sqrt(1.0 - 1.0 / k)
     return size**2 * gradient_error(
         epsilon,

@@ -22,16 +22,14 @@ SCALE, WEIGHT, SQUARED, GRADIENTS = range(4)
 
 
 @compiled()
-def mean_gradient(loss, width, scores, weights, points, gradient):
+def mean_gradient(loss, scores, weights, points, gradient):
     """Write ``sum_j w_j g_j(z)`` of a row; see ``_losses`` for each loss."""
     if loss == 0:
         _softmax(scores, weights, gradient)
-    elif loss == 1:
-        _hinge(scores, weights, gradient)
     elif loss == 2:
         _linear(weights, gradient)
     else:
-        gradient[0] = _slope(loss, width, scores[0], weights, points)
+        gradient[0] = _slope(loss, scores[0], weights, points)
 
 
 @compiled()
@@ -48,26 +46,6 @@ def _softmax(scores, weights, gradient):
 
 
 @compiled()
-def _hinge(scores, weights, gradient):
-    """The rival of each class is the top class; that of the top class is the second, if within the margin."""
-    first, second, total = 0, 1, 0.0
-    if scores[1] > scores[0]:
-        first, second = 1, 0
-    for j in range(2, scores.size):
-        if scores[j] > scores[first]:
-            first, second = j, first
-        elif scores[j] > scores[second]:
-            second = j
-    for j in range(scores.size):
-        gradient[j] = -weights[j]
-        total += weights[j]
-    gradient[first] = total - weights[first]
-    if scores[second] + 1.0 > scores[first]:
-        gradient[second] += weights[first]
-        gradient[first] -= weights[first]
-
-
-@compiled()
 def _linear(weights, gradient):
     total = 0.0
     for j in range(weights.size):
@@ -77,15 +55,13 @@ def _linear(weights, gradient):
 
 
 @compiled()
-def _slope(loss, width, score, weights, points):
-    """Weighted sum of the slopes of the squared loss (3), the absolute loss (4) or the Huber loss (5)."""
+def _slope(loss, score, weights, points):
+    """Weighted sum of the slopes of the squared loss (3) or the absolute loss (4)."""
     slope = 0.0
     for j in range(weights.size):
         difference = score - points[j]
         if loss == 4:
             difference = np.sign(difference)
-        elif loss == 5:
-            difference = min(max(difference, -width), width)
         slope += weights[j] * difference
     return slope
 
@@ -98,20 +74,19 @@ def descend(rows, part, loss, targets, steps, region, parameters):
         rows: All rows: ``indptr`` and ``indices`` of a CSR matrix, whether rows are sparse (else ``indices`` is
             unused), its ``data``, and the number appended to each row for the intercept, 0 for none.
         part: Numbers of the rows to visit, in order.
-        loss: The number of the loss, and the distance at which the Huber loss turns into a line.
+        loss: The number of the loss.
         targets: The unbiased vector of each row of the part, shape (m, k), and the possible labels on the scale of the
             scores, shape (k,), for losses of numeric labels.
         steps: The length of each step, if the third is 0; its weight in the mean of the point before it; and, if above
             0, the number that steps are over the root of the sum of squared gradients so far, this row's included.
-        region: If above 0, the radius of the ball in which parameters stay; if above 0, the largest absolute entry,
-            with the others 0; and the penalty: this times half the squared length of the parameters is added to the
-            loss.
+        region: The radius of the ball in which parameters stay; and the penalty: this times half the squared length of
+            the parameters is added to the loss.
         parameters: ``core`` and ``rest``, see the module; and scale, weight, squared length of the parameters, and sum
             of squared gradients; all overwritten.
     """
     indptr, indices, sparse, data, end = rows
-    (kind, width), (weights, points), (rates, shares, pace) = loss, targets, steps
-    (radius, box, l2), (core, rest, state) = region, parameters
+    (weights, points), (rates, shares, pace) = targets, steps
+    (radius, l2), (core, rest, state) = region, parameters
     last, outputs = core.shape[0] - 1, core.shape[1]
     scores, gradient = np.empty(outputs), np.empty(outputs)
     for i in range(part.size):
@@ -127,7 +102,7 @@ def descend(rows, part, loss, targets, steps, region, parameters):
                     scores[j] += value * core[column, j]
         for j in range(outputs):
             scores[j] *= state[SCALE]
-        mean_gradient(kind, width, scores, weights[i], points, gradient)
+        mean_gradient(loss, scores, weights[i], points, gradient)
         steep, along = 0.0, 0.0
         for j in range(outputs):
             steep += gradient[j] * gradient[j]
@@ -143,11 +118,11 @@ def descend(rows, part, loss, targets, steps, region, parameters):
         for at in range(low, high):
             if data[at] != 0.0:
                 column = indices[at] if sparse else at - low
-                _move(core, rest, column, step * data[at], box, gradient, state[WEIGHT])
+                _move(core, rest, column, step * data[at], gradient, state[WEIGHT])
         if end != 0.0:
-            _move(core, rest, last, step * end, box, gradient, state[WEIGHT])
+            _move(core, rest, last, step * end, gradient, state[WEIGHT])
         state[SQUARED] = max(decay * (decay * state[SQUARED] - 2.0 * rate * along) + rate * rate * steep * length, 0.0)
-        if radius > 0.0 and state[SQUARED] > radius * radius:
+        if state[SQUARED] > radius * radius:
             _shrink(radius / np.sqrt(state[SQUARED]), core, rest, state)
             state[SQUARED] = radius * radius
 
@@ -165,11 +140,8 @@ def _shrink(factor, core, rest, state):
 
 
 @compiled(inline="always")  # as a call it would take most of the time
-def _move(core, rest, column, step, box, gradient, weight):
-    """Move a column of the core against the gradient, clipped to the box, and leave the sum of points."""
+def _move(core, rest, column, step, gradient, weight):
+    """Move a column of the core against the gradient, and leave the sum of points."""
     for j in range(gradient.size):
-        moved = core[column, j] - step * gradient[j]
-        if box > 0.0:
-            moved = min(max(moved, -box), box)
-        rest[column, j] += weight * (core[column, j] - moved)
-        core[column, j] = moved
+        core[column, j] -= step * gradient[j]
+        rest[column, j] += weight * step * gradient[j]

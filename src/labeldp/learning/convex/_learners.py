@@ -42,9 +42,9 @@ class ConvexClassifier(ConvexLearner, ScoreClassifier):
     """A linear classifier by projected stochastic gradient descent on released labels, each by its unbiased vector.
 
     Args:
-        loss: ``"softmax"``, ``"hinge"``, ``"linear"``, or a ``CustomLoss``.
-        region: Feasible set: a ``Ball``, ``Box``, ``Simplex``, or ``Unconstrained`` with a penalty. ``"auto"`` is
-            the ball that held-out released labels prefer; in a stream, the usual one of those.
+        loss: ``"softmax"`` or ``"linear"``.
+        region: Feasible set: a ``Ball``, or ``Unconstrained`` with a penalty. ``"auto"`` is the ball that held-out
+            released labels prefer; in a stream, the usual one of those.
         steps: ``"bound"``: from a bound on the second moment of gradients that holds for the channel at hand;
             ``"adaptive"``: from the released gradients so far (``Unconstrained`` takes the bound's); ``"chua"``:
             Algorithm 1, line 7; ``"ghazi"``: Theorem 9; or a length.
@@ -91,7 +91,7 @@ class ConvexClassifier(ConvexLearner, ScoreClassifier):
 
     _default_score = 10.0
 
-    loss: str | Loss = "softmax"
+    loss: str = "softmax"
     _: KW_ONLY
     steps: str | float = "bound"
 
@@ -101,7 +101,7 @@ class ConvexClassifier(ConvexLearner, ScoreClassifier):
         return softmax(self._scores(X))
 
     def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803
-        """The mean gain on released labels, as of ``SoftmaxRegression``; for other losses minus their unbiased mean."""
+        """The mean gain on released labels, as of ``SoftmaxRegression``; for ``"linear"`` minus its unbiased mean."""
         if _of_softmax(self):
             return super().score(X, y, sample_weight)
         scores, targets = self._scores(X), self._targets(require_release(y))
@@ -137,9 +137,9 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
     Labels are scaled to [-1, 1] from their declared range; the region applies on this scale.
 
     Args:
-        loss: ``"squared"``, from any release of numeric labels; ``"absolute"``, ``"huber"`` or a ``HuberLoss``, from
-            releases of grid points and sets of them (``RandomizedResponse``, ``SubsetResponse``), since a released
-            number is unbiased for the label but not for these losses.
+        loss: ``"squared"``, from any release of numeric labels; ``"absolute"``, from releases of grid points
+            and sets of them (``RandomizedResponse``, ``SubsetResponse``), since a released number is unbiased for the
+            label but not for this loss.
         region: As for ``ConvexClassifier``; the intercept counts divided by the constant appended to rows.
         steps: As for ``ConvexClassifier``; adaptive by default, since the slope of the squared loss is mostly far below
             its bound.
@@ -178,7 +178,7 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
 
     _default_score = 1.0
 
-    loss: str | Loss = "squared"
+    loss: str = "squared"
     _: KW_ONLY
     steps: str | float = "adaptive"
 
@@ -201,8 +201,8 @@ class ConvexRegressor(ConvexLearner, NumberRegressor):
             return class_targets(release, loss, np.linspace(-1.0, 1.0, release.space.size), self.project)
         if not is_decodable(release):
             raise InputError(
-                "expected released labels that are unbiased numbers, found candidates or clusters; use the absolute or "
-                "the Huber loss, which need only unbiased vectors"
+                "expected released labels that are unbiased numbers, found candidates or clusters; use the absolute "
+                "loss, which needs only unbiased vectors"
             )
         numbers = 2.0 * (decoded_numbers(release) - low) / (high - low) - 1.0
         return Targets(release, _noise_bound(release, loss, _ENDS, _number_noise(release, numbers)), numbers)

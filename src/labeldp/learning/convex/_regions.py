@@ -1,39 +1,21 @@
-"""Convex feasible sets of parameters, with their starting points and projections."""
+"""Convex feasible sets of parameters, with their projections."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from labeldp import _checks
 from labeldp._documented import documented_in
 from labeldp._shapes import Float
-from labeldp.privacy.channels import nearest_distributions
-
-
-@dataclass(frozen=True)
-class Region(ABC):
-    """A closed convex set of parameter arrays."""
-
-    @abstractmethod
-    def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """The nearest point of the set, as a new array."""
-
-    @abstractmethod
-    def reach(self, shape: tuple[int, ...]) -> float:
-        """The largest distance from the start to a point of the set."""
-
-    def start(self, shape: tuple[int, ...]) -> Float[np.ndarray, "*shape"]:
-        """The starting point of descent: zero."""
-        return np.zeros(shape)
 
 
 @documented_in("labeldp.learning.convex")
 @dataclass(frozen=True)
-class Ball(Region):
+class Ball:
     """Points at most ``radius`` from zero.
 
     Args:
@@ -46,89 +28,28 @@ class Ball(Region):
         [[1.5], [2.0]]
     """
 
+    l2: ClassVar[float] = 0.0
+
     radius: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", _checks.positive(self.radius, "the radius of a ball"))
 
     def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """The point itself, or shortened to the radius."""
+        """The nearest point of the ball: the point itself, or shortened to the radius."""
         length = float(np.linalg.norm(parameters))
         return parameters * (1.0 if length <= self.radius else self.radius / length)
 
-    def reach(self, shape: tuple[int, ...]) -> float:
-        """The radius."""
-        return self.radius
-
 
 @dataclass(frozen=True)
-class Box(Region):
-    """Points with entries between ``-half_width`` and ``half_width``.
-
-    Args:
-        half_width: Above 0.
-
-    Example:
-        >>> import numpy as np
-        >>> from labeldp.learning.convex import Box
-        >>> Box(2.0).project(np.array([[3.0], [-1.0]])).tolist()
-        [[2.0], [-1.0]]
-    """
-
-    half_width: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "half_width", _checks.positive(self.half_width, "the half width of a box"))
-
-    def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """Each entry, clipped."""
-        return np.asarray(np.clip(parameters, -self.half_width, self.half_width))
-
-    def reach(self, shape: tuple[int, ...]) -> float:
-        """The distance of a corner."""
-        return self.half_width * math.sqrt(math.prod(shape))
-
-
-@dataclass(frozen=True)
-class Simplex(Region):
-    """Points with entries of at least zero that sum to ``total``: weights, such as shares of experts.
-
-    Args:
-        total: Above 0.
-
-    Example:
-        >>> import numpy as np
-        >>> from labeldp.learning.convex import Simplex
-        >>> Simplex().project(np.array([0.9, 0.5, -0.4])).round(3).tolist()
-        [0.7, 0.3, 0.0]
-    """
-
-    total: float = 1.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "total", _checks.positive(self.total, "the total of a simplex"))
-
-    def project(self, parameters: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """All entries reduced by one number, and clipped at zero."""
-        shares = np.reshape(parameters, (1, -1)) / self.total
-        return np.asarray(self.total * nearest_distributions(shares)).reshape(parameters.shape)
-
-    def reach(self, shape: tuple[int, ...]) -> float:
-        """The distance from the centre to a corner."""
-        return self.total * math.sqrt(1.0 - 1.0 / math.prod(shape))
-
-    def start(self, shape: tuple[int, ...]) -> Float[np.ndarray, "*shape"]:
-        """The centre."""
-        return np.full(shape, self.total / math.prod(shape))
-
-
-@dataclass(frozen=True)
-class Unconstrained(Region):
+class Unconstrained:
     """All points, with a penalty of ``l2 / 2`` times the squared length of the parameters added to the loss.
 
     Args:
         l2: Above 0.
     """
+
+    radius: ClassVar[float] = math.inf
 
     l2: float
 
@@ -139,6 +60,6 @@ class Unconstrained(Region):
         """The point itself."""
         return parameters.copy()
 
-    def reach(self, shape: tuple[int, ...]) -> float:
-        """Infinite."""
-        return math.inf
+
+#: A feasible set: ``radius`` is the largest distance of a point from zero, ``l2`` the penalty.
+Region = Ball | Unconstrained

@@ -102,5 +102,5 @@ def class_setting(fitted: Pipeline, model: str, best: int) -> str:
         return f"{_TREES} trees of {_LEAVES[best]} leaves" + ("" if exchanged else chosen)
     last = fitted.steps[-1][1]
     if isinstance(last, ConvexClassifier):
-        return f"coefficients within {last.region_.reach(last.coef_.shape):.3g} of zero{chosen}"
+        return f"coefficients within {last.region_.radius:.3g} of zero{chosen}"
     return f"l2 {last.l2_:.3g}{chosen}" if hasattr(last, "l2_") else "scikit-learn's usual penalty"

@@ -139,7 +139,7 @@ def number_setting(fitted: Pipeline) -> str:
     if isinstance(last, NeighborsRegressor):
         return f"{last.k_:,} neighbours, chosen on released labels"
     if isinstance(last, ConvexRegressor):
-        return f"coefficients within {last.region_.reach(last.coef_.shape):.3g} of zero, chosen on released labels"
+        return f"coefficients within {last.region_.radius:.3g} of zero, chosen on released labels"
     shrinkage = f"{1.0 - last.share_:.0%}"
     amount = "no shrinkage" if shrinkage == "0%" else f"{shrinkage} shrinkage"
     return f"{amount} towards the mean, chosen on released labels"
