@@ -68,7 +68,6 @@ def released_epoch(
         averaging=0.0,
         patience=None,
         seed=0,
-        workers=0,
         channels_last=False,
     )
     rows = ReleasedRows(images, release, method)

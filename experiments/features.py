@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from _image_generators import ImageGenerator, fit_mixture, fit_network
 from _images import TABLES
 from _study import Cell, Experiment, Given, Row, Spot, Study, data_folder, main, table
 from matplotlib.figure import Figure
@@ -22,7 +23,7 @@ from torch import nn
 from labeldp import Classes, Curator, DoubleResponse, RandomizedResponse, Release
 from labeldp.audit.pipelines import divergence_of_log_odds, held_out_log_odds
 from labeldp.bounds import features_divergence
-from labeldp.learning.torch import ConditionalGenerator, ImageGenerator, ImageMixture, TorchClassifier
+from labeldp.learning.torch import TorchClassifier
 
 SPACE = Classes([0, 9])
 NOISES = (0.1, 0.2, 0.3, 0.35, 0.4, 0.7)
@@ -91,23 +92,22 @@ class Digits:
     def _generators(self) -> dict[str, Callable[[], ImageGenerator]]:
         return {
             "network of auxiliary rows": self._kept("network", self.network, self.auxiliary),
-            "mixture of auxiliary rows": self._kept("mixture", lambda _: ImageMixture(), self.auxiliary),
+            "mixture of auxiliary rows": self._kept("mixture", fit_mixture, self.auxiliary),
             NOT_SOUND: self._kept("private", self.network, self.private["all"]),
         }
 
-    def network(self, rows: Rows) -> ConditionalGenerator:
+    def network(self, images: np.ndarray, labels: np.ndarray, space: Classes, source: str) -> ImageGenerator:
         """The adversarial network, which sees as many images whatever the rows."""
-        return ConditionalGenerator(epochs=epochs(self.scale * GENERATOR_IMAGES, len(rows.labels)))
+        return fit_network(images, labels, space, source, epochs(self.scale * GENERATOR_IMAGES, len(labels)))
 
-    def _kept(self, name: str, learner: Callable[[Rows], object], rows: Rows) -> Callable[[], ImageGenerator]:
+    def _kept(self, name: str, fit: Callable[..., ImageGenerator], rows: Rows) -> Callable[[], ImageGenerator]:
         found: list[ImageGenerator] = []
 
         def load() -> ImageGenerator:
-            path = self.cache / f"{name}-{self.name}.safetensors"
+            path = self.cache / f"{name}-{self.name}.pt"
             if not path.exists():
                 torch.manual_seed(0)
-                fitted = learner(rows).fit(rows.images, Release.public(rows.labels, SPACE), f"{name}: zeros and nines")
-                fitted.save(path)
+                fit(rows.images, rows.labels, SPACE, f"{name}: zeros and nines").save(path)
             if not found:
                 found.append(ImageGenerator.load(path))
             return found[0]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from labeldp import Classes, Curator, DoubleResponse, Release
-from labeldp.learning.generators import fit_mixture
+from labeldp.learning.generators import fit_copula
 
 MECHANISMS = """
 import numpy as np
@@ -206,7 +206,7 @@ def redrawn(tmp_path):
     text = np.array(["no", "yes"])[np.arange(1500) % 2]
     rows = {"number": np.where(text == "yes", 1.0, 0.0) + random.normal(0, 0.3, 1500)}
     space = Classes(["no", "yes"])
-    fitted = fit_mixture(pd.DataFrame(rows), Release.public(text, space), "a study")
+    fitted = fit_copula(pd.DataFrame(rows), Release.public(text, space), "a study")
     fitted.save(tmp_path / "people.generator")
     random.shuffle(order := np.arange(1500))
     private = pd.DataFrame({"number": rows["number"][order] + random.normal(0, 0.01, 1500)})

@@ -638,7 +638,6 @@ def learned_from_images() -> None:
 GENERATORS: dict[str, tuple[str, str, bool]] = {
     "cells": ("cells", "level", False),
     "copula": ("copula", "level", False),
-    "mixture": ("mixture", "level", False),
     "flags": ("copula", "flag", False),
     "paid": ("copula", "level", True),
 }
@@ -669,22 +668,6 @@ def opened(name: str) -> labeldp.Generator:
         return open_generator(file).generator()
 
 
-def fitted_to_images() -> None:
-    """Generators of images: a mixture, and a small network."""
-    import torch  # noqa: PLC0415 (PyTorch is an extra)
-
-    from labeldp.learning.torch import ConditionalGenerator, ImageMixture  # noqa: PLC0415
-
-    torch.manual_seed(0)
-    known = labeldp.Release.public(image_labels(), Classes([0, 1]))
-    laws = {
-        "images-mixture": ImageMixture(components=2, parts=1),
-        "images-network": ConditionalGenerator(noise=2, filters=1, epochs=1),
-    }
-    for name, law in laws.items():
-        pack(law.fit(pixels(4), known, "images that were made up", "public").save(HERE / "generators" / name))
-
-
 def make(wanted: set[str]) -> None:
     """Write what is wanted or not there, and record what it says; of the rest what is recorded stays."""
     for path, seed in ((TABLE, 1), (PUBLIC, 2)):
@@ -699,8 +682,6 @@ def make(wanted: set[str]) -> None:
     for name in GENERATORS:
         if lacking(f"generators/{name}.generator"):
             fitted(name)
-    if lacking("generators/images-network"):
-        fitted_to_images()
     for name, maker in (MAKERS | OTHERS).items():
         folder = HERE / name
         if name in wanted:

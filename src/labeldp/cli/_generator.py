@@ -64,8 +64,8 @@ def generator(
         source: A description of the data, which certificates print.
         labels: The labels of TABLE.
         columns: The columns to draw.
-        model: copula: marginals and correlations; mixture: Gaussian mixture; cells: frequencies of all combinations of
-            a few categories, with known probabilities.
+        model: copula: marginals and correlations; cells: frequencies of all combinations of a few categories, with
+            known probabilities.
         smoothing: Share of rows drawn uniformly; default 0, or 0.01 for cells.
         judge: Estimate how well drawn rows can be distinguished from held-out rows of TABLE; slower.
     """

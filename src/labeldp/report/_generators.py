@@ -19,7 +19,6 @@ if TYPE_CHECKING:  # the learners are an extra
 
 _LAWS = {
     "copula": "for each class, the marginals of its rows, combined by normal correlations",
-    "mixture": "for each class, a mixture of Gaussians, with independent categories in each",
     "cells": "for each class, the frequencies of all possible rows, in integers",
 }
 _SHOWN = 12

@@ -13,13 +13,13 @@ from scipy.stats import binom
 
 from labeldp import Classes, Curator, Form, RandomizedResponse, Release
 from labeldp.errors import InputError, NotTrueLabelsError, OutputError, RowsError
-from labeldp.learning.generators import fit_cells, fit_copula, fit_mixture, load, open_generator, two_sample_accuracy
+from labeldp.learning.generators import fit_cells, fit_copula, open_generator, two_sample_accuracy
 from labeldp.mechanisms.resampling import ColumnForm
 
 SPACE = Classes(["no", "yes"])
 ROWS = 2400
 ALARM = 1e-9
-FITS = {"mixture": fit_mixture, "copula": fit_copula}
+FITS = {"copula": fit_copula}
 
 
 def people(rows=ROWS, seed=0):
@@ -82,18 +82,6 @@ def test_a_copula_keeps_what_goes_together():
         for table in (rows[codes == 0], drawn)
     )
     assert made > 0.5 * real > 5
-
-
-def test_a_mixture_keeps_groups_with_their_texts():
-    """Of a class that has two groups of rows, each with a text of its own, none lie between them, and texts stay."""
-    rng = np.random.default_rng(0)
-    group = rng.integers(0, 2, 1000)
-    rows = pd.DataFrame({"age": rng.normal(20 + 60 * group, 2), "town": np.where(group, "Ulm", "Bonn")})
-    labels = public(rng.integers(0, 2, 1000))
-    drawn = fit_mixture(rows, labels, "made up", components=2).generator().sample(np.zeros(5000, dtype=int)).to_pandas()
-    assert not drawn["age"].between(35, 65).any()
-    assert (drawn["town"] == np.where(drawn["age"] > 50, "Ulm", "Bonn")).mean() > 0.99
-    assert 0.4 < (drawn["age"] > 50).mean() < 0.6
 
 
 def test_a_copula_keeps_what_occurs_often():
@@ -227,7 +215,7 @@ def test_smoothing_gives_a_copula_of_finitely_many_rows_a_floor():
     rarest = min(drawn.count({"town": town, "smokes": smokes}) for town in ("Ulm", "Bonn") for smokes in (True, False))
     assert binom.cdf(rarest, draws, math.exp(fitted.log_floor)) > ALARM / 4
     assert fit_copula(rows, labels, "made up", form=form).log_floor is None
-    assert fit_mixture(*people_and_labels(), "made up", smoothing=0.2).log_floor is None
+    assert fit_copula(*people_and_labels(), "made up", smoothing=0.2).log_floor is None
 
 
 def people_and_labels():
@@ -301,19 +289,17 @@ def test_a_class_without_examples_is_named():
 
 
 def test_what_does_not_fit_is_refused():
-    """Another number of labels, numbers among cells, no numbers in a mixture, and shares that are none."""
+    """Another number of labels, numbers among cells, and shares that are none."""
     rows, labels = people_and_labels()
     with pytest.raises(RowsError, match="each of 200 rows"):
         fit_copula(rows, labels[:100], "made up")
     with pytest.raises(InputError, match="bins"):
         fit_cells(rows, labels, "made up")
-    with pytest.raises(InputError, match="use fit_copula"):
-        fit_mixture(rows[["town"]], labels, "made up")
     for smoothing in (-0.1, 1.0, math.nan):
         with pytest.raises(InputError):
             fit_copula(rows, labels, "made up", smoothing=smoothing)
-    with pytest.raises(InputError, match=r"labeldp\.learning\.torch"):
-        fit_mixture(np.zeros((200, 40, 40)) + np.arange(200)[:, None, None], labels, "made up")
+    with pytest.raises(InputError, match="for images make a Generator"):
+        fit_copula(np.zeros((200, 40, 40)) + np.arange(200)[:, None, None], labels, "made up")
     with pytest.raises(InputError, match="use fit_cells"):
         fit_copula(rows, labels, "made up").divergence_bound([[1.0]])
 
@@ -324,7 +310,7 @@ def test_a_generator_refuses_the_rows_that_it_was_fitted_on(tmp_path):
     for kind in ("public", "auxiliary"):
         fitted = fit_copula(rows, public(codes), "made up", kind)
         generator = fitted.generator()
-        for known in (generator, load(fitted.save(tmp_path / kind)).generator()):
+        for known in (generator, open_generator(fitted.save(tmp_path / kind)).generator()):
             if known is generator or kind == "public":
                 with pytest.raises(InputError, match="not fitted on"):
                     known.check_private(known.form.table(rows[:100]))
@@ -340,7 +326,7 @@ def test_a_file_brings_back_the_same_generator(kind, tmp_path):
     some = rows[["town", "smokes"]] if kind == "cells" else rows
     fitted = {**FITS, "cells": fit_cells}[kind](some, public(codes), "made up", "public", smoothing=0.1)
     path = fitted.save(tmp_path / "people.generator")
-    for found in (load(path), open_generator(path)):
+    for found in (open_generator(path), open_generator(path)):
         for name, array in vars(fitted.law).items():
             np.testing.assert_array_equal(getattr(found.law, name), array)
         assert (found.form, found.source, found.smoothing) == (fitted.form, fitted.source, fitted.smoothing)
@@ -387,7 +373,7 @@ def test_a_forged_file_is_refused(forgery, tmp_path):
     path = fit_copula(rows, public(codes), "made up").save(tmp_path / "sound.npz")
     forged = rewritten(path, tmp_path / "forged.npz", *FORGERIES[forgery])
     with pytest.raises(InputError, match=r"expected a generator .*(something else|'labeldp/generator/9')"):
-        load(forged)
+        open_generator(forged)
 
 
 def test_what_is_no_generator_is_refused(tmp_path):
@@ -400,9 +386,9 @@ def test_what_is_no_generator_is_refused(tmp_path):
         archive.writestr("about.npy", "nothing")
     for name in ("text", "half", "archive"):
         with pytest.raises(InputError, match="something else"):
-            load(tmp_path / name)
+            open_generator(tmp_path / name)
     with pytest.raises(InputError, match="found no file"):
-        load(tmp_path / "absent")
+        open_generator(tmp_path / "absent")
 
 
 def test_a_form_of_own_rows_shows_no_value_of_a_single_row():

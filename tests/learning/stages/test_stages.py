@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 from scipy.sparse import coo_matrix, csr_matrix
 from sklearn.datasets import load_digits
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -27,9 +26,8 @@ import labeldp.release._curator as curator_module
 from labeldp import Answer, Classes, Curator, NoisyHistogram, PriorResponse, RandomizedResponse, Release, verify
 from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, NotTrueLabelsError, OutputError
-from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
+from labeldp.learning.sklearn import NeighborsClassifier, ReleasedLabelClassifier, SoftmaxRegression
 from labeldp.learning.stages import (
-    ClusterNames,
     ClusterPrior,
     FixedPrior,
     MultiStage,
@@ -314,9 +312,9 @@ def test_the_default_is_softmax_regression(monkeypatch):
 
 
 def test_another_learner_for_each_stage():
-    """A list has a learner for each stage: here names of clusters, then softmax regression."""
-    nearest = FrozenEstimator(LogisticRegression().fit(FEATURES, CODES))  # gives numbers from 0, as clusters do
-    model = MultiStage([ClusterNames(nearest), SoftmaxRegression(l2=0.01)], 2.0).fit(FEATURES, Curator(LABELS, SPACE))
+    """A list has a learner for each stage: here a neighbours' vote, then softmax regression."""
+    learners = [NeighborsClassifier(), SoftmaxRegression(l2=0.01)]
+    model = MultiStage(learners, 2.0).fit(FEATURES, Curator(LABELS, SPACE))
     assert isinstance(model.learner_, SoftmaxRegression)
     assert model.stages_[1].candidates < 2
     assert (model.predict(FEATURES) == LABELS).mean() > 0.8

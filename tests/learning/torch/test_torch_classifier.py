@@ -133,7 +133,7 @@ def test_a_warm_start_goes_on_from_the_weights(features, release):
 
 
 def test_a_label_is_drawn_once_for_all_epochs(features, monkeypatch, tmp_path):
-    """However many epochs, fits, processes and new starts there are, the curator draws once; the release stays."""
+    """However many epochs, fits and new starts there are, the curator draws once; the release stays."""
     import labeldp.release._curator as room  # noqa: PLC0415 (the room whose draws are counted)
 
     drawn, draw = [], room.draw
@@ -143,8 +143,8 @@ def test_a_label_is_drawn_once_for_all_epochs(features, monkeypatch, tmp_path):
     fingerprint = given.hash
     for method in ("likelihood", "unbiased"):
         learner(method=method, epochs=4).fit(features, given)
-    for workers in (1, 0):
-        learner(workers=workers, checkpoint=tmp_path).fit(features, given)
+    for _ in range(2):
+        learner(checkpoint=tmp_path).fit(features, given)
     assert len(drawn) == 1
     assert given.hash == fingerprint
 

@@ -1,6 +1,4 @@
-"""Features and released labels by row: forms, sizes, and other processes."""
-
-import pickle
+"""Features and released labels by row: forms and sizes."""
 
 import numpy as np
 import pandas as pd
@@ -64,34 +62,8 @@ def test_one_row_is_a_batch_of_one(release, numbers):
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_loader_fetches_whole_batches(release, numbers, workers):
-    """PyTorch's loader gives every row once, in batches, from this process or another, in order without a seed."""
-    rows = ReleasedRows((numbers, np.arange(ROWS)), release)
-    before = torch.get_rng_state()
-    found = list(rows.loader(8, workers=workers))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert [len(asked) for _, asked in found] == [8, 8, 8, 6]
-    assert torch.cat([features[1] for features, _ in found]).tolist() == list(range(ROWS))
-    values = torch.cat([asked.values for _, asked in found])
-    assert torch.equal(values, rows.loss.take(np.arange(ROWS)).values)
-
-
-def test_a_loader_orders_rows_by_its_seed(release):
-    """Each epoch has another order, and a seed gives the same orders again, whatever PyTorch's own state is."""
-    rows = ReleasedRows(np.arange(ROWS), release)
-    found = []
-    for start in (1, 2):
-        torch.manual_seed(start)
-        loader = rows.loader(8, seed=3)
-        found.append([torch.cat([features for features, _ in loader]).tolist() for _ in range(2)])
-    assert found[0] == found[1]
-    assert found[0][0] != found[0][1]
-    assert sorted(found[0][0]) == sorted(found[0][1]) == list(range(ROWS))
-
-
 def test_a_loop_of_ones_own_learns(release):
-    """Losses of a loader's batches have gradients that teach a network which class is released most often."""
+    """Losses of batches have gradients that teach a network which class is released most often."""
     features = np.eye(CLASSES)[np.arange(ROWS) % CLASSES]
     torch.manual_seed(0)
     network = torch.nn.Linear(CLASSES, CLASSES)
@@ -99,7 +71,9 @@ def test_a_loop_of_ones_own_learns(release):
     means = []
     for _ in range(10):
         losses = []
-        for given, asked in ReleasedRows(features, release).loader(8, seed=0):
+        rows = ReleasedRows(features, release)
+        for part in np.array_split(np.random.default_rng(0).permutation(ROWS), 4):
+            given, asked = rows[part]
             loss = asked(network(given)).mean()
             optimizer.zero_grad()
             loss.backward()
@@ -107,36 +81,6 @@ def test_a_loop_of_ones_own_learns(release):
             losses.append(loss.item())
         means.append(np.mean(losses))
     assert means[-1] < means[0] - 0.01
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_a_mapped_array_is_opened_anew_in_another_process(release, tmp_path, order):
-    """A pickle of rows over a memory-mapped file holds the place of the file and not what is in it."""
-    wide = np.random.default_rng(1).normal(size=(ROWS, 5000)).astype(np.float32)
-    np.save(tmp_path / "wide.npy", np.asarray(wide, order=order))
-    rows = ReleasedRows(np.load(tmp_path / "wide.npy", mmap_mode="r"), release)
-    packed = pickle.dumps(rows)
-    assert len(packed) < wide.nbytes / 50
-    copied = pickle.loads(packed)  # noqa: S301 (made a line above)
-    assert isinstance(copied.features, np.memmap)
-    np.testing.assert_array_equal(copied[CHOSEN][0].numpy(), wide[CHOSEN])
-    np.testing.assert_array_equal(rows[CHOSEN][0].numpy(), wide[CHOSEN])
-
-
-def test_a_part_of_a_mapped_array_is_sent_as_it_is(release, tmp_path):
-    """A slice of a mapped array knows no place of its own in the file, so its numbers travel."""
-    wide = np.random.default_rng(1).normal(size=(2 * ROWS, 5)).astype(np.float32)
-    np.save(tmp_path / "wide.npy", wide)
-    rows = ReleasedRows(np.load(tmp_path / "wide.npy", mmap_mode="r")[ROWS:], release)
-    copied = pickle.loads(pickle.dumps(rows))  # noqa: S301 (made in this line)
-    np.testing.assert_array_equal(copied[CHOSEN][0].numpy(), wide[ROWS + CHOSEN])
-
-
-def test_a_pickle_holds_no_more_than_a_release(release, numbers):
-    """What is sent to another process gives the same batches."""
-    copied = pickle.loads(pickle.dumps(ReleasedRows(numbers, release)))  # noqa: S301 (made in this line)
-    logits = torch.randn(4, CLASSES)
-    assert torch.equal(copied[CHOSEN][1](logits), LabelLoss.of(release).take(CHOSEN)(logits))
 
 
 def test_weights_are_scaled_to_a_mean_of_one(release, numbers):

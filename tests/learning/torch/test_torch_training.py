@@ -112,7 +112,7 @@ def test_each_epoch_sees_each_row_once(features, release):
 def test_mixup_mixes_features_and_losses_alike(features, release):
     """The loss of a step is that of both labels at the mixed features, in the shares in which these were mixed."""
     rows = ReleasedRows(features, release)
-    settings = {"augment": None, "averaging": 0.0, "patience": None, "seed": 0, "workers": 0, "channels_last": False}
+    settings = {"augment": None, "averaging": 0.0, "patience": None, "seed": 0, "channels_last": False}
     training = TrainingSettings(1, 32, functools.partial(torch.optim.SGD, lr=0.0), lambda _: 1.0, mixup=0.7, **settings)
     torch.manual_seed(0)
     run = Run.start(linear(3), rows, np.arange(ROWS), None, training, SingleDevice(torch.device("cpu")))
@@ -234,12 +234,6 @@ def test_a_damaged_state_is_refused(features, release, tmp_path):
     with pytest.raises(VerificationError, match="cannot be read as one"):
         learner(checkpoint=tmp_path).fit(features, release)
     assert (tmp_path / "checkpoint.pt").read_bytes() == b"nothing"
-
-
-def test_other_processes_that_fetch_change_nothing(features, release):
-    """One worker process or none: the same network bit by bit, dropout among it."""
-    settings = {"module": dropping, "mixup": 0.3, "epochs": 2}
-    assert same(learner(**settings).fit(features, release), learner(**settings, workers=1).fit(features, release))
 
 
 def test_threads_change_no_more_than_rounding(features, release):

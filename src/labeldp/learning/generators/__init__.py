@@ -10,6 +10,5 @@ __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 __all__ = [
     "fit_cells",
     "fit_copula",
-    "fit_mixture",
     "open_generator",
 ]

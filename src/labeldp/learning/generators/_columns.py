@@ -69,7 +69,7 @@ class FormEncoder:
         if wide or (any(column.width for column in self.form.columns) and not self.form.of_array):
             raise InputError(
                 f"expected columns of single values, or an array of at most {_MOST_WIDE} numbers in a row, found more; "
-                "for images use labeldp.learning.torch"
+                "for images make a Generator of your own function"
             )
 
     def _is_category(self, column: ColumnForm) -> bool:

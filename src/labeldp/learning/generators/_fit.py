@@ -13,7 +13,6 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,27 +21,23 @@ from labeldp import _checks
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError, RowsError
-from labeldp.learning.features import FileFormat, is_network, write_new_file
+from labeldp.learning.features import FileFormat, write_new_file
 from labeldp.learning.generators._cell_law import CellLaw, cell_codes, cell_law, check_smoothing
 from labeldp.learning.generators._coarse_form import coarse_form
 from labeldp.learning.generators._columns import FEW, FormEncoder, FreshNumbers
-from labeldp.learning.generators._laws import CopulaLaw, MixtureLaw, copula_law, mixture_law
+from labeldp.learning.generators._laws import CopulaLaw, copula_law
 from labeldp.learning.losses import posterior, require_release
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms.resampling import Form, Generator, Source, form_from, seen_in
 from labeldp.privacy import Classes, LabelSpace, space_from
 from labeldp.release import Release
 
-if TYPE_CHECKING:
-    from labeldp.learning.torch import ImageGenerator
-
 _FORMAT = FileFormat(
     "labeldp/generator/1", "generator", "made by 'labeldp generator'", "make one with 'labeldp generator'"
 )
-Law = MixtureLaw | CopulaLaw | CellLaw
+Law = CopulaLaw | CellLaw
 
-_LAWS: Mapping[str, type[Law]] = {law.name: law for law in (MixtureLaw, CopulaLaw, CellLaw)}
-_MOST_COMPONENTS = 1000
+_LAWS: Mapping[str, type[Law]] = {law.name: law for law in (CopulaLaw, CellLaw)}
 _ROWS_AT_ONCE = 1 << 14
 _LARGEST_FILE = 1 << 31
 _ABOUT, _SEEN = "about", "seen"
@@ -187,61 +182,6 @@ class FittedGenerator:
         return write_new_file(Path(path), write)
 
 
-def fit_mixture(
-    features: object,
-    labels: object,
-    source: str,
-    kind: str = "auxiliary",
-    *,
-    form: Form | None = None,
-    components: int = 5,
-    smoothing: float = 0.0,
-) -> FittedGenerator:
-    """Fit for each class a mixture of Gaussians on the numbers, with categories that are independent in a component.
-
-    A missing number is a category of its own. Columns that list their values are categories, even if these are
-    numbers. Each category's share in a component is smoothed by one row.
-
-    Args:
-        features: Public features: a pandas or polars frame, an Arrow table, a mapping of columns, or an array (n, d).
-        labels: A ``Release`` of their labels, declared public or drawn under a guarantee. If labels are noisy, the
-            class of each row is imputed once, by a draw from the posterior of a softmax model of these rows.
-        source: Description of the data.
-        kind: For labels that were declared public: ``"public"``, or ``"auxiliary"`` if the rows are private to the
-            curator and not among those that are released.
-        form: Form of the rows, which every certificate prints; by default that of these features. For public features
-            it shows texts, range ends, and listed numbers, up to 1 000 of a column. For others, range ends are rounded,
-            digits are few, and only values of at least five rows are shown; other texts become the most common one.
-        components: Most Gaussians of a class; there is one for 20 rows.
-        smoothing: Share of rows that are drawn uniformly over the form.
-
-    Guarantee:
-        The generator depends only on the given features and on a release of their labels. For labels that were declared
-        public there is no guarantee; otherwise the guarantee of their release covers the generator, whose source holds
-        the certificate. The features count as public, as in every release of labels.
-
-    Raises:
-        NotTrueLabelsError: The labels are not a release.
-        InputError: No column holds numbers, or a class has fewer than two examples.
-
-    Example:
-        >>> from labeldp import Classes
-        >>> labels = Release.public(["no", "yes"] * 20, Classes(["no", "yes"]))
-        >>> ages = {"age": [30.0 + row + 20 * (row % 2) for row in range(40)]}
-        >>> fitted = fit_mixture(ages, labels, "made up", "public")
-        >>> fitted.generator().sample([0, 1, 1]).num_rows
-        3
-    """
-    most = _checks.whole(components, "components", 1, _MOST_COMPONENTS)
-    rows = _TrainingRows.of(features, labels, source, kind, form)
-    if not rows.columns.of_numbers:
-        raise InputError(
-            "expected a column of numbers for a mixture, found only categories; use fit_copula or fit_cells"
-        )
-    law = mixture_law(rows.columns, rows.numbers, rows.codes, rows.classes(2), most)
-    return rows.generator(law, check_smoothing(smoothing))
-
-
 def fit_copula(
     features: object,
     labels: object,
@@ -259,16 +199,23 @@ def fit_copula(
     correlates with the other columns.
 
     Args:
-        features: As for ``fit_mixture``.
-        labels: As for ``fit_mixture``.
-        source: As for ``fit_mixture``.
-        kind: As for ``fit_mixture``.
-        form: As for ``fit_mixture``.
+        features: Public features: a pandas or polars frame, an Arrow table, a mapping of columns, or an array (n, d).
+        labels: A ``Release`` of their labels, declared public or drawn under a guarantee. If labels are noisy, the
+            class of each row is imputed once, by a draw from the posterior of a softmax model of these rows.
+        source: Description of the data.
+        kind: For labels that were declared public: ``"public"``, or ``"auxiliary"`` if the rows are private to the
+            curator and not among those that are released.
+        form: Form of the rows, which every certificate prints; by default that of these features. For public features
+            it shows texts, range ends, and listed numbers, up to 1 000 of a column. For others, range ends are rounded,
+            digits are few, and only values of at least five rows are shown; other texts become the most common one.
         shrinkage: Shrinkage of correlations towards zero, from 0 to 1; None for the optimum of Ledoit and Wolf (2004).
-        smoothing: As for ``fit_mixture``. If the form has finitely many rows, it gives the generator a floor.
+        smoothing: Share of rows that are drawn uniformly over the form. If the form has finitely many rows, it gives
+            the generator a floor.
 
     Guarantee:
-        As for ``fit_mixture``.
+        The generator depends only on the given features and on a release of their labels. For labels that were declared
+        public there is no guarantee; otherwise the guarantee of their release covers the generator, whose source holds
+        the certificate. The features count as public, as in every release of labels.
 
     Raises:
         NotTrueLabelsError: The labels are not a release.
@@ -303,15 +250,15 @@ def fit_cells(
     P(row | class) by ``divergence_bound``.
 
     Args:
-        features: As for ``fit_mixture``.
-        labels: As for ``fit_mixture``.
-        source: As for ``fit_mixture``.
-        kind: As for ``fit_mixture``.
-        form: As for ``fit_mixture``. It can list the values of a column of whole numbers.
+        features: As for ``fit_copula``.
+        labels: As for ``fit_copula``.
+        source: As for ``fit_copula``.
+        kind: As for ``fit_copula``.
+        form: As for ``fit_copula``. It can list the values of a column of whole numbers.
         smoothing: Share of the uniform distribution; with 0, rows that never occur have no floor.
 
     Guarantee:
-        As for ``fit_mixture``.
+        As for ``fit_copula``.
 
     Raises:
         NotTrueLabelsError: The labels are not a release.
@@ -400,7 +347,7 @@ def _drawn_classes(release: Release, inputs: Float[np.ndarray, "n p"]) -> Int[np
     return FreshNumbers().places(np.cumsum(probabilities, axis=1))
 
 
-def load(path: str | Path) -> FittedGenerator:
+def open_generator(path: str | Path) -> FittedGenerator:
     """Load a saved generator of table rows.
 
     Args:
@@ -426,17 +373,3 @@ def load(path: str | Path) -> FittedGenerator:
         law.check(FormEncoder(form, law.few), space.size)
         smoothing = check_smoothing(about["smoothing"])
         return FittedGenerator(space, form, source, law, smoothing, frozenset(seen.tolist()))
-
-
-def open_generator(path: str | Path) -> FittedGenerator | ImageGenerator:
-    """Load a saved generator, of table rows or of images.
-
-    Raises:
-        InputError: The file does not exist, or is not a generator.
-        MissingExtraError: It is a generator of images, and PyTorch is not installed.
-    """
-    if not is_network(Path(path)):
-        return load(path)
-    from labeldp.learning.torch import ImageGenerator  # noqa: PLC0415 (PyTorch is an extra)
-
-    return ImageGenerator.load(path)

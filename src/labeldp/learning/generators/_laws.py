@@ -1,11 +1,10 @@
-"""Distributions of the features of a class: mixtures of Gaussians, and Gaussian copulas.
+"""Gaussian copulas of the features of each class.
 
-Each is a few arrays of numbers, so that its file holds nothing else; the first axis is that of the classes.
+A law is a few arrays of numbers, so that its file holds nothing else; the first axis is that of the classes.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,126 +12,14 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
 from sklearn.covariance import ledoit_wolf
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture
 
 from labeldp._shapes import Float, Int
 from labeldp.learning.generators._columns import FEW, FormEncoder, FreshNumbers
 
 _SLACK = 1e-4
-_ROWS_OF_COMPONENT = 20
 _KNOTS = 1001
 _AVERAGINGS = 20
 _FARTHEST = 8.0
-
-
-@dataclass(frozen=True, eq=False)
-class MixtureLaw:
-    """For each class a mixture of Gaussians on the numbers; within a component, categories are independent.
-
-    Attributes:
-        weights: Weights of the components, shape (k, m); 0 for components that a class lacks.
-        means: Means of the components, shape (k, m, d).
-        roots: Lower triangular roots of the covariances, shape (k, m, d, d).
-        shares: Shares of the values of all categories, shape (k, m, s). After those of the categories, s counts two
-            values for each number: present and missing.
-    """
-
-    name: ClassVar[str] = "mixture"
-    few: ClassVar[int] = FEW
-
-    weights: Float[np.ndarray, "k m"]
-    means: Float[np.ndarray, "k m d"]
-    roots: Float[np.ndarray, "k m d d"]
-    shares: Float[np.ndarray, "k m s"]
-
-    def check(self, columns: FormEncoder, classes: int) -> None:
-        """Refuse arrays that do not form such a distribution.
-
-        Raises:
-            ValueError: Types, shapes or sums are wrong.
-        """
-        components, numbers = self.weights.shape[1], len(columns.of_numbers)
-        wanted = {
-            "weights": (classes, components),
-            "means": (classes, components, numbers),
-            "roots": (classes, components, numbers, numbers),
-            "shares": (classes, components, sum(columns.sizes) + 2 * numbers),
-        }
-        _check_arrays(self, wanted)
-        _check_shares(self.weights)
-        for part in _all_parts(columns):
-            _check_shares(self.shares[:, :, part])
-
-    def draw(
-        self, columns: FormEncoder, codes: Int[np.ndarray, "m"], fresh: FreshNumbers
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the numbers and codes of rows of these classes."""
-        component = fresh.places(np.cumsum(self.weights, axis=1)[codes])
-        normals = fresh.normals(len(codes), self.means.shape[2])
-        numbers = self.means[codes, component] + np.einsum("nij,nj->ni", self.roots[codes, component], normals)
-        shares = self.shares[codes, component]
-        drawn = [fresh.places(np.cumsum(shares[:, part], axis=1)) for part in _all_parts(columns)]
-        places = np.array(drawn, dtype=np.int64).reshape(-1, len(codes)).T
-        listed = len(columns.sizes)
-        return np.where(places[:, listed:] == 1, np.nan, numbers), places[:, :listed]
-
-
-def mixture_law(
-    columns: FormEncoder,
-    numbers: Float[np.ndarray, "n d"],
-    codes: Int[np.ndarray, "n c"],
-    classes: list[np.ndarray],
-    most: int,
-) -> MixtureLaw:
-    """Fit a mixture for each class.
-
-    Args:
-        columns: Encoder of the rows.
-        numbers: Numbers of all rows, NaN where missing.
-        codes: Codes of all rows.
-        classes: Row numbers of each class, at least two.
-        most: Most components of a class.
-    """
-    parts = _all_parts(columns)
-    width = numbers.shape[1]
-    law = MixtureLaw(
-        np.zeros((len(classes), most)),
-        np.zeros((len(classes), most, width)),
-        np.tile(np.eye(width), (len(classes), most, 1, 1)),
-        np.tile(
-            np.concatenate([np.full(part.stop - part.start, 1 / (part.stop - part.start)) for part in parts]),
-            (len(classes), most, 1),
-        ),
-    )
-    for label, rows in enumerate(classes):
-        values, absent = numbers[rows], np.isnan(numbers[rows])
-        middle = np.array([_median(column[~gone]) for column, gone in zip(values.T, absent.T, strict=True)])
-        filled = np.where(absent, middle, values)
-        scale = np.where(filled.std(axis=0) > 0, filled.std(axis=0), 1.0)
-        count = min(most, max(1, len(rows) // _ROWS_OF_COMPONENT))
-        model = GaussianMixture(count, reg_covar=_SLACK, random_state=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # a mixture short of the optimum is still valid
-            weights = model.fit((filled - middle) / scale).predict_proba((filled - middle) / scale)
-        law.weights[label, :count] = model.weights_
-        law.means[label, :count] = middle + model.means_ * scale
-        law.roots[label, :count] = np.linalg.cholesky(model.covariances_) * scale[:, None]
-        categories = np.hstack([codes[rows], absent.astype(np.int64)])
-        for place, part in enumerate(parts):
-            size = part.stop - part.start
-            counts = np.stack([np.bincount(categories[:, place], each, minlength=size) for each in weights.T])
-            if place >= len(columns.sizes) and not absent[:, place - len(columns.sizes)].any():
-                law.shares[label, :count, part] = [1.0, 0.0]
-                continue
-            law.shares[label, :count, part] = (counts + 1 / size) / (counts.sum(axis=1, keepdims=True) + 1)
-    return law
-
-
-def _all_parts(columns: FormEncoder) -> list[slice]:
-    """Slices of the values of each category, then of the two for each number, present and missing."""
-    first = sum(columns.sizes)
-    return [*columns.parts, *(slice(first + 2 * i, first + 2 * i + 2) for i in range(len(columns.of_numbers)))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,11 +210,7 @@ def _correlation_root(scores: Float[np.ndarray, "n v"], shrinkage: float | None)
     return np.asarray(np.linalg.cholesky(latent))
 
 
-def _median(values: Float[np.ndarray, "n"]) -> float:
-    return float(np.median(values)) if len(values) else 0.0
-
-
-def _check_arrays(law: MixtureLaw | CopulaLaw, wanted: dict[str, tuple[int, ...]]) -> None:
+def _check_arrays(law: CopulaLaw, wanted: dict[str, tuple[int, ...]]) -> None:
     """Refuse arrays of other shapes, or with numbers that are not finite."""
     for name, shape in wanted.items():
         found = getattr(law, name)

@@ -21,17 +21,13 @@ from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson
 from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import FormEncoder
-from labeldp.learning.generators._fit import FittedGenerator, fit_cells, fit_copula, fit_mixture
+from labeldp.learning.generators._fit import FittedGenerator, fit_cells, fit_copula
 from labeldp.learning.generators._two_sample import two_sample_accuracy
 from labeldp.privacy import Classes
 from labeldp.release import Release, is_answer, kept_columns, public_columns, public_table
 from labeldp.release.tables import open_table, typed
 
-FITS: Mapping[str, Callable[..., FittedGenerator]] = {
-    "copula": fit_copula,
-    "mixture": fit_mixture,
-    "cells": fit_cells,
-}
+FITS: Mapping[str, Callable[..., FittedGenerator]] = {"copula": fit_copula, "cells": fit_cells}
 #: Most rows that a generator is tested on.
 _MOST_TRIED = 10_000
 #: Fewest rows of each class to fit a second generator, and to test draws of a class.

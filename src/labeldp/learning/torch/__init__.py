@@ -8,9 +8,6 @@ require_extra("torch", "torch", "accelerate", "kornia", "safetensors", "PIL")
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
-    "ConditionalGenerator",
-    "ImageGenerator",
-    "ImageMixture",
     "TorchClassifier",
     "augmentation",
     "convolutional",

@@ -5,9 +5,6 @@ from ._files import ENCODERS as ENCODERS
 from ._files import Network as Network
 from ._files import NetworkModel as NetworkModel
 from ._files import PREFIX as PREFIX
-from ._image_files import ImageGenerator as ImageGenerator
-from ._image_generator import ConditionalGenerator as ConditionalGenerator
-from ._image_generator import ImageMixture as ImageMixture
 from ._losses import NETWORK_METHODS as NETWORK_METHODS
 from ._losses import NetworkMethod as NetworkMethod
 from ._networks import convolutional as convolutional

@@ -34,7 +34,7 @@ from labeldp.learning.torch._training import HeldOut, Progress, Run, seeded_rand
 from labeldp.release import Release
 
 #: Parameters excluded from the checkpoint fingerprint.
-_NOT_FINGERPRINTED = ("module", "checkpoint", "device", "report", "workers", "warm_start")
+_NOT_FINGERPRINTED = ("module", "checkpoint", "device", "report", "warm_start")
 
 _OPTIMIZERS: MappingProxyType[str, Callable[..., Optimizer]] = MappingProxyType(
     {
@@ -87,7 +87,6 @@ class TorchClassifier(ProbabilityClassifier):
         accelerator: A function that makes an ``accelerate.Accelerator``, for mixed precision and several devices;
             it then sets device and precision.
         channels_last: Whether images have the channels-last memory format, which often speeds up convolutions.
-        workers: Number of processes that load batches, for features that are slow to read.
         report: Function called with ``("epoch", done, of)``.
 
     Attributes:
@@ -143,7 +142,6 @@ class TorchClassifier(ProbabilityClassifier):
     precision: Literal["full", "bf16"] = "full"
     accelerator: Callable[[], Any] | None = None
     channels_last: bool = False
-    workers: int = 0
     report: Progress | None = None
 
     def fit(
@@ -265,7 +263,7 @@ class TorchClassifier(ProbabilityClassifier):
     def _settings(self) -> TrainingSettings:
         """Check the settings."""
         _checks.among(self.method, "method", NETWORK_METHODS)
-        for name, low in (("epochs", 1), ("batch_size", 1), ("seed", 0), ("workers", 0)):
+        for name, low in (("epochs", 1), ("batch_size", 1), ("seed", 0)):
             _checks.whole(getattr(self, name), name, low)
         if self.patience is not None:
             _checks.whole(self.patience, "patience", 1)

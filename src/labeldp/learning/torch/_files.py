@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -181,7 +180,8 @@ class NetworkModel:
             "method": self.method,
             "certificate": json.loads(self.certificate.to_json()),
         }
-        return save_tensors(path, _FORMAT, about, self.module.state_dict())
+        weights = {name: value.detach().cpu().contiguous() for name, value in self.module.state_dict().items()}
+        return write_new_file(Path(path), lambda file: save_file(weights, file, {_HEADER: _FORMAT.description(about)}))
 
     @classmethod
     def load(cls, path: str | Path) -> NetworkModel:
@@ -195,13 +195,14 @@ class NetworkModel:
         Raises:
             InputError: The file does not exist, or is not such a model.
         """
-        with opened_tensors(path, _FORMAT) as (opened, about):
+        with _FORMAT.reading(path) as file, safe_open(file, framework="pt") as opened:
+            about = _FORMAT.read_description((opened.metadata() or {})[_HEADER])
             certificate = Certificate.from_json(json.dumps(about["certificate"]))
             network = Network.from_plain(about["network"])
             if network.classes != certificate.space.size or about["method"] not in NETWORK_METHODS:
                 raise ValueError("the parts of the file contradict each other")
             module = network.module("meta")
-            module.load_state_dict(weights_of(opened, module), assign=True)
+            module.load_state_dict(_weights_of(opened, module), assign=True)
         return cls(network, module.requires_grad_(requires_grad=False).eval(), about["method"], certificate)
 
 
@@ -219,32 +220,18 @@ class _ScaledImages(nn.Module):
         return scaled
 
 
-def save_tensors(path: str | Path, form: FileFormat, about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Path:
-    """Write a file that does not exist yet, of tensors and a description."""
-    held = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    return write_new_file(Path(path), lambda file: save_file(held, file, {_HEADER: form.description(about)}))
-
-
-@contextmanager
-def opened_tensors(path: str | Path, form: FileFormat) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Open a file of tensors, with its description; refuse it if it cannot be read within the context."""
-    with form.reading(path) as file, safe_open(file, framework="pt") as opened:
-        yield opened, form.read_description((opened.metadata() or {})[_HEADER])
-
-
-def weights_of(opened: Any, module: nn.Module, besides: Set[str] = frozenset()) -> dict[str, Tensor]:
+def _weights_of(opened: Any, module: nn.Module) -> dict[str, Tensor]:
     """Read the weights of a network from a file, after checking their names and shapes; then types and finiteness.
 
     Args:
         opened: The file.
         module: The network, possibly without memory.
-        besides: Names of other arrays in the file.
 
     Raises:
         ValueError: The file holds other arrays.
     """
     wanted = module.state_dict()
-    if set(opened.keys()) != set(wanted) | besides:
+    if set(opened.keys()) != set(wanted):
         raise ValueError("numbers of other names")
     if any(tuple(opened.get_slice(name).get_shape()) != tuple(value.shape) for name, value in wanted.items()):
         raise ValueError("numbers of other shapes")

@@ -1,4 +1,4 @@
-"""Cross entropy under a channel on a network's logits: compact for a whole release, dense only per batch."""
+"""Cross entropy under a channel on a network's logits, dense only per batch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ import torch
 from torch import Tensor
 
 from labeldp import _checks
-from labeldp._shapes import Float, Float32, Int, UInt8
-from labeldp._threads import blocks
+from labeldp._shapes import Float, Float32, Int
 from labeldp.errors import InputError
-from labeldp.learning.losses import OriginalFeatures, RowLoss, TargetLoss, row_loss
-from labeldp.privacy.channels import pack, unpack
+from labeldp.learning.losses import OriginalFeatures, row_loss
 from labeldp.release import Release
 
 NetworkMethod = Literal["likelihood", "unbiased", "posterior", "plain"]
@@ -88,32 +86,21 @@ class BatchLoss:
 
 @dataclass(frozen=True, eq=False)
 class LabelLoss:
-    """Loss of a release in compact form: three values for each row, and masks of the classes that have them.
-
-    A class takes four bytes and a set one bit for each class, whatever the loss, so ten million rows of a thousand
-    classes need 40 MB or 1.25 GB beside 120 MB of values, where dense targets would need 80 GB.
+    """Loss of a release, made dense batch by batch: in memory is what was released, and a weight for each row.
 
     Attributes:
-        mask: Classes with the first value: class codes, or sets as packed bits.
-        support: Classes without the third value, as packed bits; no columns if no class has the third.
-        values: Values on the mask, off it, and outside the support: log likelihoods, or targets; no columns if uneven.
-        weights: Weight of each row.
-        uneven: The release, if targets differ from class to class and are computed batch by batch.
+        release: Released labels.
         method: Kind of loss.
         correction: Share of the correction, with ``"unbiased"``.
-        classes: Number of classes.
+        weights: Weight of each row.
         prior: Prior of the class of each row, with which the loss is the cross entropy on a fixed posterior.
         original: Probabilities that features are original, if some were resampled.
     """
 
-    mask: Int[np.ndarray, "n"] | UInt8[np.ndarray, "n b"]
-    support: UInt8[np.ndarray, "n c"]
-    values: Float32[np.ndarray, "n v"]
-    weights: Float32[np.ndarray, "n"]
-    uneven: Release | None
+    release: Release
     method: NetworkMethod
     correction: float
-    classes: int
+    weights: Float32[np.ndarray, "n"]
     prior: Float32[np.ndarray, "n k"] | None = None
     original: OriginalFeatures | None = None
 
@@ -151,18 +138,13 @@ class LabelLoss:
             raise InputError("expected a prior or the original features, found both; leave one out")
         if original is not None:
             original.of(release)
-        n, k = len(release), release.channel.classes
-        each = np.ones(n, dtype=np.float32) if weights is None else np.asarray(weights, dtype=np.float32)
-        if method == "unbiased" and (original is not None or not release.class_channel.even):
-            row_loss(rows_of(release, slice(0)), method, correction)  # the correction is checked before any batch
-            none, unset = np.empty((n, 0), dtype=np.uint8), np.empty((n, 0), dtype=np.float32)
-            return cls(_packed_masks(release), none, unset, each, release, method, correction, k, original=original)
-        parts = [_compact_values(release, rows, method, correction, original) for rows in blocks(n, k)]
-        support, values = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return cls(_packed_masks(release), support, values, each, None, method, correction, k, shares, original)
+        each = np.ones(len(release)) if weights is None else weights
+        loss = cls(release, method, correction, np.asarray(each, dtype=np.float32), shares, original)
+        loss._dense(np.arange(0))  # the correction is checked before any batch
+        return loss
 
     def __len__(self) -> int:
-        return len(self.mask)
+        return len(self.release)
 
     def take(self, rows: Int[np.ndarray, "m"]) -> BatchLoss:
         """The loss of some of the rows, in dense form."""
@@ -173,20 +155,11 @@ class LabelLoss:
         return BatchLoss(torch.softmax(known, dim=1).float(), weights, "plain")
 
     def _dense(self, rows: Int[np.ndarray, "m"]) -> Float32[np.ndarray, "m k"]:
-        if self.uneven is not None:
-            original = None if self.original is None else self.original.take(rows)
-            loss = row_loss(rows_of(self.uneven, rows), "unbiased", self.correction, original)
-            assert isinstance(loss, TargetLoss)  # noqa: S101 (the type where classes differ)
-            return loss.targets.astype(np.float32)
-        inside, other, outside = self.values[rows].T[:, :, None]
-        if self.mask.ndim == 1:
-            dense = np.repeat(other, self.classes, axis=1)
-            np.put_along_axis(dense, self.mask[rows, None], inside, axis=1)
-        else:
-            dense = np.where(unpack(self.mask[rows], self.classes), inside, other)
-        if self.support.shape[1]:
-            dense = np.where(unpack(self.support[rows], self.classes), dense, outside)
-        return dense
+        method = "likelihood" if self.method == "posterior" else self.method
+        original = None if self.original is None else self.original.take(rows)
+        loss = row_loss(rows_of(self.release, rows), method, self.correction, original)
+        dense = loss.dense(self.release.channel.classes)
+        return (np.log(dense) if method == "likelihood" else dense).astype(np.float32)
 
 
 def _checked_prior(prior: object, release: Release, method: NetworkMethod) -> Float32[np.ndarray, "n k"]:
@@ -207,23 +180,3 @@ def _checked_prior(prior: object, release: Release, method: NetworkMethod) -> Fl
 def rows_of(release: Release, rows: slice | Int[np.ndarray, "m"]) -> Release:
     """Some rows of a release without a certificate of their own, which would take a hash each time."""
     return dataclasses.replace(release, codes=release.codes[rows], channel=release.channel.take(rows))
-
-
-def _packed_masks(release: Release) -> np.ndarray:
-    """Class codes, or sets as packed bits, packed block by block where they have another form."""
-    channel, codes = release.class_channel, release.codes
-    if channel.form == "class" or codes.dtype == np.uint8:
-        return codes
-    parts = blocks(max(len(codes), 1), channel.classes)
-    return np.concatenate([pack(channel.take(rows).mask(codes[rows])) for rows in parts])
-
-
-def _compact_values(
-    release: Release, rows: slice, method: NetworkMethod, correction: float, original: OriginalFeatures | None
-) -> tuple[UInt8[np.ndarray, "n c"], Float32[np.ndarray, "n 3"]]:
-    """The packed support and the three values of some rows."""
-    known = None if original is None else original.take(rows)
-    loss = row_loss(rows_of(release, rows), "likelihood" if method == "posterior" else method, correction, known)
-    assert isinstance(loss, RowLoss)  # noqa: S101 (the type where classes are alike)
-    values = np.stack([loss.inside, loss.other, loss.outside], axis=1)
-    return loss.support, (np.log(values) if loss.likelihood else values).astype(np.float32)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import mmap
 from typing import Any
 
 import numpy as np
 import torch
 from scipy.sparse import issparse
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler
+from torch.utils.data import Dataset
 
 from labeldp._shapes import Int
 from labeldp.errors import InputError
@@ -26,9 +25,8 @@ _WHITE = 255
 class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
     """PyTorch data set of features and of the loss of each row's released label.
 
-    It is loaded in whole batches: ``rows[[3, 1, 4]]``, or ``rows.loader(batch_size)`` for all, returns features as
-    tensors and a ``BatchLoss``, which is called with logits. Until then labels stay in their compact released form. The
-    data set can be sent to worker processes, which open a memory-mapped array anew.
+    It is loaded in whole batches: ``rows[[3, 1, 4]]`` returns features as tensors and a ``BatchLoss``, which is called
+    with logits. Until then labels stay in their compact released form.
 
     Args:
         features: Rows along the first axis: a tensor, an array (memory-mapped or not), a sparse matrix, a frame of
@@ -84,29 +82,6 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         chosen = np.atleast_1d(np.asarray(rows, dtype=np.int64))
         return tensor_rows(self.features, chosen, self.dtype), self.loss.take(chosen)
 
-    def loader(
-        self, batch_size: int, *, seed: int | None = None, workers: int = 0
-    ) -> DataLoader[tuple[Any, BatchLoss]]:
-        """A PyTorch loader of whole batches, for custom training loops.
-
-        Args:
-            batch_size: Most rows of a batch.
-            seed: A public seed of the order, which differs in each epoch; None for the order of the rows.
-            workers: Number of processes that load batches.
-        """
-        generator = torch.Generator()  # so that the global random state does not change
-        generator.manual_seed(seed or 0)
-        order = SequentialSampler(self) if seed is None else RandomSampler(self, generator=generator)
-        batches = BatchSampler(order, batch_size, drop_last=False)
-        return DataLoader(self, sampler=batches, batch_size=None, num_workers=workers, generator=generator)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The state for another process, with memory-mapped features as references to their file."""
-        return {**vars(self), "features": _mapped(self.features)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, features=_opened(state["features"]))
-
 
 def as_rows(features: Any) -> Any:
     """Convert features so that rows can be indexed by number."""
@@ -149,26 +124,3 @@ def _network_numbers(part: Tensor, dtype: torch.dtype) -> Tensor:
     if part.dtype == torch.uint8:
         return part.to(dtype) / _WHITE
     return part.to(dtype if part.is_floating_point() or part.dtype == torch.bool else torch.int64)
-
-
-class _File:
-    """Reference to a memory-mapped array by its file."""
-
-    def __init__(self, array: np.memmap[Any, Any], offset: int) -> None:
-        self.place = (array.filename, array.dtype, "r", offset, array.shape, "F" if np.isfortran(array) else "C")
-
-    def opened(self) -> np.memmap[Any, Any]:
-        return np.memmap(*self.place)  # type: ignore[call-overload, no-any-return]
-
-
-def _mapped(features: Any) -> Any:
-    if isinstance(features, tuple):
-        return tuple(_mapped(part) for part in features)
-    whole = isinstance(features, np.memmap) and isinstance(features.base, mmap.mmap) and features.filename is not None
-    return _File(features, features.offset) if whole else features
-
-
-def _opened(features: Any) -> Any:
-    if isinstance(features, tuple):
-        return tuple(_opened(part) for part in features)
-    return features.opened() if isinstance(features, _File) else features

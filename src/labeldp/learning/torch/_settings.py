@@ -52,7 +52,6 @@ class TrainingSettings:
         averaging: Decay of averaged weights; 0 for no averaging.
         patience: Number of epochs without a better gain on held-out released labels after which training stops.
         seed: Seed of all randomness in training.
-        workers: Number of processes that load batches.
         channels_last: Whether images have the channels-last memory format.
     """
 
@@ -65,7 +64,6 @@ class TrainingSettings:
     averaging: float
     patience: int | None
     seed: int
-    workers: int
     channels_last: bool
 
 

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
-from torch.utils.data import DataLoader
 
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
@@ -128,7 +127,7 @@ class Run:
         losses: list[Tensor] = []
         checked = 0
         self.model.train()
-        for i, (features, batch_loss) in enumerate(loaded_batches(self.rows, parts, self.settings.workers)):
+        for i, (features, batch_loss) in enumerate(map(self.rows.__getitem__, parts)):
             self._rate(number * self.steps + i)
             losses.append(self._step(features, batch_loss.to(machine.device), shares[i], rng))
             if len(losses) % _CHECKED_EVERY == 0 or len(losses) == self.steps:
@@ -284,14 +283,6 @@ def seeded_random_state(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=list(range(torch.cuda.device_count()))):
         torch.manual_seed(seed_of(seed))
         yield
-
-
-def loaded_batches(rows: ReleasedRows, batches: list[np.ndarray], workers: int) -> Iterator[tuple[Any, BatchLoss]]:
-    """Load batches in order, in this process or in workers that read ahead."""
-    if workers == 0:
-        return (rows[batch] for batch in batches)
-    generator = torch.Generator()  # so that the random numbers of dropout do not change
-    return iter(DataLoader(rows, sampler=batches, batch_size=None, num_workers=workers, generator=generator))
 
 
 def averaging(module: nn.Module, decay: float) -> AveragedModel:
