@@ -982,6 +982,24 @@ def test_numbers_have_the_stated_mean_variance_and_bias(case, epsilon):
 
 
 @every_number_case
+def test_bins_are_stated_where_neighbours_have_one_law(case):
+    """Bins begin where the law changes, with the stated probabilities; without bins it changes at each point."""
+    channel = build(case, 1.0, 16)
+    for row in rows_of(channel):
+        one = inner(channel, row)
+        law = one.matrix()
+        firsts = [0, *(np.flatnonzero((law[1:] != law[:-1]).any(axis=1)) + 1).tolist()]
+        if one.bins is None:
+            assert firsts == list(range(one.classes))
+            continue
+        assert one.bins.firsts.tolist() == firsts
+        assert one.bins.lasts.tolist() == [*(first - 1 for first in firsts[1:]), one.classes - 1]
+        expected = np.full((len(firsts), len(firsts)), one.bins.other)
+        np.fill_diagonal(expected, one.bins.keep)
+        np.testing.assert_allclose(law[firsts], expected, rtol=1e-12)
+
+
+@every_number_case
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_squares_have_the_square_as_their_mean_or_are_refused(case, epsilon):
     """At points that are knots exactly, between many knots within a sixth of a squared gap; few knots tell none."""

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, LabelError
@@ -24,7 +25,6 @@ from labeldp.release import Answer, Release
 #: The variance between cells is estimated from those whose noise has at most this share of the range as standard
 #: deviation: means are clipped to the range, so that larger noise would seem smaller than it is.
 _SMALL_NOISE = 0.25
-_HALVINGS = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +197,7 @@ def _variance_between(
 ) -> float:
     """The variance t at which the squared differences of means from their centre, over t + a, sum to their number.
 
-    If the centre is estimated from the means, they sum to one less. The sum decreases in t, so bisection finds it.
+    If the centre is estimated from the means, they sum to one less. The sum decreases in t, so it has one root.
     """
     expected = len(means) - (centre is None)
 
@@ -205,13 +205,11 @@ def _variance_between(
         middle = _weighted_mean(means, variance + between)[0] if centre is None else centre[0]
         return float(np.sum((means - middle) ** 2 / (variance + between)))
 
-    low, high = 0.0, largest
-    if expected == 0 or energy(low) <= expected:
-        return low
-    for _ in range(_HALVINGS):
-        half = (low + high) / 2
-        low, high = (half, high) if energy(half) > expected else (low, half)
-    return high
+    if expected == 0 or energy(0.0) <= expected:
+        return 0.0
+    if energy(largest) >= expected:
+        return largest
+    return float(brentq(lambda between: energy(between) - expected, 0.0, largest, xtol=1e-12 * largest))
 
 
 _ESTIMATORS: Mapping[type, Callable[[Any, Int[np.ndarray, "cells"], Interval], _NoisyMeans]] = MappingProxyType(

@@ -8,5 +8,5 @@ from ._losses import AbsoluteLoss as AbsoluteLoss
 from ._losses import LinearLoss as LinearLoss
 from ._losses import SoftmaxLoss as SoftmaxLoss
 from ._losses import SquaredLoss as SquaredLoss
-from ._regions import Ball as Ball
-from ._regions import Unconstrained as Unconstrained
+from ._descent import Ball as Ball
+from ._descent import Unconstrained as Unconstrained

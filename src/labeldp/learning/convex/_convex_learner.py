@@ -18,9 +18,11 @@ from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.convex._descent import (
+    Ball,
     Descent,
     DescentRows,
     FewRowsWarning,
+    Region,
     Setting,
     Steps,
     check_rows,
@@ -28,7 +30,6 @@ from labeldp.learning.convex._descent import (
     steps_of,
 )
 from labeldp.learning.convex._losses import Loss
-from labeldp.learning.convex._regions import Ball, Region
 from labeldp.learning.losses import best_penalty, require_release
 from labeldp.learning.sklearn import SparseInput
 from labeldp.privacy import LabelSpace

@@ -25,7 +25,7 @@ from labeldp.learning.losses import (
 )
 from labeldp.learning.sklearn import NumberRegressor, ScoreClassifier, softmax
 from labeldp.privacy import Interval, LabelSpace
-from labeldp.privacy.channels import BinChannel, ClassChannel, candidate_sizes, gradient_noise
+from labeldp.privacy.channels import ClassChannel, candidate_sizes, gradient_noise
 from labeldp.release import Release
 
 _ENDS = np.array([-1.0, 1.0])
@@ -263,7 +263,7 @@ def _number_noise(release: Release, numbers: Float[np.ndarray, "n"]) -> float:
     """Worst-case variance of released numbers on the scale; for bins, the largest possible squared error."""
     if release.is_public:
         return 0.0
-    if isinstance(release.channel, BinChannel):
+    if release.channel.bins is not None:
         return float(np.abs(numbers).max() + 1.0) ** 2
     steps = 2.0 / (release.space.size - 1)
     return max(float(law.variance.max()) for law in release.channel.number_laws()) * steps**2

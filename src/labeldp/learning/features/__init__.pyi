@@ -18,8 +18,8 @@ from ._files import staging_path as staging_path
 from ._files import write_new_file as write_new_file
 from ._images import Images as Images
 from ._images import read_images as read_images
-from ._points import finite_points as finite_points
-from ._points import freeze_arrays as freeze_arrays
+from ._rows import finite_points as finite_points
+from ._rows import freeze_arrays as freeze_arrays
 from ._rows import indexable_rows as indexable_rows
 from ._rows import row_count as row_count
 from ._rows import row_weights as row_weights

@@ -88,17 +88,13 @@ class PixelEncoder:
 
     def plain(self) -> dict[str, Any]:
         """The encoder as plain data."""
-        return {
-            "kind": self.kind,
-            **{name: getattr(self, name) for name in ("channels", "height", "width")},
-            **{name: list(getattr(self, name)) for name in ("mean", "deviation")},
-        }
+        return {"kind": self.kind, **vars(self), "mean": list(self.mean), "deviation": list(self.deviation)}
 
     @classmethod
     def from_plain(cls, body: Mapping[str, Any]) -> PixelEncoder:
         """The encoder that ``plain`` described."""
-        sizes = {name: body[name] for name in ("channels", "height", "width")}
-        return cls(**sizes, mean=tuple(body["mean"]), deviation=tuple(body["deviation"]))
+        mean, deviation = tuple(body["mean"]), tuple(body["deviation"])
+        return cls(body["channels"], body["height"], body["width"], mean, deviation)
 
 
 @dataclass(frozen=True)

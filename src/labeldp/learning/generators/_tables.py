@@ -13,6 +13,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, VotingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
@@ -22,7 +23,7 @@ from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.generators._columns import FormEncoder
 from labeldp.learning.generators._fit import FittedGenerator, fit_cells, fit_copula
-from labeldp.learning.generators._two_sample import two_sample_accuracy
+from labeldp.learning.losses import require_release
 from labeldp.privacy import Classes
 from labeldp.release import Release, is_answer, kept_columns, public_columns, public_table
 from labeldp.release.tables import open_table, typed
@@ -36,6 +37,38 @@ _FEWEST_FITTED, _FEWEST_TESTED = 4, 100
 _FEWEST_DRAWN = 4_000
 #: Most values of a category that boosting splits as one; longer categories are treated as numbers.
 _MOST_SPLIT = 255
+
+
+def two_sample_accuracy(fitted: FittedGenerator, features: object, labels: object) -> float:
+    """Accuracy of boosting in telling given rows from draws of the same classes.
+
+    An estimate, not a guarantee: a half is chance level, and another classifier may reach more. The lower the accuracy,
+    the better the generator.
+
+    Args:
+        fitted: A generator.
+        features: Rows in its form, preferably not those that it was fitted on.
+        labels: A ``Release`` of their labels, which were declared public.
+
+    Returns:
+        The accuracy, by cross-validation in three parts.
+
+    Raises:
+        NotTrueLabelsError: The labels are not a release.
+        InputError: The labels were not declared public.
+    """
+    release = require_release(labels)
+    if release.certificate is not None:
+        raise InputError(
+            "expected labels that were declared public, to draw rows of the same classes, found a private release"
+        )
+    columns, codes = FormEncoder(fitted.form), np.asarray(release.codes)
+    real = fitted.form.shaped(fitted.form.table(features))[0]
+    both = [np.hstack([*columns.read(rows), codes[:, None]]) for rows in (real, fitted.generator().sample(codes))]
+    which = np.repeat([0, 1], len(codes))
+    order = np.random.default_rng(0).permutation(len(which))
+    model = HistGradientBoostingClassifier(random_state=0)
+    return float(np.mean(cross_val_score(model, np.vstack(both)[order], which[order], cv=3)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,8 +23,8 @@ from ._rows import row_loss as row_loss
 from ._score import best_penalty as best_penalty
 from ._score import gain as gain
 from ._score import splits as splits
-from ._synthetic import SyntheticRows as SyntheticRows
-from ._synthetic import stack_rows as stack_rows
+from ._rows import SyntheticRows as SyntheticRows
+from ._rows import stack_rows as stack_rows
 from ._released import blocks_of as blocks_of
 from ._released import require_identified as require_identified
 from ._released import unbiased_rows as unbiased_rows

@@ -13,7 +13,7 @@ from labeldp._threads import blocks
 from labeldp.errors import InputError
 from labeldp.learning.losses._released import require_release
 from labeldp.privacy import Interval, LabelSpace
-from labeldp.privacy.channels import BinChannel, Channel, ClassChannel, SingleNumberChannel
+from labeldp.privacy.channels import Bins, Channel, ClassChannel, SingleNumberChannel
 from labeldp.release import Release
 
 #: Numbers count as unbiased if the bias is nowhere larger than this share of a grid step.
@@ -58,7 +58,7 @@ def is_unbiased(release: Release) -> bool:
 
 def is_decodable(release: Release) -> bool:
     """True if released labels identify the mean label, or the bin that holds it."""
-    return is_unbiased(release) or isinstance(release.channel, BinChannel)
+    return is_unbiased(release) or release.channel.bins is not None
 
 
 def unbiased_numbers(release: Release) -> Float[np.ndarray, "n"]:
@@ -94,15 +94,14 @@ def decoded_numbers(release: Release) -> Float[np.ndarray, "n"]:
     ``(1[bin] - q) / (p - q)`` has mean one for the label's bin and zero for others; the numbers sum these over all
     bins, times the means of the bins.
     """
-    channel = release.channel
-    if not isinstance(channel, BinChannel) or len(channel.starts) == 1:
+    bins = release.channel.bins
+    if bins is None or len(bins.firsts) == 1:
         return np.asarray(release.numbers()) if is_unbiased(release) else plain_numbers(release)
-    means, word = means_of_bins(release.space, channel, release.codes), float(1 << channel.bits)
-    keep, other = channel.keep / word, channel.other / word
-    return np.asarray((means[release.codes] - other * means.sum()) / (keep - other))
+    means = means_of_bins(release.space, bins, release.codes)
+    return np.asarray((means[release.codes] - bins.other * means.sum()) / (bins.keep - bins.other))
 
 
-def means_of_bins(space: LabelSpace, channel: BinChannel, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "bins"]:
+def means_of_bins(space: LabelSpace, bins: Bins, codes: Int[np.ndarray, "n"]) -> Float[np.ndarray, "bins"]:
     """The mean label of each bin, if a released number is the mean label of the rows that it is released for.
 
     That holds for ``BinResponse`` where labels follow its prior. With the share s_b of a bin, the mean m_b of its
@@ -111,15 +110,13 @@ def means_of_bins(space: LabelSpace, channel: BinChannel, codes: Int[np.ndarray,
     Means are clipped to their bins, which bounds the error if the numbers have another origin; a bin without rows has
     its midpoint.
     """
-    points, word = np.asarray(space.points), float(1 << channel.bits)
-    firsts = points[np.array(channel.starts)]
-    lasts = points[np.append(np.array(channel.starts)[1:], len(points)) - 1]
-    keep, other = channel.keep / word, channel.other / word
+    points, keep, other = np.asarray(space.points), bins.keep, bins.other
+    firsts, lasts = points[bins.firsts], points[bins.lasts]
     often = np.bincount(codes, minlength=len(firsts)) / max(len(codes), 1)
     shares = np.maximum((often - other) / (keep - other), 0.0)
     shares /= max(float(shares.sum()), np.finfo(float).tiny)
     often = other + (keep - other) * shares
-    numbers = points[0] + channel.steps[0] * (points[-1] - points[0]) / (len(points) - 1)
+    numbers = points[0] + bins.steps * (points[-1] - points[0]) / (len(points) - 1)
     sums = (often * numbers - other * float(often @ numbers)) / (keep - other)
     middles = (firsts + lasts) / 2
     means = np.divide(sums, shares, out=middles.copy(), where=shares > 0.0)
@@ -162,7 +159,7 @@ class Latent:
         """The likelihood of a release, on the cells of its bins or of the grid."""
         grid, channel = np.asarray(release.space.points), release.channel
         k = len(grid)
-        firsts = np.array(channel.starts) if isinstance(channel, BinChannel) else _first_points(k)
+        firsts = _first_points(k) if channel.bins is None else channel.bins.firsts
         edges = (grid[firsts[1:] - 1] + grid[firsts[1:]]) / 2
         return cls(channel, release.codes, edges, (firsts + np.append(firsts[1:], k) - 1) // 2)
 

@@ -20,11 +20,12 @@ from labeldp.learning.metrics._estimates import (
     Calibration,
     Estimate,
     Estimates,
+    finite_array,
     mean_of_rows,
     normal_estimates,
+    positive_row_count,
     quotient_estimates,
 )
-from labeldp.learning.metrics._inputs import finite_array, positive_row_count
 from labeldp.learning.metrics._sums import (
     candidates_of,
     class_weights,

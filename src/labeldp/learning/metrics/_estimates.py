@@ -9,7 +9,10 @@ from scipy.special import ndtri
 
 from labeldp import _checks
 from labeldp._shapes import Bool, Float, Int
+from labeldp.errors import InputError
 from labeldp.learning.features import freeze_arrays
+from labeldp.learning.losses import require_release
+from labeldp.release import Release
 
 
 @dataclass(frozen=True)
@@ -150,3 +153,23 @@ def quotient_estimates(
 def check_level(level: float) -> float:
     """A confidence level strictly between 0 and 1."""
     return _checks.share(level, "a level", "()", "; use for instance 0.95")
+
+
+def positive_row_count(release: Release) -> int:
+    """Number of rows of a release, which must not be empty."""
+    if len(require_release(release)) == 0:
+        raise InputError("expected at least one row, found none")
+    return len(release)
+
+
+def finite_array(values: object, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Finite numbers of a shape as an array."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"expected {name} as numbers of shape {shape}, found something else") from None
+    if array.shape != shape:
+        raise InputError(f"expected {name} of shape {shape}, found {array.shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"expected finite {name}, found NaN or infinity")
+    return array

@@ -23,9 +23,15 @@ from labeldp.learning.losses import (
     unbiased_numbers,
     unbiased_rows,
 )
-from labeldp.learning.metrics._estimates import Bounds, Estimate, mean_of_rows, normal_estimate
-from labeldp.learning.metrics._inputs import finite_array, positive_row_count
-from labeldp.privacy.channels import BinChannel, ClassChannel
+from labeldp.learning.metrics._estimates import (
+    Bounds,
+    Estimate,
+    finite_array,
+    mean_of_rows,
+    normal_estimate,
+    positive_row_count,
+)
+from labeldp.privacy.channels import Bins, ClassChannel
 from labeldp.release import Release
 
 
@@ -50,8 +56,9 @@ def mean_label(release: Release, *, level: float = 0.95) -> Estimate | Bounds:
     """
     low, high = ends_of(require_numeric_labels(release))
     positive_row_count(release)
-    if isinstance(release.channel, BinChannel):
-        return _mean_bounds(*_bin_extremes(release, lambda start, end: (start, end)), level, low, high)
+    bins = release.channel.bins
+    if bins is not None:
+        return _mean_bounds(*_bin_extremes(release, bins, lambda start, end: (start, end)), level, low, high)
     return mean_of_rows(unbiased_numbers(release), level, low, high)
 
 
@@ -109,8 +116,9 @@ def mean_squared_error(release: Release, predicted: object, *, level: float = 0.
         InputError: The predictions are not one finite number for each row, or rows have candidates.
     """
     checked = _predictions(release, predicted)
-    if isinstance(release.channel, BinChannel):
-        extremes = _bin_extremes(release, lambda start, end: _squared_distances(checked, start, end))
+    bins = release.channel.bins
+    if bins is not None:
+        extremes = _bin_extremes(release, bins, lambda start, end: _squared_distances(checked, start, end))
         return _mean_bounds(*extremes, level, 0.0)
     values = unbiased_numbers(release)
     squares = _squares(release)
@@ -224,8 +232,7 @@ def squared_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: 
 def gains_of(release: Release, predicted: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
     """Contribution of each row to ``squared_gain``."""
     middle = sum(ends_of(release)) / 2.0
-    binned = isinstance(release.channel, BinChannel)
-    values = decoded_numbers(release) if binned else unbiased_numbers(release)
+    values = unbiased_numbers(release) if release.channel.bins is None else decoded_numbers(release)
     return np.asarray((predicted - middle) * (2.0 * values - middle - predicted))
 
 
@@ -237,22 +244,18 @@ def _squares(release: Release) -> Float[np.ndarray, "n"] | None:
         return None
 
 
-def _bin_extremes(release: Release, extremes: Any) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+def _bin_extremes(release: Release, bins: Bins, extremes: Any) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
     """Unbiased estimates of the least and the largest value of a function of a label that may be anywhere in its bin.
 
     Args:
         release: Released bins.
+        bins: These bins.
         extremes: Function of the first and the last point of a bin; it returns the least and the largest value there,
             for each row or for all.
     """
-    channel, points = release.channel, np.asarray(release.space.points)
-    if not isinstance(channel, BinChannel):
-        raise InputError("expected released bins, found another channel")
-    word, lasts = float(1 << channel.bits), [*(start - 1 for start in channel.starts[1:]), len(points) - 1]
-    keep, other = channel.keep / word, channel.other / word
-    least, largest = np.zeros(len(release)), np.zeros(len(release))
-    for b, (first, last) in enumerate(zip(channel.starts, lasts, strict=True)):
-        weight = ((release.codes == b) - other) / (keep - other) if len(channel.starts) > 1 else 1.0
+    points, least, largest = np.asarray(release.space.points), np.zeros(len(release)), np.zeros(len(release))
+    for b, (first, last) in enumerate(zip(bins.firsts, bins.lasts, strict=True)):
+        weight = ((release.codes == b) - bins.other) / (bins.keep - bins.other) if len(bins.firsts) > 1 else 1.0
         below, above = extremes(points[first], points[last])
         least, largest = least + weight * below, largest + weight * above
     return least, largest

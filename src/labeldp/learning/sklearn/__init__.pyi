@@ -1,4 +1,3 @@
-from ._adapter import fitted_copy as fitted_copy
 from ._adapter import for_released_labels as for_released_labels
 from ._adapter import rehearse as rehearse
 from ._adapter import set_stage_checkpoint as set_stage_checkpoint

@@ -87,13 +87,6 @@ def _trial_rows(features: Any) -> np.ndarray:
     return np.union1d(spaced, not_finite)
 
 
-def fitted_copy(learner: Any, features: Any, labels: Any) -> Any:
-    """A fitted copy of a learner."""
-    model = clone(learner, safe=False)
-    model.fit(features, labels)
-    return model
-
-
 def set_stage_checkpoint(model: Any, number: int) -> Any:
     """Give a model with a checkpoint folder a sub-folder of its own for a stage, and return it."""
     last = _last_step(model)

@@ -53,11 +53,13 @@ class _Neighbors(SparseInput):
     Each row has targets and a weight; the prediction for a point is the weighted mean of its neighbours' targets.
     """
 
-    k: int | Literal["auto", "theory"]
     index_: NearestNeighbors
     targets_: Float[np.ndarray, "n t"]
     weights_: Float[np.ndarray, "n"]
     k_: int
+
+    def __init__(self, k: int | Literal["auto", "theory"] = "auto") -> None:
+        self.k = k
 
     def _fit_index(
         self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray, variance: float, least: float
@@ -170,9 +172,6 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
         [0.2, 0.8]
     """
 
-    def __init__(self, k: int | Literal["auto", "theory"] = "auto") -> None:
-        self.k = k
-
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Store features of shape (n, d) and the released numbers of n rows, and choose the number of neighbours."""
         release = require_numeric_labels(y)
@@ -225,9 +224,6 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
         >>> NeighborsClassifier(k=500).fit(features, release).predict([[0.1], [0.9]]).tolist()
         ['no', 'yes']
     """
-
-    def __init__(self, k: int | Literal["auto", "theory"] = "auto") -> None:
-        self.k = k
 
     def fit(self, X: Any, y: Release) -> Self:  # noqa: N803 (scikit-learn's name)
         """Store features of shape (n, d) and the unbiased vectors of n rows, and choose the number of neighbours."""

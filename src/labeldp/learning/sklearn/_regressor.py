@@ -36,7 +36,6 @@ from labeldp.learning.losses import (
 )
 from labeldp.learning.metrics import gains_of
 from labeldp.learning.sklearn._soft_labels import MetaEstimator, check_released_rows, weight_keyword
-from labeldp.privacy.channels import BinChannel
 from labeldp.release import Release
 
 NUMBER_METHODS = ("auto", "unbiased", "likelihood", "decoded", "plain")
@@ -208,7 +207,7 @@ class ReleasedLabelRegressor(MetaEstimator, NumberRegressor):
             offsets = centres[few] - self.centre_
             values = [some.at(self.centre_ + share * offsets, self.deviation_)[0] @ weights[few] for share in _SHARES]
             self.share_ = float(_SHARES[int(np.argmax(values))])
-        if self.method == "auto" and isinstance(release.channel, BinChannel):
+        if self.method == "auto" and release.channel.bins is not None:
             numbers = self._better_numbers(numbers, centres, decoded, held, weights)
         self.estimator_ = fit_copy(best, features, numbers, weights)
 

@@ -16,7 +16,9 @@ from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning.convex import FewRowsWarning
 from labeldp.learning.losses import gain
-from labeldp.learning.tables._regressors import best_numbers, is_behind_first
+from labeldp.learning.metrics import gains_of
+from labeldp.learning.sklearn import clearly_best
+from labeldp.learning.tables._regressors import is_behind_first
 from labeldp.release import Release
 from labeldp.release.folder import Certificate
 
@@ -88,10 +90,14 @@ def cross_validated(
                 predicted[place] = predicted[0]
                 break
     report("learn", fits, fits + 1)
-    if numbers:
-        return best_numbers(release, predicted, parts)
-    gains = np.stack([gain(release, each) for each in predicted])
+    gain_of, choose = (gains_of, clearly_best) if numbers else (gain, _best)
+    gains = np.stack([gain_of(release, each) for each in predicted])
     chosen = np.empty(predicted.shape[1:])
     for fit, held in parts:
-        chosen[held] = predicted[np.argmax(gains[:, fit].mean(axis=1)), held]
-    return chosen, int(np.argmax(gains.mean(axis=1)))
+        chosen[held] = predicted[choose(gains[:, fit]), held]
+    return chosen, choose(gains)
+
+
+def _best(gains: Float[np.ndarray, "m n"]) -> int:
+    """The model with the largest mean gain."""
+    return int(np.argmax(gains.mean(axis=1)))

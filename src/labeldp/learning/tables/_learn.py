@@ -40,7 +40,7 @@ from labeldp.learning.tables._regressors import (
     number_setting,
 )
 from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator, corrected
-from labeldp.mechanisms.queries import ExchangedLabels
+from labeldp.mechanisms.queries import FlippedLabels
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Interval
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
@@ -152,55 +152,36 @@ def learn(
     if generator is not None:
         check_generator(generator, release)
     if of_numbers and model != OF_CLASSES:
-        return _learn_numbers(release, table, model or _AUTO, method, features, report)
-    model, method = check_class_model(model or OF_CLASSES, method)
-    method = class_method(release, model, method)
+        model = model or _AUTO
+        method = check_number_model(model, method, release)
+    else:
+        of_numbers = False
+        model, method = check_class_model(model or OF_CLASSES, method)
+        method = class_method(release, model, method)
     certificate = enough_rows(release)
     unit = unit_of(certificate)
     columns, left_out = columns_of(table, features, unit)
     frame = frame_of(table, columns)
-    estimators: list[Any] = list(estimators_of(columns, model, method))
-    if generator is not None:
-        estimators = [corrected(each, method, generator, columns) for each in estimators]
+    if of_numbers:
+        candidates = number_estimators(columns, model, method, noise_ratio(release, decoded_numbers(release)))
+        names, estimators = list(candidates), list[Any](candidates.values())
+    else:
+        estimators = list[Any](estimators_of(columns, model, method))
+        names = [model] * len(estimators)
+        if generator is not None:
+            estimators = [corrected(each, method, generator, columns) for each in estimators]
     parts = list(folds_of(len(release), units_in(table, unit)))
-    probabilities, best = cross_validated(estimators, frame, release, parts, report)
+    predicted, best = cross_validated(estimators, frame, release, parts, report, numbers=of_numbers)
     fitted = estimators[best].fit(frame, release)
-    on_true = None if generator is None else accuracy_of_true_rows(fitted, release, probabilities)
+    on_true = None if generator is None else accuracy_of_true_rows(fitted, release, predicted)
     fitted = fitted if generator is None else fitted.estimator_
     return Learned(
-        TableModel(fitted, MappingProxyType(columns), model, method, certificate, generator is not None),
-        scores(release, probabilities),
+        TableModel(fitted, MappingProxyType(columns), names[best], method, certificate, generator is not None),
+        number_scores(release, predicted) if of_numbers else scores(release, predicted),
         MappingProxyType(left_out),
-        class_setting(fitted, model, best),
+        number_setting(fitted) if of_numbers else class_setting(fitted, model, best),
         corrected=generator is not None,
         true_accuracy=on_true,
-    )
-
-
-def _learn_numbers(
-    release: Release,
-    table: pa.Table,
-    model: str,
-    method: str | None,
-    features: Sequence[str] | None,
-    report: Progress,
-) -> Learned:
-    """Learn a regressor of numeric labels, the best of several on held-out released labels."""
-    method = check_number_model(model, method, release)
-    certificate = enough_rows(release)
-    unit = unit_of(certificate)
-    columns, left_out = columns_of(table, features, unit)
-    frame = frame_of(table, columns)
-    candidates = number_estimators(columns, model, method, noise_ratio(release, decoded_numbers(release)))
-    parts = list(folds_of(len(release), units_in(table, unit)))
-    predicted, best = cross_validated(list(candidates.values()), frame, release, parts, report, numbers=True)
-    name = list(candidates)[best]
-    fitted = candidates[name].fit(frame, release)
-    return Learned(
-        TableModel(fitted, MappingProxyType(columns), name, method, certificate),
-        number_scores(release, predicted),
-        MappingProxyType(left_out),
-        number_setting(fitted),
     )
 
 
@@ -209,7 +190,7 @@ def _learn_from_peers(
 ) -> Learned:
     """Learn a model from labels after peer exchange in clusters, which do not allow scores."""
     answer = Answer.load(folder)
-    if answer.query != ExchangedLabels.name:
+    if not isinstance(answer.reading, FlippedLabels):
         raise InputError(
             f"expected released labels, or those of peer exchange, found the answer to {answer.query}; open it with "
             "Answer.load and learn with CellClassifier, SoftLabelClassifier or MomentClassifier"

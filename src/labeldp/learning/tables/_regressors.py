@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,6 @@ from labeldp.learning.metrics import Bounds, Estimate, gains_of, mean_of_rows
 from labeldp.learning.sklearn import (
     NeighborsRegressor,
     ReleasedLabelRegressor,
-    clearly_best,
     usual_boosting,
     usual_ridge,
 )
@@ -143,17 +142,6 @@ def number_setting(fitted: Pipeline) -> str:
     shrinkage = f"{1.0 - last.share_:.0%}"
     amount = "no shrinkage" if shrinkage == "0%" else f"{shrinkage} shrinkage"
     return f"{amount} towards the mean, chosen on released labels"
-
-
-def best_numbers(
-    release: Release, predicted: Float[np.ndarray, "m n"], parts: Sequence[tuple[np.ndarray, np.ndarray]]
-) -> tuple[Float[np.ndarray, "n"], int]:
-    """Predictions of each row by the model that is clearly best on the other folds, and the index of the best one."""
-    gains = np.stack([gains_of(release, each) for each in predicted])
-    chosen = np.empty(len(release))
-    for fit, held in parts:
-        chosen[held] = predicted[clearly_best(gains[:, fit]), held]
-    return chosen, clearly_best(gains)
 
 
 def is_behind_first(release: Release, predicted: Float[np.ndarray, "m n"], place: int, held: np.ndarray) -> bool:

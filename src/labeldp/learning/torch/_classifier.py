@@ -27,8 +27,15 @@ from labeldp.learning.features import row_weights
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, require_release
 from labeldp.learning.sklearn import ProbabilityClassifier
 from labeldp.learning.torch._losses import NETWORK_METHODS, NetworkMethod
-from labeldp.learning.torch._outputs import outputs, predicted_rows, to_device, weight_dtype
-from labeldp.learning.torch._rows import ReleasedRows, as_rows, shape_of
+from labeldp.learning.torch._rows import (
+    ReleasedRows,
+    as_rows,
+    outputs,
+    predicted_rows,
+    shape_of,
+    to_device,
+    weight_dtype,
+)
 from labeldp.learning.torch._settings import SCHEDULES, Checkpoint, Machine, Schedule, SingleDevice, TrainingSettings
 from labeldp.learning.torch._training import HeldOut, Progress, Run, seeded_random_state, split, train
 from labeldp.release import Release
@@ -37,13 +44,7 @@ from labeldp.release import Release
 _NOT_FINGERPRINTED = ("module", "checkpoint", "device", "report", "warm_start")
 
 _OPTIMIZERS: MappingProxyType[str, Callable[..., Optimizer]] = MappingProxyType(
-    {
-        "sgd": lambda parameters, rate, momentum, decay: torch.optim.SGD(
-            parameters, lr=rate, momentum=momentum, weight_decay=decay
-        ),
-        "adam": lambda parameters, rate, _momentum, decay: torch.optim.Adam(parameters, lr=rate, weight_decay=decay),
-        "adamw": lambda parameters, rate, _momentum, decay: torch.optim.AdamW(parameters, lr=rate, weight_decay=decay),
-    }
+    {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 )
 
 
@@ -283,7 +284,10 @@ class TorchClassifier(ProbabilityClassifier):
         if callable(self.optimizer):
             return self.optimizer
         make = _OPTIMIZERS[_checks.among(self.optimizer, "optimizer", _OPTIMIZERS)]
-        return lambda parameters: make(parameters, self.learning_rate, self.momentum, self.weight_decay)
+        settings = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
+        if self.optimizer == "sgd":
+            settings["momentum"] = self.momentum
+        return lambda parameters: make(parameters, **settings)
 
     def _owner(
         self,

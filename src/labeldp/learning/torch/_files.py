@@ -34,7 +34,7 @@ from labeldp.learning.features import (
 )
 from labeldp.learning.torch._losses import NETWORK_METHODS
 from labeldp.learning.torch._networks import NETWORKS
-from labeldp.learning.torch._outputs import predicted_rows
+from labeldp.learning.torch._rows import predicted_rows
 from labeldp.privacy import LabelSpace
 from labeldp.release.folder import Certificate
 

@@ -23,8 +23,7 @@ from labeldp.errors import InputError
 from labeldp.learning.features import row_count
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, gain
 from labeldp.learning.torch._losses import BatchLoss, rows_of
-from labeldp.learning.torch._outputs import PREDICTED, outputs, probabilities, to_device
-from labeldp.learning.torch._rows import ReleasedRows, tensor_rows
+from labeldp.learning.torch._rows import PREDICTED, ReleasedRows, outputs, probabilities, tensor_rows, to_device
 from labeldp.learning.torch._settings import Checkpoint, Machine, TrainingSettings
 from labeldp.release import Release
 

@@ -9,6 +9,7 @@ from ._candidates import CandidateChannel as CandidateChannel
 from ._candidates import bad_prior_row as bad_prior_row
 from ._candidates import prior_candidates as prior_candidates
 from ._candidates import top_candidates as top_candidates
+from ._channel import Bins as Bins
 from ._channel import Channel as Channel
 from ._channel import Columns as Columns
 from ._channel import candidate_sizes as candidate_sizes

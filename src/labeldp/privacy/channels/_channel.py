@@ -70,6 +70,25 @@ class TransitionTable:
 
 
 @dataclass(frozen=True, eq=False)
+class Bins:
+    """Bins of neighbouring grid points: the label's own is released, or another one.
+
+    Attributes:
+        firsts: First grid point of each bin.
+        lasts: Last grid point of each bin.
+        steps: The number that is released for each bin, in grid steps above the first point.
+        keep: Probability of the label's own bin.
+        other: Probability of each other bin.
+    """
+
+    firsts: Int[np.ndarray, "b"]
+    lasts: Int[np.ndarray, "b"]
+    steps: Float[np.ndarray, "b"]
+    keep: float
+    other: float
+
+
+@dataclass(frozen=True, eq=False)
 class Channel(ABC):
     """The distribution P(released label | true label), in integers that random words are compared with.
 
@@ -157,6 +176,11 @@ class Channel(ABC):
     @abstractmethod
     def number_laws(self) -> tuple[NumberLaw, ...]:
         """Mean and variance of ``numbers`` given each grid point, for each different distribution among the rows."""
+
+    @property
+    @abstractmethod
+    def bins(self) -> Bins | None:
+        """The bins, if released labels are bins, which disclose nothing of a label but its bin; else None."""
 
     def law_numbers(self, rows: int) -> Int[np.ndarray, "n"]:
         """Index into ``number_laws`` for each of ``rows`` rows."""

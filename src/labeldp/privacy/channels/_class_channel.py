@@ -33,6 +33,10 @@ class ClassChannel(Channel):
     independent_members: ClassVar[bool] = False
 
     @property
+    def bins(self) -> None:
+        """None: classes are released."""
+
+    @property
     @abstractmethod
     def even(self) -> bool:
         """True if all classes but the true one are equally likely, so that ``membership`` gives unbiased vectors."""

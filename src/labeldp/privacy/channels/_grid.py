@@ -14,7 +14,7 @@ import numpy as np
 
 from labeldp._shapes import Bool, Float, Int, UInt64
 from labeldp.errors import InputError
-from labeldp.privacy.channels._channel import Channel, Columns, NumberLaw, TransitionTable, released_labels
+from labeldp.privacy.channels._channel import Bins, Channel, Columns, NumberLaw, TransitionTable, released_labels
 
 #: The numbers of outcomes are multiples of one grid step over this.
 PARTS = 1 << 32
@@ -156,6 +156,10 @@ class GridChannel(SingleNumberChannel):
             raise ValueError("expected for each knot weights of at least 1 that use every word once")
         if not _increasing(self.values):
             raise ValueError("expected outcomes whose numbers increase")
+
+    @property
+    def bins(self) -> None:
+        """None: any number may be released for any label."""
 
     @cached_property
     def odds(self) -> Fraction:
@@ -306,6 +310,13 @@ class BinChannel(SingleNumberChannel):
     def vertices(self) -> Float[np.ndarray, "bins m"]:
         """Those of the bins."""
         return self.rows_of(np.array(self.starts))
+
+    @property
+    def bins(self) -> Bins:
+        """The bins, with their probabilities."""
+        firsts, word = np.array(self.starts), float(1 << self.bits)
+        lasts = np.append(firsts[1:], self.classes) - 1
+        return Bins(firsts, lasts, self.steps[0], self.keep / word, self.other / word)
 
     def bins_of(self, codes: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
         """The bin of each grid point."""

@@ -199,6 +199,10 @@ class GroupedNumberChannel(_Grouped, NumberChannel):
         """The numbers of the outcomes, for each group."""
         return tuple(channel.steps[0] for channel in self.channels)
 
+    @property
+    def bins(self) -> None:
+        """None: groups have different outcomes."""
+
     def likelihood(self, released: object) -> Float[np.ndarray, "n k"]:
         """For each row, from its group."""
         return self._by_group(lambda channel, labels: channel.likelihood(labels), released)
