@@ -190,7 +190,8 @@ def _uncut(release, predicted):
     """The least and the largest squared error of one released bin, not cut to what errors can be."""
     from labeldp.learning.metrics._numbers import _bin_extremes, _squared_distances  # noqa: PLC0415
 
-    found = _bin_extremes(release, lambda start, end: _squared_distances(np.array([predicted]), start, end))
+    bins = release.channel.bins
+    found = _bin_extremes(release, bins, lambda start, end: _squared_distances(np.array([predicted]), start, end))
     return float(found[0][0]), float(found[1][0])
 
 
