@@ -9,6 +9,7 @@ __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)
 
 __all__ = [
     "ClusterPrior",
+    "ConsensusRetraining",
     "FixedPrior",
     "ModelPrior",
     "MultiStage",

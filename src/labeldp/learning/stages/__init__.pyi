@@ -1,3 +1,4 @@
+from ._consensus import ConsensusRetraining as ConsensusRetraining
 from ._multi_stage import MultiStage as MultiStage
 from ._multi_stage import RESPONSES as RESPONSES
 from ._multi_stage import Stage as Stage
