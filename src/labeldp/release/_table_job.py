@@ -251,7 +251,7 @@ class TableJob:
         if not others:
             return PublicData(path, self.heads, None), ()
         builder, finder, units = FingerprintBuilder(others), RepeatFinder(self.table.schema), list[np.ndarray]()
-        for batch in prefetch(self.table.batches(others, _ROWS_PER_BATCH)):
+        for batch in prefetch(self.table.scan(others, _ROWS_PER_BATCH)):
             cells = builder.add(batch)
             finder.add(cells)
             if unit is not None:

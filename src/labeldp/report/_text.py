@@ -70,6 +70,7 @@ def _release_parts(release: TableRelease) -> Parts:
         ("output", str(release.output)),
         ("ledger", str(release.ledger)),
         ("spent", f"{spent} for this label, over all releases in the ledger"),
+        *(("note", remark) for remark in release.remarks),
         ("your notes", f"read {release.notes_file} before you share: it lists columns that reveal labels"),
     ]
     promise = certificate.guarantee
@@ -184,10 +185,13 @@ def ledger_text(entries: Sequence[Entry], totals: Iterable[tuple[str, float, flo
         limits = (epsilon_above(budget.epsilon), _delta(delta), f"{budget.delta:g}")
         add_row(spent, label, epsilon_above(epsilon), *limits, how)
     states = Text(
-        "charged: in progress, or interrupted (counted as spent). released: written. void: never written (not counted)."
+        "charged: in progress, or interrupted (counted as spent). drawn: interrupted after a draw (counted). released: "
+        "written. void: never written (not counted)."
     )
     assumed = _assumed(entry.guarantee for entry in entries if entry.state != "void")
-    return [charges, Text(), spent, Text(), *map(sentence, assumed), states]
+    declared = dict.fromkeys(entry.other_people for entry in entries if entry.other_people)
+    others = [f"Declared: rows of other people than those charged before ({reason})." for reason in declared]
+    return [charges, Text(), spent, Text(), *map(sentence, (*assumed, *others)), states]
 
 
 def _assumed(guarantees: Iterable[Guarantee]) -> list[str]:

@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import datetime
 import gzip
+import io
 import os
 import shutil
 import stat
@@ -16,10 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
-from labeldp import Classes, Interval, release_table
+from labeldp import Classes, Interval, release_table, report
 from labeldp.errors import BudgetError, InputError, LedgerError
-from labeldp.release.ledger import Ledger
+from labeldp.release.ledger import Ledger, spent_by_data
 
 SPACE = Classes(["no", "yes"])
 ROWS = 400
@@ -280,6 +282,20 @@ def test_a_forgotten_unit_can_be_declared_later(tmp_path):
     shuffle = write(shuffled(table), tmp_path / "elsewhere.parquet")
     with pytest.raises(BudgetError, match="epsilon 6 is spent"):
         release(shuffle, tmp_path / "o3", unit="patient", budget=6.5)
+
+
+def test_a_ledger_of_rows_and_units_can_be_read(tmp_path):
+    """The ledger shows what was spent of units, in which the charge for rows was converted, and who was declared."""
+    table = TABLE.append_column("patient", pa.array(np.arange(ROWS) // 2))
+    path = write(table, tmp_path / "t.csv")
+    first = release(path, tmp_path / "o1")
+    release(path, tmp_path / "o2", unit="patient", budget=3.0)
+    release(path, tmp_path / "o3", other_people="a test of its own")
+    entries = Ledger(first.ledger).entries()
+    assert [row[:2] for row in spent_by_data(entries)] == [("ill", 3.0), ("ill", 1.0)]
+    shown = io.StringIO()
+    Console(file=shown, width=200).print(*report.ledger_text(entries, spent_by_data(entries)))
+    assert "rows of other people than those charged before (a test of its own)" in shown.getvalue()
 
 
 def test_copies_of_rows_are_counted(tmp_path):

@@ -37,6 +37,7 @@ class Entry:
         same: Earlier charges of what is taken to be the same data; None before data was compared row by row.
         shares: Earlier charges of some of the rows, which were told one by one.
         other_people: The reason for which the rows were declared to be other people's than any earlier ones.
+        spent: The (epsilon, delta) of these rows after this charge.
         state: ``"charged"`` while the outcome is unknown, ``"drawn"`` from the moment when a client may have seen
             labels, then ``"released"`` or ``"void"``.
         time: Time of the charge, UTC.
@@ -59,6 +60,7 @@ class Entry:
     same: tuple[str, ...] | None = None
     shares: tuple[str, ...] = ()
     other_people: str = ""
+    spent: tuple[float, float] | None = None
     state: State = "charged"
     time: str = ""
 
@@ -108,6 +110,7 @@ class Entry:
             same=None if same is None else tuple(same),
             shares=tuple(body.get("shares", ())),
             other_people=body.get("other_people", ""),
+            spent=None if body.get("spent") is None else tuple(body["spent"]),
         )
 
 

@@ -248,7 +248,7 @@ class Ledger:
         account = self.allows([entry], budget, earlier)
         same = tuple(each.entry.identifier for each in found if not each.certain) if data else None
         shares = tuple(each.entry.identifier for each in found if each.certain) if data else ()
-        entry = dataclasses.replace(entry, budget=account.budget, same=same, shares=shares)
+        entry = dataclasses.replace(entry, budget=account.budget, same=same, shares=shares, spent=account.spent)
         hashes = {} if data is None else KeyedData.of(data, self._number()).blobs()
         self._append(entry.identifier, "charged", entry.body(), hashes)
         return Admitted(account, tuple(earlier))
@@ -572,6 +572,16 @@ def by_data(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, Budget]]:
-    """Name, spent epsilon and delta, and budget of each label of each data set."""
-    accounts = [(mine[-1].label, account_of(mine, mine[-1].session)) for mine in by_data(entries)]
-    return [(label, *account.spent, account.budget) for label, account in accounts]
+    """Name, spent epsilon and delta, and budget of each label of each data set.
+
+    Charges for units of several kinds were converted when they were admitted, so their total is that of the last one.
+    """
+    found = []
+    for mine in by_data(entries):
+        last = mine[-1]
+        if last.spent is not None and last.budget and len({each.named_guarantee.unit for each in mine}) > 1:
+            found.append((last.label, *last.spent, last.budget))
+        else:
+            account = account_of(mine, last.session)
+            found.append((last.label, *account.spent, account.budget))
+    return found

@@ -185,9 +185,10 @@ def _sum_of(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 def cell_hashes(column: pa.Array) -> tuple[UInt64[np.ndarray, "n"], UInt64[np.ndarray, "n"]]:
     """Hashes of the values of a column: to all digits that count, and of floats to two; the same array for others."""
+    column = column.storage if isinstance(column, pa.ExtensionArray) else column
     kind = column.type
     if pa.types.is_dictionary(kind):
-        column, kind = column.dictionary_decode(), kind.value_type
+        return _of_dictionary(column)
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
         fine, coarse = np.empty((2, values.size), np.uint64)
@@ -208,10 +209,26 @@ def _exact_hashes(column: pa.Array, kind: pa.DataType) -> UInt64[np.ndarray, "n"
     if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _list_hashes(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
-        coded = column.cast(pa.large_string()).dictionary_encode()
-        hashes = _text_hashes(coded.dictionary)
-        return hashes[coded.indices.fill_null(0).to_numpy(zero_copy_only=False)] if hashes.size else _nulls(column)
+        return _of_dictionary(column.cast(pa.large_string()).dictionary_encode())[0]
     return _plain_hashes(pa.array(as_texts(column), pa.large_string()))
+
+
+def _of_dictionary(column: pa.DictionaryArray) -> tuple[UInt64[np.ndarray, "n"], UInt64[np.ndarray, "n"]]:
+    """Hashes of values that are stored as places in a list of different ones."""
+    values, places = column.dictionary, np.asarray(column.indices.fill_null(0).to_numpy(zero_copy_only=False))
+    if not len(values):
+        return (np.full(len(column), MISSING),) * 2
+    text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    fine, coarse = (_text_hashes(values.cast(pa.large_string())),) * 2 if text else cell_hashes(values)
+    lost = np.asarray(column.is_null()) if column.null_count else np.zeros(0, np.bool_)
+
+    def of_rows(hashes: np.ndarray) -> np.ndarray:
+        taken = np.asarray(hashes[places])
+        taken[: lost.size][lost] = MISSING
+        return taken
+
+    found = of_rows(fine)
+    return found, found if coarse is fine else of_rows(coarse)
 
 
 def _text_hashes(texts: pa.Array) -> UInt64[np.ndarray, "n"]:
@@ -289,7 +306,3 @@ def keyed(words: np.ndarray, key: int) -> UInt64[np.ndarray, "n"]:
     out = np.empty(words.size, np.uint64)
     mix_all(words, np.uint64(key), out)
     return out
-
-
-def _nulls(column: pa.Array) -> UInt64[np.ndarray, "n"]:
-    return np.full(len(column), MISSING)

@@ -67,19 +67,28 @@ class Table:
 
     def batches(self, columns: Sequence[str], rows: int, file: Path | None = None) -> Iterator[pa.RecordBatch]:
         """Columns in batches of at most so many rows, in order; of all files, or of one."""
-        wanted = list(dict.fromkeys(columns))
         for path in self.files if file is None else (file,):
-            parts = _partition(self.path, path)
-            stored = [name for name in wanted if name not in parts] or [self.label]  # at least one, to count rows
-            for batch in equal_batches(_quiet(path, self._read(path, stored, rows)), rows):
-                constants = {name: pa.repeat(value, batch.num_rows) for name, value in parts.items()}
-                values = dict(zip(batch.schema.names, batch.columns, strict=True)) | constants
-                if not set(wanted) <= set(values):
-                    raise TableError(
-                        f"expected a table that does not change while it is read, found a column of {path.name} gone; "
-                        "try again"
-                    )
-                yield pa.record_batch([values[name] for name in wanted], names=wanted)
+            yield from self._of_file(path, columns, rows, coded=False)
+
+    def scan(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Columns in batches of any length up to so many rows, with texts as dictionaries where that is cheaper."""
+        for path in self.files:
+            yield from self._of_file(path, columns, rows, coded=True)
+
+    def _of_file(self, path: Path, columns: Sequence[str], rows: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
+        """Columns of a file, with those of its path; in equal batches if texts are not to be dictionaries."""
+        wanted, parts = list(dict.fromkeys(columns)), _partition(self.path, path)
+        stored = [name for name in wanted if name not in parts] or [self.label]  # at least one, to count rows
+        batches = _quiet(path, self._read(path, stored, rows, coded=coded))
+        for batch in batches if coded else equal_batches(batches, rows):
+            constants = {name: pa.repeat(value, batch.num_rows) for name, value in parts.items()}
+            values = dict(zip(batch.schema.names, batch.columns, strict=True)) | constants
+            if not set(wanted) <= set(values):
+                raise TableError(
+                    f"expected a table that does not change while it is read, found a column of {path.name} gone; "
+                    "try again"
+                )
+            yield pa.record_batch([values[name] for name in wanted], names=wanted)
 
     @property
     def stamp(self) -> tuple[tuple[int, ...], ...]:
@@ -87,11 +96,13 @@ class Table:
         states = [file.stat() for file in self.files if file.exists()]
         return tuple((state.st_size, state.st_mtime_ns, state.st_ino) for state in states)
 
-    def _read(self, path: Path, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def _read(self, path: Path, columns: list[str], rows: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
         if self.kind == "parquet":
-            with pq.ParquetFile(path, pre_buffer=False) as file:
+            texts = [name for name in columns if coded and pa.types.is_string(self.schema.field(name).type)]
+            with pq.ParquetFile(path, pre_buffer=False, read_dictionary=texts) as file:
                 for batch in file.iter_batches(batch_size=rows, columns=columns):
-                    yield pa.record_batch([plain_column(column) for column in batch.columns], names=batch.schema.names)
+                    values = batch.columns if coded else [plain_column(column) for column in batch.columns]
+                    yield pa.record_batch(values, names=batch.schema.names)
             return
         if self.kind == "idx":
             labels = read_idx(path, 1)

@@ -1,0 +1,225 @@
+"""Hashes of values and rows: equal for what is spelled or stored in another way, different for what is different."""
+
+import datetime
+import decimal
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from labeldp.release.tables import FingerprintBuilder, RepeatFinder, cell_hashes, copies, keyed
+from labeldp.release.tables import _fingerprints as module
+
+DAY = datetime.date(2026, 1, 5)
+NOON = datetime.datetime(2026, 1, 5, 12, 30, 1)
+
+#: Values that are the same, however they are stored.
+SAME = {
+    "a whole number": [
+        [7],
+        [7.0],
+        ["7"],
+        [" 7 "],
+        ["+7"],
+        ["007"],
+        ["7.0"],
+        [7 + 1e-9],
+        [decimal.Decimal("7.00")],
+        ["7e0"],
+    ],
+    "a negative number": [[-3], [-3.0], ["-3"], ["-3.000"]],
+    "zero": [[0], [0.0], [-0.0], ["0"], ["-0"], ["0.0"]],
+    "a fraction": [[0.1], ["0.1"], [".1"], ["1e-1"], [0.1 + 1e-9], [pa.scalar(0.1, pa.float64())]],
+    "a text": [["North"], ["north"], ["  NORTH "]],
+    "a flag": [[True], ["True"], ["true"], ["TRUE"]],
+    "a day": [[DAY], ["2026-01-05"], [datetime.datetime(2026, 1, 5)], ["2026-01-05 00:00:00"], ["2026-01-05T00:00"]],
+    "a time": [[NOON], ["2026-01-05 12:30:01"], ["2026-01-05T12:30:01.000"]],
+    "nothing": [[None], [""], ["NA"], ["nan"], ["NULL"], [math.nan], [" "]],
+    "a list": [[[1, 2, 3]], [[1.0, 2.0, 3.0]], [["1", "2", "3"]]],
+    "an empty list": [[[]], [pa.scalar([], pa.list_(pa.float64()))]],
+}
+
+#: Storage of the same values.
+STORED = {
+    "dictionary": lambda column: column.dictionary_encode(),
+    "with rows before and after": lambda column: pa.concat_arrays([column, column, column]).slice(1, 1),
+    "with a missing row": lambda column: pa.concat_arrays([pa.nulls(1, column.type), column]).slice(1),
+}
+
+
+def fine(values):
+    """The hash of one value."""
+    return int(cell_hashes(pa.array(values))[0][0])
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_value_has_one_hash(name):
+    """Whatever type and spelling it is stored in."""
+    assert len({fine(values) for values in SAME[name]}) == 1
+
+
+def test_different_values_have_different_hashes():
+    """Of all values above, and of neighbours of them."""
+    others = [
+        [8],
+        [0.1001],
+        ["northern"],
+        [False],
+        ["2026-01-06"],
+        [[3, 2, 1]],
+        [[1, 2]],
+        [["1", "23"]],
+        ["12"],
+        [12_000_000_001],
+        ["7 0"],
+    ]
+    different = [values[0] for values in SAME.values()] + others
+    assert len({fine(values) for values in different}) == len(different)
+
+
+@pytest.mark.parametrize("storage", STORED)
+@pytest.mark.parametrize("name", [name for name in SAME if "list" not in name])
+def test_storage_changes_no_hash(name, storage):
+    """Dictionaries, slices and missing neighbours leave a value's hash as it is."""
+    for values in SAME[name]:
+        column = pa.array(values)
+        if not (pa.types.is_null(column.type) or (pa.types.is_boolean(column.type) and storage == "dictionary")):
+            assert int(cell_hashes(STORED[storage](column))[0][0]) == fine(values)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.int8(), pa.uint16(), pa.int32(), pa.uint64(), pa.float32(), pa.float64(), pa.string(), pa.large_string()],
+)
+def test_types_of_numbers_have_one_hash(kind):
+    """Whole numbers in any type of number or text."""
+    numbers = pa.array([0, 1, 5, 100])
+    assert np.array_equal(cell_hashes(numbers.cast(kind))[0], cell_hashes(numbers)[0])
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_units_of_time_have_one_hash(unit):
+    """Seconds to nanoseconds, and a time zone."""
+    assert np.array_equal(*(cell_hashes(pa.array([NOON], pa.timestamp(u)))[0] for u in (unit, "us")))
+    assert np.array_equal(cell_hashes(pa.array([NOON], pa.timestamp(unit, "UTC")))[0], cell_hashes(pa.array([NOON]))[0])
+
+
+def test_rounded_floats_have_one_coarse_hash():
+    """To two digits most floats are the same after rounding; others are not."""
+    numbers = np.random.default_rng(0).normal(50, 9, 1000)
+    _, coarse = cell_hashes(pa.array(numbers))
+    _, rounded = cell_hashes(pa.array(np.round(numbers, 2)))
+    _, others = cell_hashes(pa.array(numbers[::-1].copy()))
+    assert np.mean(coarse == rounded) > 0.95
+    assert np.mean(coarse == others) < 0.2
+
+
+def fingerprints(table, rows=7):
+    """The fingerprints of a table in batches."""
+    builder = FingerprintBuilder(table.column_names)
+    for batch in table.to_batches(rows):
+        builder.add(batch)
+    return builder.result()
+
+
+def made(rows, seed=0):
+    """Columns of several kinds."""
+    chance = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "a": chance.integers(0, 1000, rows),
+            "b": chance.normal(size=rows),
+            "c": [f"x{i}" for i in chance.integers(0, 50, rows)],
+        }
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 6, 255, 256, 257, 5000])
+def test_batches_and_order_change_nothing(rows):
+    """Views hold the smallest hashes, wherever batches end, and rows their hashes, in any order."""
+    table = made(rows)
+    order = np.random.default_rng(1).permutation(rows)
+    one, other = fingerprints(table, rows), fingerprints(table.take(order).select(["c", "a", "b"]), 100)
+    assert np.array_equal(one.rows[order], other.rows)
+    assert sorted(one.columns) == sorted(other.columns)
+    hashes = {tuple(view.hashes) for view in one.views}
+    assert hashes == {tuple(view.hashes) for view in other.views}
+    for view in one.views:
+        assert np.array_equal(np.sort(view.hashes), view.hashes)
+    if rows >= 8:
+        whole = np.unique(one.rows)[: module.SKETCH]
+        assert tuple(whole) in hashes
+        assert np.array_equal(one.rows[one.views[0].places], one.views[0].hashes)
+
+
+def test_the_number_of_different_rows_is_estimated():
+    """Within a fifth, which is more than three standard deviations of 256 smallest hashes."""
+    builder = FingerprintBuilder(["a"])
+    numbers = np.random.default_rng(0).integers(0, 20_000, 100_000)
+    builder.add(pa.record_batch({"a": pa.array(numbers)}))
+    distinct = np.unique(numbers).size
+    assert builder._whole.sketch().distinct == pytest.approx(distinct, rel=0.2)
+
+
+def test_only_views_that_identify_rows_are_kept():
+    """A view in which half of the rows are copies tells nobody apart."""
+    chance = np.random.default_rng(0)
+    table = pa.table({"sex": chance.integers(0, 2, 400), "age": chance.integers(0, 60, 400)})
+    assert fingerprints(table).views == ()
+    more = fingerprints(table.append_column("id", pa.array(np.arange(400))))
+    assert len(more.views) == 3  # all columns, without sex, without age
+
+
+def test_too_many_rows_leave_sketches_alone(monkeypatch):
+    """Beyond the largest number of rows their hashes are not kept, and neither those before."""
+    monkeypatch.setattr(module, "MOST_ROWS", 99)
+    assert fingerprints(made(99)).rows is not None
+    found = fingerprints(made(100))
+    assert found.rows is None
+    assert found.views
+
+
+def test_a_key_makes_hashes_incomparable():
+    """Under another key no hash is the same, and under the same key all are."""
+    words = np.random.default_rng(0).integers(0, 1 << 63, 1000).astype(np.uint64)
+    assert np.array_equal(keyed(words, 3), keyed(words, 3))
+    assert not np.isin(keyed(words, 3), keyed(words, 4)).any()
+    assert np.unique(keyed(words, 3)).size == 1000
+
+
+def test_copies_are_counted():
+    """Rows that repeat another, and the most that are alike."""
+    assert copies(np.array([5, 3, 5, 5, 2, 3], np.uint64)) == (3, 3)
+    assert copies(np.array([1, 2, 3], np.uint64)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "found"),
+    [
+        ("patient_nbr", pa.int64(), True),
+        ("patientID", pa.string(), True),
+        ("User Id", pa.large_string(), True),
+        ("SSN", pa.string(), True),
+        ("id", pa.int64(), True),
+        ("zip", pa.int64(), False),
+        ("idle", pa.int64(), False),
+        ("patient_weight", pa.float64(), False),
+        ("patient_seen", pa.date32(), False),
+    ],
+)
+def test_identifiers_are_found_by_name_and_type(name, kind, found):
+    """By a whole word of the name, among whole numbers and texts whose values repeat."""
+    finder = RepeatFinder(pa.schema([(name, kind)]))
+    finder.add({name: cell_hashes(pa.array(np.arange(100) // 3))[0]})
+    assert [repeat.most for repeat in finder.result()] == ([3] if found else [])
+
+
+@pytest.mark.parametrize(
+    "values", [np.arange(100), np.arange(100) % 5, np.full(100, 3)], ids=["all differ", "few", "one"]
+)
+def test_columns_of_other_values_are_no_identifiers(values):
+    """Values that never repeat, and codes of a few kinds."""
+    finder = RepeatFinder(pa.schema([("id", pa.int64())]))
+    finder.add({"id": cell_hashes(pa.array(values))[0]})
+    assert finder.result() == ()
