@@ -79,7 +79,7 @@ class Curator:
         LabelError: A label is missing or not in the space.
     """
 
-    _closed = False
+    _closed, _is_named = False, True
     _before_draw: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(
@@ -103,7 +103,8 @@ class Curator:
         self._sink: Sink = MemorySink()
         self._ledger = Ledger(Path(ledger) if ledger is not None else None)
         self._budget = budget_of(budget)
-        self._name = str(name or getattr(labels, "name", None) or "label")
+        given = name or getattr(labels, "name", None)
+        self._name, self._is_named = str(given or "label"), bool(given)
         self._session = (
             identifier() if identity is None else f"rows {self._ledger.mark('rows', _rows_mark(identity, codes.size))}"
         )
@@ -214,6 +215,14 @@ class Curator:
     def name(self) -> str:
         """The name of these labels in a ledger."""
         return self._name
+
+    @property
+    def origin(self) -> str:
+        """Public text that is equal for curators of the same labels: their name, or else the session of their rows.
+
+        Labels without a name are known again in this object alone, or by the identities of their rows on one ledger.
+        """
+        return f"labels named {self._name}" if self._is_named else f"session {self._session}"
 
     @property
     def has_units(self) -> bool:

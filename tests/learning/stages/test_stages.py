@@ -595,12 +595,26 @@ def test_without_identities_another_process_is_refused(tmp_path):
     Stopping.at = 1
     with pytest.raises(StoppedError):
         MultiStage(Stopping(l2=0.01), 1.0, directory=folder).fit(
-            FEATURES, Curator(LABELS, SPACE, ledger=tmp_path / "ledger", budget=1.0)
+            FEATURES, Curator(LABELS, SPACE, ledger=tmp_path / "ledger", budget=1.0, name="grade")
         )
     with pytest.raises(BudgetError, match="same identity="):
         MultiStage(Stopping(l2=0.01), 1.0, directory=folder).fit(
-            FEATURES, Curator(LABELS, SPACE, ledger=tmp_path / "ledger", budget=1.0)
+            FEATURES, Curator(LABELS, SPACE, ledger=tmp_path / "ledger", budget=1.0, name="grade")
         )
+
+
+def test_labels_without_a_name_go_on_with_their_curator_alone(tmp_path):
+    """Two lists of labels have the same default name, and may be two columns: one does not go on with the other's run."""
+    folder = tmp_path / "run"
+    Stopping.at = 1
+    first = Curator(LABELS, SPACE)
+    with pytest.raises(StoppedError):
+        MultiStage(Stopping(l2=0.01), 1.0, directory=folder).fit(FEATURES, first)
+    for other in (Curator(LABELS[::-1], SPACE), Curator(LABELS, SPACE, name="grade")):
+        with pytest.raises(OutputError, match="differs in label"):
+            MultiStage(Stopping(l2=0.01), 1.0, directory=folder).fit(FEATURES, other)
+        assert other.spent == (0.0, 0.0)
+    assert MultiStage(Stopping(l2=0.01), 1.0, directory=folder).fit(FEATURES, first).release_.guarantee.epsilon <= 1.0
 
 
 @pytest.mark.parametrize(
@@ -630,7 +644,7 @@ def test_a_folder_of_another_run_is_refused(tmp_path, name, change):
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
     """A folder that is not empty, settings that are none and releases of other rows are not gone on from."""
-    curator = Curator(LABELS, SPACE)
+    curator = Curator(LABELS, SPACE, name="grade")
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "thesis.txt").write_text("years of work")
     with pytest.raises(OutputError, match=r"thesis\.txt"):
@@ -639,7 +653,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "b" / "stages.json").write_text("{")
     with pytest.raises(OutputError, match="found no JSON"):
         MultiStage(Recorder(), 1.0, directory=tmp_path / "b").fit(FEATURES, curator)
-    MultiStage(Recorder(), 1.0, directory=tmp_path / "c").fit(FEATURES, Curator(LABELS, SPACE))
+    MultiStage(Recorder(), 1.0, directory=tmp_path / "c").fit(FEATURES, Curator(LABELS, SPACE, name="grade"))
     split = np.load(tmp_path / "c" / "split.npy")
     np.save(tmp_path / "c" / "split.npy", split[::-1])
     with pytest.raises(OutputError, match="the rows of the split"):
@@ -660,25 +674,25 @@ def test_a_run_that_was_stopped_before_it_began_begins(tmp_path):
 
 
 def test_counts_that_are_kept_are_used_again_and_not_asked_for_twice(tmp_path, monkeypatch):
-    """Stopped between the counts and the first stage, a run goes on with these counts, whoever the curator is."""
+    """Stopped between the counts and the first stage, a run goes on with these counts, whichever curator of these labels it is."""
     prior, folder = ClusterPrior(CODES, epsilon=0.25), tmp_path / "run"
 
     def stopped(*_, **__):
         raise StoppedError
 
-    curator = Curator(LABELS, SPACE)
+    curator = Curator(LABELS, SPACE, name="grade")
     with monkeypatch.context() as patch:
         patch.setattr(Curator, "randomize", stopped)
         with pytest.raises(StoppedError):
             MultiStage(Recorder(), 1.0, prior=prior, directory=folder).fit(FEATURES, curator)
     counts = Answer.load(folder / "prior")
-    for each in (curator, Curator(LABELS, SPACE)):
+    for each in (curator, Curator(LABELS, SPACE, name="grade")):
         model = MultiStage(Recorder(), 1.0, prior=prior, directory=folder).fit(FEATURES, each)
         assert each.spent[0] <= 1.0
         assert 0.99 < model.release_.guarantee.epsilon <= 1.0
         assert [draw.mechanism for draw in model.release_.certificate.draws] == ["noisy-histogram", "prior", "prior"]
     np.testing.assert_array_equal(Answer.load(folder / "prior").value, counts.value)
-    told = prior.ask(Curator(LABELS, SPACE), None, None, 1.0, counts)
+    told = prior.ask(Curator(LABELS, SPACE, name="grade"), None, None, 1.0, counts)
     wanted = PriorResponse(SPACE, 0.75, told.probabilities).channel().candidates
     first = model.stages_[0].rows
     np.testing.assert_array_equal(model.release_.channel.candidates[first], wanted[first])
@@ -765,8 +779,8 @@ def test_a_folder_that_lost_something_is_refused_before_anything_is_charged(tmp_
 
 def test_a_run_keeps_public_things_alone(tmp_path):
     """Its folder has the split, the settings and releases; settings say nothing that labels decide."""
-    MultiStage(Recorder(), 1.0, directory=tmp_path / "one").fit(FEATURES, Curator(LABELS, SPACE))
-    MultiStage(Recorder(), 1.0, directory=tmp_path / "two").fit(FEATURES, Curator(LABELS[::-1], SPACE))
+    MultiStage(Recorder(), 1.0, directory=tmp_path / "one").fit(FEATURES, Curator(LABELS, SPACE, name="grade"))
+    MultiStage(Recorder(), 1.0, directory=tmp_path / "two").fit(FEATURES, Curator(LABELS[::-1], SPACE, name="grade"))
     assert sorted(os.listdir(tmp_path / "one")) == ["split.npy", "stage-1", "stage-2", "stages.json"]
     one, two = (json.loads((tmp_path / name / "stages.json").read_text()) for name in ("one", "two"))
     assert one == two

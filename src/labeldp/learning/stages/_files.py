@@ -128,11 +128,13 @@ class StageFiles:
         except (OSError, ValueError):
             raise OutputError(f"expected the settings of a run in {self.directory}, found no JSON") from None
         wanted = json.loads(json.dumps({"schema": _SCHEMA, **self.settings}))
+        if isinstance(saved, dict) and wanted["labels"] == f"labels named {wanted['label']}":
+            saved.setdefault("labels", wanted["labels"])  # older runs hold the name alone
         other = [name for name in wanted if not isinstance(saved, dict) or saved.get(name) != wanted[name]]
         if other:
             raise OutputError(
                 f"expected the run that was begun in {self.directory}, found another: it differs in "
-                f"{', '.join(other)}; resume with the same data and settings, or choose another folder"
+                f"{', '.join(other)}; resume with the same data, name= of the labels and settings, or choose another folder"
             )
 
 

@@ -76,8 +76,8 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
         learner: Learner that is fitted on the released labels of the stages so far: one for released labels, such as
             ``SoftmaxRegression`` (the default) or ``labeldp.learning.torch.TorchClassifier``, or any object with
             ``fit(X, release)`` and ``predict_proba``; a scikit-learn classifier is wrapped in
-            a ``ReleasedLabelClassifier``. Or a list of these, one for each stage, such as ``ClusterNames`` first and a
-            network last. Learners are copied; one with a ``checkpoint`` folder has a folder in it for each stage.
+            a ``ReleasedLabelClassifier``. Or a list of these, one for each stage, such as boosting first and a network
+            last. Learners are copied; one with a ``checkpoint`` folder has a folder in it for each stage.
         epsilon: Total cost of each row.
         stages: Number of stages.
         shares: Shares of the rows in the stages, with sum one. By default the first has 60 percent, and the others
@@ -100,9 +100,10 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
         directory: A folder in which the split and the released labels of each stage are saved as soon as they are
             drawn. A run that was stopped is resumed from there without a new charge: fit it again with the same folder,
             features, split and response, and with the same curator, or in another process with one of the same labels
-            (with a ledger file, give both the same ``identity=``). Models are fitted again; learners, temperature,
-            filter and ``on`` may change. If the run was stopped between a charge and the file, those labels are charged
-            but lost, and the rest is refused: fit with a curator whose budget allows the rows of that stage once more.
+            (give both the same ``name=``, and with a ledger file the same ``identity=``). Models are fitted again;
+            learners, temperature, filter and ``on`` may change. If the run was stopped between a charge and the file,
+            those labels are charged but lost, and the rest is refused: fit with a curator whose budget allows the rows
+            of that stage once more.
 
     Attributes:
         release_: The released labels of all rows, in their order, with one certificate.
@@ -230,6 +231,7 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
             return StageFiles(None, {})
         settings = {
             "label": curator.name,
+            "labels": curator.origin,
             "rows": len(curator),
             "space": curator.space.describe(),
             "features": fingerprint(features),
