@@ -604,7 +604,7 @@ def test_without_identities_another_process_is_refused(tmp_path):
 
 
 def test_labels_without_a_name_go_on_with_their_curator_alone(tmp_path):
-    """Two lists of labels have the same default name, and may be two columns: one does not go on with the other's run."""
+    """Two lists of labels may be two columns: one does not go on with the other's run."""
     folder = tmp_path / "run"
     Stopping.at = 1
     first = Curator(LABELS, SPACE)
@@ -674,7 +674,7 @@ def test_a_run_that_was_stopped_before_it_began_begins(tmp_path):
 
 
 def test_counts_that_are_kept_are_used_again_and_not_asked_for_twice(tmp_path, monkeypatch):
-    """Stopped between the counts and the first stage, a run goes on with these counts, whichever curator of these labels it is."""
+    """Stopped between the counts and the first stage, a run goes on with these counts."""
     prior, folder = ClusterPrior(CODES, epsilon=0.25), tmp_path / "run"
 
     def stopped(*_, **__):

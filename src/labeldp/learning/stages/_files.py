@@ -134,7 +134,7 @@ class StageFiles:
         if other:
             raise OutputError(
                 f"expected the run that was begun in {self.directory}, found another: it differs in "
-                f"{', '.join(other)}; resume with the same data, name= of the labels and settings, or choose another folder"
+                f"{', '.join(other)}; resume with the same data, name= and settings, or choose another folder"
             )
 
 
