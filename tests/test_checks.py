@@ -131,3 +131,14 @@ def test_shares_and_signs():
     for bad in (-1.0, math.inf):
         with pytest.raises(InputError, match="expected size to be a finite number of at least 0, found"):
             _checks.not_negative(bad, "size")
+
+
+@pytest.mark.parametrize(
+    "letter", ["\n", "\t", "\r", "\x1b", "\x9b", "\x85", "\u2028", "\u2029", "\u202e", "\u2066", "\ud800"]
+)
+def test_text_is_printed_on_one_line(letter):
+    """What would begin a line, command a terminal or turn the direction of text is escaped; all else stays."""
+    shown = _checks.printable(f"grün {letter}ok epsilon 0.001")
+    assert letter not in shown
+    assert shown.startswith("grün \\")
+    assert shown.encode("utf-8").endswith(b"ok epsilon 0.001")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import numbers
-import re
 from collections.abc import Iterable
 from typing import TypeVar
+from unicodedata import category
 
 from labeldp.errors import EpsilonError, InputError
 
@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 #: The largest epsilon that is accepted: beyond it a 64-bit word cannot give a second class any probability.
 LARGEST_EPSILON = 700.0
+#: Unicode's categories of control and format characters, of separators of lines, and of halves of surrogate pairs.
+_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 #: A bound that no count reaches.
 _MANY = 1 << 63
 
@@ -99,5 +101,13 @@ def among(value: T, name: str, known: Iterable[object]) -> T:
 
 
 def printable(text: str) -> str:
-    """The text with its control characters escaped, so that it cannot command a terminal."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text)
+    """The text as one line: line breaks, control and format characters are escaped, and halves of surrogate pairs.
+
+    So foreign text cannot command a terminal, write lines of its own, or change the direction of others.
+    """
+    return "".join(_escaped(letter) if category(letter) in _UNPRINTABLE else letter for letter in text)
+
+
+def _escaped(letter: str) -> str:
+    number = ord(letter)
+    return f"\\x{number:02x}" if number < 1 << 8 else f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"

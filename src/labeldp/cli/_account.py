@@ -14,6 +14,7 @@ def account(
     delta: list[float] | None = None,
     epsilon: list[float] | None = None,
     one_table: bool = False,
+    long: bool = False,
     figure: Path | None = None,
 ) -> None:
     """Show the total privacy cost of releases, by sums and, if all were fixed beforehand, by tight composition.
@@ -25,9 +26,12 @@ def account(
         delta: Also show the epsilon at these failure probabilities.
         epsilon: Also show the failure probability at these epsilons.
         one_table: Declare that all releases are of one table: row numbers mean the same rows.
+        long: Allow recomputations that take longer than ten seconds.
         figure: Draw epsilon over delta to this file: .png, .svg or .pdf.
     """
-    combined = release.combined_guarantee(paths, deltas=delta or (), epsilons=epsilon or (), one_table=one_table)
+    combined = release.combined_guarantee(
+        paths, deltas=delta or (), epsilons=epsilon or (), one_table=one_table, long=long
+    )
     written = None if figure is None else report.save_account_figure(combined, figure)
     show(*report.account_text(combined))
     if written is not None:

@@ -68,7 +68,7 @@ class Guarantee:
 
     def sentence(self) -> str:
         """The guarantee in one plain sentence, its numbers rounded up."""
-        labels = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
+        labels = "one row's label" if self.unit == "row" else f"all labels of one {_checks.printable(self.unit)}"
         factor, epsilon = shown_above(exp_above(self.epsilon), 5), shown_above(self.epsilon, 7)
         delta = shown_above(self.delta, 5)
         plus = f", plus {delta}" if self.delta else ""

@@ -18,6 +18,8 @@ DOWN = Context(prec=80, rounding=ROUND_FLOOR, Emax=MAX_EMAX, Emin=MIN_EMIN)
 UP = Context(prec=80, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN)
 #: Enough digits for exact sums, differences and squares of the decimals that floats print as.
 EXACT = Context(prec=3000)
+#: Powers beyond the exponential of this would take long to compute, and are of no use.
+_LARGEST_LOGARITHM = 40_000
 
 
 @lru_cache
@@ -91,7 +93,13 @@ def least_float(holds: Callable[[float], bool], low: float, high: float, accurac
 
 
 def power_above(ratio: Fraction, exponent: int) -> Fraction:
-    """A rational upper bound on ``ratio ** exponent`` with a numerator of moderate length, by repeated squaring."""
+    """A rational upper bound on ``ratio ** exponent`` with a numerator of moderate length, by repeated squaring.
+
+    Raises:
+        OverflowError: It is above ``exp(40000)``, far above any epsilon that is accepted.
+    """
+    if math.log(ratio) * exponent > _LARGEST_LOGARITHM:
+        raise OverflowError(f"expected an epsilon of at most {_LARGEST_LOGARITHM}, found more")
     result, square = Fraction(1), ratio
     while exponent:
         if exponent & 1:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 #: The policy that refuses missing labels; any other policy is the class or number that replaces them.
 REFUSE = "refuse"
 _MOST_CLASSES = 1 << 24
+#: Grid points that are not computed as quotients of whole numbers, which takes a second for so many.
+_MOST_SLOW_POINTS = 1 << 20
 _SHOWN = 8
 
 
@@ -198,7 +201,7 @@ class Interval(LabelSpace):
     high: float
     step: float
     missing: Any = REFUSE
-    _grid: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    _grid: Float[np.ndarray, "k"] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         numbers = [self.low, self.high, self.step]
@@ -219,8 +222,8 @@ class Interval(LabelSpace):
             )
         if self.missing != REFUSE and not _is_finite(self.missing):
             raise LabelError("expected missing='refuse' or a finite number for missing labels, found something else")
-        grid = tuple(float(low + step * i) for i in range(int(count) + 1))
-        if len(set(grid)) != len(grid):
+        grid = _grid_points(low, step, int(count))
+        if not (np.diff(grid) > 0).all():
             raise LabelError(
                 f"expected a range close enough to zero for floats to distinguish its grid points, found a step "
                 f"of {step} for {low} to {high}; subtract an offset from the labels"
@@ -228,9 +231,14 @@ class Interval(LabelSpace):
         object.__setattr__(self, "_grid", grid)
 
     @property
+    def size(self) -> int:
+        """The number of grid points, k."""
+        return len(self._grid)
+
+    @cached_property
     def points(self) -> tuple[float, ...]:
         """The grid points from low to high."""
-        return self._grid
+        return tuple(self._grid.tolist())
 
     @property
     def declared(self) -> tuple[str, ...]:
@@ -280,6 +288,24 @@ class Interval(LabelSpace):
             "step": self.step,
             "missing": self.missing,
         }
+
+
+def _grid_points(low: Decimal, step: Decimal, count: int) -> Float[np.ndarray, "k"]:
+    """The floats nearest to the decimals ``low + i step``, for i from 0 to ``count``.
+
+    Multiples of ``10**-places``, below ``2**53`` of them and with at most 22 places, are quotients of two whole numbers
+    that floats represent exactly, so that one division rounds correctly.
+    """
+    places = max(0, *(-int(number.as_tuple().exponent) for number in (low, step)))
+    first, each = (int(number.scaleb(places)) for number in (low, step))
+    if places <= 22 and max(abs(first), abs(first + each * count)) < 1 << 53:
+        return np.asarray((first + each * np.arange(count + 1)) / 10.0**places)
+    if count > _MOST_SLOW_POINTS:
+        raise LabelError(
+            f"expected at most {_MOST_SLOW_POINTS} steps of so many digits, found {count}; give the range and the step "
+            "fewer digits"
+        )
+    return np.array([float(low + step * i) for i in range(count + 1)])
 
 
 def space_from(description: dict[str, Any]) -> LabelSpace:

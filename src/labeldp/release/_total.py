@@ -87,6 +87,7 @@ def combined_guarantee(
     deltas: Sequence[float] = (),
     epsilons: Sequence[float] = (),
     one_table: bool = False,
+    long: bool = False,
 ) -> list[CombinedGuarantee]:
     """Compose the releases of each label, and the charges of each ledger.
 
@@ -97,6 +98,7 @@ def combined_guarantee(
         epsilons: Epsilons at which to compute the failure probability.
         one_table: Declare that all releases are of one table, so that row numbers mean the same rows. Otherwise all
             releases of a label are counted for the same rows, which claims less privacy.
+        long: Allow recomputations of a release that take longer than ten seconds, as ``verify`` does.
 
     Returns:
         One result for each label name of the certificates, then one for each label of each data set of each ledger.
@@ -132,7 +134,7 @@ def combined_guarantee(
         if _is_database(path):
             ledgers.append(path)
         else:
-            sources.append(_source(path))
+            sources.append(_source(path, long))
     labels = dict.fromkeys(source.certificate.label for source in sources)
     groups = [
         _of_certificates([each for each in sources if each.certificate.label == label], one_table) for label in labels
@@ -156,14 +158,14 @@ def _is_database(path: Path) -> bool:
         return file.read(len(_SQLITE)) == _SQLITE
 
 
-def _source(path: Path) -> _Source:
+def _source(path: Path, long: bool) -> _Source:
     """Read a release and its channel.
 
     The rows of a part do not determine the fewest candidates of all drawn rows; and candidates from another release
     would have been others for other outcomes of that release.
     """
     try:
-        certificate = certified(path) if path.is_dir() else read_alone(path)
+        certificate = certified(path, long=long) if path.is_dir() else read_alone(path, long=long)
     except VerificationError as problem:
         raise VerificationError(f"{problem} ({path})") from None
     if certificate.of_answer:

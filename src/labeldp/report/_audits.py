@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from labeldp.privacy import shown_above
-from labeldp.report._parts import Parts, add_row, check_table, mark, name_value_table, sentence
+from labeldp.report._parts import Parts, add_row, check_table, mark, name_value_table, paragraphs, sentence
 
 if TYPE_CHECKING:  # a plan and a release load no audit
     from labeldp.audit import Audit
@@ -49,7 +49,7 @@ def folder_audit_text(audit: FolderAudit, notes: Sequence[str] = ()) -> Parts:
         add_row(lines, mark(each.holds), f"{what}: {each.sentence()}")
     parts: Parts = [lines, Text()]
     if audit.holds and audit.certificate is not None:
-        parts += [sentence(audit.certificate.sentence), Text()]
+        parts += [paragraphs(audit.certificate.sentence), Text()]
         if not audit.audits:
             parts += [
                 sentence("This is the answer to a query: it has no mechanism for single labels to audit."),

@@ -17,8 +17,13 @@ Parts = list[RenderableType]
 
 
 def sentence(text: str, style: str = "") -> Text:
-    """A text without markup or terminal control."""
+    """A text on one line, without markup or terminal control."""
     return Text(printable(text), style)
+
+
+def paragraphs(text: str) -> Text:
+    """The sentence of a guarantee, whose line breaks are ours: it escapes those of names that it quotes."""
+    return Text("\n").join(sentence(line) for line in text.split("\n"))
 
 
 def add_row(table: Table, *cells: str | Text) -> None:

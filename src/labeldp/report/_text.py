@@ -20,6 +20,7 @@ from labeldp.report._parts import (
     check_table,
     epsilon_above,
     name_value_table,
+    paragraphs,
     sentence,
     three_digits,
     titled_table,
@@ -51,7 +52,7 @@ _ONLY_BOUNDS = (
 
 def release_text(release: TableRelease) -> Parts:
     """The result of a release, its cost and its guarantee. Nothing in it depends on a true label."""
-    return [*_release_parts(release), Text(), sentence(release.certificate.sentence)]
+    return [*_release_parts(release), Text(), paragraphs(release.certificate.sentence)]
 
 
 def _release_parts(release: TableRelease) -> Parts:
@@ -140,7 +141,7 @@ def verdict_text(verdict: Verdict) -> Parts:
         parts += [sentence(f"declared, not checked: {what}") for what in verdict.certificate.assumptions]
     parts += [Text("Verification cannot show:"), *(sentence(f"  - {what}") for what in verdict.unknown)]
     if verdict.holds and verdict.certificate is not None:
-        parts += [Text(), sentence(verdict.certificate.sentence)]
+        parts += [Text(), paragraphs(verdict.certificate.sentence)]
     return parts
 
 
@@ -311,7 +312,7 @@ def learned_text(learned: Learned, output: str) -> Parts:
         ]
     else:
         scores = scores_text(learned.scores, certificate.space.points, learned.judged_by)
-    return [result, Text(), lines, Text(), *scores, *_on_true_rows(learned), Text(), sentence(certificate.sentence)]
+    return [result, Text(), lines, Text(), *scores, *_on_true_rows(learned), Text(), paragraphs(certificate.sentence)]
 
 
 def _on_true_rows(learned: Learned) -> Parts:
@@ -366,7 +367,7 @@ def staged_text(staged: Staged) -> Parts:
         f"have {three_digits(int(staged.one_release))} effective rows. To judge the model, use 'labeldp evaluate' with "
         "public labels or another release."
     )
-    guarantee = sentence(staged.release.certificate.sentence)
+    guarantee = paragraphs(staged.release.certificate.sentence)
     return [*_release_parts(staged.release), Text(), table, Text(), lines, Text(), sentence(note), Text(), guarantee]
 
 

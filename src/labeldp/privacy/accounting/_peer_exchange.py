@@ -47,6 +47,7 @@ import numpy as np
 
 from labeldp._shapes import Float
 from labeldp.privacy._rounding import least_float, log_above
+from labeldp.privacy._work import spend_work
 
 _WORD = 1 << 64
 #: The largest mass that one truncation removes.
@@ -60,6 +61,8 @@ _COUNTS = 24
 _STEP = 16
 #: Entries of a matrix in memory at a time.
 _BLOCK = 1 << 20
+#: Terms that take as long as one call for few terms does.
+_TERMS_OF_A_CALL = 2000
 #: The largest cluster; the same proof needs at most 2**24.
 LARGEST_CLUSTER = 1 << 24
 
@@ -280,6 +283,7 @@ def _sum_of_binomials(*groups: tuple[int, int]) -> _Piece:
     for count, weight in groups:
         if count:
             piece = _binomial(count, weight)
+            spend_work(mass.size * piece.mass.size / 16)
             start, mass, cut = start + piece.start, np.convolve(mass, piece.mass), cut + piece.cut
     return _Piece(start, mass, cut)
 
@@ -304,6 +308,7 @@ def _released_law(start: int, sums: Float[np.ndarray, "2 j"], members: int, coun
     base, odds = np.log((members - j[inner]) / members), np.log(j[inner]) - np.log(members - j[inner])
     firsts, steps = np.arange(low, high + 1, _STEP, dtype=np.float64), np.arange(_STEP, dtype=np.float64)
     k = firsts[:, None] + steps
+    spend_work(_TERMS_OF_A_CALL + firsts.size * odds.size + _STEP * odds.size)
     ways = gammaln(count + 1.0) - gammaln(k + 1.0) - gammaln(count - k + 1.0)
     powers = (sums[:, None, inner] * np.exp(steps[:, None] * odds)).reshape(2 * _STEP, -1).T
     products = np.empty((firsts.size, 2 * _STEP))

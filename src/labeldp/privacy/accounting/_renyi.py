@@ -131,7 +131,7 @@ class RenyiGuarantee:
 
     def sentence(self) -> str:
         """The guarantee in one plain sentence, its numbers rounded up; then its assumptions, line by line."""
-        labels = "one row's label" if self.unit == "row" else f"all labels of one {self.unit}"
+        labels = "one row's label" if self.unit == "row" else f"all labels of one {_checks.printable(self.unit)}"
         divergence = shown_above(self.epsilon, 7)
         if math.isinf(self.alpha):
             factor = shown_above(exp_above(self.epsilon), 5)
@@ -145,10 +145,11 @@ class RenyiGuarantee:
                 f"Static features: to someone who knows all features, replacing {labels} changes {change}; what "
                 "features tell of labels is not counted."
             )
-        assumptions = "".join(f"\n- {each}" for each in self.assumptions)
+        population = _checks.printable(self.population or "")
+        assumptions = "".join(f"\n- {_checks.printable(each)}" for each in self.assumptions)
         return (
             f"Conditional features: to someone who knew none of these features beforehand, replacing {labels}, and "
-            f"with it the features of the row by others drawn from {self.population}, changes {change}; what released "
+            f"with it the features of the row by others drawn from {population}, changes {change}; what released "
             f"features tell of labels is counted.{' This rests on:' * bool(assumptions)}{assumptions}"
         )
 

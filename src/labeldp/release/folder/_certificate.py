@@ -18,8 +18,22 @@ from labeldp.mechanisms.resampling import FeatureLaw
 from labeldp.privacy import Guarantee, LabelSpace, shown_above, space_from
 from labeldp.privacy.accounting import Charge, RenyiGuarantee, RowRanges, compose
 from labeldp.privacy.channels import CHANNELS, Channel, ResponseChannel, channel_of, law_of
+from labeldp.release.folder._limits import check_plain, parsed
 
 SCHEMA = "labeldp/certificate/1"
+
+#: Errors of reading a file, or computing with its numbers, that mean that it is not as it should be.
+UNREADABLE = (
+    LookupError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    AttributeError,
+    BudgetError,
+    RecursionError,
+    MemoryError,
+    AssertionError,
+)
 
 #: The assumption of releases that were drawn in stages.
 IN_STAGES = "which rows are of which stage does not depend on labels, but through answers and releases that are charged"
@@ -174,8 +188,12 @@ class Certificate:
 
     def to_json(self) -> str:
         """The certificate as text, with sorted keys."""
+        return json.dumps(self._plain(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+    def _plain(self) -> dict[str, Any]:
+        """The certificate as an object for JSON."""
         guarantee = self.guarantee
-        body = {
+        return {
             "schema": SCHEMA,
             "release": self.release,
             "made_with": {"labeldp": version("labeldp"), "pyarrow": version("pyarrow")},
@@ -194,7 +212,6 @@ class Certificate:
             "parent": self.parent,
             **_features_to_plain(self),
         }
-        return json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
@@ -203,36 +220,30 @@ class Certificate:
         Raises:
             VerificationError: The text is no certificate of this schema, or its parts contradict each other.
         """
+        body = parsed(text)
+        if (schema := body.get("schema")) != SCHEMA:
+            raise VerificationError(
+                f"expected a certificate of schema {SCHEMA!r}, found {schema!r:.100}; upgrade labeldp"
+            )
         try:
-            body = json.loads(text, object_pairs_hook=_unique_keys)
-            schema = body.get("schema")
-        except (ValueError, AttributeError, RecursionError):
-            raise VerificationError("expected a certificate in JSON, found something else") from None
-        if schema != SCHEMA:
-            raise VerificationError(f"expected a certificate of schema {SCHEMA!r}, found {schema!r}; upgrade labeldp")
-        try:
+            check_plain(body)
             certificate = _from_plain(cls, body)
             claimed = dict(body["guarantee"])
             sentence = claimed.pop("sentence")
             recomputed = _guarantee_to_plain(certificate.guarantee)
-            same = {**json.loads(certificate.to_json()), "made_with": body.get("made_with")}
-        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, BudgetError) as problem:
+            expected = {**certificate._plain(), "made_with": body.get("made_with")}
+            same = json.dumps(expected, sort_keys=True) == json.dumps(body, sort_keys=True)
+        except UNREADABLE as problem:
+            if isinstance(problem, VerificationError):
+                raise
             raise VerificationError(f"expected a complete certificate, found {type(problem).__name__}") from None
         if claimed != recomputed or sentence != certificate.sentence:
             raise VerificationError("expected a guarantee that follows from the charges, found another")
-        if same != body:
+        if not same:
             raise VerificationError(
                 "expected exactly the parts of a certificate, found others, or another form of them"
             )
         return certificate
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object without repeated keys, which readers would resolve differently."""
-    unique = dict(pairs)
-    if len(unique) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return unique
 
 
 def digest(text: bytes) -> str:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from labeldp.errors import VerificationError
 from labeldp.mechanisms.queries import StoredForm, promise_of
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw, Form, form_from
-from labeldp.privacy import Guarantee, Interval, shown_above
+from labeldp.privacy import Guarantee, Interval, bounded_work, shown_above
 from labeldp.privacy.channels import (
     Channel,
     GroupedChannel,
@@ -29,8 +30,18 @@ from labeldp.privacy.channels import (
     law_of,
 )
 from labeldp.release.folder._answer_columns import CLUSTERS, answer_from, stored_form
-from labeldp.release.folder._certificate import IN_STAGES, UNKNOWN, Certificate, Draw, File
+from labeldp.release.folder._certificate import IN_STAGES, UNKNOWN, UNREADABLE, Certificate, Draw, File
 from labeldp.release.folder._columns import CODES, column_name, column_types, from_columns
+from labeldp.release.folder._limits import (
+    MOST_ANSWERED,
+    MOST_RELEASED,
+    MOST_TERMS,
+    check_files,
+    check_sizes,
+    plain,
+    text_of,
+    texts_in,
+)
 from labeldp.release.folder._staging import CERTIFICATE
 from labeldp.release.folder._write import file_digest
 from labeldp.release.tables import prefetch
@@ -43,6 +54,10 @@ BUFFER = 1 << 18
 _ROUNDING = 1e-9
 _HASH = re.compile("[0-9a-f]{64}")
 _OF_ROWS = (DoubleResponse.name, DummyResponse.name)
+#: Entries of a set that take as long as a value.
+_ENTRIES_OF_A_VALUE = 16
+#: Names that are listed in a message.
+_SHOWN = 20
 _ALLOWED_METADATA = {b"ARROW:schema"}
 
 
@@ -75,16 +90,30 @@ class Verdict:
         return self.certificate is not None and all(check.holds for check in self.checks)
 
 
-def verify(directory: str | Path) -> Verdict:
+def verify(directory: str | Path, *, long: bool = False) -> Verdict:
     """Recompute the guarantee of a release from its law, and check its files.
+
+    Whatever the folder holds, there is a verdict, in about ten seconds and a gigabyte beyond what is proportional to
+    its bytes. What would take more does not hold.
 
     Args:
         directory: The folder of a release.
+        long: Allow recomputations that take longer, such as those of peers in many large clusters.
 
     Returns:
         The verdict. It proves that files, law and guarantee agree; it cannot show that the draw was honest.
     """
-    folder = Path(directory)
+    with _limited(long):
+        return _verdict(Path(directory))
+
+
+def _limited(long: bool) -> AbstractContextManager[None]:
+    """The limit on recomputations, unless they may take long."""
+    return nullcontext() if long else bounded_work(MOST_TERMS)
+
+
+def _verdict(folder: Path) -> Verdict:
+    """The verdict on a folder, whatever it holds."""
     try:
         certificate = read_certificate(folder)
     except VerificationError as problem:
@@ -96,7 +125,7 @@ def verify(directory: str | Path) -> Verdict:
         except VerificationError as problem:
             checks.append(Check(what, False, str(problem)))
             break
-        except (ValueError, TypeError, KeyError, ArithmeticError, pa.ArrowException, OSError) as problem:
+        except (*UNREADABLE, pa.ArrowException, OSError) as problem:
             checks.append(Check(what, False, f"expected a readable file, found {type(problem).__name__}"))
             break
     return Verdict(certificate, tuple(checks), certificate.unknown)
@@ -105,7 +134,7 @@ def verify(directory: str | Path) -> Verdict:
 def read_certificate(folder: Path) -> Certificate:
     """The certificate in a folder."""
     try:
-        return Certificate.from_json((folder / CERTIFICATE).read_text(encoding="utf-8"))
+        return Certificate.from_json(text_of(folder / CERTIFICATE))
     except (OSError, UnicodeError):
         raise VerificationError(
             f"expected a release with a {CERTIFICATE} in {folder}, found none; check the path, or make one with "
@@ -137,13 +166,13 @@ def certified_labels(folder: Path) -> Certificate:
     return certificate
 
 
-def certified(folder: Path) -> Certificate:
-    """Verify a folder, and return its certificate.
+def certified(folder: Path, *, long: bool = True) -> Certificate:
+    """Verify a folder, and return its certificate; by default however long that takes.
 
     Raises:
         VerificationError: They do not agree.
     """
-    verdict = verify(folder)
+    verdict = verify(folder, long=long)
     if not verdict.holds or verdict.certificate is None:
         failed = next(check for check in verdict.checks if not check.holds)
         if verdict.certificate is None:
@@ -152,20 +181,21 @@ def certified(folder: Path) -> Certificate:
     return verdict.certificate
 
 
-def read_alone(file: Path) -> Certificate:
+def read_alone(file: Path, *, long: bool = False) -> Certificate:
     """Read a certificate without its folder, and check its randomness, law and guarantee.
 
     Raises:
         VerificationError: It cannot be read, or they do not agree.
     """
     try:
-        certificate = Certificate.from_json(file.read_text(encoding="utf-8"))
+        certificate = Certificate.from_json(text_of(file))
     except (OSError, UnicodeError):
         raise VerificationError(f"expected a certificate at {file}, found none") from None
     try:
-        _check_randomness(file, certificate)
-        _check_laws(file, certificate)
-    except (ValueError, TypeError, KeyError, ArithmeticError) as problem:
+        with _limited(long):
+            _check_randomness(file, certificate)
+            _check_laws(file, certificate)
+    except UNREADABLE as problem:
         if isinstance(problem, VerificationError):
             raise
         raise VerificationError(f"expected a law that can be read, found {type(problem).__name__}") from None
@@ -296,12 +326,12 @@ def _check_answer_law(draw: Draw, unit: str, certificate: Certificate) -> None:
         raise VerificationError(f"expected the mechanism {draw.law['kind']!r}, found another name")
     if unit != "row" and "labels_of_a_unit" not in draw.law:
         raise VerificationError(f"expected a law for the unit {found.unit!r}, found one for single rows")
-    if sum(map(int, draw.law.get("cluster_sizes", ()))) > certificate.rows:
-        raise VerificationError(f"expected clusters of at most {certificate.rows} rows together, found more")
 
 
 def _check_label_law(draw: Draw, certificate: Certificate) -> None:
     """Recompute the guarantee and the expected utility of released labels from their channel."""
+    if draw.law.get("classes") != str(certificate.space.size):
+        raise VerificationError(f"expected a law of {certificate.space.size} classes, found another number")
     channel = channel_of(draw.law)
     if _parameters(draw.guarantee) != (channel.epsilon, 0.0, None):
         raise VerificationError(f"expected epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")
@@ -311,8 +341,6 @@ def _check_label_law(draw: Draw, certificate: Certificate) -> None:
         raise VerificationError("expected the utility of a law of this kind, found that of another kind")
     if isinstance(channel, NumberChannel) and not isinstance(certificate.space, Interval):
         raise VerificationError("expected a law of numbers for labels on an interval, found other labels")
-    if channel.classes != certificate.space.size:
-        raise VerificationError(f"expected a law of {certificate.space.size} classes, found {channel.classes}")
     if (draw.guarantee.unit != "row") != isinstance(channel, GroupedChannel | GroupedNumberChannel):
         raise VerificationError(f"expected a law for the unit {draw.guarantee.unit!r}, found another")
     if certificate.expects is None:
@@ -341,11 +369,17 @@ def _check_files(folder: Path, certificate: Certificate) -> str:
     listed = {file.name for file in certificate.files} | {CERTIFICATE}
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
     if listed != found:
-        raise VerificationError(f"expected the files {sorted(listed)}, found {sorted(found)}")
+        raise VerificationError(f"expected the files {_some(listed)}, found {_some(found)}")
+    check_files(folder / file.name for file in certificate.files)
     for file in certificate.files:
         if file_digest(folder / file.name) != file.sha256:
             raise VerificationError(f"expected {file.name} as it was released, found different bytes")
     return f"{len(certificate.files)} file(s), unchanged"
+
+
+def _some(names: set[str]) -> list[str]:
+    """A few names for a message."""
+    return sorted(names)[:_SHOWN] + ["..."] * (len(names) > _SHOWN)
 
 
 def _check_schemas(folder: Path, certificate: Certificate) -> str:
@@ -366,6 +400,7 @@ def _check_schemas(folder: Path, certificate: Certificate) -> str:
                 )
             if opened.metadata.num_rows != file.rows:
                 raise VerificationError(f"expected {file.rows} rows in {file.name}, found {opened.metadata.num_rows}")
+    _check_sizes(folder, certificate)
     rows, columns = sum(file.rows for file in certificate.files), dict(certificate.columns)
     form = stored_form(certificate.law, certificate.space) if certificate.of_answer else None
     if rows != certificate.rows and (form is None or form.by_row):
@@ -379,6 +414,21 @@ def _check_schemas(folder: Path, certificate: Certificate) -> str:
         if columns.get(name) != str(kind):
             raise VerificationError(f"expected a column {name!r} of type {kind}")
     return f"{len(columns)} columns, {rows} rows"
+
+
+def _check_sizes(folder: Path, certificate: Certificate) -> None:
+    """Refuse files whose values would take long to check."""
+    files, label = [file.name for file in certificate.files], certificate.label
+    if certificate.of_answer:
+        form = stored_form(certificate.law, certificate.space)
+        check_sizes(folder, files, {*form.names(label), column_name(label, CLUSTERS)}, 0, MOST_ANSWERED)
+        return
+    columns = set(released_columns(certificate).values())
+    sets = channel_of(certificate.law).form == "set" or "candidates" in certificate.law["by_row"]
+    generator = None if certificate.features is None else certificate.features.generator
+    if generator is not None:
+        columns |= {*form_from(generator["form"]).names}
+    check_sizes(folder, files, columns, certificate.space.size // _ENTRIES_OF_A_VALUE * sets, MOST_RELEASED)
 
 
 def _check_answer_columns(form: StoredForm, certificate: Certificate) -> None:
@@ -434,10 +484,24 @@ def _check_values(folder: Path, certificate: Certificate) -> str:
 def _check_form(folder: Path, certificate: Certificate, form: Form) -> None:
     """Check that all released features are in the form that true and drawn features share."""
     for file in certificate.files:
-        with pq.ParquetFile(folder / file.name, pre_buffer=False, buffer_size=BUFFER) as opened:
-            for batch in opened.iter_batches(batch_size=_ROWS_PER_BATCH, columns=form.names):
-                if form.shaped(pa.Table.from_batches([batch]))[1].any():
-                    raise VerificationError(f"expected only rows of the generator's form in {file.name}, found others")
+        for batch in read_batches(folder / file.name, form.names, _ROWS_PER_BATCH):
+            if form.shaped(pa.Table.from_batches([batch]))[1].any():
+                raise VerificationError(f"expected only rows of the generator's form in {file.name}, found others")
+
+
+def read_batches(path: Path, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """Columns of a released file in batches; at least one, which may be empty.
+
+    Raises:
+        VerificationError: Texts of a batch are too long together.
+    """
+    with pq.ParquetFile(path) as file:
+        texts, some = texts_in(file, columns), file.metadata.num_rows
+    with pq.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER, read_dictionary=texts) as file:
+        for batch in file.iter_batches(batch_size=rows, columns=list(columns)):
+            yield pa.record_batch([plain(batch[name]) for name in columns], names=list(columns))
+        if not some:
+            yield pa.record_batch([pa.array([], file.schema_arrow.field(name).type) for name in columns], list(columns))
 
 
 def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
@@ -449,8 +513,12 @@ def answer_in(folder: Path, certificate: Certificate) -> np.ndarray:
     law, label, columns = certificate.law, certificate.label, [name for name, _ in certificate.columns]
     names, clusters = stored_form(law, certificate.space).names(label), column_name(label, CLUSTERS)
     counted = [clusters] if "cluster_sizes" in law and clusters in columns else []
-    parts = [pq.read_table(folder / file.name, columns=[*names, *counted]) for file in certificate.files]
-    table = pa.concat_tables(parts)
+    batches = [
+        batch
+        for file in certificate.files
+        for batch in read_batches(folder / file.name, [*names, *counted], _ROWS_PER_BATCH)
+    ]
+    table = pa.Table.from_batches(batches)
     if counted:
         sizes = np.unique(np.unique(table[clusters].to_numpy(), return_counts=True)[1])
         if sizes.tolist() != [int(size) for size in law["cluster_sizes"]]:
@@ -467,21 +535,14 @@ _CHECKS: dict[str, Callable[[Path, Certificate], str]] = {
 }
 
 
-def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """A batch without rows."""
-    return pa.record_batch([pa.array([], field.type) for field in schema], schema=schema)
-
-
 def _batch_fields(folder: Path, certificate: Certificate) -> Iterator[tuple[File, dict[str, np.ndarray]]]:
     """Released codes and row arrays, in batches."""
     law: Any = certificate.law
     columns = released_columns(certificate)
     rows = max(1, min(_ROWS_PER_BATCH, _ENTRIES_PER_BATCH // certificate.space.size))
     for file in certificate.files:
-        with pq.ParquetFile(folder / file.name, pre_buffer=False, buffer_size=BUFFER) as opened:
-            batches = prefetch(opened.iter_batches(batch_size=rows, columns=list(columns.values())))
-            for batch in batches if file.rows else [_empty_batch(opened.schema_arrow)]:
-                yield (
-                    file,
-                    from_columns({name: batch[column] for name, column in columns.items()}, certificate.space, law),
-                )
+        for batch in prefetch(read_batches(folder / file.name, list(columns.values()), rows)):
+            yield (
+                file,
+                from_columns({name: batch[column] for name, column in columns.items()}, certificate.space, law),
+            )

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from labeldp.errors import InputError
 from labeldp.release.folder._certificate import FEATURES_REDRAWN, Certificate, File
+from labeldp.release.folder._limits import opened
 from labeldp.release.folder._staging import CERTIFICATE, publish, staged
 from labeldp.release.tables import no_such_column, plain_column, plain_schema
 
@@ -135,5 +136,5 @@ def finish(staging: Path, target: Path, certificate: Certificate) -> None:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a released file."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

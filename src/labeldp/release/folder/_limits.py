@@ -1,0 +1,238 @@
+"""Limits of files that others send: what is refused before anything is computed or allocated from it.
+
+A verdict costs at most about ten seconds and a gigabyte beyond what is proportional to the bytes of a folder.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from collections.abc import Collection, Iterable, Mapping
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from labeldp.errors import VerificationError
+
+#: The largest certificate in bytes.
+MOST_BYTES = 1 << 25
+#: The deepest nesting of a certificate; that of a generator's form is 8.
+MOST_DEPTH = 16
+#: The most digits of an integer, or letters of a word, in a law.
+MOST_LETTERS = 100
+#: The most charges of one release.
+MOST_CHARGES = 1 << 12
+#: The most bytes of text in a batch of rows.
+MOST_OF_A_BATCH = 1 << 27
+#: The most classes in the sets of a batch of rows.
+MOST_OF_SETS = 1 << 25
+#: The most terms of the sums by which guarantees are recomputed: about ten seconds.
+MOST_TERMS = 1e8
+#: The most values of released labels that are read, and how many more for each byte of the files.
+MOST_RELEASED = (1 << 26, 32)
+#: Likewise of an answer, whose values are in memory together.
+MOST_ANSWERED = (1 << 24, 8)
+#: Lengths of words of a channel: 64, and 16 in tests.
+_WORDS = ("64", "16")
+#: Compressions of released files: others shrink a file by more than twenty times.
+_COMPRESSIONS = frozenset({"SNAPPY", "UNCOMPRESSED"})
+
+
+def opened(path: Path) -> BufferedReader:
+    """Open a regular file, without waiting for a pipe, a device or a lock.
+
+    Raises:
+        OSError: There is none.
+    """
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise FileNotFoundError(f"no regular file at {path}")
+    return file
+
+
+def text_of(path: Path) -> str:
+    """The text of a certificate.
+
+    Raises:
+        OSError: It cannot be read.
+        UnicodeError: It is not UTF-8.
+        VerificationError: It is too large.
+    """
+    with opened(path) as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise VerificationError(f"expected a certificate of at most {MOST_BYTES} bytes, found a larger one")
+    return content.decode("utf-8")
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """The JSON object of a certificate, without repeated keys, deep nesting or numbers that are not finite.
+
+    Raises:
+        VerificationError: It is no such object.
+    """
+    try:
+        body = json.loads(text, object_pairs_hook=_unique_keys, parse_float=_finite, parse_constant=_no_number)
+    except (ValueError, RecursionError, MemoryError):
+        raise VerificationError("expected a certificate in JSON, found something else") from None
+    if not isinstance(body, dict):
+        raise VerificationError("expected a certificate in JSON, found something else")
+    _check_depth(body)
+    return body
+
+
+def check_plain(body: Mapping[str, Any]) -> None:
+    """Refuse a certificate with parts that would take too long to compute with.
+
+    Raises:
+        LookupError, TypeError, AttributeError: It is not of the shape of a certificate.
+        VerificationError: A part is out of bounds.
+    """
+    charges = body["charges"]
+    _check(len(charges) <= MOST_CHARGES, f"at most {MOST_CHARGES} charges")
+    for charge in charges:
+        _check_law(charge["law"], max((stop for _, stop in charge["rows"]), default=0), body["table"]["rows"])
+
+
+def _check_law(law: Any, charged: Any, released: Any) -> None:
+    """Refuse the law of a charge for rows below ``charged``, of a release of ``released`` rows."""
+    _check(isinstance(law, dict), "a law with names")
+    _check(not any(map(_is_long, _leaves(law))), f"integers of at most {MOST_LETTERS} digits in a law")
+    inner = [part for part in law.get("channels", ()) if isinstance(part, Mapping)]
+    _check(not any("channels" in part for part in inner), "groups of rows that are not grouped again")
+    channels = [part for part in (law, *inner) if "by_row" in part]
+    _check(all(str(part.get("bits")) in _WORDS for part in channels), "words of 64 bits in a law")
+    if "labels_of_a_unit" in law:
+        _check(
+            1 <= int(law["labels_of_a_unit"]) <= max(charged, 1),
+            f"units of 1 to {charged} labels, as rows were charged",
+        )
+    if "cluster_sizes" in law:
+        _check(sum(map(int, law["cluster_sizes"])) <= released, f"clusters of at most {released} rows together")
+
+
+def check_files(paths: Iterable[Path]) -> None:
+    """Refuse what is no regular file.
+
+    Raises:
+        VerificationError: Something is no regular file.
+    """
+    for path in paths:
+        try:
+            opened(path).close()
+        except OSError:
+            raise VerificationError(f"expected a regular file at {path.name}, found something else") from None
+
+
+def check_sizes(
+    folder: Path, files: Iterable[str], columns: Collection[str], of_sets: int, most: tuple[int, int]
+) -> None:
+    """Refuse Parquet files whose columns are much larger than they are.
+
+    Args:
+        folder: Their folder.
+        files: Their names.
+        columns: The columns to read.
+        of_sets: For rows with sets of classes, the number of values that take as long as a set.
+        most: The most values that are read, and how many more for each byte.
+
+    Raises:
+        VerificationError: There are more values, or columns are compressed by another method than ours.
+    """
+    size, values = 0, 0
+    for name in files:
+        size += (folder / name).stat().st_size
+        with pq.ParquetFile(folder / name) as parquet:
+            metadata = parquet.metadata
+        values += metadata.num_rows * of_sets
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            parts = [group.column(each) for each in range(group.num_columns)]
+            _check(
+                {part.compression for part in parts} <= _COMPRESSIONS, "columns compressed by snappy, as labeldp does"
+            )
+            values += sum(part.num_values for part in parts if _is_of(part.path_in_schema, columns))
+    allowed, each = most
+    _check(values <= allowed + each * size, f"at most {allowed} released values, and {each} for each byte of the files")
+
+
+def texts_in(parquet: pq.ParquetFile, columns: Collection[str]) -> list[str]:
+    """The paths of the columns of texts, which are to be read as dictionaries: a text may stand for many rows."""
+    leaves = [parquet.schema.column(number) for number in range(len(parquet.schema.names))]
+    return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and _is_of(leaf.path, columns)]
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """A column whose dictionary, if it has one, is written out.
+
+    Raises:
+        VerificationError: Its texts are too long together.
+    """
+    if pa.types.is_list(column.type):
+        _check(len(column.values) <= MOST_OF_SETS, f"sets with at most {MOST_OF_SETS} classes together in a batch")
+        inner = plain(column.values)
+        kind = pa.list_(pa.field("element", inner.type, nullable=column.type.value_field.nullable))
+        return pa.Array.from_buffers(kind, len(column), column.buffers()[:2], column.null_count, column.offset, [inner])
+    if not pa.types.is_dictionary(column.type):
+        return column
+    lengths = pc.binary_length(column.dictionary).take(column.indices)
+    _check((pc.sum(lengths).as_py() or 0) <= MOST_OF_A_BATCH, "texts of fewer letters in a released column")
+    return column.dictionary_decode()
+
+
+def _is_of(path: str, columns: Collection[str]) -> bool:
+    """True for the path of a column, or of a part of it."""
+    return any(path == column or path.startswith(f"{column}.") for column in columns)
+
+
+def _check(holds: bool, expected: str) -> None:
+    if not holds:
+        raise VerificationError(f"expected {expected}, found others")
+
+
+def _check_depth(body: Any) -> None:
+    level: list[Any] = [body]
+    for _ in range(MOST_DEPTH):
+        level = [part for item in level for part in (item.values() if isinstance(item, dict) else item)]
+        level = [part for part in level if isinstance(part, dict | list)]
+    _check(not level, f"a certificate nested at most {MOST_DEPTH} deep")
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    """The texts and numbers in a law."""
+    level = [value]
+    while level:
+        level = [part for item in level for part in (item.values() if isinstance(item, dict) else item)]
+        yield from (part for part in level if not isinstance(part, dict | list))
+        level = [part for part in level if isinstance(part, dict | list)]
+
+
+def _is_long(part: Any) -> bool:
+    """True for a text of too many letters, or an integer of too many digits."""
+    return len(part) > MOST_LETTERS if isinstance(part, str) else int(part or 0).bit_length() > 3 * MOST_LETTERS
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object without repeated keys, which readers would resolve differently."""
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return unique
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is not finite")
+    return number
+
+
+def _no_number(_: str) -> NoReturn:
+    raise ValueError("a number is not finite")
