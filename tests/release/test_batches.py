@@ -130,3 +130,19 @@ def test_a_folder_that_was_changed_gives_no_batch(labels, space, tmp_path):
     pq.write_table(pq.read_table(file).take(np.arange(60)[::-1]), file)
     with pytest.raises(VerificationError, match="different bytes"):
         release_batches(folder)
+
+
+def test_a_file_that_was_replaced_gives_no_batch(tmp_path):
+    """Files are verified before the first batch; another that takes the place of one meanwhile is noticed."""
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        made = {"x": [name] * 40, "y": ["no", "yes"] * 20}
+        pq.write_table(pa.table(made), tmp_path / "in" / f"{name}.parquet")
+    out = release_table(tmp_path / "in", "y", Classes(["no", "yes"]), 1.0, tmp_path / "out", drop=[]).output
+    batches = release_batches(out, 5)
+    next(batches)
+    second = sorted(out.glob("*.parquet"))[1]
+    pq.write_table(pq.read_table(second).slice(1), tmp_path / "other")
+    (tmp_path / "other").replace(second)
+    with pytest.raises(VerificationError, match="different bytes"):
+        list(batches)

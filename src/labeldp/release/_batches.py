@@ -22,6 +22,7 @@ from labeldp.release.folder import (
     certified_labels,
     from_columns,
     released_columns,
+    unchanged_file,
 )
 from labeldp.release.tables import equal_batches, prefetch
 
@@ -32,7 +33,8 @@ _MOST_ROWS = 1 << 31
 def release_batches(directory: str | Path, rows: int = _ROWS) -> Iterator[tuple[pa.Table, Release]]:
     """Iterate over a release folder in batches of public columns and released labels, in bounded memory.
 
-    The folder is verified before the first batch. Batches come in the order of ``Release.load``, so that a folder whose
+    The folder is verified before the first batch, and each file again when it is opened and when it was read. Batches
+    come in the order of ``Release.load``, so that a folder whose
     rows are sorted by something gives sorted batches.
 
     Args:
@@ -103,7 +105,10 @@ def _stored_batches(folder: Path, certificate: Certificate, columns: list[str], 
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file in certificate.files:
-            with pq.ParquetFile(folder / file.name, pre_buffer=False, buffer_size=BUFFER) as opened:
+            with (
+                unchanged_file(folder, file) as held,
+                pq.ParquetFile(held, pre_buffer=False, buffer_size=BUFFER) as opened,
+            ):
                 yield from opened.iter_batches(batch_size=rows, columns=columns)
 
     return equal_batches(batches(), rows)

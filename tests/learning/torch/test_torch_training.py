@@ -236,6 +236,22 @@ def test_a_damaged_state_is_refused(features, release, tmp_path):
     assert (tmp_path / "checkpoint.pt").read_bytes() == b"nothing"
 
 
+@pytest.mark.parametrize(
+    "parts", [{"model": None}, {"model": "x"}, {"best": {}}, {"best": 3}, {"history": 7}, {"optimizer": {}}, "best"]
+)
+def test_a_state_of_the_right_training_with_other_parts_is_refused(features, release, tmp_path, parts):
+    """In a sentence, and by no error of another library."""
+    learner(**EVERYTHING, checkpoint=tmp_path).fit(features, release)
+    state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    if isinstance(parts, str):
+        del state[parts]
+    else:
+        state |= parts
+    torch.save(state, tmp_path / "checkpoint.pt")
+    with pytest.raises(VerificationError, match="found a damaged one"):
+        learner(**EVERYTHING, checkpoint=tmp_path).fit(features, release)
+
+
 def test_threads_change_no_more_than_rounding(features, release):
     """With two threads rows, order and chances are those of one, so predictions agree up to rounding."""
     one = learner(module=dropping, optimizer="sgd").fit(features, release).predict_proba(features)

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import shutil
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any, BinaryIO
+
+import numpy as np
 
 from labeldp.errors import InputError, OutputError, VerificationError
 
 #: Bytes of the header length that a safetensors file begins with; the JSON header follows.
 _LENGTH_BYTES = 8
+#: The ending of arrays in a zip file, and the readers of their headers by version.
+_ARRAY = ".npy"
+_ARRAY_HEADERS = MappingProxyType(
+    {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+)
 
 
 class OtherVersionError(InputError):
@@ -101,27 +113,56 @@ def write_new_file(path: Path, write: Callable[[Path], object]) -> Path:
         OutputError: The file exists, or there is no folder to put it in.
     """
     target = check_model_path(path)
-    staged = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
+    with _staged(target) as staged:
         write(staged)
+        staged.chmod(0o600)
         staged.replace(check_model_path(target))
-    finally:
-        staged.unlink(missing_ok=True)
     return target
-
-
-def staging_path(path: Path) -> Path:
-    """The file that ``replace_file`` writes before it takes the place of another."""
-    return path.with_name(f".{path.name}")
 
 
 def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file as a whole, or replace one: an interruption leaves the old one."""
-    try:
-        with staging_path(path).open("wb") as file:
+    with _staged(path) as staged:
+        with staged.open("xb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        staging_path(path).replace(path)
-    finally:
-        staging_path(path).unlink(missing_ok=True)
+        staged.chmod(0o600)
+        staged.replace(path)
+
+
+def remove_staging(path: Path) -> None:
+    """Remove what interrupted ``replace_file`` left beside a path."""
+    for left in path.parent.glob(f".{path.name}*"):
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)
+        else:
+            left.unlink()
+
+
+@contextmanager
+def _staged(target: Path) -> Iterator[Path]:
+    """A file to write, in a folder beside its target that others can neither write to nor foresee the name of."""
+    with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        yield Path(folder) / target.name
+
+
+def check_stored(path: Path) -> None:
+    """Refuse a zip file that holds more than its own bytes, or an array of more than its part of the file.
+
+    Raises:
+        ValueError: Its parts are compressed or overlap, or an array's header says that it is larger than its part.
+    """
+    with zipfile.ZipFile(path) as opened:
+        parts = opened.infolist()
+        stored = all(
+            part.compress_type == zipfile.ZIP_STORED and part.file_size == part.compress_size for part in parts
+        )
+        if not stored or sum(part.file_size for part in parts) > path.stat().st_size:
+            raise ValueError("parts that are larger than the file")
+        for part in parts:
+            if part.filename.endswith(_ARRAY):
+                with opened.open(part) as file:
+                    shape, _, kind = _ARRAY_HEADERS[np.lib.format.read_magic(file)](file)
+                if kind.hasobject or math.prod(shape) * kind.itemsize > part.file_size:
+                    raise ValueError("an array that is larger than its part of the file")

@@ -12,7 +12,7 @@ import joblib
 import numpy as np
 
 from labeldp.errors import OutputError
-from labeldp.learning.features import replace_file, staging_path
+from labeldp.learning.features import remove_staging, replace_file
 from labeldp.privacy.accounting import RowRanges
 from labeldp.release import Answer, Release
 
@@ -51,8 +51,9 @@ class StageFiles:
         if (self.directory / _SETTINGS).is_file():
             self._check_settings()
             return self._saved_split(), True
-        own = {_SPLIT, staging_path(self.directory / _SPLIT).name, staging_path(self.directory / _SETTINGS).name}
-        if others := sorted(path.name for path in self.directory.iterdir() if path.name not in own):
+        remove_staging(self.directory / _SPLIT)
+        remove_staging(self.directory / _SETTINGS)
+        if others := sorted(path.name for path in self.directory.iterdir() if path.name != _SPLIT):
             raise OutputError(
                 f"expected an empty folder for the stages, or one of an earlier run, found {others[0]!r} in "
                 f"{self.directory}; choose another"

@@ -19,7 +19,14 @@ from sklearn.pipeline import Pipeline
 
 from labeldp._shapes import Float
 from labeldp.errors import InputError, VerificationError
-from labeldp.learning.features import FileFormat, OtherVersionError, frame_of, is_network, write_new_file
+from labeldp.learning.features import (
+    FileFormat,
+    OtherVersionError,
+    check_stored,
+    frame_of,
+    is_network,
+    write_new_file,
+)
 from labeldp.learning.sklearn import NeighborsRegressor
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
 from labeldp.learning.tables._regressors import number_estimators
@@ -145,6 +152,7 @@ class TableModel:
             InputError: The file does not exist, or is not such a model.
         """
         with _FORMAT.reading(path) as file:
+            check_stored(file)
             skops_io = _skops_io()
             try:
                 held = skops_io.load(file, trusted=_TRUSTED)

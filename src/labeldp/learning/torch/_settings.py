@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from labeldp.errors import VerificationError
-from labeldp.learning.features import replace_file
+from labeldp.learning.features import check_stored, replace_file
 
 Schedule = Callable[[float], float]
 
@@ -137,6 +137,7 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
+            check_stored(self.path)
             state = torch.load(self.path, map_location=device, weights_only=True)
             owner = state["owner"]
         except Exception as error:  # noqa: BLE001 (a damaged file fails in many ways)

@@ -19,7 +19,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from labeldp._shapes import Float, Int
 from labeldp._threads import blocks
-from labeldp.errors import InputError
+from labeldp.errors import InputError, VerificationError
 from labeldp.learning.features import row_count
 from labeldp.learning.losses import OriginalFeatures, SyntheticRows, gain
 from labeldp.learning.torch._losses import BatchLoss, rows_of
@@ -243,8 +243,13 @@ class Run:
             self.averaged.load_state_dict(state["averaged"])
         if self.machine.scaler is not None:
             self.machine.scaler.load_state_dict(state["scaler"])
-        self.best, self.best_gain, self.best_epoch = state["best"], state["best_gain"], state["best_epoch"]
-        self.history = list(state["history"])
+        best, self.best_gain, self.best_epoch = state["best"], float(state["best_gain"]), int(state["best_epoch"])
+        self.history = [{str(name): float(value) for name, value in record.items()} for record in state["history"]]
+        if best is not None:
+            weights = self.network.state_dict()
+            if best.keys() != weights.keys() or any(best[name].shape != weights[name].shape for name in weights):
+                raise ValueError("expected the best weights of this network, found others")
+        self.best = best
 
     def result(self) -> nn.Module:
         """The network with the best weights, or the last ones if no rows were held out."""
@@ -258,7 +263,13 @@ def train(run: Run, checkpoint: Checkpoint | None, report: Progress | None) -> n
     """Run all epochs, resuming from a checkpoint."""
     epochs, machine = run.settings.epochs, run.machine
     if checkpoint is not None and (state := checkpoint.load(machine.device)) is not None:
-        run.restore(state)
+        try:
+            run.restore(state)
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as problem:
+            raise VerificationError(
+                f"expected the state of this training in {checkpoint.path}, found a damaged one "
+                f"({type(problem).__name__}); remove it, or give another folder"
+            ) from None
     while not run.finished:
         if report is not None:
             report("epoch", len(run.history), epochs)

@@ -27,6 +27,7 @@ from ._verify import law_of_rows as law_of_rows
 from ._verify import read_alone as read_alone
 from ._verify import read_certificate as read_certificate
 from ._verify import released_columns as released_columns
+from ._verify import unchanged_file as unchanged_file
 from ._verify import verified as verified
 from ._verify import verify as verify
 from ._write import FileWriter as FileWriter

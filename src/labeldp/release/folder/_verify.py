@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ from labeldp.release.folder._limits import (
     MOST_TERMS,
     check_files,
     check_sizes,
+    opened,
     plain,
     text_of,
     texts_in,
@@ -385,11 +388,11 @@ def _some(names: set[str]) -> list[str]:
 def _check_schemas(folder: Path, certificate: Certificate) -> str:
     """Check that every file has the listed columns and rows, and no other metadata."""
     for file in certificate.files:
-        with pq.ParquetFile(folder / file.name) as opened:
-            schema = opened.schema_arrow
+        with pq.ParquetFile(folder / file.name) as parquet:
+            schema = parquet.schema_arrow
             listed = tuple((field.name, str(field.type)) for field in schema)
             fields = [field.name for field in schema if _has_metadata(field)]
-            extra = set(opened.metadata.metadata or {}) - _ALLOWED_METADATA
+            extra = set(parquet.metadata.metadata or {}) - _ALLOWED_METADATA
             if listed != certificate.columns:
                 raise VerificationError(
                     f"expected the listed columns in {file.name}, found {[name for name, _ in listed]}"
@@ -398,8 +401,8 @@ def _check_schemas(folder: Path, certificate: Certificate) -> str:
                 raise VerificationError(
                     f"expected no metadata in {file.name}, found {sorted(map(str, extra or fields))}"
                 )
-            if opened.metadata.num_rows != file.rows:
-                raise VerificationError(f"expected {file.rows} rows in {file.name}, found {opened.metadata.num_rows}")
+            if parquet.metadata.num_rows != file.rows:
+                raise VerificationError(f"expected {file.rows} rows in {file.name}, found {parquet.metadata.num_rows}")
     _check_sizes(folder, certificate)
     rows, columns = sum(file.rows for file in certificate.files), dict(certificate.columns)
     form = stored_form(certificate.law, certificate.space) if certificate.of_answer else None
@@ -487,6 +490,25 @@ def _check_form(folder: Path, certificate: Certificate, form: Form) -> None:
         for batch in read_batches(folder / file.name, form.names, _ROWS_PER_BATCH):
             if form.shaped(pa.Table.from_batches([batch]))[1].any():
                 raise VerificationError(f"expected only rows of the generator's form in {file.name}, found others")
+
+
+@contextmanager
+def unchanged_file(folder: Path, file: File) -> Iterator[BufferedReader]:
+    """A released file that stays open, whatever takes the place of its name meanwhile.
+
+    Raises:
+        VerificationError: Its bytes are others than the certificate says, when it is opened or when it is closed.
+    """
+
+    def check() -> None:
+        held.seek(0)
+        if hashlib.file_digest(held, "sha256").hexdigest() != file.sha256:
+            raise VerificationError(f"expected {file.name} as it was released, found different bytes")
+
+    with opened(folder / file.name) as held:
+        check()
+        yield held
+        check()
 
 
 def read_batches(path: Path, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:

@@ -23,6 +23,8 @@ _GZIP = b"\x1f\x8b"
 _KINDS = MappingProxyType({0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4"})
 _PIECE = 1 << 20
 _MOST_BYTES = 1 << 32
+#: The most bytes of numbers in a file of any size, and how many more for each of its bytes.
+_MOST_FOR_ANY, _MOST_FOR_A_BYTE = 1 << 26, 32
 
 
 def read_idx(path: str | Path, dimensions: int, most_bytes: int = _MOST_BYTES) -> np.ndarray:
@@ -52,8 +54,13 @@ def read_idx(path: str | Path, dimensions: int, most_bytes: int = _MOST_BYTES) -
                 "damaged, or too large to be read at once"
             )
         held = bytearray()
+        allowed = _MOST_FOR_ANY + _MOST_FOR_A_BYTE * file.stat().st_size
         while piece := stream.read(min(_PIECE, size + 1 - len(held))):
             held += piece
+            if len(held) > allowed:
+                raise TableError(
+                    f"expected at most {allowed:,} bytes of numbers in {file.name}, by its size, found more; unpack it"
+                )
     if len(held) != size:
         found = "fewer" if len(held) < size else "more"
         raise TableError(f"expected {size:,} bytes after the header of {file.name}, found {found}; fetch it again")
