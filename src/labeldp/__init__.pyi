@@ -57,6 +57,8 @@ from .release._row_release import RowRelease as RowRelease
 from .release._table_release import release_table as release_table
 from .release._total import combined_guarantee as combined_guarantee
 from .release.folder._certificate import Certificate as Certificate
+from .release.folder._signature import make_key as make_key
+from .release.folder._signature import sign as sign
 from .release.folder._verify import verify as verify
 from .release.ledger._ledger import Ledger as Ledger
 from .release.tables._random_split import public_split as public_split

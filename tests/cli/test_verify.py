@@ -76,3 +76,26 @@ def test_a_release_may_be_moved(run, released, tmp_path):
     """A copy elsewhere verifies without the table and its ledger."""
     copy = shutil.copytree(released, tmp_path / "elsewhere" / "copy")
     assert run("verify", copy).code == 0
+
+
+def test_a_release_is_signed_and_its_signature_checked(run, release, table, tmp_path):
+    """A key is made, a release is signed with it, and its signature holds with the public key alone."""
+    assert run("key", tmp_path / "office").code == 0
+    assert release(table, tmp_path / "out", sign=tmp_path / "office").code == 0
+    unchecked, checked = (
+        run("verify", tmp_path / "out"),
+        run("verify", tmp_path / "out", "--public-key", tmp_path / "office.pub"),
+    )
+    assert (unchecked.code, checked.code) == (0, 0)
+    assert "Signed, not checked: pass --public-key." in unchecked.out
+    assert "not checked: pass" not in checked.out
+    assert "certificate is no signature" not in checked.out
+    (tmp_path / "out" / "signature.json").unlink()
+    assert run("verify", tmp_path / "out", "--public-key", tmp_path / "office.pub").code == 1
+
+
+def test_a_key_that_is_none_is_refused_before_the_release(release, table, tmp_path):
+    """Nothing is charged or written."""
+    (tmp_path / "office").write_text("no key", encoding="utf-8")
+    assert release(table, tmp_path / "out", sign=tmp_path / "office").code == 1
+    assert not (tmp_path / "out").exists()

@@ -14,6 +14,7 @@ from labeldp.cli._audit import audit
 from labeldp.cli._command import add_command
 from labeldp.cli._evaluate import evaluate
 from labeldp.cli._generator import generator
+from labeldp.cli._key import key
 from labeldp.cli._learn import learn
 from labeldp.cli._ledger import ledger
 from labeldp.cli._plan import plan
@@ -46,7 +47,7 @@ def _about(
         typer.echo(f"labeldp {__version__}")
 
 
-for _command in (release, stages, verify, audit, generator, learn, evaluate, plan, account, ledger):
+for _command in (release, stages, verify, audit, generator, learn, evaluate, plan, account, ledger, key):
     add_command(app, _command)
 
 

@@ -23,7 +23,7 @@ from labeldp.cli._options import (
 from labeldp.cli._terminal import notes_on_terminal, printed_warnings, progress, show
 from labeldp.errors import InputError
 from labeldp.mechanisms import queries, randomizers, resampling
-from labeldp.release import tables
+from labeldp.release import folder, tables
 
 if TYPE_CHECKING:
     from labeldp.privacy import LabelSpace
@@ -140,6 +140,7 @@ def release(
     columns: ColumnOptions,
     mechanism: MechanismOptions,
     spending: SpendingOptions,
+    sign: Path | None = None,
 ) -> None:
     """Randomize each label once, and write public columns, released labels and a certificate to a new folder.
 
@@ -160,7 +161,9 @@ def release(
         columns: The public columns.
         mechanism: The mechanism.
         spending: The ledger and its budget.
+        sign: The private key to sign the release with, from 'labeldp key'.
     """
+    signer = None if sign is None else folder.private_key(sign)
     check_one_of("either --classes or --interval to declare the label space", space.classes, space.interval)
     table = tables.open_table(source, label)
     declared, (keep, drop) = space.of(table), columns.of(table)
@@ -179,6 +182,8 @@ def release(
             **asdict(spending),
             progress=bar,
         )
+    if signer is not None:
+        folder.sign(released.output, signer)
     show(*report.release_text(released))
     notes_on_terminal(released.notes)
 

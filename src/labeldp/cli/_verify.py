@@ -11,14 +11,15 @@ from labeldp.cli._terminal import show
 from labeldp.release import folder
 
 
-def verify(directory: Path, *, long: bool = False) -> None:
+def verify(directory: Path, *, public_key: Path | None = None, long: bool = False) -> None:
     """Check that the files, the mechanism and the guarantee of a release agree; exit code 0 if they do, 1 if not.
 
     Args:
         directory (DIR): A release folder.
+        public_key: The public key of whoever should have signed it, from 'labeldp key'.
         long: Allow recomputations that take longer than ten seconds.
     """
-    verdict = folder.verify(directory, long=long)
+    verdict = folder.verify(directory, public_key=public_key, long=long)
     show(*report.verdict_text(verdict))
     if not verdict.holds:
         raise typer.Exit(1)

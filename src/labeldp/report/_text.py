@@ -140,6 +140,8 @@ def verdict_text(verdict: Verdict) -> Parts:
         parts += [_contents(verdict.certificate), Text()]
         parts += [sentence(f"declared, not checked: {what}") for what in verdict.certificate.assumptions]
     parts += [Text("Verification cannot show:"), *(sentence(f"  - {what}") for what in verdict.unknown)]
+    if verdict.signature_unchecked:
+        parts += [Text(), Text("Signed, not checked: pass --public-key.", "yellow")]
     if verdict.holds and verdict.certificate is not None:
         parts += [Text(), paragraphs(verdict.certificate.sentence)]
     return parts

@@ -22,6 +22,8 @@ from labeldp import (
 )
 from labeldp.mechanisms.queries import ExchangedLabels, promise_of
 from labeldp.privacy.accounting import RowRanges
+from labeldp.privacy.channels import channel_of
+from labeldp.release.folder import read_certificate
 from labeldp.release.folder._staging import CERTIFICATE
 
 SPACE = Classes(["no", "yes"])
@@ -218,3 +220,43 @@ def test_releases_of_another_unit_are_no_certificate(made, tmp_path):
     found = verify(tmp_path / "shared")
     assert "BudgetError" in found.checks[-1].found
     assert isinstance(made["clusters"], Release)
+
+
+def test_counts_that_fit_too_well_are_refuted(tmp_path):
+    """Their sum is the number of rows and noise: of a rate that would cost nothing it cannot be so small."""
+    answer = Curator(LABELS, SPACE).answer(NoisyHistogram(SPACE, 1.0, cells=CELLS))
+    assert verdict(answer, tmp_path / "a").holds
+    for rate, holds in ((1, False), (1 << 38, True)):
+        (draw,) = answer.certificate.draws
+        forged = dataclasses.replace(with_law(draw, rate=str(rate)), rows=draw.rows)
+        assumed = dataclasses.replace(forged.guarantee, assumptions=draw.guarantee.assumptions)
+        found = verdict(answer, tmp_path / str(rate), draws=(dataclasses.replace(forged, guarantee=assumed),))
+        assert found.holds == holds
+        assert holds or "probability" in found.checks[-1].found
+
+
+def test_large_noise_is_no_forgery(tmp_path):
+    """Counts at a tiny epsilon are far off, as they must be."""
+    for number in range(20):
+        answer = Curator(LABELS, SPACE).answer(NoisyHistogram(SPACE, 1e-9))
+        assert verdict(answer, tmp_path / str(number)).holds
+
+
+@pytest.mark.parametrize("sizes", [range(1, 4), range(1, 90)])
+def test_groups_hold_whole_units(sizes, tmp_path):
+    """The rows of a group of units of m rows are a multiple of m, or a sum of numbers that are rounded up to m."""
+    units = np.repeat(np.arange(len(sizes)), list(sizes))
+    release = Curator(np.resize(["no", "yes"], len(units)), SPACE, units=units).randomize(
+        RandomizedResponse(SPACE, 1.0)
+    )
+    assert verdict(release, tmp_path / "a").holds
+    if len(sizes) > 3:
+        return
+    (draw,) = release.certificate.draws
+    law = {**draw.law, "repeats": ["1", "2", "5"]}
+    guarantee = dataclasses.replace(draw.guarantee, epsilon=channel_of(law).epsilon)
+    forged = (dataclasses.replace(draw, law=law, guarantee=guarantee),)
+    folder = release.save(tmp_path / "b")
+    certificate = dataclasses.replace(read_certificate(folder), draws=forged)
+    (folder / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
+    assert "in a group" in verify(folder).checks[-1].found

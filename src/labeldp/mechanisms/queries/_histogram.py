@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,12 +11,16 @@ import numpy as np
 
 from labeldp._random_words import Words
 from labeldp._shapes import Int
+from labeldp.errors import VerificationError
 from labeldp.mechanisms.queries._noise import discrete_laplace, laplace_deviation
 from labeldp.mechanisms.queries._query import CountQuery
 from labeldp.mechanisms.queries._readings import Counts
 from labeldp.mechanisms.queries._stored_form import StoredForm, check_steps, class_columns
 from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.accounting import rho_above
+
+#: The probability below which an answer is refused.
+_IMPLAUSIBLE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +81,22 @@ class NoisyHistogram(CountQuery):
     def check_value(cls, value: np.ndarray, _: Mapping[str, Any], __: LabelSpace) -> None:
         """Counts are whole numbers."""
         check_steps(value, 0)
+
+    @classmethod
+    def check_plausible(cls, value: np.ndarray, law: Mapping[str, Any], rows: int) -> None:
+        """The sum of all counts, less the public number of rows, is a sum of noise: it is seldom too small.
+
+        A single noise is any one number with a probability of at most ``(1 - q) / (1 + q) = tanh(r / 2)``, for
+        ``q = exp(-r)``, and so is a sum of independent ones. So the sum is at most d in size with a probability of at
+        most ``(2 d + 1) tanh(r / 2)``, whatever the labels.
+        """
+        distance = abs(sum(map(int, value.ravel().tolist())) - rows)
+        chance = (2 * distance + 1) * math.tanh(int(law["rate"]) / int(law["parts"]) / 2)
+        if chance < _IMPLAUSIBLE:
+            raise VerificationError(
+                f"expected counts with noise of standard deviation {cls.noise_deviation(law):.3g}, found a sum of them "
+                f"that is only {distance} off the number of rows, which has a probability of at most {chance:.2g}"
+            )
 
     @classmethod
     def noise_deviation(cls, law: Mapping[str, Any]) -> float:

@@ -31,9 +31,9 @@ _NOISE_FIELDS = ("rate", "parts", "sensitivity", "labels_of_a_unit")
 class Query(ABC):
     """A query about many labels at once; ``Curator.answer`` answers it and charges for it.
 
-    The class methods are the facts about its answers that other packages need. None has a default but the last three,
-    whose default is that there is nothing to read. Queries of another distribution are found by entry points in the
-    group ``labeldp.mechanisms``.
+    The class methods are the facts about its answers that other packages need. None has a default but the last four,
+    whose default is that there is nothing to check or to read. Queries of another distribution are found by entry
+    points in the group ``labeldp.mechanisms``.
 
     Attributes:
         space: The declared label space.
@@ -92,6 +92,17 @@ class Query(ABC):
         Raises:
             VerificationError: It is.
         """
+
+    @classmethod
+    def check_plausible(cls, value: np.ndarray, law: Mapping[str, Any], rows: int) -> None:
+        """Refuse an answer that is practically impossible, given public facts such as the number of rows.
+
+        An honest answer is refused with a probability of at most 1e-9.
+
+        Raises:
+            VerificationError: It is.
+        """
+        del value, law, rows
 
     @classmethod
     def noise_deviation(cls, law: Mapping[str, Any]) -> float | None:

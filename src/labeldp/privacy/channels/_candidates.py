@@ -75,6 +75,8 @@ class CandidateChannel(SingleClassChannel, CandidateRows):
         word = 1 << self.bits
         if not len(self.keep) == len(self.other) == self.classes + 1:
             raise ValueError("expected one pair of weights for each number of candidates")
+        if (self.keep[0], self.other[0]) != (word, 1):
+            raise ValueError("expected the weights of no candidate, which are not used, in their one form")
         for m in range(1, self.classes + 1):
             if not (self.keep[m] >= self.other[m] >= 1 and self.keep[m] + (m - 1) * self.other[m] == word):
                 raise ValueError("expected keep >= other >= 1 that use every word once")

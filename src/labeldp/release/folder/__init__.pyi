@@ -12,6 +12,9 @@ from ._columns import column_name as column_name
 from ._columns import column_types as column_types
 from ._columns import from_columns as from_columns
 from ._columns import to_columns as to_columns
+from ._signature import make_key as make_key
+from ._signature import private_key as private_key
+from ._signature import sign as sign
 from ._staging import Fate as Fate
 from ._staging import check_target as check_target
 from ._staging import fate_of as fate_of

@@ -51,12 +51,15 @@ FEATURES_REDRAWN = "features of these rows left redrawn in another release, and 
 
 _NOT_PRIVATE = "NOT PRIVATE: these labels were drawn with the words of a test, and nothing is promised."
 
+#: The fact that a signature shows.
+WHO_MADE_IT = "who made it: a certificate is no signature"
+
 #: Facts that no certificate can show.
 UNKNOWN = (
     "that the labels were drawn honestly, with this law and with secure random words",
     "that the kept columns, the row order, the row set and the split into files do not give the label away",
     "that these labels were not released elsewhere or at another time: releases add up, as the ledger knows",
-    "who made it: a certificate is no signature",
+    WHO_MADE_IT,
     "that the declared unit is the right one",
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.errors import VerificationError
-from labeldp.mechanisms.queries import StoredForm, promise_of
+from labeldp.mechanisms.queries import QUERIES, StoredForm, promise_of
 from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw, Form, form_from
 from labeldp.privacy import Guarantee, Interval, bounded_work, shown_above
@@ -32,7 +33,7 @@ from labeldp.privacy.channels import (
     law_of,
 )
 from labeldp.release.folder._answer_columns import CLUSTERS, answer_from, stored_form
-from labeldp.release.folder._certificate import IN_STAGES, UNKNOWN, UNREADABLE, Certificate, Draw, File
+from labeldp.release.folder._certificate import IN_STAGES, UNKNOWN, UNREADABLE, WHO_MADE_IT, Certificate, Draw, File
 from labeldp.release.folder._columns import CODES, column_name, column_types, from_columns
 from labeldp.release.folder._limits import (
     MOST_ANSWERED,
@@ -45,6 +46,7 @@ from labeldp.release.folder._limits import (
     text_of,
     texts_in,
 )
+from labeldp.release.folder._signature import SIGNATURE, check_signature
 from labeldp.release.folder._staging import CERTIFICATE
 from labeldp.release.folder._write import file_digest
 from labeldp.release.tables import prefetch
@@ -61,6 +63,7 @@ _OF_ROWS = (DoubleResponse.name, DummyResponse.name)
 _ENTRIES_OF_A_VALUE = 16
 #: Names that are listed in a message.
 _SHOWN = 20
+_IS_SIGNED = "the certificate is signed with the private key of the given public key"
 _ALLOWED_METADATA = {b"ARROW:schema"}
 
 
@@ -81,19 +84,26 @@ class Verdict:
         certificate: The certificate, if it could be read.
         checks: The checks in order, up to the first that fails.
         unknown: Facts that cannot be known from a release.
+        signed: True if the folder holds a signature; it was checked only with a public key.
     """
 
     certificate: Certificate | None
     checks: tuple[Check, ...]
     unknown: tuple[str, ...] = UNKNOWN
+    signed: bool = False
 
     @property
     def holds(self) -> bool:
         """True if every check holds."""
         return self.certificate is not None and all(check.holds for check in self.checks)
 
+    @property
+    def signature_unchecked(self) -> bool:
+        """True if there is a signature, and no public key to check it with."""
+        return self.signed and WHO_MADE_IT in self.unknown
 
-def verify(directory: str | Path, *, long: bool = False) -> Verdict:
+
+def verify(directory: str | Path, *, public_key: str | Path | None = None, long: bool = False) -> Verdict:
     """Recompute the guarantee of a release from its law, and check its files.
 
     Whatever the folder holds, there is a verdict, in about ten seconds and a gigabyte beyond what is proportional to
@@ -101,13 +111,27 @@ def verify(directory: str | Path, *, long: bool = False) -> Verdict:
 
     Args:
         directory: The folder of a release.
+        public_key: The file of a public key, with whose private key the release must be signed.
         long: Allow recomputations that take longer, such as those of peers in many large clusters.
 
     Returns:
         The verdict. It proves that files, law and guarantee agree; it cannot show that the draw was honest.
+
+    Raises:
+        InputError: The file holds no public key.
     """
+    folder = Path(directory)
     with _limited(long):
-        return _verdict(Path(directory))
+        verdict = _verdict(folder)
+    signed = os.path.lexists(folder / SIGNATURE)
+    if public_key is None:
+        return dataclasses.replace(verdict, signed=signed)
+    try:
+        check = Check(_IS_SIGNED, True, check_signature(folder, public_key))
+    except VerificationError as problem:
+        check = Check(_IS_SIGNED, False, str(problem))
+    unknown = tuple(what for what in verdict.unknown if what != WHO_MADE_IT)
+    return Verdict(verdict.certificate, (*verdict.checks, check), unknown, signed)
 
 
 def _limited(long: bool) -> AbstractContextManager[None]:
@@ -370,7 +394,7 @@ def _nearly_equal(one: Expectation | NumberExpectation, other: Expectation | Num
 def _check_files(folder: Path, certificate: Certificate) -> str:
     """Check that the folder has the listed files and nothing else, byte for byte."""
     listed = {file.name for file in certificate.files} | {CERTIFICATE}
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")} - {SIGNATURE}
     if listed != found:
         raise VerificationError(f"expected the files {_some(listed)}, found {_some(found)}")
     check_files(folder / file.name for file in certificate.files)
@@ -468,20 +492,38 @@ def _has_metadata(field: pa.Field) -> bool:
 def _check_values(folder: Path, certificate: Certificate) -> str:
     """Check that every released value is possible under the law."""
     if certificate.of_answer:
-        answer_in(folder, certificate)
+        value, query = answer_in(folder, certificate), QUERIES.of_law(certificate.law)
+        query.check_plausible(value, certificate.law, certificate.rows)
         return "all of the form of such an answer"
-    law = certificate.law
+    law, rows_of_groups = certificate.law, np.zeros(len(certificate.law.get("repeats", ())), dtype=np.int64)
     for file, part in _batch_fields(folder, certificate):
         codes = part.pop(CODES)
         channel = channel_of(law, part)
+        if "groups" in part and len(rows_of_groups):
+            rows_of_groups += np.bincount(part["groups"], minlength=len(rows_of_groups))
         if not channel.possible(codes).all():
             row = int(np.argmin(channel.possible(codes)))
             raise VerificationError(
                 f"expected only possible outputs in {file.name}, found another in row {row} of a batch"
             )
+    if certificate.parent is None and len(certificate.labels) == 1:
+        _check_groups(rows_of_groups.tolist(), [int(size) for size in law.get("repeats", ())])
     if certificate.features is not None and certificate.features.generator is not None:
         _check_form(folder, certificate, form_from(certificate.features.generator["form"]))
     return "all of them possible"
+
+
+def _check_groups(rows: Sequence[int], sizes: Sequence[int]) -> None:
+    """Check that the rows of each group are those of whole units.
+
+    With more than 64 different sizes of units, each is rounded up to a power of two: a group of m rows then holds units
+    of more than m / 2 rows.
+    """
+    rounded = all(size & (size - 1) == 0 for size in sizes)
+    for count, size in zip(rows, sizes, strict=True):
+        least = size // 2 + 1 if rounded else size
+        if not -(-count // size) * least <= count:
+            raise VerificationError(f"expected the rows of units of {size} rows in a group, found {count} rows in it")
 
 
 def _check_form(folder: Path, certificate: Certificate, form: Form) -> None:

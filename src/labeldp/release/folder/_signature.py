@@ -1,0 +1,160 @@
+"""Signatures of release folders: who made a release, beside what it states."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from labeldp.errors import InputError, OutputError, VerificationError
+from labeldp.release.folder._limits import opened
+from labeldp.release.folder._staging import CERTIFICATE
+
+#: The file of a signature in a release folder.
+SIGNATURE = "signature.json"
+
+_SCHEMA = "labeldp/signature/1"
+_PUBLIC = ".pub"
+_MOST_BYTES = 1 << 12
+
+
+def make_key(path: str | Path) -> tuple[Path, Path]:
+    """Make a key pair for signing releases.
+
+    Args:
+        path: A file that does not exist yet, for the private key; its owner alone may read it. The public key is
+            written beside it, with the ending ``.pub``.
+
+    Returns:
+        The files of the private and of the public key.
+
+    Raises:
+        OutputError: A file exists, or cannot be written.
+
+    References:
+        Bernstein et al. 2012 and RFC 8032, for Ed25519.
+
+    Example:
+        >>> import tempfile
+        >>> private, public = make_key(tempfile.mkdtemp() + "/office")
+        >>> private.name, public.name
+        ('office', 'office.pub')
+    """
+    private, key = Path(path), Ed25519PrivateKey.generate()
+    public = private.with_name(private.name + _PUBLIC)
+    if os.path.lexists(public):
+        raise OutputError(f"expected a file that does not exist yet, found {public}; choose another name")
+    _write(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), 0o600)
+    _write(public, key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo), 0o644)
+    return private, public
+
+
+def private_key(path: str | Path) -> Ed25519PrivateKey:
+    """Read a private key.
+
+    Raises:
+        InputError: The file holds none of the kind that ``make_key`` makes.
+    """
+    try:
+        key = load_pem_private_key(_read(Path(path)), password=None)
+    except (OSError, ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InputError(f"expected a private key in {path}, found none; make one with 'labeldp key'")
+    return key
+
+
+def sign(directory: str | Path, key: str | Path | Ed25519PrivateKey) -> Path:
+    """Sign a release folder: its certificate, and with it every file whose digest the certificate lists.
+
+    Args:
+        directory: The folder of a release that is not signed yet.
+        key: A private key, or its file.
+
+    Returns:
+        The file of the signature, in the folder.
+
+    Raises:
+        InputError: There is no such key, or no release.
+        OutputError: The folder is signed already.
+    """
+    folder = Path(directory)
+    private = key if isinstance(key, Ed25519PrivateKey) else private_key(key)
+    try:
+        signature = private.sign(_signed(folder))
+    except OSError:
+        raise InputError(f"expected a release with a {CERTIFICATE} in {folder}, found none") from None
+    text = json.dumps({"schema": _SCHEMA, "signature": signature.hex()}, indent=2, sort_keys=True)
+    _write(folder / SIGNATURE, (text + "\n").encode(), 0o644)
+    return folder / SIGNATURE
+
+
+def check_signature(folder: Path, public_key: str | Path) -> str:
+    """Check that a folder was signed with the private key that belongs to a public one.
+
+    Raises:
+        InputError: The file holds no public key.
+        VerificationError: The folder is not signed, or with another key, or was changed since.
+    """
+    try:
+        key = load_pem_public_key(_read(Path(public_key)))
+    except (OSError, ValueError):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise InputError(f"expected a public key in {public_key}, found none; ask whoever made the release for theirs")
+    try:
+        body = json.loads(_read(folder / SIGNATURE))
+        if set(body) != {"schema", "signature"} or body["schema"] != _SCHEMA:
+            raise VerificationError(f"expected a signature of schema {_SCHEMA}, found another")
+        key.verify(bytes.fromhex(body["signature"]), _signed(folder))
+    except OSError:
+        raise VerificationError("expected a signed release, found no signature") from None
+    except (InvalidSignature, TypeError, ValueError, RecursionError) as problem:
+        if isinstance(problem, VerificationError):
+            raise
+        raise VerificationError(
+            "expected a signature of this certificate with this key, found another: somebody else made it, or it was "
+            "changed"
+        ) from None
+    return "signed with the private key of this public key"
+
+
+def _signed(folder: Path) -> bytes:
+    """The bytes that are signed: a purpose, so that no signature for another one fits, and the certificate."""
+    with opened(folder / CERTIFICATE) as file:
+        return _SCHEMA.encode() + b"\n" + file.read()
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a small file.
+
+    Raises:
+        ValueError: It is too large to be a key or a signature.
+    """
+    with opened(path) as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ValueError("a larger file than a key or a signature")
+    return content
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """Write a new file."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    except OSError as problem:
+        raise OutputError(f"expected a new file at {path}, found: {problem.strerror}") from None
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        os.fsync(file.fileno())
