@@ -260,3 +260,19 @@ def test_groups_hold_whole_units(sizes, tmp_path):
     certificate = dataclasses.replace(read_certificate(folder), draws=forged)
     (folder / CERTIFICATE).write_text(certificate.to_json(), encoding="utf-8")
     assert "in a group" in verify(folder).checks[-1].found
+
+
+@pytest.mark.parametrize(
+    "path", [("assumptions", 0), ("charges", 0, "guarantee", "assumptions"), ("table", "columns", 0, "name")]
+)
+def test_words_are_words(made, path, tmp_path):
+    """What is printed or compared as text is text."""
+    folder = made["peers"].save(tmp_path / "shared")
+    body = json.loads((folder / CERTIFICATE).read_text(encoding="utf-8"))
+    *where, last = path
+    part = body
+    for step in where:
+        part = part[step]
+    part[last] = [None] if isinstance(part[last], list) else None
+    (folder / CERTIFICATE).write_text(json.dumps(body), encoding="utf-8")
+    assert "in words" in verify(folder).checks[-1].found

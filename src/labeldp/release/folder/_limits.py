@@ -95,10 +95,16 @@ def check_plain(body: Mapping[str, Any]) -> None:
         LookupError, TypeError, AttributeError: It is not of the shape of a certificate.
         VerificationError: A part is out of bounds.
     """
-    charges = body["charges"]
+    charges, table = body["charges"], body["table"]
+    listed = [
+        *(part for each in table["columns"] for part in each.values()),
+        *(each["name"] for each in table["files"]),
+    ]
+    assumed = [each for part in (body, *(charge["guarantee"] for charge in charges)) for each in part["assumptions"]]
+    _check(all(isinstance(text, str) for text in (*listed, *assumed)), "names, types and assumptions in words")
     _check(len(charges) <= MOST_CHARGES, f"at most {MOST_CHARGES} charges")
     for charge in charges:
-        _check_law(charge["law"], max((stop for _, stop in charge["rows"]), default=0), body["table"]["rows"])
+        _check_law(charge["law"], max((stop for _, stop in charge["rows"]), default=0), table["rows"])
 
 
 def _check_law(law: Any, charged: Any, released: Any) -> None:
