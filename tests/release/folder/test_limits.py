@@ -273,3 +273,10 @@ def test_what_is_no_file_is_not_waited_for(folders, name, kind, tmp_path):
         "folder": (target / name).mkdir,
     }[kind]()
     assert not found_of([target], "--as-they-are")[0]["holds"]
+
+
+def test_columns_are_known_by_the_paths_of_their_parts():
+    """Names with dots, and lists; other columns with the same beginning are others."""
+    columns = {"a", "b.c"}
+    assert all(_limits._is_of(path, columns) for path in ("a", "a.list.element", "b.c", "b.c.list.element"))
+    assert not any(_limits._is_of(path, columns) for path in ("ab", "b", "b.d", "d.list.element"))

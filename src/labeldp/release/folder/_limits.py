@@ -38,6 +38,8 @@ MOST_TERMS = 1e8
 MOST_RELEASED = (1 << 26, 32)
 #: Likewise of an answer, whose values are in memory together.
 MOST_ANSWERED = (1 << 24, 8)
+#: The most dimensions of a column of lists.
+_MOST_DIMENSIONS = 4
 #: Lengths of words of a channel: 64, and 16 in tests.
 _WORDS = ("64", "16")
 #: Compressions of released files: others shrink a file by more than twenty times.
@@ -171,8 +173,9 @@ def check_sizes(
 
 def texts_in(parquet: pq.ParquetFile, columns: Collection[str]) -> list[str]:
     """The paths of the columns of texts, which are to be read as dictionaries: a text may stand for many rows."""
+    names = set(columns)
     leaves = [parquet.schema.column(number) for number in range(len(parquet.schema.names))]
-    return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and _is_of(leaf.path, columns)]
+    return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and _is_of(leaf.path, names)]
 
 
 def plain(column: pa.Array) -> pa.Array:
@@ -194,8 +197,8 @@ def plain(column: pa.Array) -> pa.Array:
 
 
 def _is_of(path: str, columns: Collection[str]) -> bool:
-    """True for the path of a column, or of a part of it."""
-    return any(path == column or path.startswith(f"{column}.") for column in columns)
+    """True for the path of a column, or of the elements of its lists, whose path has two more parts."""
+    return any(path.rsplit(".", parts)[0] in columns for parts in range(0, 2 * _MOST_DIMENSIONS + 1, 2))
 
 
 def _check(holds: bool, expected: str) -> None:
