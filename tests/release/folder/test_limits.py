@@ -280,3 +280,10 @@ def test_columns_are_known_by_the_paths_of_their_parts():
     columns = {"a", "b.c"}
     assert all(_limits._is_of(path, columns) for path in ("a", "a.list.element", "b.c", "b.c.list.element"))
     assert not any(_limits._is_of(path, columns) for path in ("ab", "b", "b.d", "d.list.element"))
+
+
+def test_a_file_is_listed_once(folders, tmp_path):
+    """A line of a certificate makes its reader read a file: a file is read once."""
+    body = json.loads((folders["labels"] / CERTIFICATE).read_text(encoding="utf-8"))
+    body["table"]["files"] *= 50_000
+    assert "listed once" in of_certificate(body, folders["labels"], tmp_path / "forged")["found"]

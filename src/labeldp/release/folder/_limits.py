@@ -104,6 +104,7 @@ def check_plain(body: Mapping[str, Any]) -> None:
     ]
     assumed = [each for part in (body, *(charge["guarantee"] for charge in charges)) for each in part["assumptions"]]
     _check(all(isinstance(text, str) for text in (*listed, *assumed)), "names, types and assumptions in words")
+    _check(len({each["name"] for each in table["files"]}) == len(table["files"]), "files that are listed once")
     _check(len(charges) <= MOST_CHARGES, f"at most {MOST_CHARGES} charges")
     for charge in charges:
         _check_law(charge["law"], max((stop for _, stop in charge["rows"]), default=0), table["rows"])

@@ -61,6 +61,8 @@ _HASH = re.compile("[0-9a-f]{64}")
 _OF_ROWS = (DoubleResponse.name, DummyResponse.name)
 #: Entries of a set that take as long as a value.
 _ENTRIES_OF_A_VALUE = 16
+#: The longest finding in letters: messages quote names of any length.
+_LONGEST = 1000
 #: Names that are listed in a message.
 _SHOWN = 20
 _IS_SIGNED = "the certificate is signed with the private key of the given public key"
@@ -144,13 +146,15 @@ def _verdict(folder: Path) -> Verdict:
     try:
         certificate = read_certificate(folder)
     except VerificationError as problem:
-        return Verdict(None, (Check("the certificate can be read and its guarantee follows", False, str(problem)),))
+        return Verdict(
+            None, (Check("the certificate can be read and its guarantee follows", False, str(problem)[:_LONGEST]),)
+        )
     checks = [Check("the certificate can be read and its guarantee follows from its charges", True, "it does")]
     for what, check in _CHECKS.items():
         try:
             checks.append(Check(what, True, check(folder, certificate)))
         except VerificationError as problem:
-            checks.append(Check(what, False, str(problem)))
+            checks.append(Check(what, False, str(problem)[:_LONGEST]))
             break
         except (*UNREADABLE, pa.ArrowException, OSError) as problem:
             checks.append(Check(what, False, f"expected a readable file, found {type(problem).__name__}"))
