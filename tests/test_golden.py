@@ -108,6 +108,15 @@ def test_a_golden_ledger_still_counts(tmp_path):
     assert done.spent == (2.5, 0.0)
 
 
+def test_a_paid_split_counts_whether_it_is_passed_or_not():
+    """The rows that a generator was fitted on paid too, which the account adds and verification says."""
+    folder = HERE / "python" / "double-paid"
+    split = labeldp.verify(folder).certificate.paid_split
+    (total,) = labeldp.combined_guarantee([folder])
+    assert total.composition.epsilon == 1.0 + split.guarantee.epsilon == 5.0
+    assert total.sources == (str(folder), f"the split behind {folder}")
+
+
 def test_a_golden_run_in_stages_goes_on(tmp_path):
     """A run that was kept is taken up again with the labels that it had, and without a charge."""
     pytest.importorskip("sklearn", reason="stages need the learners")

@@ -93,7 +93,8 @@ def combined_guarantee(
 
     Args:
         paths: Release folders, which are verified first; single certificates, which are checked; ledgers.
-            A release that is passed twice, or in slices, counts once.
+            A release that is passed twice, or in slices, counts once. A release that the generator of another one was
+            fitted on (its paid split) counts too, whether it is passed or not.
         deltas: Failure probabilities at which to compute epsilon, besides 1e-9, 1e-6 and about one over the rows.
         epsilons: Epsilons at which to compute the failure probability.
         one_table: Declare that all releases are of one table, so that row numbers mean the same rows. Otherwise all
@@ -135,6 +136,7 @@ def combined_guarantee(
             ledgers.append(path)
         else:
             sources.append(_source(path, long))
+    sources += _splits(sources)
     labels = dict.fromkeys(source.certificate.label for source in sources)
     groups = [
         _of_certificates([each for each in sources if each.certificate.label == label], one_table) for label in labels
@@ -144,6 +146,18 @@ def combined_guarantee(
         dataclasses.replace(group, deltas=tuple(sorted({*_DELTAS, *_one_in(group.rows), *wanted})), epsilons=requested)
         for group in groups
     ]
+
+
+def _splits(sources: Sequence[_Source]) -> list[_Source]:
+    """The releases that generators of others were fitted on, which cost their rows too, and were not passed."""
+    passed, found = {source.certificate.release for source in sources}, dict[str, _Source]()
+    for source in sources:
+        split = source.certificate.paid_split
+        if split is not None and split.release not in passed:
+            channel = channel_of(split.law)
+            guessed = candidate_sizes(channel) is not None
+            found[split.release] = _Source(f"the split behind {source.path}", split, channel, guessed)
+    return list(found.values())
 
 
 def _one_in(rows: int) -> tuple[float, ...]:

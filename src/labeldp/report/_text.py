@@ -148,15 +148,17 @@ def verdict_text(verdict: Verdict) -> Parts:
 
 
 def _contents(certificate: Certificate) -> Table:
-    """Mechanism, label, rows and columns of a release."""
-    return name_value_table(
-        [
-            ("mechanism", _mechanism(certificate)),
-            ("label", f"{certificate.label} ({_size(certificate.space)})"),
-            ("rows", f"{certificate.rows:,}"),
-            ("columns", _listed([name for name, _ in certificate.columns])),
-        ]
-    )
+    """Mechanism, label, rows and columns of a release, and what its generator cost."""
+    rows = [
+        ("mechanism", _mechanism(certificate)),
+        ("label", f"{certificate.label} ({_size(certificate.space)})"),
+        ("rows", f"{certificate.rows:,}"),
+        ("columns", _listed([name for name, _ in certificate.columns])),
+    ]
+    if (split := certificate.paid_split) is not None:
+        cost = epsilon_above(split.guarantee.epsilon)
+        rows.append(("generator", f"fitted on {split.rows:,} rows of {split.label!r}, released at epsilon {cost}"))
+    return name_value_table(rows)
 
 
 def _size(space: LabelSpace) -> str:

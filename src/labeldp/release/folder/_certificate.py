@@ -181,6 +181,13 @@ class Certificate:
         return self.features.conditional(channel)
 
     @property
+    def paid_split(self) -> Certificate | None:
+        """The certificate of the release that the generator of the features was fitted on."""
+        source = {} if self.features is None or self.features.generator is None else self.features.generator["source"]
+        text = source.get("certificate")
+        return None if text is None else Certificate.from_json(text)
+
+    @property
     def rests_on_another(self) -> bool:
         """True if its prior was computed from another release, whose charge is not among these."""
         return any(each.startswith(RESTS_ON) for each in self.assumptions)
