@@ -28,7 +28,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("costs")
     for name, seed in (("train", 1), ("test", 2)):
         costs(1500, seed).to_csv(folder / f"{name}.csv", index=False)
-        release_table(folder / f"{name}.csv", "cost", SPACE, 4.0, folder / f"{name}-shared", drop=[])
+        release_table(
+            folder / f"{name}.csv", "cost", SPACE, 4.0, folder / f"{name}-shared", drop=[], other_people="made up"
+        )
     return folder
 
 
@@ -100,7 +102,7 @@ def test_one_bit_of_a_label_bounds_the_error(folder, run, tmp_path):
     """A law that does not tell squares gives bounds of the error, and the gain, which is six deviations from zero."""
     release_table(
         folder / "train.csv", "cost", SPACE, 4.0, tmp_path / "bit", drop=[], mechanism="one-bit",
-        ledger=tmp_path / "ledger", budget=9.0,
+        ledger=tmp_path / "ledger", budget=20.0,
     )  # fmt: skip
     done = run("learn", tmp_path / "bit", "--model", "ridge", "--output", tmp_path / "model.skops")
     assert done.code == 0, done.err
@@ -159,7 +161,7 @@ def test_many_texts_and_few_numbers_are_learned_from(model, mechanism, run, tmp_
 @pytest.mark.parametrize("model", ["neighbours", "convex"])
 def test_bins_are_refused_where_numbers_are_taken_for_labels(model, folder, tmp_path):
     """A model that takes each released number for the label says that bins are none, and what to use."""
-    given = {"drop": [], "mechanism": "bins", "ledger": tmp_path / "ledger", "budget": 9.0}
+    given = {"drop": [], "mechanism": "bins", "ledger": tmp_path / "ledger", "budget": 40.0}
     release_table(folder / "train.csv", "cost", SPACE, 4.0, tmp_path / "bins", **given)
     with pytest.raises(InputError, match=f"unbiased released numbers for {model}, found bins"):
         learn(tmp_path / "bins", model=model)

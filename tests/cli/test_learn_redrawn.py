@@ -59,7 +59,19 @@ def test_another_generator_or_method_is_refused(run, folder):
     """A generator of another source, a method without a correction and a release of labels alone are refused."""
     made = ("--keep", "age,town", "--model", "copula", "--labels-are-public", "--source", "another town")
     run("generator", folder / "public.csv", *CLASSES, *made, "--output", folder / "other.npz")
-    run("release", folder / "public.csv", *CLASSES, "--epsilon", 1, "--keep", "age", "--output", folder / "labels")
+    run(
+        "release",
+        folder / "public.csv",
+        *CLASSES,
+        "--epsilon",
+        1,
+        "--keep",
+        "age",
+        "--other-people",
+        "made up",
+        "--output",
+        folder / "labels",
+    )
     for given, words in (
         (("out", "--generator", folder / "other.npz"), "another form or source"),
         (("out", "--generator", folder / "gen.npz", "--method", "plain"), "likelihood, em, unbiased"),

@@ -101,10 +101,12 @@ def test_curators_of_different_units_cannot_be_added_up(tmp_path):
 
 
 def test_a_unit_named_like_a_row_is_no_row(tmp_path):
-    """A column whose name is the word for a single row and a space is another unit, and is not added to rows."""
+    """A column whose name is the word for a single row and a space is a unit that holds for each of its rows."""
     table = pa.table({"row ": ["x", "x", "y", "y"], "a": [1, 2, 3, 4], "d": ["no", "yes", "no", "yes"]})
     pq.write_table(table, tmp_path / "t.parquet")
     space = Classes(["no", "yes"])
     release_table(tmp_path / "t.parquet", "d", space, 1.0, tmp_path / "one", keep=["a"], unit="row ", budget=9.0)
-    with pytest.raises(BudgetError, match="unit"):
-        release_table(tmp_path / "t.parquet", "d", space, 1.0, tmp_path / "two", keep=["a"])
+    rows = release_table(tmp_path / "t.parquet", "d", space, 1.0, tmp_path / "two", keep=["a"])
+    assert 1.9 < rows.spent[0] <= 2.0
+    with pytest.raises(BudgetError, match="epsilon 3 is spent"):  # a unit has two rows
+        release_table(tmp_path / "t.parquet", "d", space, 7.0, tmp_path / "three", keep=["a"], unit="row ")

@@ -257,7 +257,9 @@ class TableJob:
             if unit is not None:
                 units.append(cell_hashes(batch[unit])[0])
         of_rows = np.concatenate(units) if units else None
-        return PublicData(path, self.heads, builder.result(), unit or ROW, of_rows), finder.result()
+        found = builder.result()
+        told = None if found.numbered else found
+        return PublicData(path, self.heads, told, unit or ROW, of_rows), finder.result()
 
     def schema(self, types: Mapping[str, pa.DataType], added: Mapping[str, pa.DataType]) -> pa.Schema:
         """The released columns: public ones, with other types if these are given, and added ones.
@@ -297,6 +299,7 @@ class TableJob:
         entry: Entry,
         write: Callable[[Path, TableCharge], Certificate],
         notes: Callable[[], tuple[str, ...]] = lambda: (),
+        drew: Callable[[], bool] = lambda: False,
     ) -> TableRelease:
         """Charge, let labels be drawn and written to a staging folder, and publish it.
 
@@ -305,6 +308,7 @@ class TableJob:
             entry: The charge.
             write: Draws, writes to a folder, and returns the certificate.
             notes: Returns more private notes, once everything was written.
+            drew: As for ``Ledger.charged``.
 
         Raises:
             BudgetError: The budget does not allow it; nothing was drawn.
@@ -318,7 +322,7 @@ class TableJob:
             budget = self.spending.budget
             with (
                 staged(self.target, entry.identifier) as staging,
-                record.charged(entry, budget, data=data, elsewhere=elsewhere) as admitted,
+                record.charged(entry, budget, drew, data, elsewhere) as admitted,
             ):
                 self._check_unchanged()
                 redrawn = features_left(admitted.earlier, entry.rows, "redrawn")

@@ -104,7 +104,7 @@ def release_with(
         assumptions = tuple(dict.fromkeys((KEPT_PUBLIC, TYPE_PUBLIC, *certificate.assumptions)))
         return sink.certified(dataclasses.replace(certificate, assumptions=assumptions), entry.identifier)
 
-    return job.publish(checked, entry, write)
+    return job.publish(checked, entry, write, drew=lambda: _drew(curator))
 
 
 def _mark_drawn(waiting: list[TableCharge]) -> None:

@@ -264,7 +264,7 @@ def test_several_files_are_each_checked(write_table, columns, space, tables):
     """In a release of several files, a change of the last row of the last one is found."""
     for i in range(3):
         write_table(tables / "t" / f"{i}.parquet", columns)
-    release_table(tables / "t", "colour", space, 1.0, tables / "o", keep=["id"])
+    release_table(tables / "t", "colour", space, 1.0, tables / "o", keep=["id"], unit="row")
     assert verify(tables / "o").holds
     last = tables / "o" / "part-00002.parquet"
     table = pq.read_table(last)

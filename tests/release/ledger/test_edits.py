@@ -386,3 +386,15 @@ def test_a_ledger_of_others_is_closed_to_them(tmp_path):
     first.ledger.chmod(0o666)
     Ledger(first.ledger).entries()
     assert stat.S_IMODE(first.ledger.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("numbers", [np.arange(ROWS), np.arange(ROWS) + 1, np.arange(ROWS) // 2, np.arange(ROWS) % 50])
+def test_numbers_that_count_up_are_in_any_table(tmp_path, numbers):
+    """A column of row numbers, in any order, makes no two tables of as many rows the same."""
+    for seed, name in ((40, "train"), (41, "test")):
+        mixed = numbers if seed == 40 else np.random.default_rng(seed).permutation(numbers)
+        table = people(seed).append_column("number", pa.array(mixed))
+        assert release(write(table, tmp_path / f"{name}.csv"), tmp_path / name).spent == (1.0, 0.0)
+    alone = write(people(40).append_column("number", pa.array(numbers)).select(["number", "ill"]), tmp_path / "u.csv")
+    with pytest.raises(BudgetError):  # which may be any labels
+        release(alone, tmp_path / "again", ledger=tmp_path / "train.csv.labeldp-ledger")

@@ -811,7 +811,7 @@ def test_rows_grouped_by_label_are_noted_privately(release, write_table, columns
     assert done.notes[0] in done.notes_file.read_text()
     others = [number + 100 for number in columns["id"]]
     shuffled = write_table(tables / "b.parquet", {"id": others, "colour": columns["colour"]})
-    done = release(shuffled, "o2", keep=["id"], ledger=tables / "l")
+    done = release(shuffled, "o2", keep=["id"], other_people="another table", ledger=tables / "l")
     assert done.notes == ()
     assert "no kept column and no row order was found" in done.notes_file.read_text()
 

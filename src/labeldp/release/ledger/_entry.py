@@ -21,8 +21,8 @@ class Entry:
     Attributes:
         identifier: The identifier of the release.
         label: The label column, or the curator's name of the labels.
-        marks: Keyed fingerprints of the data; data sets that share one are taken to be the same. Data without any, or
-            with that of its path alone, is taken to be the same as every other.
+        marks: Keyed fingerprints of the data; data sets that share one are taken to be the same. Data without any is
+            taken to be the same as every other.
         mechanism: The name of the mechanism.
         guarantee: The guarantee.
         rows: The rows.
@@ -66,8 +66,8 @@ class Entry:
 
     @property
     def of_any_data(self) -> bool:
-        """True if the data cannot be recognized, and so may be any data."""
-        return len(self.marks) <= 1
+        """True if the data cannot be recognized, and so may be any data; older ledgers marked its path alone."""
+        return not self.marks or (self.same is None and len(self.marks) == 1)
 
     def charge(self, session: str) -> Charge:
         """The charge in the account of a session; rows of another session may be any rows."""

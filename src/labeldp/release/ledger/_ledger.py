@@ -174,14 +174,11 @@ class Ledger:
                 yield self._admit(entry, budget, data, elsewhere)
                 self._check_process()
             except BaseException:
-                states = (
-                    {each.identifier: each.state for each in self.entries()} if os.getpid() == self._process else {}
-                )
-                if entry.identifier in states:
+                if os.getpid() == self._process and any(e.identifier == entry.identifier for e in self.entries()):
                     fate: Fate = "never left"
                     if entry.output:  # before the staging folder is removed, which shows that nothing was published
                         fate = fate_of(Path(entry.output), entry.identifier)
-                    if fate == "never left" and (states[entry.identifier] == "drawn" or drew()):
+                    if fate == "never left" and drew():
                         fate = "unknown"
                     self._settle(entry, fate)
                 raise

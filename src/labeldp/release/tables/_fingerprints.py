@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp._shapes import Int, UInt64
+from labeldp.errors import TableError
 from labeldp.release.tables._fingerprint_kernels import (
     MISSING,
     add_to,
@@ -72,12 +73,14 @@ class Fingerprints:
         rows: The hash of each row, or None of more than ``MOST_ROWS``.
         views: The views that identify rows.
         columns: For each column of several values, the sum of the hashes of its values.
+        numbered: True if the only columns are row numbers, which say nothing about whose rows they are.
     """
 
     count: int
     rows: UInt64[np.ndarray, "n"] | None
     views: tuple[Sketch, ...]
     columns: tuple[int, ...]
+    numbered: bool
 
 
 @dataclass
@@ -122,6 +125,7 @@ class FingerprintBuilder:
         self._whole, self._coarse, self._exact = _View(), _View(), _View()
         self._without = [_View() for _ in self._groups]
         self._sums, self._several = dict.fromkeys(self._names, 0), set[str]()
+        self._ranges: dict[str, tuple[int, int]] = {}
         self._rows: list[np.ndarray] = []
         self._count = 0
 
@@ -132,6 +136,7 @@ class FingerprintBuilder:
             cells = {name: fine for name, (fine, _) in hashes.items()}
             floats = [name for name, (fine, coarse) in hashes.items() if fine is not coarse]
             total = self._total(cells)
+            self._note_ranges(batch)
             views = [(view, _sum_of([cells[n] for n in group])) for view, group in self._views(floats)]
             if floats:
                 rest = total - views[-1][1] if len(floats) < len(cells) else np.zeros_like(total)
@@ -148,13 +153,30 @@ class FingerprintBuilder:
     def result(self) -> Fingerprints:
         """The fingerprints of all rows that were added."""
         sketches = [view.sketch() for view in (self._whole, *self._without, self._coarse, self._exact)]
-        least = max(FEWEST_VALUES, self._count / 2)
+        least, numbers = max(FEWEST_VALUES, self._count / 2), set(filter(self._counts_up, self._names))
         return Fingerprints(
             self._count,
             np.concatenate([_NOTHING, *self._rows]) if self._count <= MOST_ROWS else None,
             tuple(sketch for sketch in sketches if sketch.distinct >= least),
-            tuple(self._sums[name] for name in self._names if name in self._several),
+            tuple(self._sums[name] for name in self._names if name in self._several and name not in numbers),
+            len(numbers) == len(self._names),
         )
+
+    def _note_ranges(self, batch: pa.RecordBatch) -> None:
+        """Note the least and the largest value of columns of whole numbers."""
+        for name in self._names:
+            if pa.types.is_integer(batch[name].type) and batch[name].null_count < len(batch[name]):
+                ends = pc.min_max(batch[name])
+                low, high = self._ranges.get(name, (ends["min"].as_py(), ends["max"].as_py()))
+                self._ranges[name] = min(low, ends["min"].as_py()), max(high, ends["max"].as_py())
+
+    def _counts_up(self, name: str) -> bool:
+        """True if a column has each number from 0 or 1 on equally often, like row numbers, which any table may have."""
+        low, high = self._ranges.get(name, (-1, 0))
+        times, rest = divmod(self._count, high - low + 1)
+        if rest or low not in (0, 1) or high >= MOST_ROWS:
+            return False
+        return (times * int(_whole_hashes(np.arange(low, high + 1)).sum()) - self._sums[name]) % (1 << 64) == 0
 
     def _total(self, cells: Mapping[str, np.ndarray]) -> np.ndarray:
         """The hashes of whole rows; sums of columns are kept."""
@@ -227,6 +249,8 @@ def _of_dictionary(column: pa.DictionaryArray) -> tuple[UInt64[np.ndarray, "n"],
         taken[: lost.size][lost] = MISSING
         return taken
 
+    if places.size and not 0 <= places.min() <= places.max() < len(values):
+        raise TableError("expected a readable table, found damaged texts in it; repair the file")
     found = of_rows(fine)
     return found, found if coarse is fine else of_rows(coarse)
 
