@@ -29,7 +29,6 @@ from labeldp.release.tables import (
     Repeat,
     RepeatFinder,
     Table,
-    cell_hashes,
     column_heads,
     copies,
     no_such_column,
@@ -251,11 +250,13 @@ class TableJob:
         if not others:
             return PublicData(path, self.heads, None), ()
         builder, finder, units = FingerprintBuilder(others), RepeatFinder(self.table.schema), list[np.ndarray]()
-        for batch in prefetch(self.table.scan(others, _ROWS_PER_BATCH)):
-            cells = builder.add(batch)
+
+        def also(cells: Mapping[str, np.ndarray]) -> None:
             finder.add(cells)
             if unit is not None:
-                units.append(cell_hashes(batch[unit])[0])
+                units.append(cells[unit])
+
+        builder.add(prefetch(self.table.scan(others, _ROWS_PER_BATCH)), also)
         of_rows = np.concatenate(units) if units else None
         found = builder.result()
         told = None if found.numbered else found

@@ -118,8 +118,7 @@ def test_rounded_floats_have_one_coarse_hash():
 def fingerprints(table, rows=7):
     """The fingerprints of a table in batches."""
     builder = FingerprintBuilder(table.column_names)
-    for batch in table.to_batches(rows):
-        builder.add(batch)
+    builder.add(table.to_batches(rows))
     return builder.result()
 
 
@@ -157,9 +156,9 @@ def test_the_number_of_different_rows_is_estimated():
     """Within a fifth, which is more than three standard deviations of 256 smallest hashes."""
     builder = FingerprintBuilder(["a"])
     numbers = np.random.default_rng(0).integers(0, 20_000, 100_000)
-    builder.add(pa.record_batch({"a": pa.array(numbers)}))
+    builder.add([pa.record_batch({"a": pa.array(numbers)})])
     distinct = np.unique(numbers).size
-    assert builder._whole.sketch().distinct == pytest.approx(distinct, rel=0.2)
+    assert builder._views[0].sketch().distinct == pytest.approx(distinct, rel=0.2)
 
 
 def test_only_views_that_identify_rows_are_kept():
@@ -192,6 +191,14 @@ def test_copies_are_counted():
     """Rows that repeat another, and the most that are alike."""
     assert copies(np.array([5, 3, 5, 5, 2, 3], np.uint64)) == (3, 3)
     assert copies(np.array([1, 2, 3], np.uint64)) == (0, 1)
+
+
+def test_copies_among_many_rows_are_estimated():
+    """Of three million rows a third is looked at, with all copies of each (four standard deviations)."""
+    rows = np.random.default_rng(0).integers(0, 1 << 63, 1_000_000).astype(np.uint64) * np.uint64(2)
+    count, most = copies(np.repeat(rows, 3))
+    assert count == pytest.approx(2_000_000, rel=0.01)
+    assert most == 3
 
 
 @pytest.mark.parametrize(

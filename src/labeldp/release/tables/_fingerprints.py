@@ -13,8 +13,9 @@ The hashes are no secret: the ledger stores them under a key of its own.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -91,24 +92,44 @@ class _View:
     hashes: UInt64[np.ndarray, "k"] = field(default_factory=lambda: _NOTHING)
     places: Int[np.ndarray, "k"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
-    def add(self, total: np.ndarray, part: np.ndarray, first: int) -> None:
-        """Add rows; the first few alone, so that few of the others are below the limit."""
+    def add(self, total: np.ndarray, part: np.ndarray) -> None:
+        """Add the rows of a batch; the first few alone, so that few of the others are below the limit."""
         for rows in (slice(0, _FIRST_ROWS), slice(_FIRST_ROWS, None)):
             places, values = np.empty(total[rows].size, np.int64), np.empty(total[rows].size, np.uint64)
             count = below(total[rows], part[rows], np.uint64(self.limit), places, values)
-            start = first + (rows.start or 0)
-            hashes = np.concatenate([self.hashes, values[:count]])
-            kept, index = np.unique(hashes, return_index=True)
-            self.hashes = kept[:SKETCH]
-            self.places = np.concatenate([self.places, places[:count] + start])[index[:SKETCH]]
-            if self.hashes.size == SKETCH:
-                self.limit = int(self.hashes[-1])
+            self.take(values[:count], places[:count] + (rows.start or 0))
+
+    def take(self, hashes: np.ndarray, places: np.ndarray) -> None:
+        """Take hashes and their places, of which the smallest stay."""
+        kept, index = np.unique(np.concatenate([self.hashes, hashes]), return_index=True)
+        self.hashes, self.places = kept[:SKETCH], np.concatenate([self.places, places])[index[:SKETCH]]
+        if self.hashes.size == SKETCH:
+            self.limit = int(self.hashes[-1])
 
     def sketch(self) -> Sketch:
         """The sketch of all rows that were added."""
         full = self.hashes.size == SKETCH
         distinct = (SKETCH - 1) / ((self.limit + 1) / 2.0**64) if full else float(self.hashes.size)
         return Sketch(self.hashes, self.places, distinct)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The hashes of a batch.
+
+    Attributes:
+        cells: The hashes of the values of each column.
+        total: The hashes of whole rows.
+        sums: The sum of the hashes of each column.
+        views: For each view of the builder, the rows with the smallest hashes; None if the batch has no such view.
+        ranges: The least and the largest value of columns of whole numbers.
+    """
+
+    cells: Mapping[str, np.ndarray]
+    total: UInt64[np.ndarray, "n"]
+    sums: Mapping[str, int]
+    views: Sequence[_View | None]
+    ranges: Mapping[str, tuple[int, int]]
 
 
 class FingerprintBuilder:
@@ -122,37 +143,29 @@ class FingerprintBuilder:
         self._names = sorted(columns)
         groups = min(len(self._names), _MOST_GROUPS)
         self._groups = [self._names[i::groups] for i in range(groups)] if groups > 1 else []
-        self._whole, self._coarse, self._exact = _View(), _View(), _View()
-        self._without = [_View() for _ in self._groups]
+        self._views = [_View() for _ in range(len(self._groups) + 3)]  # whole rows, without a group, exact, coarse
         self._sums, self._several = dict.fromkeys(self._names, 0), set[str]()
         self._ranges: dict[str, tuple[int, int]] = {}
         self._rows: list[np.ndarray] = []
         self._count = 0
 
-    def add(self, batch: pa.RecordBatch) -> dict[str, np.ndarray]:
-        """Add the rows of a batch, which has the columns by name; return the hashes of their values."""
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
-            hashes = dict(zip(self._names, threads.map(lambda n: cell_hashes(batch[n]), self._names), strict=True))
-            cells = {name: fine for name, (fine, _) in hashes.items()}
-            floats = [name for name, (fine, coarse) in hashes.items() if fine is not coarse]
-            total = self._total(cells)
-            self._note_ranges(batch)
-            views = [(view, _sum_of([cells[n] for n in group])) for view, group in self._views(floats)]
-            if floats:
-                rest = total - views[-1][1] if len(floats) < len(cells) else np.zeros_like(total)
-                views.append((self._coarse, total - rest - _sum_of([hashes[name][1] for name in floats])))
-            for _ in threads.map(lambda each: each[0].add(total, each[1], self._count), views):
-                pass
-        self._count += batch.num_rows
-        if self._count <= MOST_ROWS:
-            self._rows.append(total)
-        else:
-            self._rows.clear()
-        return cells
+    def add(
+        self, batches: Iterable[pa.RecordBatch], also: Callable[[Mapping[str, np.ndarray]], object] = lambda _: None
+    ) -> None:
+        """Add the rows of batches, which have the columns by name; ``also`` receives the hashes of their values."""
+        workers = os.cpu_count() or 1
+        with ThreadPoolExecutor(workers) as threads:
+            waiting: deque[Future[_Part]] = deque()
+            for batch in batches:
+                waiting.append(threads.submit(self._part, batch))
+                if len(waiting) > workers:
+                    self._take(waiting.popleft().result(), also)
+            while waiting:
+                self._take(waiting.popleft().result(), also)
 
     def result(self) -> Fingerprints:
         """The fingerprints of all rows that were added."""
-        sketches = [view.sketch() for view in (self._whole, *self._without, self._coarse, self._exact)]
+        sketches = [view.sketch() for view in self._views]
         least, numbers = max(FEWEST_VALUES, self._count / 2), set(filter(self._counts_up, self._names))
         return Fingerprints(
             self._count,
@@ -162,13 +175,38 @@ class FingerprintBuilder:
             len(numbers) == len(self._names),
         )
 
-    def _note_ranges(self, batch: pa.RecordBatch) -> None:
-        """Note the least and the largest value of columns of whole numbers."""
-        for name in self._names:
-            if pa.types.is_integer(batch[name].type) and batch[name].null_count < len(batch[name]):
-                ends = pc.min_max(batch[name])
-                low, high = self._ranges.get(name, (ends["min"].as_py(), ends["max"].as_py()))
-                self._ranges[name] = min(low, ends["min"].as_py()), max(high, ends["max"].as_py())
+    def _part(self, batch: pa.RecordBatch) -> _Part:
+        """The hashes of a batch, which depend on no other batch but for the limits of views."""
+        hashes = {name: cell_hashes(batch[name]) for name in self._names}
+        cells = {name: fine for name, (fine, _) in hashes.items()}
+        total = np.zeros(batch.num_rows, np.uint64)
+        sums = {name: int(add_to(total, fine)) for name, fine in cells.items()}
+        floats = [name for name, (fine, coarse) in hashes.items() if fine is not coarse]
+        left_out: list[np.ndarray | None] = [_NOTHING, *(_sum_of([cells[n] for n in group]) for group in self._groups)]
+        fine = _sum_of([cells[name] for name in floats])
+        left_out.append(fine if 0 < len(floats) < len(cells) else None)
+        left_out.append(fine - _sum_of([hashes[name][1] for name in floats]) if floats else None)
+        views = [_sketched(view.limit, total, part) for view, part in zip(self._views, left_out, strict=True)]
+        return _Part(cells, total, sums, views, dict(_ranges(batch, self._names)))
+
+    def _take(self, part: _Part, also: Callable[[Mapping[str, np.ndarray]], object]) -> None:
+        """Take the hashes of the next batch."""
+        also(part.cells)
+        for view, found in zip(self._views, part.views, strict=True):
+            if found is not None:
+                view.take(found.hashes, found.places + self._count)
+        for name, fine in part.cells.items():
+            self._sums[name] = (self._sums[name] + part.sums[name]) % (1 << 64)
+            if name not in self._several and np.unique(fine[:_FIRST_ROWS]).size >= FEWEST_VALUES:
+                self._several.add(name)
+        for name, (low, high) in part.ranges.items():
+            least, most = self._ranges.get(name, (low, high))
+            self._ranges[name] = min(low, least), max(high, most)
+        self._count += part.total.size
+        if self._count <= MOST_ROWS:
+            self._rows.append(part.total)
+        else:
+            self._rows.clear()
 
     def _counts_up(self, name: str) -> bool:
         """True if a column has each number from 0 or 1 on equally often, like row numbers, which any table may have."""
@@ -178,21 +216,22 @@ class FingerprintBuilder:
             return False
         return (times * int(_whole_hashes(np.arange(low, high + 1)).sum()) - self._sums[name]) % (1 << 64) == 0
 
-    def _total(self, cells: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The hashes of whole rows; sums of columns are kept."""
-        total = np.zeros(len(next(iter(cells.values()))), np.uint64)
-        for name, fine in cells.items():
-            if name not in self._several and np.unique(fine[:_FIRST_ROWS]).size >= FEWEST_VALUES:
-                self._several.add(name)
-            self._sums[name] = (self._sums[name] + int(add_to(total, fine))) % (1 << 64)
-        return total
 
-    def _views(self, floats: Sequence[str]) -> Iterator[tuple[_View, Sequence[str]]]:
-        """Each view but the coarse one, and the columns that it leaves out; that without floats comes last."""
-        yield self._whole, ()
-        yield from zip(self._without, self._groups, strict=True)
-        if 0 < len(floats) < len(self._names):
-            yield self._exact, floats
+def _sketched(limit: int, total: np.ndarray, part: np.ndarray | None) -> _View | None:
+    """The rows of a batch with the smallest hashes, of those below a limit."""
+    if part is None:
+        return None
+    view = _View(limit)
+    view.add(total, part)
+    return view
+
+
+def _ranges(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The least and the largest value of columns of whole numbers."""
+    for name in names:
+        if pa.types.is_integer(batch[name].type) and batch[name].null_count < len(batch[name]):
+            ends = pc.min_max(batch[name])
+            yield name, (ends["min"].as_py(), ends["max"].as_py())
 
 
 def _sum_of(parts: Sequence[np.ndarray]) -> np.ndarray:
