@@ -99,7 +99,7 @@ class Ledger:
 
     def mark(self, *parts: str) -> str:
         """A keyed fingerprint of public facts; useless without this ledger."""
-        return hmac.new(bytes.fromhex(self._key()), json.dumps(parts).encode(), hashlib.sha256).hexdigest()
+        return _marked(self._key(), *parts)
 
     def marks(self, data: PublicData) -> tuple[str, ...]:
         """Keyed fingerprints of a table: its path, the first values of its columns, and all values of each.
@@ -108,10 +108,10 @@ class Ledger:
         """
         if data.fingerprints is None:
             return ()
-        heads = (self.mark("column", name, head) for name, head in sorted(data.heads.items()))
-        count = str(data.fingerprints.count)
-        sums = (self.mark("values", count, str(total)) for total in sorted(data.fingerprints.columns))
-        return (self.mark("path", data.path), *heads, *sums)
+        key, count = self._key(), str(data.fingerprints.count)
+        heads = (_marked(key, "column", name, head) for name, head in sorted(data.heads.items()))
+        sums = (_marked(key, "values", count, str(total)) for total in sorted(data.fingerprints.columns))
+        return (_marked(key, "path", data.path), *heads, *sums)
 
     def earlier(self, data: PublicData) -> list[Earlier]:
         """The charges, of any label, of what may be rows of a table, oldest first."""
@@ -375,6 +375,11 @@ class Ledger:
                     os.fchmod(descriptor, 0o600)
         finally:
             os.close(descriptor)
+
+
+def _marked(key: str, *parts: str) -> str:
+    """A fingerprint of public facts under a key in hexadecimal digits."""
+    return hmac.new(bytes.fromhex(key), json.dumps(parts).encode(), hashlib.sha256).hexdigest()
 
 
 def _with_the_same_data(known: Sequence[Entry], matches: dict[str, Match]) -> list[Earlier]:
