@@ -132,6 +132,14 @@ def test_a_folder_that_was_changed_gives_no_batch(labels, space, tmp_path):
         release_batches(folder)
 
 
+def test_a_folder_with_another_file_gives_no_batch(labels, space, tmp_path):
+    """The whole folder is verified before the first batch, not its listed files alone."""
+    folder = Curator(labels, space).randomize(RandomizedResponse(space, 2.0)).save(tmp_path / "r")
+    (folder / "more.parquet").write_bytes((folder / "data.parquet").read_bytes())
+    with pytest.raises(VerificationError, match="more"):
+        release_batches(folder)
+
+
 def test_a_file_that_was_replaced_gives_no_batch(tmp_path):
     """Files are verified before the first batch; another that takes the place of one meanwhile is noticed."""
     (tmp_path / "in").mkdir()

@@ -226,6 +226,14 @@ def test_new_rows_are_named_and_leave_alone(tmp_path):
     assert release(both, tmp_path / "o3", budget=2.0).spent == (2.0, 0.0)  # no row was in all three
 
 
+def test_edited_rows_are_not_called_new(tmp_path):
+    """Where an earlier row is missing, a row that was not found may be that one, edited: none is said to be new."""
+    release(write(TABLE, tmp_path / "t.csv"), tmp_path / "o1")
+    with pytest.raises(BudgetError) as found:
+        release(write(EDITS["a tenth of ages corrected"](TABLE), tmp_path / "u.csv"), tmp_path / "o2")
+    assert "rows are new" not in str(found.value)
+
+
 def test_a_table_of_three_rows_that_differ_has_a_way_out(tmp_path):
     """Other people whose public values are the same are declared; certificate and ledger show the reason."""
     table = pa.table({"sex": ["f", "m", "x"] * 20, "ill": ["no", "yes"] * 30})
