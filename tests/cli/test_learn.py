@@ -156,7 +156,7 @@ def test_unknown_and_missing_values_are_predicted(learned):
 def test_a_unit_is_on_one_side_of_every_split(model, folder, run, tmp_path, monkeypatch):
     """Rows of one unit do not judge a model that was fitted on others of it, and its column is no feature."""
     output = tmp_path / "shared"
-    given = {"drop": [], "unit": "family", "ledger": tmp_path / "ledger", "other_people": "a test of its own"}
+    given = {"drop": [], "unit": "family", "ledger": tmp_path / "ledger", "budget": 20.0}
     release_table(folder / "train.parquet", "ill", Classes(["no", "yes"]), 6.0, output, **given)
     from labeldp.learning.tables import _learn as tables  # noqa: PLC0415 (its division of rows is watched)
 

@@ -45,6 +45,8 @@ _LOCK = ".labeldp-ledger.lock"
 #: Seconds to wait for another release of a table in the same folder.
 _PATIENCE = 60.0
 _MOST_REASON = 200
+_SQLITE = b"SQLite format 3\0"
+_TABLES = (".csv", ".gz", ".parquet", ".pq")
 #: The name that declares each row to be a privacy unit of its own.
 ROW = "row"
 _ROWS_PER_BATCH = 1 << 18
@@ -425,11 +427,20 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _ledgers_near(table: Path) -> list[Path]:
-    """The ledgers beside a table, inside it if it is a folder, and that of a folder in which it is a part."""
-    near = {*table.parent.glob(f"*{_ENDING}"), ledger_path(table.parent)}
+    """The ledgers beside a table, inside it if it is a folder, and those of folders in which it is a part."""
+    near = {*table.parent.iterdir(), *(ledger_path(folder) for folder in table.parents if folder.name)}
     if table.is_dir():
         near |= set(table.rglob(f"*{_ENDING}"))
-    return sorted(path for path in near if path.is_file())
+    return sorted(path for path in near if (path.name.endswith(_ENDING) and path.is_file()) or _is_database(path))
+
+
+def _is_database(path: Path) -> bool:
+    """True for a file that a ledger of any name may be."""
+    if path.suffix in _TABLES or not path.is_file():
+        return False
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
+    return False
 
 
 def _undeclared(repeat: Repeat) -> InputError:

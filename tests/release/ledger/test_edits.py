@@ -298,12 +298,54 @@ def test_a_ledger_of_rows_and_units_can_be_read(tmp_path):
     path = write(table, tmp_path / "t.csv")
     first = release(path, tmp_path / "o1")
     release(path, tmp_path / "o2", unit="patient", budget=3.0)
-    release(path, tmp_path / "o3", other_people="a test of its own")
+    other = write(table, tmp_path / "u.csv")
+    declared = {"other_people": "a test of its own", "ledger": first.ledger}
+    release(other, tmp_path / "o3", **declared)
+    with pytest.raises(BudgetError, match="epsilon 1 is spent"):  # it is the same file, whatever is declared
+        release(other, tmp_path / "o4", **declared)
     entries = Ledger(first.ledger).entries()
     assert [row[:2] for row in spent_by_data(entries)] == [("ill", 3.0), ("ill", 1.0)]
     shown = io.StringIO()
     Console(file=shown, width=200).print(*report.ledger_text(entries, spent_by_data(entries)))
     assert "rows of other people than those charged before (a test of its own)" in shown.getvalue()
+
+
+def test_units_are_known_by_another_name(tmp_path):
+    """The same patients, whatever their column is called, are not other people: their charges have no sum by name."""
+    ids = np.repeat(np.arange(100) + 7000, 4)
+    first = people(50).append_column("patient", pa.array(ids))
+    other = shuffled(people(51).append_column("patient_id", pa.array(ids)))
+    release(write(first, tmp_path / "a.csv"), tmp_path / "o1", unit="patient")
+    with pytest.raises(BudgetError):
+        release(write(other, tmp_path / "b.csv"), tmp_path / "o2", unit="patient_id")
+
+
+def test_rows_with_values_exchanged_count_for_both_units(tmp_path):
+    """A row's hash leaves out which column a value is in, so two units may have rows of one hash."""
+    pairs = [(i, 0) for i in range(1, 50)] + [(0, i) for i in range(1, 50)]
+    person, contact = (np.array(column) + 300 for column in zip(*pairs, strict=True))
+    table = pa.table({"person": person, "contact": contact, "ill": ["no", "yes"] * 49})
+    path = write(table, tmp_path / "t.csv")
+    release(path, tmp_path / "o1")
+    done = release(path, tmp_path / "o2", unit="person", budget=200.0)
+    assert done.spent[0] >= 50  # of the person with 49 rows, and epsilon 1 more
+
+
+def test_a_ledger_of_any_name_counts(tmp_path):
+    """Beside the table, a ledger that is called otherwise."""
+    release(write(TABLE, tmp_path / "p.parquet"), tmp_path / "o1", ledger=tmp_path / "budget.db")
+    with pytest.raises(BudgetError):
+        release(write(shuffled(TABLE), tmp_path / "q.parquet"), tmp_path / "o2")
+
+
+def test_the_ledger_of_a_folder_above_counts(tmp_path):
+    """A file deep inside a folder that was released is known."""
+    deep = tmp_path / "data" / "year=2026" / "month=01"
+    deep.mkdir(parents=True)
+    path = write(TABLE, deep / "p.parquet")
+    release(tmp_path / "data", tmp_path / "o1")
+    with pytest.raises(BudgetError):
+        release(path, tmp_path / "o2")
 
 
 def test_copies_of_rows_are_counted(tmp_path):

@@ -130,6 +130,10 @@ class Earlier:
     certain: bool = True
     labels_of_a_unit: int | None = None
 
+    def is_all_of(self, request: Entry) -> bool:
+        """True if every row of a request is a row of this charge, told one by one, and both are of one file."""
+        return self.certain and self.entry.table == request.table != "" and self.rows == request.rows
+
     def charge(self, unit: str) -> Charge:
         """The charge for units of protection of a request.
 

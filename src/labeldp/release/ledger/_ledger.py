@@ -239,8 +239,8 @@ class Ledger:
         found = self.of_session(entry) if data is None else self.earlier(data)
         names = {each.entry.identifier for each in found}
         earlier = [*found, *(each for each in elsewhere if each.entry.identifier not in names)]
-        if entry.other_people:
-            found, earlier = [], []
+        if entry.other_people:  # a file whose rows were all released is no other people's, whatever is declared
+            found, earlier = ([each for each in some if each.is_all_of(entry)] for some in (found, earlier))
         check_features(self.entries(), entry, earlier)
         account = self.allows([entry], budget, earlier)
         same = tuple(each.entry.identifier for each in found if not each.certain) if data else None

@@ -144,7 +144,7 @@ class Recognizer:
         shared = np.isin(self._rows, known.rows)
         missing = known.rows.size - int(np.isin(known.rows, self._rows).sum())
         most = None if self._units is None else min(whole, self._most_of_a_unit(known.rows) + missing)
-        if self._units is not None and known.units is not None and entry.guarantee.unit == self._data.unit:
+        if self._units is not None and known.units is not None:  # whatever the columns are called
             shared |= np.isin(self._units, known.units)
         if missing and (not self._marks.isdisjoint(entry.marks) or self._looks_alike(known, shared)):
             return Match(ANY_ROWS, certain=False, labels_of_a_unit=most)
@@ -166,15 +166,16 @@ class Recognizer:
         return False
 
     def _most_of_a_unit(self, known: np.ndarray) -> int:
-        """The most earlier rows that one unit of the request has, of those that are found in it.
+        """The most earlier rows that one unit of the request may have, of those that are found in it.
 
-        Equal rows have equal units, since the unit is one of their values; how often each was there is known.
+        Rows of two units may have the same hash, if one has the values of the other in other columns: then such earlier
+        rows count for both.
         """
         assert self._rows is not None and self._units is not None  # noqa: S101, PT018 (the caller looked)
-        rows, first = np.unique(self._rows, return_index=True)
+        pairs = np.unique(np.stack([self._units, self._rows]), axis=1)
         known = np.sort(known)
-        times = np.searchsorted(known, rows, "right") - np.searchsorted(known, rows, "left")
-        _, unit = np.unique(self._units[first], return_inverse=True)
+        times = np.searchsorted(known, pairs[1], "right") - np.searchsorted(known, pairs[1], "left")
+        _, unit = np.unique(pairs[0], return_inverse=True)
         return int(np.bincount(unit, times).max())
 
 
