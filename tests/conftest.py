@@ -1,11 +1,14 @@
-"""What all tests share: annotations that are executed, and the folder of real data."""
+"""What all tests share: annotations that are executed, draws that repeat, and the folder of real data."""
 
+import hashlib
 import importlib.util
+import itertools
 import os
 import sys
 import tomllib
 import types
 from collections import defaultdict
+from contextlib import contextmanager
 from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -100,6 +103,8 @@ sys.modules[_CHECKER] = types.ModuleType(_CHECKER)
 sys.modules[_CHECKER].check = check
 install_import_hook(checked_modules(), f"{_CHECKER}.check")
 
+from labeldp import _random_words  # noqa: E402 (imported under the hook)
+
 
 def pytest_addoption(parser):
     """Let a run take the mutants that a change touches; tests/mutants/conftest.py says which these are."""
@@ -154,6 +159,50 @@ def pytest_runtest_teardown(item):
     result = yield
     item.user_properties.append(("processor_seconds", f"{_processor_seconds() - item.stash[_BEGAN]:.3f}"))
     return result
+
+
+class _RepeatedEntropy:
+    """Entropy that follows from the name of a test or of a fixture, so that a run draws what the run before drew.
+
+    A forked child has the operating system's, since it may not repeat its parent's.
+    """
+
+    def __init__(self):
+        self.getpid, self._process = os.getpid, os.getpid()
+        self._name, self._calls = "", itertools.count()
+
+    @contextmanager
+    def of(self, name):
+        """Entropy under a name, from its beginning; afterwards what was before goes on."""
+        before = self._name, self._calls
+        self._name, self._calls = name, itertools.count()
+        try:
+            yield
+        finally:
+            self._name, self._calls = before
+
+    def urandom(self, count):
+        """The next bytes."""
+        if os.getpid() != self._process:
+            return os.urandom(count)
+        return hashlib.shake_256(f"{self._name} {next(self._calls)}".encode()).digest(count)
+
+
+_random_words.os = _RepeatedEntropy()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """Let a fixture draw the same for whichever test it is made first."""
+    with _random_words.os.of(f"{fixturedef.baseid} {fixturedef.argname} {request.param_index}"):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Let a test draw the same in each run."""
+    with _random_words.os.of(item.nodeid):
+        return (yield)
 
 
 @pytest.fixture(scope="session")

@@ -103,7 +103,8 @@ def test_numbers_that_stay_at_one_outcome_are_noticed(tmp_path):
 
 def test_sets_that_are_too_large_are_noticed(tmp_path):
     """A tenth more bits than the law makes, spread over classes, are noticed by their number alone."""
-    release = released("bits")
+    words = np.random.default_rng(4).integers(0, 2**64 - 1, 100_003, dtype=np.uint64, endpoint=True)
+    release = released("bits", TapeWords(words))
     extra = np.random.default_rng(5).integers(0, 80, ROWS)
     codes = release.codes | np.where(extra < 3, 1 << np.minimum(extra, 2), 0).astype(np.uint8)[:, None]
     codes |= np.where(np.random.default_rng(6).random(ROWS) < 0.1, 2, 0).astype(np.uint8)[:, None]

@@ -206,6 +206,16 @@ def test_a_failing_solver_leaves_a_law_in_closed_form_and_says_so(monkeypatch):
     _optimal._solved_columns.cache_clear()
 
 
+@pytest.mark.parametrize("seed", [1, 4, 6, 12, 18])
+def test_points_that_a_prior_almost_excludes_do_not_stop_the_solver(seed):
+    """A prior from noisy counts has zeros, and beside them what rounding left; the programme is solved all the same."""
+    prior = np.zeros(33)
+    prior[np.random.default_rng(seed).integers(0, 33, 12)] = 1 / 12
+    prior[27:] = [0, 1e-17, 0, 0, 0, 0]
+    prior /= prior.sum()
+    assert OptimalResponse(Interval(0, 32, 1), 1.5, prior).used == "optimal"
+
+
 def test_a_wrong_solution_costs_accuracy_and_no_privacy(monkeypatch):
     """Masses that are no law at all give no channel: integers decide, and a law in closed form is used."""
     _optimal._solved_columns.cache_clear()

@@ -46,6 +46,9 @@ _MEAN_SHARE = 0.05
 #: Unused columns that stay after pruning, and the number of columns that triggers it, in multiples of the knots.
 _KEPT, _MOST = 2, 6
 _NONE = 1e-12
+#: Farthest number of a column, in standard deviations of a good solution: a knot of a probability near zero has roots
+#: beyond all bounds, which would spoil the scale of the programme.
+_REACH = 1e6
 
 
 @dataclass(frozen=True)
@@ -255,7 +258,7 @@ class _Programme:
         larger = (means + np.copysign(root, means)) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             roots = np.concatenate([self.places + larger / weights, self.places - sums / larger])
-        roots = np.unique(roots[np.isfinite(roots) & np.tile(spread > 0, 2)])
+        roots = np.unique(roots[(np.abs(roots) <= _REACH * self.scale) & np.tile(spread > 0, 2)])
         return roots if roots.size else np.zeros(1)
 
     def thresholds(self) -> RestrictedProgramme:
