@@ -23,7 +23,7 @@ from labeldp.release._curator import budget_of
 from labeldp.release._sink import clashing
 from labeldp.release._source import Progress, TableSource
 from labeldp.release.folder import Certificate, check_target, finish, staged
-from labeldp.release.ledger import Earlier, Entry, Ledger, PublicData, features_left
+from labeldp.release.ledger import Entry, Ledger, Match, PublicData, features_left, is_ledger
 from labeldp.release.tables import (
     FingerprintBuilder,
     Repeat,
@@ -45,8 +45,6 @@ _LOCK = ".labeldp-ledger.lock"
 #: Seconds to wait for another release of a table in the same folder.
 _PATIENCE = 60.0
 _MOST_REASON = 200
-_SQLITE = b"SQLite format 3\0"
-_TABLES = (".csv", ".gz", ".parquet", ".pq")
 #: The name that declares each row to be a privacy unit of its own.
 ROW = "row"
 _ROWS_PER_BATCH = 1 << 18
@@ -261,8 +259,7 @@ class TableJob:
         builder.add(prefetch(self.table.scan(others, _ROWS_PER_BATCH)), also)
         of_rows = np.concatenate(units) if units else None
         found = builder.result()
-        told = None if found.numbered else found
-        return PublicData(path, self.heads, told, unit or ROW, of_rows), finder.result()
+        return PublicData(path, self.heads, found, unit or ROW, of_rows), finder.result()
 
     def schema(self, types: Mapping[str, pa.DataType], added: Mapping[str, pa.DataType]) -> pa.Schema:
         """The released columns: public ones, with other types if these are given, and added ones.
@@ -340,28 +337,31 @@ class TableJob:
         spent, budget = account.spent, account.budget
         return TableRelease(certificate, self.target, path, found, notes_file, spent, budget, checked.remarks)
 
-    def _ledgers(self, data: PublicData) -> tuple[Ledger, tuple[Earlier, ...]]:
-        """The ledger to charge, and the charges of these rows in all others beside the table.
+    def _ledgers(self, data: PublicData) -> tuple[Ledger, dict[Entry, Match | None]]:
+        """The ledger to charge, and the charges in all others beside the table, with what may be these rows.
 
         That is the ledger that was passed, else the table's own, else the one beside it with the latest charge for
         these labels: a table that was renamed or converted thus keeps the ledger of its first release.
+
+        Raises:
+            LedgerError: A ledger beside the table cannot be read: it may know these rows.
         """
         own = ledger_path(self.table.path, self.spending.ledger)
-        known: dict[Path, list[Earlier]] = {}
+        known: dict[Path, dict[Entry, Match | None]] = {}
         for path in _ledgers_near(self.table.path.resolve()):
-            with suppress(*([] if path == own else [LedgerError])):
-                beside = Ledger(path)
+            beside = Ledger(path)
+            with suppress(*([] if path == own else [LedgerError])):  # then charges that are in doubt count
                 beside.settle()
-                known[path] = beside.earlier(data)
+            known[path] = beside.matches(data)
         chosen = own
         if not own.exists() and self.spending.ledger is None and not self.spending.other_people:
-            times = [(e.entry.time, path) for path, each in known.items() for e in each if self._is_of_label(e)]
+            times = [(e.time, path) for path, each in known.items() for e, match in each.items() if self._is_of(e, match)]
             chosen = max(times)[1] if times else own
         others = [each for path, each in known.items() if not (chosen.exists() and path.samefile(chosen))]
-        return Ledger(chosen), tuple(earlier for each in others for earlier in each)
+        return Ledger(chosen), {entry: match for each in others for entry, match in each.items()}
 
-    def _is_of_label(self, earlier: Earlier) -> bool:
-        return earlier.entry.label == self.table.label
+    def _is_of(self, entry: Entry, match: Match | None) -> bool:
+        return match is not None and entry.label == self.table.label
 
     def _check_unchanged(self) -> None:
         """Refuse a table that changed since it was checked: other units and priors would not be charged."""
@@ -431,16 +431,7 @@ def _ledgers_near(table: Path) -> list[Path]:
     near = {*table.parent.iterdir(), *(ledger_path(folder) for folder in table.parents if folder.name)}
     if table.is_dir():
         near |= set(table.rglob(f"*{_ENDING}"))
-    return sorted(path for path in near if (path.name.endswith(_ENDING) and path.is_file()) or _is_database(path))
-
-
-def _is_database(path: Path) -> bool:
-    """True for a file that a ledger of any name may be."""
-    if path.suffix in _TABLES or not path.is_file():
-        return False
-    with suppress(OSError), path.open("rb") as file:
-        return file.read(len(_SQLITE)) == _SQLITE
-    return False
+    return sorted(path for path in near if path.is_file() and (path.name.endswith(_ENDING) or is_ledger(path)))
 
 
 def _undeclared(repeat: Repeat) -> InputError:

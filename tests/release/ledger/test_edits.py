@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 import shutil
+import sqlite3
 import stat
 import struct
 import threading
@@ -126,6 +127,12 @@ EDITS = {
     "a column replaced": lambda t: column(t, "age", pa.array(np.random.default_rng(6).integers(18, 95, len(t)))),
     "labels edited": lambda t: column(t, "ill", t["ill"].take(np.random.default_rng(7).permutation(len(t)))),
     "another constant column": lambda t: t.append_column("country", pa.array(["here"] * len(t))),
+    "some of it, corrected, among others": lambda t: shuffled(
+        pa.concat_tables([people(8, 2000), column(t, "age", pc.add(t["age"], 1)).slice(0, 60)])
+    ),
+    "all of it, a few corrected, among others": lambda t: shuffled(
+        pa.concat_tables([people(8, 2000), t.slice(5), column(t, "age", pc.add(t["age"], 1)).slice(0, 5)])
+    ),
     "a tenth of ages corrected": lambda t: column(
         t, "age", pc.add(t["age"], pa.array(np.arange(len(t)) % 10 == 0).cast(pa.int64()))
     ),
@@ -251,6 +258,106 @@ def test_a_table_of_three_rows_that_differ_has_a_way_out(tmp_path):
     assert first.ledger.exists()
 
 
+def wide(table):
+    """The table with forty columns."""
+    chance = np.random.default_rng(9)
+    for i in range(34):
+        table = table.add_column(0, f"m{i}", pa.array(chance.normal(size=len(table)).round(3)))
+    return table
+
+
+#: Two states of a table that have hardly anything in common but their people.
+FAR = {
+    "a small part of a large table, corrected": (
+        people(12, 20_000),
+        lambda t: column(t, "age", pc.add(t["age"], 1)).slice(7_000, 200),
+    ),
+    "of forty columns, one and a row gone": (wide(TABLE), lambda t: shuffled(t.drop_columns(["m7"]).slice(1))),
+    "of three columns of few values, one gone": (
+        pa.table({"sex": ["f", "m", "x"] * 20, "grade": [1, 2, 2, 3] * 15, "town": ["a"] * 60, "ill": ["no"] * 60}),
+        lambda t: shuffled(t.drop_columns(["grade"])),
+    ),
+    "seven rows, a year older, turned round": (
+        TABLE.slice(0, 7),
+        lambda t: column(t, "age", pc.add(t["age"], 1)).take(np.arange(7)[::-1]),
+    ),
+    "labels and a counter": (
+        TABLE,
+        lambda t: pa.table({"number": np.arange(100, 100 + ROWS), "ill": t["ill"]}),
+    ),
+    "labels, a counter and a fold": (
+        TABLE,
+        lambda t: pa.table({"number": np.arange(ROWS), "fold": np.arange(ROWS) ** 2 % 5, "ill": t["ill"]}),
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", FAR)
+def test_what_hardly_identifies_anybody_may_be_anybody(tmp_path, edit):
+    """A column edited and rows dropped, and tables whose values identify nobody."""
+    table, change = FAR[edit]
+    first = release(write(table, tmp_path / "first.csv"), tmp_path / "out")
+    check_known(first, write(change(table), tmp_path / "second.parquet"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(ROWS) % 4 + 1,
+        np.arange(ROWS) % 24,
+        np.arange(ROWS) % 2,
+        np.arange(ROWS) + 100,
+        np.arange(ROWS)[::-1],
+        np.repeat(np.arange(10), ROWS // 10),
+        np.r_[np.zeros(ROWS // 2), np.ones(ROWS // 2)],
+    ],
+)
+def test_columns_that_any_table_may_have_connect_none(tmp_path, values):
+    """Counters, hours, ranks, flags: the same in two tables of different people, in the same order."""
+    for seed, name in ((40, "train"), (41, "test")):
+        table = people(seed).append_column("visit", pa.array(values))
+        assert release(write(table, tmp_path / f"{name}.csv"), tmp_path / name).spent == (1.0, 0.0)
+
+
+def test_tables_that_were_the_same_in_one_ledger_are_so_in_all(tmp_path):
+    """The third table is like the second alone, which was charged to a ledger of its own, and is charged with both."""
+    path = write(TABLE, tmp_path / "first.csv")
+    second = EDITS["a column replaced"](TABLE).append_column("number", pa.array(np.random.default_rng(5).normal(size=ROWS)))
+    third = second.select(["number", "ill"])
+    release(path, tmp_path / "o1")
+    options = {"budget": 3.0}
+    done = release(write(second, tmp_path / "second.csv"), tmp_path / "o2", ledger=tmp_path / "other.ledger", **options)
+    assert done.spent == (2.0, 0.0)
+    path.unlink()
+    done = release(write(shuffled(third), tmp_path / "third.csv"), tmp_path / "o3", **options)
+    assert done.spent == (3.0, 0.0)
+
+
+@pytest.mark.parametrize("damage", ["cut", "linked"])
+def test_a_ledger_beside_the_table_that_cannot_be_read_stops_the_release(tmp_path, damage):
+    """It may know the rows."""
+    first = release(write(TABLE, tmp_path / "first.csv"), tmp_path / "out")
+    if damage == "cut":
+        first.ledger.write_bytes(first.ledger.read_bytes()[:5000])
+    else:
+        os.link(first.ledger, tmp_path / "backup")
+    with pytest.raises(LedgerError, match=r"first.csv.labeldp-ledger|backup"):
+        release(write(TABLE, tmp_path / "second.csv"), tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_databases_of_others_are_left_alone(tmp_path):
+    """A database beside the table that is no ledger is neither locked, nor closed to others, nor in the way."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as database:
+        database.execute("CREATE TABLE people (name TEXT)")
+    (tmp_path / "other.db").chmod(0o644)
+    before = (tmp_path / "other.db").read_bytes()
+    release(write(TABLE, tmp_path / "first.csv"), tmp_path / "out")
+    assert (tmp_path / "other.db").read_bytes() == before
+    assert stat.S_IMODE((tmp_path / "other.db").stat().st_mode) == 0o644
+    assert not (tmp_path / "other.db.lock").exists()
+
+
 @pytest.mark.parametrize("reason", ["", "  ", "a\nb", "x" * 201, "\u202e"])
 def test_a_reason_is_a_short_line(tmp_path, reason):
     """An empty, long or unprintable reason is refused before anything is charged."""
@@ -354,7 +461,7 @@ def test_copies_of_rows_are_counted(tmp_path):
     (remark,) = release(path, tmp_path / "o").remarks
     assert "800 rows are copies of others" in remark
     assert "up to 3 alike" in remark
-    assert release(write(NEW, tmp_path / "new.csv"), tmp_path / "o2").remarks == ()
+    assert release(write(NEW, tmp_path / "elsewhere" / "new.csv"), tmp_path / "o2").remarks == ()
 
 
 def test_declared_rows_are_an_assumption(tmp_path):

@@ -14,7 +14,7 @@ from labeldp.errors import BudgetError, LabelError
 from labeldp.release import _table_job as module
 
 SPACE = Classes(["a", "b"])
-TABLE = pa.table({"id": range(100, 140), "age": [i * 7 % 40 for i in range(40)], "y": ["a", "b"] * 20})
+TABLE = pa.table({"id": range(100, 220, 3), "age": [i * i % 97 for i in range(40)], "y": ["a", "b"] * 20})
 
 
 def release(source, output, **options):
@@ -31,7 +31,7 @@ def test_a_renamed_or_converted_table_meets_its_ledger(tmp_path):
     for name in ("u.parquet", "t.csv"):
         with pytest.raises(BudgetError):
             release(tmp_path / name, "o2")
-    pq.write_table(TABLE.set_column(0, "id", [list(range(500, 540))]).drop_columns(["age"]), tmp_path / "other.parquet")
+    pq.write_table(TABLE.set_column(0, "id", [list(range(500, 700, 5))]).drop_columns(["age"]), tmp_path / "other.parquet")
     release(tmp_path / "other.parquet", "o3")
 
 

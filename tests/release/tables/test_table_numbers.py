@@ -155,12 +155,14 @@ def test_labels_that_are_no_numbers_are_refused(tmp_path):
     pq.write_table(pa.table({"x": [11, 12, 14], "claim": [float("inf"), -1e300, 3.25]}), path)
     done = release_table(path, "claim", SPACE, 30.0, tmp_path / "o", keep=["x"], mechanism="randomized-response")
     assert Release.load(done.output).numbers() == pytest.approx([20.0, 0.0, 3.5], abs=1e-6)  # wrong below 4e-12
-    pq.write_table(pa.table({"z": [9, 8, 7], "claim": [1.0, float("nan"), 7.777]}), tmp_path / "u.parquet")
+    path = tmp_path / "elsewhere" / "u.parquet"
+    path.parent.mkdir()
+    pq.write_table(pa.table({"z": [9, 8, 7], "claim": [1.0, float("nan"), 7.777]}), path)
     with pytest.raises(InputError, match="expected a label in every row, found none in row 1") as caught:
-        release_table(tmp_path / "u.parquet", "claim", SPACE, 1.0, tmp_path / "p", keep=["z"])
+        release_table(path, "claim", SPACE, 1.0, tmp_path / "p", keep=["z"])
     assert "7.777" not in str(caught.value)
     given = Interval(0.0, 20.0, 0.5, missing=5.0)
-    done = release_table(tmp_path / "u.parquet", "claim", given, 1.0, tmp_path / "p", keep=["z"])
+    done = release_table(path, "claim", given, 1.0, tmp_path / "p", keep=["z"])
     assert done.certificate.rows == 3
 
 
@@ -171,9 +173,9 @@ def test_labels_that_are_all_alike_far_from_zero_are_released_like_others(tmp_pa
     for number in range(6):
         path = tmp_path / f"t{number}.parquet"
         pq.write_table(
-            pa.table({f"x{number}": np.arange(1000) + 1000 * number + 7, "claim": np.full(1000, 3_000_002.0)}), path
+            pa.table({"x": np.random.default_rng(number).normal(size=1000), "claim": np.full(1000, 3_000_002.0)}), path
         )
-        options = {"keep": [f"x{number}"], "mechanism": mechanism}
+        options = {"keep": ["x"], "mechanism": mechanism}
         done = release_table(path, "claim", far, 1.75, tmp_path / f"o{number}", **options)
         assert verify(done.output).holds
 

@@ -5,6 +5,8 @@ from ._ledger import Ledger as Ledger
 from ._ledger import account_of as account_of
 from ._ledger import by_data as by_data
 from ._ledger import features_left as features_left
+from ._ledger import is_ledger as is_ledger
 from ._ledger import spent_by_data as spent_by_data
 from ._ledger import spent_on as spent_on
+from ._same_data import Match as Match
 from ._same_data import PublicData as PublicData

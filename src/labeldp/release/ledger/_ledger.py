@@ -15,7 +15,7 @@ import sqlite3
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,12 +30,13 @@ from labeldp.privacy import shown_above
 from labeldp.privacy.accounting import Account, Budget, RowRanges
 from labeldp.release.folder import Fate, fate_of
 from labeldp.release.ledger._entry import Earlier, Entry, State
-from labeldp.release.ledger._same_data import ANY_ROWS, KeyedData, Match, PublicData, Recognizer
+from labeldp.release.ledger._same_data import ANY_ROWS, WEAK, KeyedData, Match, PublicData, Recognizer
 
 #: Seconds to wait for another thread or process that holds the ledger. It holds it while it draws and writes.
 _PATIENCE = 60.0
 _held = threading.local()  # the ledgers that this thread holds: to wait for oneself would be to wait in vain
 _STATES: dict[str, State] = {"drawn": "drawn", "released": "released", "void": "void"}
+_SQLITE = b"SQLite format 3\0"
 _SCHEMA_VERSION = 1
 _SCHEMA = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -104,23 +105,27 @@ class Ledger:
     def marks(self, data: PublicData) -> tuple[str, ...]:
         """Keyed fingerprints of a table: its path, the first values of its columns, and all values of each.
 
-        Labels alone have none: they may be any labels.
+        Labels alone have none: they may be any labels. Weak marks count if two are shared.
         """
-        if data.fingerprints is None:
+        key = self._key()
+        if data.anonymous or data.fingerprints is None:
             return ()
-        key, count = self._key(), str(data.fingerprints.count)
+        count = str(data.fingerprints.count)
         heads = (_marked(key, "column", name, head) for name, head in sorted(data.heads.items()))
-        sums = (_marked(key, "values", count, str(total)) for total in sorted(data.fingerprints.columns))
+        sums = (
+            strength + _marked(key, "values", count, str(total))
+            for total, many in sorted(data.fingerprints.columns)
+            for strength in (["", WEAK] if many else [WEAK])
+        )
         return (_marked(key, "path", data.path), *heads, *sums)
 
-    def earlier(self, data: PublicData) -> list[Earlier]:
-        """The charges, of any label, of what may be rows of a table, oldest first."""
+    def matches(self, data: PublicData) -> dict[Entry, Match | None]:
+        """All charges, of any label, oldest first, with what may be rows of a table."""
         known = [entry for entry in self.entries() if entry.state != "void"]
         if not known:
-            return []
+            return {}
         recognizer = Recognizer(data, self._number(), self.marks(data))
-        matches = {entry.identifier: recognizer.match(entry, self._hashes(entry.identifier)) for entry in known}
-        return _with_the_same_data(known, {name: match for name, match in matches.items() if match is not None})
+        return {entry: recognizer.match(entry, self._hashes(entry.identifier)) for entry in known}
 
     def entries(self) -> list[Entry]:
         """All charges, oldest first, in their latest state."""
@@ -149,7 +154,7 @@ class Ledger:
         budget: Budget | None,
         drew: Callable[[], bool] = lambda: False,
         data: PublicData | None = None,
-        elsewhere: Sequence[Earlier] = (),
+        elsewhere: Mapping[Entry, Match | None] = MappingProxyType({}),
     ) -> Iterator[Admitted]:
         """Record a charge, then let the caller draw; afterwards the charge stands, or is void if nothing was released.
 
@@ -160,7 +165,7 @@ class Ledger:
                 if the caller failed. The charge then stays. Draws in a staging folder alone were seen by nobody.
             data: The table, which is compared with that of earlier charges; without it, the rows may be any rows but
                 those of another number in the same session.
-            elsewhere: Charges of these rows in other ledgers.
+            elsewhere: The charges in other ledgers, with what may be these rows.
 
         Raises:
             BudgetError: The charge would exceed the budget; nothing was recorded.
@@ -233,18 +238,16 @@ class Ledger:
         return [Earlier(each, each.charge(entry.session).rows) for each in known]
 
     def _admit(
-        self, entry: Entry, budget: Budget | None, data: PublicData | None, elsewhere: Sequence[Earlier]
+        self, entry: Entry, budget: Budget | None, data: PublicData | None, elsewhere: Mapping[Entry, Match | None]
     ) -> Admitted:
         """Compare the rows with earlier ones, check the account, and record the charge."""
-        found = self.of_session(entry) if data is None else self.earlier(data)
-        names = {each.entry.identifier for each in found}
-        earlier = [*found, *(each for each in elsewhere if each.entry.identifier not in names)]
+        earlier = self.of_session(entry) if data is None else with_the_same_data({**elsewhere, **self.matches(data)})
         if entry.other_people:  # a file whose rows were all released is no other people's, whatever is declared
-            found, earlier = ([each for each in some if each.is_all_of(entry)] for some in (found, earlier))
+            earlier = [each for each in earlier if each.is_all_of(entry)]
         check_features(self.entries(), entry, earlier)
         account = self.allows([entry], budget, earlier)
-        same = tuple(each.entry.identifier for each in found if not each.certain) if data else None
-        shares = tuple(each.entry.identifier for each in found if each.certain) if data else ()
+        same = tuple(each.entry.identifier for each in earlier if not each.certain) if data else None
+        shares = tuple(each.entry.identifier for each in earlier if each.certain) if data else ()
         entry = dataclasses.replace(entry, budget=account.budget, same=same, shares=shares, spent=account.spent)
         hashes = {} if data is None else KeyedData.of(data, self._number()).blobs()
         self._append(entry.identifier, "charged", entry.body(), hashes)
@@ -291,7 +294,12 @@ class Ledger:
             if "hashes" not in _tables(database):
                 return KeyedData()
             rows = database.execute("SELECT name, body FROM hashes WHERE charge = ?", (name,)).fetchall()
-        return KeyedData.read(dict(rows))
+        try:
+            return KeyedData.read(dict(rows))
+        except (ValueError, TypeError):
+            raise LedgerError(
+                f"expected hashes of rows in the ledger {self.path}, found damaged ones; restore a backup"
+            ) from None
 
     def _key(self) -> str:
         """The key of fingerprints, in hexadecimal digits."""
@@ -382,8 +390,10 @@ def _marked(key: str, *parts: str) -> str:
     return hmac.new(bytes.fromhex(key), json.dumps(parts).encode(), hashlib.sha256).hexdigest()
 
 
-def _with_the_same_data(known: Sequence[Entry], matches: dict[str, Match]) -> list[Earlier]:
-    """Charges of rows of a table, and of data that was taken to be the same as theirs."""
+def with_the_same_data(found: Mapping[Entry, Match | None]) -> list[Earlier]:
+    """Charges of rows of a table, and of data that was taken to be the same as theirs; one for each copy of a charge."""
+    known = list({each.identifier: each for each in sorted(found, key=lambda each: each.time)}.values())
+    matches = {each.identifier: match for each, match in found.items() if match is not None}
     links = [(each.identifier, other) for each in known for other in _same(each, known)]
     changed = True
     while changed:
@@ -544,6 +554,15 @@ def _prepare(database: sqlite3.Connection, *, check: bool) -> None:
     version = dict(database.execute("SELECT name, value FROM about").fetchall())["version"]
     if version != str(_SCHEMA_VERSION):
         raise sqlite3.DatabaseError(f"a ledger of version {version} instead of {_SCHEMA_VERSION}")
+
+
+def is_ledger(path: Path) -> bool:
+    """True for a file that is a ledger, whatever its name; it is only read."""
+    with suppress(OSError, sqlite3.DatabaseError), path.open("rb") as file:
+        if file.read(len(_SQLITE)) == _SQLITE:
+            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE)) as found:
+                return {"about", "events"} <= _tables(found)
+    return False
 
 
 def _tables(database: sqlite3.Connection) -> set[str]:

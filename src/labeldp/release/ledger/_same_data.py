@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labeldp._shapes import UInt64
+from labeldp._shapes import Bool, Int, UInt64
 from labeldp.privacy.accounting import RowRanges
 from labeldp.release.tables import SKETCH, Fingerprints, keyed
 
@@ -23,9 +23,15 @@ if TYPE_CHECKING:
     from labeldp.release.ledger._entry import Entry
 
 ANY_ROWS = RowRanges.all(1 << 62)
+#: The beginning of a mark that other people's data may have by chance, such as the hours of all visits.
+WEAK = "~"
 NO_ROWS = RowRanges.all(0)
 #: Share of the comparable hashes of a view that two data sets must have in common to count as the same.
 _SHARE = 0.25
+#: Denominator of stored shares.
+_ALIKE = 1_000_000
+#: Share of rows that other people's data may have in common beyond chance, such as rows that hold nothing.
+_STRAY = 0.001
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,11 @@ class PublicData:
     unit: str = "row"
     units: UInt64[np.ndarray, "n"] | None = field(default=None, repr=False)
 
+    @property
+    def anonymous(self) -> bool:
+        """True if nothing identifies the rows, nor a declared unit: these may be any labels."""
+        return self.fingerprints is None or (self.fingerprints.anonymous and self.units is None)
+
 
 @dataclass(frozen=True)
 class KeyedView:
@@ -53,11 +64,15 @@ class KeyedView:
 
     Attributes:
         limit: The largest hash of the view before the key.
+        alike: The chance that a row of somebody else has one of the hashes.
         hashes: The hashes under the key.
+        places: The row of each.
     """
 
     limit: int
+    alike: float
     hashes: UInt64[np.ndarray, "k"]
+    places: Int[np.ndarray, "k"]
 
 
 @dataclass(frozen=True)
@@ -80,7 +95,10 @@ class KeyedData:
         found = data.fingerprints
         if found is None:
             return cls()
-        views = tuple(KeyedView(_limit(sketch.hashes), keyed(sketch.hashes, key)) for sketch in found.views)
+        views = tuple(
+            KeyedView(_limit(sketch.hashes), sketch.alike, keyed(sketch.hashes, key), sketch.places)
+            for sketch in found.views
+        )
         rows = None if found.rows is None else keyed(found.rows, key)
         return cls(rows, None if data.units is None else np.unique(keyed(data.units, key)), views)
 
@@ -88,17 +106,34 @@ class KeyedData:
         """The hashes as bytes, by name."""
         named = {"rows": self.rows, "units": self.units}
         blobs = {name: hashes.astype("<u8").tobytes() for name, hashes in named.items() if hashes is not None}
-        views = [np.concatenate([np.array([view.limit, view.hashes.size], "<u8"), view.hashes]) for view in self.views]
+        views = [
+            np.concatenate(
+                [
+                    np.array([view.limit, round(view.alike * _ALIKE), view.hashes.size], "<u8"),
+                    view.hashes,
+                    view.places.astype("<u8"),
+                ]
+            )
+            for view in self.views
+        ]
         return blobs | {"views": np.concatenate([np.zeros(0, "<u8"), *views]).astype("<u8").tobytes()}
 
     @classmethod
     def read(cls, blobs: Mapping[str, bytes]) -> KeyedData:
-        """The hashes from ``blobs``."""
+        """The hashes from ``blobs``.
+
+        Raises:
+            ValueError: They are damaged.
+        """
         arrays = {name: np.frombuffer(blob, "<u8") for name, blob in blobs.items()}
         views, rest = [], arrays.get("views", np.zeros(0, "<u8"))
+        most = arrays["rows"].size if "rows" in arrays else 1 << 62
         while rest.size:
-            views.append(KeyedView(int(rest[0]), rest[2 : 2 + int(rest[1])]))
-            rest = rest[2 + int(rest[1]) :]
+            limit, alike, size = map(int, rest[:3])
+            hashes, places, rest = np.split(rest[3:], [size, 2 * size])
+            if places.size != size or (places >= most).any():
+                raise ValueError("views of other rows")
+            views.append(KeyedView(limit, alike / _ALIKE, hashes, places.astype(np.int64)))
         return cls(arrays.get("rows"), arrays.get("units"), tuple(views))
 
 
@@ -135,33 +170,42 @@ class Recognizer:
 
     def match(self, entry: Entry, known: KeyedData) -> Match | None:
         """The rows that may be those of an earlier charge; None if all of them are others."""
-        whole = entry.rows.stop
-        if self._data.fingerprints is None or entry.of_any_data:
-            return Match(ANY_ROWS, certain=False, labels_of_a_unit=None)
+        anybody = self._data.anonymous or entry.of_any_data
         if self._rows is None or known.rows is None:
-            same = not self._marks.isdisjoint(entry.marks) or self._looks_alike(known, None)
+            same = anybody or self._is_marked_like(entry) or self._looks_alike(known, None, None)
             return Match(ANY_ROWS, certain=False, labels_of_a_unit=None) if same else None
-        shared = np.isin(self._rows, known.rows)
-        missing = known.rows.size - int(np.isin(known.rows, self._rows).sum())
-        most = None if self._units is None else min(whole, self._most_of_a_unit(known.rows) + missing)
+        shared, left = np.isin(self._rows, known.rows), ~np.isin(known.rows, self._rows)
+        missing = int(left.sum())
+        most = None if self._units is None else min(entry.rows.stop, self._most_of_a_unit(known.rows) + missing)
+        if anybody:
+            again = _equal(self._rows, known.rows)
+            return Match(entry.rows if again else ANY_ROWS, certain=again, labels_of_a_unit=most)
+        if missing and (self._is_marked_like(entry) or self._looks_alike(known, ~shared, left)):
+            return Match(ANY_ROWS, certain=False, labels_of_a_unit=most)
         if self._units is not None and known.units is not None:  # whatever the columns are called
             shared |= np.isin(self._units, known.units)
-        if missing and (not self._marks.isdisjoint(entry.marks) or self._looks_alike(known, shared)):
-            return Match(ANY_ROWS, certain=False, labels_of_a_unit=most)
         places = RowRanges.of(np.flatnonzero(shared))
         return Match(places, certain=True, labels_of_a_unit=most) if places.ranges else None
 
-    def _looks_alike(self, known: KeyedData, told: np.ndarray | None) -> bool:
-        """True if a view of the rows that are not told yet shares enough hashes with a view of the earlier data."""
+    def _is_marked_like(self, entry: Entry) -> bool:
+        """True if the data sets have a mark in common, or two weak ones."""
+        common = self._marks.intersection(entry.marks)
+        return len(common) > 1 or any(not mark.startswith(WEAK) for mark in common)  # a strong one or two
+
+    def _looks_alike(
+        self, known: KeyedData, new: Bool[np.ndarray, "n"] | None, left: Bool[np.ndarray, "m"] | None
+    ) -> bool:
+        """True if views of the two data sets share hashes, of rows that were not told one by one if these are given."""
         found = self._data.fingerprints
         for sketch in found.views if found else ():
-            rest = slice(None) if told is None else ~told[sketch.places]
-            hashes, mine = sketch.hashes[rest], keyed(sketch.hashes[rest], self._key)
+            some = slice(None) if new is None else new[sketch.places]
+            hashes, mine = sketch.hashes[some], keyed(sketch.hashes[some], self._key)
             for view in known.views:
-                common = int(np.isin(mine, view.hashes).sum())
-                theirs = view.hashes.size * min(1.0, (_limit(sketch.hashes) + 1) / (view.limit + 1))
-                comparable = min(float((hashes <= view.limit).sum()), theirs if told is None else math.inf)
-                if common and common >= _SHARE * comparable:
+                theirs = view.hashes if left is None else view.hashes[left[view.places]]
+                common = int(np.isin(mine, theirs).sum())
+                of_mine = float((hashes <= view.limit).sum())
+                of_theirs = theirs.size * min(1.0, (_limit(sketch.hashes) + 1) / (view.limit + 1))
+                if any(_is_much(common, each, view.alike) for each in (of_mine, of_theirs)):
                     return True
         return False
 
@@ -177,6 +221,19 @@ class Recognizer:
         times = np.searchsorted(known, pairs[1], "right") - np.searchsorted(known, pairs[1], "left")
         _, unit = np.unique(pairs[0], return_inverse=True)
         return int(np.bincount(unit, times).max())
+
+
+def _is_much(common: int, comparable: float, alike: float) -> bool:
+    """True if more of the comparable hashes are common than other people's rows have by chance."""
+    by_chance = comparable * (2 * alike + _STRAY)
+    return common > 0 and (
+        common >= comparable * min(max(_SHARE, 2 * alike), 0.9) or common > 1 + by_chance + 4 * math.sqrt(by_chance)
+    )
+
+
+def _equal(some: np.ndarray, others: np.ndarray) -> bool:
+    """True if two data sets have the same rows equally often."""
+    return some.size == others.size and np.array_equal(np.sort(some), np.sort(others))
 
 
 def _limit(hashes: np.ndarray) -> int:

@@ -7,6 +7,8 @@ A *view* of a table is a hash of each row's values, or of some of them: of all, 
 floats, and of all with floats to two digits. Of each view the rows with the smallest hashes are kept: two tables that
 share rows share those, in proportion. Of all values together, hashes of all rows are kept, up to ten million.
 
+A table is *anonymous* if its values identify no rows: they have few values, or number rows. It may be any table then.
+
 The hashes are no secret: the ledger stores them under a key of its own.
 """
 
@@ -16,7 +18,9 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +39,7 @@ from labeldp.release.tables._fingerprint_kernels import (
 )
 
 #: Hashes that are kept of each view.
-SKETCH = 256
+SKETCH = 2048
 #: Most rows of which every hash is kept.
 MOST_ROWS = 10_000_000
 #: Fewest different values of a column, or of a view, that can identify a table.
@@ -46,7 +50,11 @@ _FIRST_ROWS = 4096
 _MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "nat")
 _WHOLE = r"^[+-]?[0-9]{1,18}$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$"
-_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ t][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?$"
+_CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
+_ZONE = r"(z|[+-][0-9]{2}:?[0-9]{2})$"
+_TIME = rf"^([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([ t]{_CLOCK}{_ZONE[:-1]}?)?|{_CLOCK})$"
+_MICROSECONDS = r"(\.[0-9]{6})[0-9]+"
+_LARGEST = (1 << 63) - 2
 _NOTHING = np.zeros(0, dtype=np.uint64)
 
 
@@ -58,11 +66,14 @@ class Sketch:
         hashes: Different hashes, ascending.
         places: The first row with each.
         distinct: The estimated number of different hashes in the view.
+        alike: The chance that another row of the same kind has one of these hashes, though it is nobody of this table:
+            the share of rows that are not the only ones with their hash (Good 1953).
     """
 
     hashes: UInt64[np.ndarray, "k"]
     places: Int[np.ndarray, "k"]
     distinct: float
+    alike: float
 
 
 @dataclass(frozen=True)
@@ -73,15 +84,16 @@ class Fingerprints:
         count: Number of rows.
         rows: The hash of each row, or None of more than ``MOST_ROWS``.
         views: The views that identify rows.
-        columns: For each column of several values, the sum of the hashes of its values.
-        numbered: True if the only columns are row numbers, which say nothing about whose rows they are.
+        columns: For each column of several values, the sum of the hashes of its values, and whether most of the first
+            rows of a batch differ in it.
+        anonymous: True if no values but row numbers identify rows.
     """
 
     count: int
     rows: UInt64[np.ndarray, "n"] | None
     views: tuple[Sketch, ...]
-    columns: tuple[int, ...]
-    numbered: bool
+    columns: tuple[tuple[int, bool], ...]
+    anonymous: bool
 
 
 @dataclass
@@ -91,18 +103,24 @@ class _View:
     limit: int = (1 << 64) - 1
     hashes: UInt64[np.ndarray, "k"] = field(default_factory=lambda: _NOTHING)
     places: Int[np.ndarray, "k"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    times: Int[np.ndarray, "k"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def add(self, total: np.ndarray, part: np.ndarray) -> None:
         """Add the rows of a batch; the first few alone, so that few of the others are below the limit."""
         for rows in (slice(0, _FIRST_ROWS), slice(_FIRST_ROWS, None)):
             places, values = np.empty(total[rows].size, np.int64), np.empty(total[rows].size, np.uint64)
             count = below(total[rows], part[rows], np.uint64(self.limit), places, values)
-            self.take(values[:count], places[:count] + (rows.start or 0))
+            self.take(values[:count], places[:count] + (rows.start or 0), np.ones(count, np.int64))
 
-    def take(self, hashes: np.ndarray, places: np.ndarray) -> None:
-        """Take hashes and their places, of which the smallest stay."""
-        kept, index = np.unique(np.concatenate([self.hashes, hashes]), return_index=True)
-        self.hashes, self.places = kept[:SKETCH], np.concatenate([self.places, places])[index[:SKETCH]]
+    def take(self, hashes: np.ndarray, places: np.ndarray, times: np.ndarray) -> None:
+        """Take hashes, their places and how often they occur; the smallest stay."""
+        hashes, places = np.concatenate([self.hashes, hashes]), np.concatenate([self.places, places])
+        order = np.argsort(hashes, kind="stable")
+        hashes = hashes[order]
+        first = np.flatnonzero(np.concatenate([hashes[:1] == hashes[:1], hashes[1:] != hashes[:-1]]))
+        times = np.add.reduceat(np.concatenate([self.times, times])[order], first) if first.size else times
+        self.hashes, self.places = hashes[first][:SKETCH], places[order[first]][:SKETCH]
+        self.times = times[:SKETCH]
         if self.hashes.size == SKETCH:
             self.limit = int(self.hashes[-1])
 
@@ -110,7 +128,8 @@ class _View:
         """The sketch of all rows that were added."""
         full = self.hashes.size == SKETCH
         distinct = (SKETCH - 1) / ((self.limit + 1) / 2.0**64) if full else float(self.hashes.size)
-        return Sketch(self.hashes, self.places, distinct)
+        alike = 1 - float((self.times == 1).sum()) / max(1, int(self.times.sum()))
+        return Sketch(self.hashes, self.places, distinct, alike)
 
 
 @dataclass(frozen=True)
@@ -141,10 +160,9 @@ class FingerprintBuilder:
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._names = sorted(columns)
-        groups = min(len(self._names), _MOST_GROUPS)
-        self._groups = [self._names[i::groups] for i in range(groups)] if groups > 1 else []
+        self._groups = _grouped(self._names)
         self._views = [_View() for _ in range(len(self._groups) + 3)]  # whole rows, without a group, exact, coarse
-        self._sums, self._several = dict.fromkeys(self._names, 0), set[str]()
+        self._sums, self._several = dict.fromkeys(self._names, 0), dict[str, bool]()
         self._ranges: dict[str, tuple[int, int]] = {}
         self._rows: list[np.ndarray] = []
         self._count = 0
@@ -165,14 +183,18 @@ class FingerprintBuilder:
 
     def result(self) -> Fingerprints:
         """The fingerprints of all rows that were added."""
-        sketches = [view.sketch() for view in self._views]
         least, numbers = max(FEWEST_VALUES, self._count / 2), set(filter(self._counts_up, self._names))
+        sketches = [view.sketch() for view in self._views]
+        views = tuple(sketch for sketch in sketches if sketch.distinct >= least)
+        without = zip(self._groups, sketches[1:], strict=False)
         return Fingerprints(
             self._count,
             np.concatenate([_NOTHING, *self._rows]) if self._count <= MOST_ROWS else None,
-            tuple(sketch for sketch in sketches if sketch.distinct >= least),
-            tuple(self._sums[name] for name in self._names if name in self._several and name not in numbers),
-            len(numbers) == len(self._names),
+            views,
+            tuple((self._sums[name], many) for name, many in self._several.items() if name not in numbers),
+            not views
+            or len(numbers) == len(self._names)
+            or any(numbers.issuperset(group) and rest.distinct < least for group, rest in without),
         )
 
     def _part(self, batch: pa.RecordBatch) -> _Part:
@@ -194,11 +216,14 @@ class FingerprintBuilder:
         also(part.cells)
         for view, found in zip(self._views, part.views, strict=True):
             if found is not None:
-                view.take(found.hashes, found.places + self._count)
+                view.take(found.hashes, found.places + self._count, found.times)
         for name, fine in part.cells.items():
             self._sums[name] = (self._sums[name] + part.sums[name]) % (1 << 64)
-            if name not in self._several and np.unique(fine[:_FIRST_ROWS]).size >= FEWEST_VALUES:
-                self._several.add(name)
+            if name not in self._several:
+                first = fine[:_FIRST_ROWS]
+                different = np.unique(first).size
+                if different >= FEWEST_VALUES:
+                    self._several[name] = different >= first.size / 2
         for name, (low, high) in part.ranges.items():
             least, most = self._ranges.get(name, (low, high))
             self._ranges[name] = min(low, least), max(high, most)
@@ -209,12 +234,22 @@ class FingerprintBuilder:
             self._rows.clear()
 
     def _counts_up(self, name: str) -> bool:
-        """True if a column has each number from 0 or 1 on equally often, like row numbers, which any table may have."""
-        low, high = self._ranges.get(name, (-1, 0))
-        times, rest = divmod(self._count, high - low + 1)
-        if rest or low not in (0, 1) or high >= MOST_ROWS:
+        """True if a column has each number between two equally often, like row numbers, which any table may have."""
+        low, high = self._ranges.get(name, (0, -1))
+        times, rest = divmod(self._count, high - low + 1) if low <= high else (0, 1)
+        if rest or high - low >= MOST_ROWS or high > _LARGEST:
             return False
         return (times * int(_whole_hashes(np.arange(low, high + 1)).sum()) - self._sums[name]) % (1 << 64) == 0
+
+
+def _grouped(names: Sequence[str]) -> list[list[str]]:
+    """Columns in groups, of which each is left out in a view of its own: by name, so that other columns move none."""
+    if len(names) <= _MOST_GROUPS:
+        return [[name] for name in names] if len(names) > 1 else []
+    groups: list[list[str]] = [[] for _ in range(_MOST_GROUPS)]
+    for name in names:
+        groups[crc32(name.encode()) % _MOST_GROUPS].append(name)
+    return [group for group in groups if group]
 
 
 def _sketched(limit: int, total: np.ndarray, part: np.ndarray | None) -> _View | None:
@@ -271,7 +306,7 @@ def _exact_hashes(column: pa.Array, kind: pa.DataType) -> UInt64[np.ndarray, "n"
         return _list_hashes(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
         return _of_dictionary(column.cast(pa.large_string()).dictionary_encode())[0]
-    return _plain_hashes(pa.array(as_texts(column), pa.large_string()))
+    return _text_hashes(pa.array(as_texts(column), pa.large_string()))
 
 
 def _of_dictionary(column: pa.DictionaryArray) -> tuple[UInt64[np.ndarray, "n"], UInt64[np.ndarray, "n"]]:
@@ -315,10 +350,13 @@ def _text_hashes(texts: pa.Array) -> UInt64[np.ndarray, "n"]:
 
 def _time_hashes(texts: pa.Array, plain: np.ndarray) -> UInt64[np.ndarray, "n"]:
     """Hashes of dates and times; of texts that only look like them those of texts."""
-    try:
-        return _whole_hashes(_microseconds(pc.replace_substring(texts, "t", " ").cast(pa.timestamp("us"))))
-    except pa.ArrowInvalid:
-        return plain
+    texts = pc.replace_substring_regex(texts, _MICROSECONDS, r"\1")
+    texts = pc.replace_substring_regex(texts, f"^({_CLOCK})$", r"1970-01-01 \1")
+    zoned, hashes = np.asarray(pc.match_substring_regex(texts, f":.*{_ZONE}")), plain.copy()
+    for some, kind in ((zoned, pa.timestamp("us", "UTC")), (~zoned, pa.timestamp("us"))):
+        with suppress(pa.ArrowInvalid):
+            hashes[some] = _whole_hashes(_microseconds(pc.ascii_upper(texts.filter(some)).cast(kind)))
+    return hashes
 
 
 def _microseconds(column: pa.Array) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from labeldp._shapes import Int
 from labeldp.errors import LabelError, TableError
 from labeldp.mechanisms.randomizers import checked_prior
 from labeldp.privacy import LabelSpace
-from labeldp.release.tables._fingerprints import as_texts
+from labeldp.release.tables._fingerprints import FEWEST_VALUES, as_texts
 from labeldp.release.tables._tables import Table, prefetch
 from labeldp.release.tables._units import Units
 
@@ -130,15 +130,30 @@ def _to_floats(column: pa.Array) -> pa.Array | None:
 
 
 def column_heads(table: Table) -> dict[str, str]:
-    """The first values of each column but the label, as text, if they differ and so can identify a data set."""
+    """The first values of each column but the label, as text, if they differ and so can identify a data set.
+
+    Few values, and numbers at even distances, as of a counter, an hour or a rank, may be those of any table.
+    """
     others = [name for name in table.schema.names if name != table.label]
     for batch in table.batches(others, _FINGERPRINT_ROWS) if others else ():
         texts = {
             name: list(map(_canonical, as_texts(column))) for name, column in zip(others, batch.columns, strict=True)
         }
-        counting = [[repr(float(first + i)) for i in range(batch.num_rows)] for first in (0, 1)]  # any table may count
-        return {n: "\n".join(values) for n, values in texts.items() if len(set(values)) > 1 and values not in counting}
+        return {
+            name: "\n".join(values)
+            for name, values in texts.items()
+            if len(set(values)) >= FEWEST_VALUES and not _counts(values)
+        }
     return {}
+
+
+def _counts(values: Sequence[str]) -> bool:
+    """True for numbers at one distance, which may begin again."""
+    try:
+        steps = np.diff(np.array(values, dtype=np.float64))
+    except ValueError:
+        return False
+    return np.unique(np.abs(steps[np.isfinite(steps)])).size <= 2  # noqa: PLR2004 (the step, and that back)
 
 
 def _canonical(text: str) -> str:
