@@ -355,7 +355,9 @@ class TableJob:
             known[path] = beside.matches(data)
         chosen = own
         if not own.exists() and self.spending.ledger is None and not self.spending.other_people:
-            times = [(e.time, path) for path, each in known.items() for e, match in each.items() if self._is_of(e, match)]
+            times = [
+                (e.time, path) for path, each in known.items() for e, match in each.items() if self._is_of(e, match)
+            ]
             chosen = max(times)[1] if times else own
         others = [each for path, each in known.items() if not (chosen.exists() and path.samefile(chosen))]
         return Ledger(chosen), {entry: match for each in others for entry, match in each.items()}

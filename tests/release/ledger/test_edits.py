@@ -322,7 +322,9 @@ def test_columns_that_any_table_may_have_connect_none(tmp_path, values):
 def test_tables_that_were_the_same_in_one_ledger_are_so_in_all(tmp_path):
     """The third table is like the second alone, which was charged to a ledger of its own, and is charged with both."""
     path = write(TABLE, tmp_path / "first.csv")
-    second = EDITS["a column replaced"](TABLE).append_column("number", pa.array(np.random.default_rng(5).normal(size=ROWS)))
+    second = EDITS["a column replaced"](TABLE).append_column(
+        "number", pa.array(np.random.default_rng(5).normal(size=ROWS))
+    )
     third = second.select(["number", "ill"])
     release(path, tmp_path / "o1")
     options = {"budget": 3.0}

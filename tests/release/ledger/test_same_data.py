@@ -31,7 +31,9 @@ def test_a_renamed_or_converted_table_meets_its_ledger(tmp_path):
     for name in ("u.parquet", "t.csv"):
         with pytest.raises(BudgetError):
             release(tmp_path / name, "o2")
-    pq.write_table(TABLE.set_column(0, "id", [list(range(500, 700, 5))]).drop_columns(["age"]), tmp_path / "other.parquet")
+    pq.write_table(
+        TABLE.set_column(0, "id", [list(range(500, 700, 5))]).drop_columns(["age"]), tmp_path / "other.parquet"
+    )
     release(tmp_path / "other.parquet", "o3")
 
 

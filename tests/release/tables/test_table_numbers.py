@@ -173,7 +173,10 @@ def test_labels_that_are_all_alike_far_from_zero_are_released_like_others(tmp_pa
     for number in range(6):
         path = tmp_path / f"t{number}.parquet"
         pq.write_table(
-            pa.table({"x": np.random.default_rng(number).normal(size=1000), "claim": np.full(1000, 3_000_002.0)}), path
+            pa.table(
+                {"x": np.random.default_rng(number).integers(0, 1 << 60, 1000), "claim": np.full(1000, 3_000_002.0)}
+            ),
+            path,
         )
         options = {"keep": ["x"], "mechanism": mechanism}
         done = release_table(path, "claim", far, 1.75, tmp_path / f"o{number}", **options)

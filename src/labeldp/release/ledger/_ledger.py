@@ -391,7 +391,7 @@ def _marked(key: str, *parts: str) -> str:
 
 
 def with_the_same_data(found: Mapping[Entry, Match | None]) -> list[Earlier]:
-    """Charges of rows of a table, and of data that was taken to be the same as theirs; one for each copy of a charge."""
+    """Charges of rows of a table, and of data that was taken to be the same as theirs; copies of a charge count once."""
     known = list({each.identifier: each for each in sorted(found, key=lambda each: each.time)}.values())
     matches = {each.identifier: match for each, match in found.items() if match is not None}
     links = [(each.identifier, other) for each in known for other in _same(each, known)]

@@ -153,7 +153,7 @@ def _counts(values: Sequence[str]) -> bool:
         steps = np.diff(np.array(values, dtype=np.float64))
     except ValueError:
         return False
-    return np.unique(np.abs(steps[np.isfinite(steps)])).size <= 2  # noqa: PLR2004 (the step, and that back)
+    return np.unique(np.abs(steps[np.isfinite(steps)])).size <= 2
 
 
 def _canonical(text: str) -> str:
