@@ -391,21 +391,21 @@ def _marked(key: str, *parts: str) -> str:
 
 
 def with_the_same_data(found: Mapping[Entry, Match | None]) -> list[Earlier]:
-    """Charges of rows of a table, and of data that was taken to be the same as theirs; copies of a charge count once."""
+    """Charges of rows of a table and of data that was taken to be the same; copies of a charge count once."""
     known = list({each.identifier: each for each in sorted(found, key=lambda each: each.time)}.values())
-    matches = {each.identifier: match for each, match in found.items() if match is not None}
+    matches: dict[str, Match] = {each.identifier: match for each, match in found.items() if match is not None}
     links = [(each.identifier, other) for each in known for other in _same(each, known)]
     changed = True
     while changed:
         changed = False
         for pair in (*links, *((b, a) for a, b in links)):
-            found, other = matches.get(pair[0]), matches.get(pair[1])
+            one, other = matches.get(pair[0]), matches.get(pair[1])
             if (
-                found is not None
+                one is not None
                 and (other is None or other.rows != ANY_ROWS)
-                and (other is None or not set(found.rows.ranges) <= set(other.rows.ranges))
+                and (other is None or not set(one.rows.ranges) <= set(other.rows.ranges))
             ):
-                rows = found.rows if other is None or found.rows == ANY_ROWS else ANY_ROWS
+                rows = one.rows if other is None or one.rows == ANY_ROWS else ANY_ROWS
                 matches[pair[1]] = Match(rows, certain=False, labels_of_a_unit=None)
                 changed = True
     return [

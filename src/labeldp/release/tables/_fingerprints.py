@@ -106,11 +106,14 @@ class _View:
     times: Int[np.ndarray, "k"] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def add(self, total: np.ndarray, part: np.ndarray) -> None:
-        """Add the rows of a batch; the first few alone, so that few of the others are below the limit."""
-        for rows in (slice(0, _FIRST_ROWS), slice(_FIRST_ROWS, None)):
+        """Add the rows of a batch: first a few, then ever more, of which fewer are below the limit."""
+        start, stop = 0, _FIRST_ROWS
+        while start < total.size:
+            rows = slice(start, stop)
             places, values = np.empty(total[rows].size, np.int64), np.empty(total[rows].size, np.uint64)
             count = below(total[rows], part[rows], np.uint64(self.limit), places, values)
-            self.take(values[:count], places[:count] + (rows.start or 0), np.ones(count, np.int64))
+            self.take(values[:count], places[:count] + start, np.ones(count, np.int64))
+            start, stop = stop, 4 * stop
 
     def take(self, hashes: np.ndarray, places: np.ndarray, times: np.ndarray) -> None:
         """Take hashes, their places and how often they occur; the smallest stay."""
