@@ -302,7 +302,7 @@ def bad(learned, folder):
         frame.to_csv(folder / f"{name}.csv", index=False)
         keep = {"bare": ["id"], "same": ["same"]}.get(name, ["age", "town"])
         declared = Classes(["no", "yes", "perhaps"]) if name == "other" else space
-        release_table(folder / f"{name}.csv", "ill", declared, 1.0, folder / f"{name}-shared", keep=keep, budget=9.0)
+        release_table(folder / f"{name}.csv", "ill", declared, 1.0, folder / f"{name}-shared", keep=keep, budget=20.0)
     from labeldp import Curator, NoisyHistogram, RandomizedResponse  # noqa: PLC0415 (used here alone)
 
     Curator(test["ill"], space, name="ill").answer(NoisyHistogram(space, 1.0)).save(folder / "counts")
