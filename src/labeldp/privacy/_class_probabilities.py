@@ -96,7 +96,8 @@ def columns_in_order(values: np.ndarray, classes: Iterable[Any], order: Iterable
     if values.ndim == 2 and values.shape[1] == len(named) and named == wanted:
         return values
     place = {point: column for column, point in enumerate(wanted)}
-    if values.ndim != 2 or values.shape[1] != len(named) or not set(named) <= set(place):
+    known = len(set(named)) == len(named) and set(named) <= set(place)
+    if values.ndim != 2 or values.shape[1] != len(named) or not known:
         raise InputError(
             f"expected a column for each of some of the {len(wanted)} declared classes, found shape {values.shape} for "
             f"{len(named)} classes, or other classes; fit the model on the declared classes"
