@@ -191,8 +191,8 @@ def unlisted(data, space):
     return ConsensusRetraining(Plain()).fit(data.features, data.release(space))
 
 
-#: Every learner of classes, fitted in a space on the same labels, and how far results in two orders may be apart: draws
-#: of a curator differ, and so do sums of numbers in another order.
+#: Every learner of classes, fitted in a space on the same labels, and how far results in two orders may be apart on
+#: average: draws of a curator differ, and so do sums of numbers in another order.
 LEARNERS = {
     "softmax": (SoftmaxRegression, by_release(lambda: SoftmaxRegression(l2=0.01)), 1e-3),
     "softmax unbiased": (SoftmaxRegression, by_release(lambda: SoftmaxRegression(l2=0.01, method="unbiased")), 1e-3),
@@ -212,7 +212,7 @@ LEARNERS = {
     "resampled unbiased": (ResampledClassifier, resampled("unbiased"), 1e-2),
     "convex": (ConvexClassifier, by_release(lambda: ConvexClassifier(region=Ball(5.0))), 1e-6),
     "convex by streams": (ConvexClassifier, in_stream, 1e-6),
-    "convex interactive": (ConvexClassifier, interactively, 0.35),
+    "convex interactive": (ConvexClassifier, interactively, 0.15),
     "stages": (
         MultiStage,
         lambda data, space: MultiStage(SoftmaxRegression(l2=0.01), epsilon=12.0).fit(
@@ -266,7 +266,7 @@ def test_a_learner_does_not_depend_on_the_declared_order(name, order, fitted):
     assert isinstance(getattr(model, "model", model), kind)
     np.testing.assert_array_equal(model.classes_, np.unique(data.labels))
     probabilities = model.predict_proba(data.features)
-    np.testing.assert_allclose(probabilities, usual.predict_proba(data.features), atol=tolerance)
+    assert np.abs(probabilities - usual.predict_proba(data.features)).mean() <= tolerance
     np.testing.assert_array_equal(model.predict(data.features), model.classes_[probabilities.argmax(axis=1)])
     assert (model.predict(data.features) == data.labels).mean() > 0.8
     if not isinstance(model, (CellClassifier, SoftLabelClassifier, MomentClassifier)):  # which score no answers
@@ -487,7 +487,7 @@ def folders(tmp_path_factory):
     for order in (NAMES, TURNED):
         space = Classes(order)
         release = Curator(data.labels, space, name="label").randomize(RandomizedResponse(space, 12.0))
-        release.save(root / "".join(order), table=table)
+        release.save(root / "".join(order), table=table, keep="all")
     return root
 
 

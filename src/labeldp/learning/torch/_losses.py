@@ -112,7 +112,7 @@ class LabelLoss:
         method: NetworkMethod = "likelihood",
         correction: float = 1.0,
         weights: Float[np.ndarray, "n"] | None = None,
-        prior: Float[np.ndarray, "n k"] | None = None,
+        prior: object = None,
         original: OriginalFeatures | None = None,
     ) -> LabelLoss:
         """The loss of a release.
