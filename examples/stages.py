@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 
-from labeldp import Classes, Curator, Release
+from labeldp import Classes, ClassProbabilities, Curator, Release
 from labeldp.learning.metrics import log_likelihood
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.learning.stages import MultiStage
@@ -39,5 +39,5 @@ with tempfile.TemporaryDirectory() as folder:
     assert (first.release_.codes == again.release_.codes).all()
     assert curator.spent[0] <= 2.0
     release = Release.load(first.release_.save(Path(folder) / "shared"))
-    print(log_likelihood(release, first.predict_proba(features[train])))
+    print(log_likelihood(release, ClassProbabilities.of(first, features[train])))
     print(release.guarantee)

@@ -27,6 +27,7 @@ from sklearn.neural_network import MLPClassifier
 
 from labeldp import (
     Classes,
+    ClassProbabilities,
     ClusterParameters,
     Curator,
     NoisyArgmax,
@@ -259,7 +260,8 @@ def two_stages(data: Data, cell: Cell, draw: int) -> Lesson:
     first, second = slice(0, half), slice(half, len(order))
     one = curator.randomize(RandomizedResponse(data.space, cell["epsilon"]), first)
     model = fitted(data.features[0][order[first]], one, "likelihood")
-    prior = PriorResponse(data.space, cell["epsilon"], model.predict_proba(data.features[0][order[second]]))
+    likely = ClassProbabilities.of(model, data.features[0][order[second]])
+    prior = PriorResponse(data.space, cell["epsilon"], likely)
     codes = np.concatenate([one.codes, curator.randomize(prior, second).codes])
     given = Release.public(np.array(data.space.points)[codes], data.space)
     return Lesson(order, given, "plain", curator.spent[0], complete=True)

@@ -17,7 +17,16 @@ from sklearn.cluster import KMeans
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
-from labeldp import BitResponse, Curator, PriorResponse, RandomizedResponse, Randomizer, Release, SubsetResponse
+from labeldp import (
+    BitResponse,
+    ClassProbabilities,
+    Curator,
+    PriorResponse,
+    RandomizedResponse,
+    Randomizer,
+    Release,
+    SubsetResponse,
+)
 from labeldp.learning.sklearn import ReleasedLabelClassifier, SoftmaxRegression
 from labeldp.mechanisms.randomizers import best_unit_response
 from labeldp.privacy.channels import pair_share
@@ -106,7 +115,8 @@ def two_stages(data: Data, cell: Cell, draw: int) -> tuple[np.ndarray, Release]:
     vectors = curator.randomize(SubsetResponse(data.space, cell["epsilon"]), first).unbiased()
     members = (vectors[cluster[first] == each] for each in range(data.clusters))
     means = np.stack([(part if len(part) else vectors).mean(axis=0) for part in members])
-    informed = PriorResponse(data.space, cell["epsilon"], on_simplex(means)[cluster[second]])
+    prior = ClassProbabilities(on_simplex(means)[cluster[second]], data.space.points)
+    informed = PriorResponse(data.space, cell["epsilon"], prior)
     return order[second], curator.randomize(informed, second)
 
 
@@ -133,17 +143,19 @@ def run(given: Given, cell: Cell, draw: int) -> Iterator[Row]:
 
 
 def predicted(data: Data, rows: np.ndarray, release: Release, method: str) -> np.ndarray:
-    """Probabilities of the classes in the rows held out, by a model that was fitted and tuned on a release alone."""
+    """Probabilities of the classes in declared order in the rows held out, by a model of a release alone."""
     if method == "constant":  # who knows how often each class occurs, and nothing of a row
         return np.tile(release.unbiased().mean(axis=0), (len(data.test_features), 1))
     if method in TREE_METHODS and data.columns is not None:
         trees = HistGradientBoostingClassifier(max_iter=50, random_state=0)
         model = ReleasedLabelClassifier(trees, method=method.removeprefix("trees "))
-        return model.fit(data.columns[0][rows], release).predict_proba(data.columns[1])
+        fitted = model.fit(data.columns[0][rows], release)
+        return ClassProbabilities.of(fitted, data.columns[1]).in_order(data.space.points)
     model, weights = SoftmaxRegression(method=method.removeprefix("evened ")), None
     if method.startswith("evened"):  # all rows count alike, whatever share of epsilon they have
         weights = 1.0 / pair_share(release.channel.membership)
-    return model.fit(data.features[rows], release, weights).predict_proba(data.test_features)
+    fitted = model.fit(data.features[rows], release, weights)
+    return ClassProbabilities.of(fitted, data.test_features).in_order(data.space.points)
 
 
 def scores(data: Data, probabilities: np.ndarray) -> dict[str, float]:

@@ -33,6 +33,7 @@ from .mechanisms.randomizers._projective import ProjectiveResponse as Projective
 from .mechanisms.randomizers._subset import SubsetResponse as SubsetResponse
 from .mechanisms.randomizers._subset import best_response as best_response
 from .mechanisms.randomizers._subset import gradient_response as gradient_response
+from .privacy._class_probabilities import ClassProbabilities as ClassProbabilities
 from .privacy._guarantee import Guarantee as Guarantee
 from .privacy._spaces import Classes as Classes
 from .privacy._spaces import Interval as Interval

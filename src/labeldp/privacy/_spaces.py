@@ -39,6 +39,18 @@ class LabelSpace(ABC):
     def points(self) -> tuple[Any, ...]:
         """The classes or grid points in declared order."""
 
+    @cached_property
+    def sorted_codes(self) -> Int[np.ndarray, "k"]:
+        """The codes in the sorted order of their classes, that of scikit-learn's ``classes_``, as of ``np.unique``."""
+        codes = np.argsort(np.array(self.points), kind="stable")
+        codes.flags.writeable = False
+        return codes
+
+    @property
+    def is_sorted(self) -> bool:
+        """True if the declared order is the sorted one."""
+        return bool((np.diff(self.sorted_codes) > 0).all())
+
     @abstractmethod
     def encode(self, labels: object, first_row: int = 0) -> Int[np.ndarray, "n"]:
         """Codes of labels: a total function on the space, and an error for everything else.

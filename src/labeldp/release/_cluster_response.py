@@ -18,7 +18,7 @@ from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
 from labeldp.mechanisms.randomizers import ClusterParameters, ClusterResponse, PriorResponse, Randomizer, truncated
-from labeldp.privacy import rest_of
+from labeldp.privacy import ClassProbabilities, rest_of
 from labeldp.release._answer import Answer
 from labeldp.release._curator import Curator
 from labeldp.release._release import Release
@@ -192,7 +192,8 @@ def cluster_prior_response(
     query = NoisyHistogram(curator.space, first, numbers[parts.counted], parts.count)
 
     def respond(distributions: np.ndarray, clusters: np.ndarray) -> Randomizer:
-        return PriorResponse(curator.space, second, distributions[clusters])
+        prior: Any = ClassProbabilities(distributions[clusters], curator.space.points)
+        return PriorResponse(curator.space, second, prior)
 
     return _Protocol(curator, parts, query, second, total, "the prior of each row").run(_nearest, respond)
 

@@ -30,7 +30,7 @@ from labeldp.mechanisms.randomizers import (
     number_randomizers,
 )
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
-from labeldp.privacy import Guarantee, Interval, LabelSpace, rest_of
+from labeldp.privacy import ClassProbabilities, Guarantee, Interval, LabelSpace, rest_of
 from labeldp.privacy.channels import Channel
 from labeldp.release._answer import Answer
 from labeldp.release._cluster_response import cluster_response, share_of_counts
@@ -220,7 +220,8 @@ def _prior_mechanism(request: ReleaseRequest, source: TableSource) -> TableMecha
 
     def of_prior(batch: Batch) -> tuple[Channel, np.ndarray]:
         assert batch.columns is not None  # noqa: S101 (the prior's columns were asked for)
-        randomizer = kind(request.space, request.epsilon, prior_of(batch.columns, columns, batch.first))
+        prior: Any = ClassProbabilities(prior_of(batch.columns, columns, batch.first), request.space.points)
+        randomizer = kind(request.space, request.epsilon, prior)
         return randomizer.channel(), randomizer.mass
 
     declared = f"the prior columns {columns[0]!r} ... are public and were not computed from labels"

@@ -375,10 +375,12 @@ def test_a_flat_likelihood_is_climbed_too(epsilon):
 
 
 def test_a_score_is_of_the_classes_of_the_model():
-    """Released labels of other classes, or of these in another order, are refused and not judged by."""
-    space, other = Classes(["no", "perhaps", "yes"]), Classes(["yes", "perhaps", "no"])
+    """Released labels of other classes are refused and not judged by; the order of the same ones does not matter."""
+    space, other = Classes(["no", "perhaps", "yes"]), Classes(["yes", "no", "perhaps"])
     labels, features = ["no", "perhaps", "yes"] * 20, np.tile(np.eye(3), (20, 1))
     model = SoftmaxRegression(l2=0.1).fit(features, Release.public(labels, space))
     assert model.score(features, Release.public(labels, space)) > 0
-    with pytest.raises(InputError, match="in their order"):
-        model.score(features, Release.public(labels, other))
+    assert model.score(features, Release.public(labels, other)) == model.score(features, Release.public(labels, space))
+    for points in (["no", "never", "yes"], ["no", "yes"], ["no", "perhaps", "yes", "never"]):
+        with pytest.raises(InputError, match="other classes"):
+            model.score(features[:1], Release.public(["no"], Classes(points)))

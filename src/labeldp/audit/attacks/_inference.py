@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, PriorError
-from labeldp.privacy import Interval, LabelSpace
+from labeldp.privacy import Interval, LabelSpace, declared_columns, predicted_columns
 from labeldp.privacy.channels import ClassChannel, candidate_sizes, nearest_distributions
 from labeldp.release import Release, RowRelease
 
@@ -72,9 +72,10 @@ class Knowledge:
     """An attacker's knowledge of rows and their labels, besides the released labels.
 
     Attributes:
-        probabilities: P(true label | features) for each row, shape (n, k) with classes in declared order; or a fitted
-            model with ``predict_proba``, which is applied to ``features``. None: the features are not used.
-        prior: P(true label), shape (k,). By default it is estimated from the release if needed.
+        probabilities: P(true label | features) for each row: a fitted model with ``predict_proba``, which is applied to
+            ``features``; ``ClassProbabilities``; or an array of shape (n, k), if the classes were declared in sorted
+            order. A model without ``classes_`` predicts in declared order. None: the features are not used.
+        prior: P(true label) in declared order, shape (k,). By default it is estimated from the release if needed.
         features: Features of the rows, for a model; by default those released with the labels.
         mixing: For features that may be resampled: the probability s that a row's released features are its own, one
             number or one for each row (``original_share``). The belief from the features is then ``s P(y | x) + (1 - s)
@@ -107,7 +108,7 @@ def infer_labels(
             every row gets the trivial answer, such as the most common class.
         loss: ``"wrong"``: 1 for a wrong answer (for numbers: the likeliest grid point). ``"squared"``: for numbers of
             an ``Interval``, the squared distance over the squared range (the posterior mean). Or a matrix [true, guess]
-            of losses in [0, 1], shape (k, k).
+            of losses in [0, 1] in declared order, shape (k, k).
 
     Guarantee:
         It is computed from a release, so the release's guarantee covers it at no further cost. It reveals what that
@@ -303,9 +304,9 @@ def _label_beliefs(release: Release, probabilities: object, features: object) ->
     if hasattr(probabilities, "predict_proba"):
         if features is None:
             raise InputError("expected features for the model to predict labels from, found none; give features=")
-        chances = _in_declared_order(probabilities, np.asarray(probabilities.predict_proba(features)), release.space)
+        chances = predicted_columns(probabilities, features, release.space)
     else:
-        chances = np.asarray(probabilities, dtype=np.float64)
+        chances = np.asarray(declared_columns(probabilities, release.space), dtype=np.float64)
     shape = (len(release), release.space.size)
     if chances.shape != shape:
         raise InputError(f"expected probabilities of shape {shape}, one row for each label, found {chances.shape}")
@@ -315,16 +316,6 @@ def _label_beliefs(release: Release, probabilities: object, features: object) ->
             f"expected a distribution over the classes in each row, found none in row {np.argmax(invalid)}"
         )
     return np.asarray(chances / chances.sum(axis=1, keepdims=True))
-
-
-def _in_declared_order(model: Any, probabilities: np.ndarray, space: LabelSpace) -> np.ndarray:
-    """Columns of a model's probabilities in declared order, with zeros for classes unknown to it."""
-    classes = getattr(model, "classes_", None)
-    if classes is None or probabilities.ndim != 2 or probabilities.shape[1] != len(classes):
-        return probabilities
-    columns = np.zeros((len(probabilities), space.size))
-    columns[:, space.encode(np.asarray(classes).tolist())] = probabilities
-    return columns
 
 
 def _own_feature_shares(mixing: object, rows: int, no_features: bool) -> Float[np.ndarray, "..."]:

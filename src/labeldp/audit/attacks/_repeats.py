@@ -91,7 +91,7 @@ def repeated_success(channel: Channel, times: int, prior: object = None) -> floa
     Args:
         channel: A channel that is the same for all rows.
         times: Number of draws, at most 500.
-        prior: P(true label), shape (k,); uniform by default.
+        prior: P(true label) in declared order, shape (k,); uniform by default.
 
     References:
         Failure mode 1 (``docs/failure-modes.md``); ``repeated_limit`` is the bound from composition.

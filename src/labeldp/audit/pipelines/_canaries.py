@@ -18,7 +18,7 @@ from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson
 from labeldp._shapes import Float, Int
 from labeldp.audit._audit import check_confidence
 from labeldp.errors import InputError
-from labeldp.privacy import LabelSpace
+from labeldp.privacy import LabelSpace, declared_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,9 @@ def canary_memorisation(
 
     Args:
         canaries: The labels planted before the pipeline ran.
-        scores: The trained model's score of each class for each canary's row, such as probabilities, shape (m, k).
+        scores: The trained model's score of each class for each canary's row, such as
+            ``ClassProbabilities.of(model, features)``; or an array of shape (m, k), if the classes were declared in
+            sorted order.
         epsilon: The pure epsilon of one row's label claimed for the whole pipeline; None for no claim.
         delta: 0. Claims with a delta above 0 are not covered.
         confidence: Of the interval; ``holds`` is False for a sound pipeline with a probability of at most one minus it.
@@ -171,14 +173,15 @@ def canary_memorisation(
 
     Raises:
         EpsilonError: The claim or the confidence is out of range.
-        InputError: Scores of another shape, NaN, or a delta above 0.
+        InputError: Scores of another shape, NaN, or an array alone for classes whose declared order is not sorted; or a
+            delta above 0.
     """
     level, k = check_confidence(confidence), canaries.space.size
     if _checks.delta(delta):
         raise InputError(
             f"expected a pure claim (delta 0) for canaries, found delta {delta:g}; no bound is proven for delta above 0"
         )
-    values = np.asarray(scores, dtype=np.float64)
+    values = np.asarray(declared_columns(scores, canaries.space), dtype=np.float64)
     if values.shape != (len(canaries), k) or np.isnan(values).any():
         raise InputError(
             f"expected scores of shape ({len(canaries)}, {k}), a number for each class of each canary, found shape "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -13,7 +13,7 @@ from labeldp._documented import documented_in
 from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.convex._convex_learner import ConvexLearner, GradientNoiseBound, Targets
-from labeldp.learning.convex._descent import squared_lengths
+from labeldp.learning.convex._descent import Descent, squared_lengths
 from labeldp.learning.convex._losses import Loss, SoftmaxLoss, SquaredLoss, loss_of
 from labeldp.learning.losses import (
     decoded_numbers,
@@ -104,9 +104,8 @@ class ConvexClassifier(ConvexLearner, ScoreClassifier):
         """The mean gain on released labels, as of ``SoftmaxRegression``; for ``"linear"`` minus its unbiased mean."""
         if _of_softmax(self):
             return super().score(X, y, sample_weight)
-        scores, targets = self._scores(X), self._targets(require_release(y))
-        if not self._has_space(targets.release.space):
-            raise InputError("expected a release of the classes that the model was fitted on, found others")
+        targets = self._targets(require_release(y))
+        scores = self._declared(self._scores(X), targets.release.space)
         gains = self._gains(targets, scores, np.arange(len(targets.release)))
         return float(np.average(gains, weights=sample_weight))
 
@@ -122,11 +121,22 @@ class ConvexClassifier(ConvexLearner, ScoreClassifier):
             return gain(targets.release[rows], softmax(scores))
         return _unbiased_loss(targets, scores, rows)
 
+    def _set_parameters(self, descent: Descent) -> Self:
+        super()._set_parameters(descent)
+        self.coef_, self.intercept_ = self.coef_[self._codes], self.intercept_[self._codes]
+        return self
+
     def _set_space(self, space: LabelSpace) -> None:
-        self.classes_ = np.array(space.points)
+        self._codes = self._set_classes(space)
 
     def _has_space(self, space: LabelSpace) -> bool:
-        return np.array_equal(np.array(space.points), self.classes_)
+        return space.size == len(self.classes_) and np.array_equal(np.array(space.points)[self._codes], self.classes_)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a saved model; those of earlier versions have the declared order, in ``classes_`` too."""
+        super().__setstate__(state)
+        if hasattr(self, "classes_") and not hasattr(self, "_codes"):
+            self._codes = np.arange(len(self.classes_))
 
 
 @documented_in("labeldp.learning.convex")

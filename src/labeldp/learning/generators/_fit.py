@@ -29,7 +29,7 @@ from labeldp.learning.generators._laws import CopulaLaw, copula_law
 from labeldp.learning.losses import posterior, require_release
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms.resampling import Form, Generator, Source, form_from, seen_in
-from labeldp.privacy import Classes, LabelSpace, space_from
+from labeldp.privacy import Classes, LabelSpace, predicted_columns, space_from
 from labeldp.release import Release
 
 _FORMAT = FileFormat(
@@ -343,7 +343,8 @@ def _drawn_classes(release: Release, inputs: Float[np.ndarray, "n p"]) -> Int[np
     """
     release.class_channel  # noqa: B018 (refuses released numbers)
     penalty = inputs.shape[1] / (_LOGIT_VARIANCE * len(inputs))
-    probabilities = posterior(release, SoftmaxRegression(l2=penalty).fit(inputs, release).predict_proba(inputs))
+    model = SoftmaxRegression(l2=penalty).fit(inputs, release)
+    probabilities = posterior(release, predicted_columns(model, inputs, release.space))
     return FreshNumbers().places(np.cumsum(probabilities, axis=1))
 
 

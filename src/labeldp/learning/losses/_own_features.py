@@ -46,7 +46,7 @@ class OriginalFeatures:
     Attributes:
         shares: Probability that each row's features are the original ones, given these features, shape (n,), as
             ``original_share`` estimates it; ``1 - r`` for all rows where resampled features look like true ones.
-        prior: Shares of the classes, shape (k,), such as ``class_shares`` estimates.
+        prior: Shares of the classes in declared order, shape (k,), such as ``class_shares`` estimates.
 
     Raises:
         InputError: The shares or the prior are not probabilities.
@@ -96,6 +96,8 @@ class OriginalFeatures:
 
 def class_shares(release: Release) -> Float[np.ndarray, "k"]:
     """Estimated shares of the classes among true labels: the distribution nearest to the mean of unbiased vectors.
+
+    Classes are in declared order, as ``release.space.points``.
 
     Labels do not depend on whether features were resampled, so the released labels alone identify the shares.
 

@@ -221,7 +221,7 @@ class SyntheticRows:
 
     Attributes:
         features: Rows of the generator, as many for each class.
-        prior: pi, the shares of the classes, shape (k,).
+        prior: pi, the shares of the classes in declared order, shape (k,).
         replaced: r, the probability that features were resampled.
 
     References:

@@ -25,7 +25,7 @@ def gain(
 
     Args:
         release: Released labels of n rows.
-        probabilities: A model's P(true class | true features), shape (n, k).
+        probabilities: A model's P(true class | true features) in declared order, shape (n, k).
         original: Probabilities that the features are the original ones, where some were resampled.
     """
     likelihood = release.likelihood() if original is None else original.mixed(release.likelihood())
@@ -36,7 +36,7 @@ def gain(
 def posterior(
     release: Release, probabilities: Float[np.ndarray, "n k"], original: OriginalFeatures | None = None
 ) -> Float[np.ndarray, "n k"]:
-    """P(true = j | released, features), for a model's P(true = j | features).
+    """P(true = j | released, features), for a model's P(true = j | features); both in declared order.
 
     Where features may have been resampled, it is P(true = j and the features are the original ones | released): a row
     then sums to less than one, and expectation maximisation with it increases the likelihood of the mixture.

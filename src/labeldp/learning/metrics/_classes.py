@@ -33,6 +33,7 @@ from labeldp.learning.metrics._sums import (
     ranked_below,
     shares_of_groups,
 )
+from labeldp.privacy import ClassProbabilities, declared_columns
 from labeldp.release import Release
 
 _TOLERANCE = 1e-4
@@ -45,7 +46,8 @@ def log_likelihood(release: Release, probabilities: object, *, level: float = 0.
 
     Args:
         release: Released labels of n rows.
-        probabilities: A model's P(true class | features), shape (n, k), classes in declared order.
+        probabilities: A model's P(true class | features): ``ClassProbabilities.of(model, X)``; or an array of shape
+            (n, k), if the classes were declared in sorted order, as those of ``predict_proba`` are.
         level: Coverage of the confidence interval.
 
     Guarantee:
@@ -58,7 +60,8 @@ def log_likelihood(release: Release, probabilities: object, *, level: float = 0.
         0.693
 
     Raises:
-        InputError: The probabilities have another shape, or a row of them is not a distribution.
+        InputError: The probabilities have another shape, or a row of them is not a distribution; or they are an array
+            alone and the declared order is not sorted.
     """
     return mean_of_rows(gain(release, _check_distributions(probabilities, release)), level)
 
@@ -70,7 +73,8 @@ def log_loss(release: Release, probabilities: object, *, level: float = 0.95) ->
 
     Args:
         release: Released labels of n rows.
-        probabilities: A model's P(true class | features), shape (n, k), classes in declared order.
+        probabilities: A model's P(true class | features): ``ClassProbabilities.of(model, X)``; or an array of shape
+            (n, k), if the classes were declared in sorted order, as those of ``predict_proba`` are.
         level: Coverage of the confidence interval.
 
     Guarantee:
@@ -86,7 +90,8 @@ def log_loss(release: Release, probabilities: object, *, level: float = 0.95) ->
         0.693
 
     Raises:
-        InputError: The probabilities have another shape, a row of them is not a distribution, or rows have candidates.
+        InputError: The probabilities have another shape, a row of them is not a distribution, or rows have candidates;
+            or they are an array alone and the declared order is not sorted.
     """
     require_identified(release)
     checked = _check_distributions(probabilities, release)
@@ -174,6 +179,8 @@ def accuracy_bounds(release: Release, predicted: object, *, level: float = 0.95)
 def confusion_matrix(release: Release, predicted: object, *, level: float = 0.95) -> Estimates:
     """Unbiased estimates of the number of rows by true and predicted class; shape (k, k), [true, predicted].
 
+    Classes are in declared order.
+
     Args:
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
@@ -201,7 +208,7 @@ def confusion_matrix(release: Release, predicted: object, *, level: float = 0.95
 
 
 def recall(release: Release, predicted: object, *, level: float = 0.95) -> Estimates:
-    """Estimated recall of each class: the share of its rows that are predicted as that class, shape (k,).
+    """Estimated recall of each class in declared order: the share of its rows that are predicted as it, shape (k,).
 
     It is a quotient of unbiased estimates, so its bias is of the order of its squared error. It is NaN if the released
     labels do not show that the class occurs at all. The interval is not symmetric, and more reliable than the standard
@@ -250,7 +257,8 @@ def auc(release: Release, scores: object, positive: object, *, level: float = 0.
 
     Args:
         release: Released labels of n rows.
-        scores: A score of each row, shape (n,), larger for the positive class.
+        scores: A score of each row, shape (n,), larger for the positive class; of probabilities, the column of that
+            class in ``model.classes_``.
         positive: The positive class.
         level: Coverage of the confidence interval, by a normal approximation of numerator and denominator.
 
@@ -293,7 +301,8 @@ def calibration(
 
     Args:
         release: Released labels of n rows.
-        probabilities: A model's P(true class | features), shape (n, k), classes in declared order.
+        probabilities: A model's P(true class | features): ``ClassProbabilities.of(model, X)``; or an array of shape
+            (n, k), if the classes were declared in sorted order, as those of ``predict_proba`` are.
         positive: The class.
         bins: Number of bins between 0 and 1.
         level: Coverage of each bin's confidence interval, as for ``accuracy``.
@@ -309,7 +318,8 @@ def calibration(
         ([0.25, 0.9], [0.5, 1.0])
 
     Raises:
-        InputError: The probabilities have another shape, a row of them is not a distribution, or rows have candidates.
+        InputError: The probabilities have another shape, a row of them is not a distribution, or rows have candidates;
+            or they are an array alone and the declared order is not sorted.
         LabelError: The class is not in the label space.
     """
     require_identified(release)
@@ -343,10 +353,8 @@ def log_likelihood_scorer(estimator: Any, X: Any, release: Release) -> float:  #
         >>> bool((scores > 0.5).all())
         True
     """
-    known = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-    probabilities = np.zeros((len(known), require_release(release).space.size))
-    probabilities[:, release.space.encode(estimator.classes_)] = known
-    return log_likelihood(release, probabilities).value
+    require_release(release)
+    return log_likelihood(release, ClassProbabilities.of(estimator, X)).value
 
 
 def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: N803 (scikit-learn's name)
@@ -373,8 +381,9 @@ def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa:
 
 
 def _check_distributions(values: object, release: Release) -> Float[np.ndarray, "n k"]:
-    """A distribution over classes for each row of a release."""
-    array = finite_array(values, "probabilities", (positive_row_count(release), release.space.size))
+    """A distribution over classes for each row of a release, in declared order."""
+    rows = positive_row_count(release)
+    array = finite_array(declared_columns(values, release.space), "probabilities", (rows, release.space.size))
     bad = (array < -_TOLERANCE).any(axis=1) | (np.abs(array.sum(axis=1) - 1) > _TOLERANCE)
     if bad.any():
         raise InputError(

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labeldp._shapes import Float
 from labeldp.errors import InputError
 from labeldp.learning import metrics
 from labeldp.learning.losses import require_release
 from labeldp.learning.metrics._estimates import Bounds, Estimate, Estimates
+from labeldp.privacy import declared_columns
 from labeldp.release import Release
 
 
@@ -24,8 +24,8 @@ class Scores:
         accuracy: Share of rows predicted correctly; bounds if rows have candidates.
         majority: Accuracy of always predicting the most common class; None if rows have candidates, as all below.
         log_loss: Mean cross entropy on true labels.
-        auc: Area under the receiver operating characteristic of the second of two classes; None for more classes.
-        recall: Recall of each class.
+        auc: Area under the receiver operating characteristic of the second declared class of two; None for more.
+        recall: Recall of each class, in declared order.
     """
 
     rows: int
@@ -37,15 +37,17 @@ class Scores:
     recall: Estimates | None = None
 
 
-def scores(release: Release, probabilities: Float[np.ndarray, "n k"]) -> Scores:
+def scores(release: Release, probabilities: object) -> Scores:
     """All metrics that the channel identifies.
 
     Args:
         release: Released labels of n rows, or public ones.
-        probabilities: A model's P(true class | features), shape (n, k).
+        probabilities: A model's P(true class | features): ``ClassProbabilities``; or an array of shape (n, k), if the
+            classes were declared in sorted order.
     """
     points = np.asarray(require_release(release).space.points)
-    predicted = points[np.argmax(probabilities, axis=1)]
+    columns = declared_columns(probabilities, release.space)
+    predicted = points[np.argmax(columns, axis=1)]
     likelihood = metrics.log_likelihood(release, probabilities)
     try:
         accuracy = metrics.accuracy(release, predicted)
@@ -58,6 +60,6 @@ def scores(release: Release, probabilities: Float[np.ndarray, "n k"]) -> Scores:
         accuracy,
         max(constant, key=lambda estimate: estimate.value),
         metrics.log_loss(release, probabilities),
-        metrics.auc(release, probabilities[:, 1], points[1]) if len(points) == 2 else None,
+        metrics.auc(release, columns[:, 1], points[1]) if len(points) == 2 else None,
         metrics.recall(release, predicted),
     )

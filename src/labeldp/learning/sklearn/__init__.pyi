@@ -31,5 +31,4 @@ from ._soft_labels import SparseInput as SparseInput
 from ._soft_labels import check_released_rows as check_released_rows
 from ._softmax import ReleasedLabelClassifier as ReleasedLabelClassifier
 from ._softmax import SoftmaxRegression as SoftmaxRegression
-from ._softmax import classes_of as classes_of
 from ._tree import TreeClassifier as TreeClassifier

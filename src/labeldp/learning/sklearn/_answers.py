@@ -82,8 +82,8 @@ class CellClassifier(ProbabilityClassifier):
         """
         answer = require_answer(y, CLASS_READINGS)
         numbers = cells_of_rows(self.clusters, X, answer, cells)
-        self.classes_ = np.array(answer.space.points)
-        self.distributions_ = cell_distributions(answer, numbers)
+        codes = self._set_classes(answer.space)
+        self.distributions_ = cell_distributions(answer, numbers)[:, codes]
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
@@ -150,8 +150,8 @@ class SoftLabelClassifier(MetaEstimator, ProbabilityClassifier):
             raise InputError(f"expected the {answer.rows} rows that the answer is about, found {features.shape[0]}")
         numbers = numbers_of(cells, answer.rows)
         weights = row_weights(sample_weight, answer.rows)
-        self.classes_ = np.array(answer.space.points)
-        self.distributions_ = cell_distributions(answer, numbers)
+        codes = self._set_classes(answer.space)
+        self.distributions_ = cell_distributions(answer, numbers)[:, codes]
         soft = self.distributions_[numbers]
         self.estimator_ = fit_on_soft_labels(self.estimator, features, soft, weights, self.smallest_weight)
         self._count_features()

@@ -115,8 +115,10 @@ class MomentClassifier(MomentHead, ScoreClassifier):
     def fit(self, X: Any, y: Answer) -> Self:  # noqa: N803
         """Fit on the features of shape (n, p) that the moments are of, and the answer to ``LabelMoments``."""
         answer = require_answer(y, (ClassSums,))
-        self.classes_ = np.array(answer.space.points)
-        return self._fit(X, cast(FeatureSums, answer.reading), answer.rows)
+        codes = self._set_classes(answer.space)
+        self._fit(X, cast(FeatureSums, answer.reading), answer.rows)
+        self.coef_ = self.coef_[codes]
+        return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k); with the squared loss those nearest to the scores."""

@@ -232,12 +232,12 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
         check_released_rows(features, release)
         require_identified(release)
         shares = np.broadcast_to(pair_share(release.class_channel.membership), len(release))
-        self.classes_ = np.array(release.space.points)
+        codes = self._set_classes(release.space)
         variance = 1.0 / max(float(shares.mean()), np.finfo(float).tiny)
         vectors = release.unbiased()
         mixed = max(1.0 - float((nearest_distributions(vectors.mean(axis=0)[None]) ** 2).sum()), _LEAST_MIXED)
         noise = float((vectors**2).sum(axis=1).mean()) - 1.0
-        self._fit_index(features, vectors, np.asarray(shares / shares.mean()), variance, noise / mixed)
+        self._fit_index(features, vectors[:, codes], np.asarray(shares / shares.mean()), variance, noise / mixed)
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803

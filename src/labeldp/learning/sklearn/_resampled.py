@@ -40,8 +40,9 @@ from labeldp.learning.losses import (
 from labeldp.learning.metrics import Estimate, class_weights, normal_estimate
 from labeldp.learning.sklearn._adapter import for_released_labels
 from labeldp.learning.sklearn._soft_labels import MetaEstimator, ProbabilityClassifier, check_released_rows
-from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier, classes_of
+from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier
 from labeldp.mechanisms.resampling import Generator
+from labeldp.privacy import columns_in_order
 from labeldp.release import Release, RowRelease
 
 __all__ = ["OriginalFeatures", "class_shares"]  # documented here, defined elsewhere
@@ -229,7 +230,8 @@ class ResampledClassifier(MetaEstimator, ProbabilityClassifier):
         features = indexable_rows(X)
         check_released_rows(features, release)
         learner = self._learner()
-        self.classes_, self.replaced_, self.own_ = classes_of(release), probability, None
+        self._set_classes(release.space)
+        self.space_, self.replaced_, self.own_ = release.space, probability, None
         if self.method == "first":
             self.estimator_ = learner.fit(features, release)
             return self
@@ -247,13 +249,16 @@ class ResampledClassifier(MetaEstimator, ProbabilityClassifier):
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes given true features, shape (n, k)."""
         check_is_fitted(self)
-        return np.asarray(self.estimator_.predict_proba(X))
+        learner = self.estimator_
+        classes = learner.classes_ if hasattr(learner, "classes_") else self.space_.points
+        return columns_in_order(np.asarray(learner.predict_proba(X)), classes, self.classes_)
 
     def score(self, X: Any, y: RowRelease | Release, sample_weight: Any = None) -> float:  # noqa: N803
         """The mean log likelihood of released rows, in nats over the uniform model, for a constant s."""
         release, _ = _labels_and_probability(y, self.replaced_)
         original = OriginalFeatures(np.full(len(release), 1 - self.replaced_), class_shares(release))
-        return float(np.average(gain(release, self.predict_proba(X), original), weights=sample_weight))
+        probabilities = self._declared(self.predict_proba(X), release.space)
+        return float(np.average(gain(release, probabilities, original), weights=sample_weight))
 
     def _learner(self) -> Any:
         """The learner of released labels with its method set."""

@@ -11,19 +11,43 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from labeldp._shapes import Float
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import row_count, take_rows
 from labeldp.learning.losses import gain, require_release
+from labeldp.privacy import LabelSpace, columns_in_order
 from labeldp.release import Release
 
 
 class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
-    """Base of classifiers with probabilities: predicted classes, and a score on released labels."""
+    """Base of classifiers with probabilities: predicted classes, and a score on released labels.
+
+    ``classes_`` is sorted, as scikit-learn requires, and all that a fitted learner shows has its order: columns of
+    probabilities and scores, coefficients, class distributions. What is computed from a release or an answer has the
+    declared order; ``fit`` changes it by the codes from ``_set_classes``.
+    """
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803 (scikit-learn's name)
-        """Probabilities of the true classes, shape (n, k)."""
+        """Probabilities of the true classes, shape (n, k), in the order of ``classes_``."""
         raise NotImplementedError
+
+    def _set_classes(self, space: LabelSpace) -> Int[np.ndarray, "k"]:
+        """Set ``classes_`` to the sorted classes of a space, and return their codes, in that order."""
+        self.classes_ = np.array(space.points)[space.sorted_codes]
+        return space.sorted_codes
+
+    def _declared(self, values: Float[np.ndarray, "n k"], space: LabelSpace) -> Float[np.ndarray, "n k"]:
+        """Columns of probabilities or scores in the declared order of a space.
+
+        Raises:
+            InputError: The space has other classes than the model was fitted on.
+        """
+        if space.size != len(self.classes_) or not np.isin(np.array(space.points), self.classes_).all():
+            raise InputError(
+                "expected a release of the classes that the model was fitted on, found other classes; declare the "
+                "same classes"
+            )
+        return columns_in_order(values, self.classes_, space.points)
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """The most likely true class of each row."""
@@ -34,28 +58,24 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
         """The mean log likelihood of released labels, in nats over the uniform model; more is better."""
         check_is_fitted(self, "classes_")
         release = require_release(y)
-        if not np.array_equal(np.array(release.space.points), self.classes_):
-            raise InputError(
-                "expected a release of the classes that the model was fitted on, in their order, found other classes "
-                "or another order; declare the same label space"
-            )
-        return float(np.average(gain(release, self.predict_proba(X)), weights=sample_weight))
+        probabilities = self._declared(self.predict_proba(X), release.space)
+        return float(np.average(gain(release, probabilities), weights=sample_weight))
 
 
 class ScoreClassifier(ProbabilityClassifier):
     """A classifier that predicts the class of the largest score."""
 
     def _scores(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
-        """The scores of rows; not fitted is an error."""
+        """The scores of rows, in the order of ``classes_``; not fitted is an error."""
         raise NotImplementedError
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "n ..."]:  # noqa: N803
-        """Scores of shape (n, k); with two classes the score of the second minus the first, shape (n,)."""
+        """Scores by ``classes_``, shape (n, k); with two the score of the second minus the first, shape (n,)."""
         scores = self._scores(X)
         return np.asarray(scores[:, 1] - scores[:, 0]) if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The declared class with the largest score in each row."""
+        """The class with the largest score in each row."""
         most = np.argmax(self._scores(X), axis=1)  # first, so that an unfitted learner raises NotFittedError
         return np.asarray(self.classes_[most])
 
@@ -101,7 +121,7 @@ def fit_on_soft_labels(
     Args:
         estimator: A classifier that takes weights, or a pipeline that ends in one; None for logistic regression.
         features: Features in any form that the classifier takes.
-        soft: Class probabilities of each row; the classifier is fitted on class codes.
+        soft: Class probabilities of each row; the classifier is fitted on the numbers of columns.
         weights: Weights of rows.
         smallest: Probabilities below this are dropped.
     """
@@ -111,7 +131,7 @@ def fit_on_soft_labels(
 
 
 def soft_probabilities(model: Any, features: Any, classes: int) -> Float[np.ndarray, "n k"]:
-    """Probabilities of all declared classes, zero for those that the model was not fitted on."""
+    """Probabilities of all columns that ``fit_on_soft_labels`` had, zero for those that it was not fitted on."""
     known = np.asarray(model.predict_proba(features))
     probabilities = np.zeros((len(known), classes))
     probabilities[:, np.asarray(model.classes_, dtype=np.int64)] = known

@@ -170,7 +170,7 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
         check_released_rows(features, release)
         _checks.among(self.method, "a method", METHODS)
         weights = row_weights(sample_weight, len(release))
-        self.classes_ = classes_of(release)
+        codes = self._set_classes(release.space)
         if synthetic is not None:
             synthetic = synthetic.of(release, self.method)
         original = None if original is None else original.of(release)
@@ -184,7 +184,7 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
                 "features, or raise max_iter or tol"
             )
             warnings.warn(message, ConvergenceWarning, stacklevel=2)
-        self.coef_, self.intercept_ = fit.coefficients.T, fit.intercepts
+        self.coef_, self.intercept_ = fit.coefficients.T[codes], fit.intercepts[codes]
         self.n_iter_ = fit.iterations
         return self
 
@@ -312,7 +312,7 @@ class ReleasedLabelClassifier(MetaEstimator, ProbabilityClassifier):
         features = indexable_rows(X)
         check_released_rows(features, release)
         weights = row_weights(sample_weight, len(release))
-        self.classes_ = classes_of(release)
+        codes = self._set_classes(release.space)
         rounds = 0
         if original is not None and self.method != "em":
             raise InputError(f"expected the method 'em' for resampled features, found {self.method!r}")
@@ -325,7 +325,7 @@ class ReleasedLabelClassifier(MetaEstimator, ProbabilityClassifier):
             soft, rounds = posterior(release, guess, original), self.max_iter
         for _ in range(rounds):
             soft = posterior(release, self._expected(features, soft, weights), original)
-        self.estimator_ = self._fitted(features, soft, weights)
+        self.estimator_ = self._fitted(features, soft[:, codes], weights)
         self.n_iter_ = 1 + rounds
         self._count_features()
         return self
@@ -369,7 +369,7 @@ class ReleasedLabelClassifier(MetaEstimator, ProbabilityClassifier):
         return fit_on_soft_labels(self.estimator, features, soft, weights, self.smallest_weight)
 
     def _probabilities(self, model: Any, features: Any) -> Float[np.ndarray, "n k"]:
-        """Probabilities of all declared classes."""
+        """Probabilities of all classes, in the order of the soft labels that the model was fitted on."""
         return soft_probabilities(model, features, len(self.classes_))
 
 
@@ -379,11 +379,6 @@ def _cluster_shares(release: Release) -> Float[np.ndarray, "n k"]:
     if not isinstance(channel, ClusterChannel):
         raise InputError("expected a release by cluster response for the method 'clusters', found another; use 'em'")
     return channel.shares
-
-
-def classes_of(release: Release) -> np.ndarray:
-    """The declared classes as an array, in declared order."""
-    return np.array(release.space.points)
 
 
 def plain_labels(release: Release) -> Float[np.ndarray, "n k"]:

@@ -94,8 +94,8 @@ class TreeClassifier(ProbabilityClassifier):
             )
             for tree, leaf in zip(self.trees, leaves.T, strict=True)
         ]
-        self.classes_ = np.array(release.space.points)
-        self.distributions_ = [distributions for distributions, _ in results]
+        codes = self._set_classes(release.space)
+        self.distributions_ = [distributions[:, codes] for distributions, _ in results]
         self.evidence_ = np.array([evidence for _, evidence in results])
         return self
 

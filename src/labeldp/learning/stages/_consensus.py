@@ -14,6 +14,7 @@ from labeldp.learning.features import indexable_rows, take_rows
 from labeldp.learning.losses import require_release
 from labeldp.learning.sklearn import ProbabilityClassifier, check_released_rows, for_released_labels
 from labeldp.learning.stages._priors import declared_probabilities
+from labeldp.privacy import columns_in_order
 from labeldp.privacy.channels import ResponseChannel
 from labeldp.release import Release
 
@@ -70,7 +71,8 @@ class ConsensusRetraining(MetaEstimatorMixin, ProbabilityClassifier):
         _checks.among(self.keep, "keep", get_args(Keep))
         check_released_rows(features, release)
         learner = for_released_labels(self.learner)
-        self.classes_, self.space_ = np.array(release.space.points), release.space
+        self._set_classes(release.space)
+        self.space_ = release.space
         self.learner_, self.kept_ = _fitted_copy(learner, features, release), []
         mask = release.class_channel.levels(release.codes).mask
         for _ in range(rounds):
@@ -86,7 +88,8 @@ class ConsensusRetraining(MetaEstimatorMixin, ProbabilityClassifier):
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k)."""
         check_is_fitted(self)
-        return declared_probabilities(self.learner_, indexable_rows(X), self.space_)
+        declared = declared_probabilities(self.learner_, indexable_rows(X), self.space_)
+        return columns_in_order(declared, self.space_.points, self.classes_)
 
 
 def _as_labels(codes: np.ndarray, release: Release) -> Release:

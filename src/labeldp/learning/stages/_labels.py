@@ -15,7 +15,7 @@ from labeldp.learning.features import take_rows
 from labeldp.learning.stages._files import StageFiles
 from labeldp.learning.stages._priors import Prior, PriorResult, declared_probabilities
 from labeldp.mechanisms.randomizers import Randomizer
-from labeldp.privacy import LabelSpace, rest_of
+from labeldp.privacy import ClassProbabilities, LabelSpace, rest_of
 from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import law_of, row_arrays
 from labeldp.release import Answer, Curator, Release, concatenate
@@ -29,7 +29,7 @@ _GOES_ON = (
 #: Relative amount by which the certified epsilon of an answer may be below the requested one.
 _ROUNDING = 1e-6
 
-Respond = Callable[[LabelSpace, float, np.ndarray], Randomizer]
+Respond = Callable[[LabelSpace, float, Any], Randomizer]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class StagedLabels:
             OutputError: Saved releases or answers are of another run, or some are missing.
         """
         k = self.curator.space.size
-        law = law_of(self.respond(self.curator.space, self.rest, np.full((1, k), 1.0 / k)).channel())
+        law = law_of(self._randomizer(np.full((1, k), 1.0 / k)).channel())
         self._check_saved(law)
         counts = [(self.prior_cost, slice(None))] if self.prior_cost and not self.answers else []
         requests = [*counts, *((self.rest, rows) for rows in self.parts[len(self.releases) :])]
@@ -132,10 +132,15 @@ class StagedLabels:
             probabilities, assumptions = result.probabilities[rows], result.assumptions
         else:
             probabilities = prior(take_rows(self.features, rows))
-        release = self.curator.randomize(self.respond(self.curator.space, self.rest, probabilities), rows)
+        release = self.curator.randomize(self._randomizer(probabilities), rows)
         self.releases.append(_resting_on(release, assumptions))
         self.files.keep(number, self.releases[-1])
         return self.releases[-1]
+
+    def _randomizer(self, probabilities: Float[np.ndarray, "m k"]) -> Randomizer:
+        """The randomizer of rows with a prior in declared order."""
+        space = self.curator.space
+        return self.respond(space, self.rest, ClassProbabilities(probabilities, space.points))
 
     def _ask_prior(self, saved: Answer | None) -> PriorResult:
         """The prior of all rows; refuse one that hides an answer or costs more than it announced."""

@@ -28,14 +28,14 @@ from labeldp.learning.stages._files import StageFiles, fingerprint
 from labeldp.learning.stages._labels import StagedLabels, among_top, candidates_of
 from labeldp.learning.stages._priors import Prior, UniformPrior, declared_probabilities, tempered
 from labeldp.mechanisms.randomizers import Expectation, PriorResponse, PriorSubsetResponse, Randomizer
-from labeldp.privacy import LabelSpace
+from labeldp.privacy import LabelSpace, columns_in_order
 from labeldp.release import Curator, Release
 from labeldp.release.tables import public_split
 
 Response = Literal["prior", "subset"]
 On = Literal["all", "last"]
 
-RESPONSES: Mapping[str, Callable[[LabelSpace, float, np.ndarray], Randomizer]] = MappingProxyType(
+RESPONSES: Mapping[str, Callable[[LabelSpace, float, Any], Randomizer]] = MappingProxyType(
     {"prior": PriorResponse, "subset": PriorSubsetResponse}
 )
 
@@ -162,7 +162,7 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
             y: Holder of the labels.
         """
         labels, learners, temperatures = self._prepared(X, y)
-        self.classes_ = np.array(y.space.points)
+        self._set_classes(y.space)
         self.stages_: tuple[Stage, ...] = ()
         model: Any = None
         for number, temperature in enumerate(temperatures):
@@ -179,7 +179,10 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
         """Probabilities of the true classes, shape (n, k)."""
         check_is_fitted(self)
-        return declared_probabilities(self.learner_, indexable_rows(X), self.release_.space)
+        space = self.release_.space
+        return columns_in_order(
+            declared_probabilities(self.learner_, indexable_rows(X), space), space.points, self.classes_
+        )
 
     def _prepared(self, X: Any, y: object) -> tuple[StagedLabels, list[Any], list[float]]:  # noqa: N803
         """Check all arguments; return the labels to release, a learner and a temperature per stage. Charges nothing."""

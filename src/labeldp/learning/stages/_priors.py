@@ -18,7 +18,7 @@ from labeldp.errors import InputError, PriorError, RowsError
 from labeldp.learning.features import indexable_rows, row_count, take_rows
 from labeldp.learning.losses import posterior
 from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
-from labeldp.privacy import LabelSpace, shown_above
+from labeldp.privacy import LabelSpace, declared_columns, predicted_columns, shown_above
 from labeldp.release import Answer, Curator, Release, share_of_prior
 
 
@@ -27,7 +27,7 @@ class PriorResult:
     """Prior distributions of some rows.
 
     Attributes:
-        probabilities: A distribution over the declared classes for each row.
+        probabilities: A distribution over the classes for each row, in declared order.
         spent: Cost in epsilon of these rows; the response that uses the prior has the rest.
         answer: The answer that was paid for; None if the prior is free.
         assumptions: Further assumptions, for a certificate.
@@ -110,8 +110,10 @@ class FixedPrior(Prior):
     """Given probabilities: one distribution for all rows, or one for each.
 
     Args:
-        probabilities: Public probabilities in declared order, shape (k,) or (n, k) with a row for each of the
-            curator's. They must not have been computed from these labels, other than through releases that are charged.
+        probabilities: Public probabilities of the classes: one distribution in declared order, shape (k,); or one for
+            each of the curator's rows, as ``ClassProbabilities``, or as an array of shape (n, k) if the classes were
+            declared in sorted order. They must not have been computed from these labels, other than through releases
+            that are charged.
 
     Example:
         >>> from labeldp import Classes, Curator
@@ -120,6 +122,8 @@ class FixedPrior(Prior):
         [[0.9, 0.1]]
 
     Raises:
+        InputError: From ``ask``, if the probabilities are those of other classes, or are an array of shape (n, k) and
+            the declared order is not sorted.
         PriorError: From ``ask``, if the probabilities have another shape, or are not distributions.
     """
 
@@ -128,7 +132,8 @@ class FixedPrior(Prior):
     def _result(self, request: PriorRequest) -> PriorResult:
         """The probabilities of these rows."""
         count, k = len(request.curator), request.curator.space.size
-        probabilities = np.asarray(self.probabilities, dtype=np.float64)
+        columns = declared_columns(self.probabilities, request.curator.space)
+        probabilities = np.asarray(columns, dtype=np.float64)
         if probabilities.shape not in ((k,), (count, k)):
             raise PriorError(
                 f"expected {k} probabilities, or {k} for each of the {count} rows, found shape {probabilities.shape}"
@@ -266,7 +271,7 @@ class ModelPrior(Prior):
 
     Args:
         model: Anything with ``predict_proba``. Its ``classes_``, if any, may be some of the declared ones in any order;
-            else it predicts a column for each declared class.
+            else it predicts a column for each class, in declared order.
         temperature: Probabilities are raised to one over it and normalised: below 1 they are more confident, above 1
             less so.
         learned_from: Releases or answers that the model was learned from; none if it was learned from public data.
@@ -335,21 +340,13 @@ def declared_probabilities(model: Any, features: Any, space: LabelSpace) -> Floa
     Raises:
         InputError: The model has no ``predict_proba``, has other classes, or predicts no distributions.
     """
-    if not hasattr(model, "predict_proba"):
-        raise InputError(f"expected a model with predict_proba, found {type(model).__name__}")
-    predicted = np.asarray(model.predict_proba(features), dtype=np.float64)
-    classes = getattr(model, "classes_", None)
-    code = {point: i for i, point in enumerate(space.points)}
-    named = list(space.points) if classes is None else np.asarray(classes).tolist()
-    shape = (row_count(features), len(named))
-    if predicted.shape != shape or len(set(named)) != len(named) or not set(named) <= set(code):
+    predicted = np.asarray(predicted_columns(model, features, space), dtype=np.float64)
+    if len(predicted) != row_count(features):
         raise InputError(
-            f"expected a probability of each of some of the {space.size} declared classes for {shape[0]} rows, found "
-            f"shape {predicted.shape} for {len(named)} classes; fit the model on the declared classes"
+            f"expected predictions for {row_count(features)} rows, found {len(predicted)}; a model predicts one "
+            "distribution for each row"
         )
-    spread = np.zeros((len(predicted), space.size))
-    spread[:, [code[name] for name in named]] = predicted
-    return _distributions(spread, f"the predictions of {type(model).__name__}")
+    return _distributions(predicted, f"the predictions of {type(model).__name__}")
 
 
 def _distributions(rows: Float[np.ndarray, "m k"], what: str) -> Float[np.ndarray, "m k"]:

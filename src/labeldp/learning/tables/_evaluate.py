@@ -12,7 +12,7 @@ from labeldp.learning.features import KINDS
 from labeldp.learning.metrics import Scores, scores
 from labeldp.learning.tables._files import TableModel
 from labeldp.learning.tables._regressors import NumberScores, number_scores
-from labeldp.privacy import Interval
+from labeldp.privacy import ClassProbabilities, Interval
 from labeldp.release import Release, public_columns, public_table
 from labeldp.release.folder import Certificate
 
@@ -74,11 +74,11 @@ def evaluate(
             raise InputError(f"expected images that the column {image_column!r} names, found none (--images)")
         if isinstance(model, TableModel) and model.of_numbers:
             return number_scores(labels, model.predict(table))
-        return scores(labels, model.predict_proba(table))
+        return scores(labels, ClassProbabilities.of(model, table))
     if isinstance(model, TableModel):
         raise InputError("expected no images for a model of columns, found some; leave them out")
     pixels = images.of_rows(len(labels), image_names(table, image_column))
-    return scores(labels, model.predict_proba(table, pixels))
+    return scores(labels, ClassProbabilities(model.predict_proba(table, pixels), model.classes_))
 
 
 def image_names(table: pa.Table, column: str | None) -> list[object] | None:

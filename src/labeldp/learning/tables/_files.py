@@ -30,7 +30,7 @@ from labeldp.learning.features import (
 from labeldp.learning.sklearn import NeighborsRegressor
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
 from labeldp.learning.tables._regressors import number_estimators
-from labeldp.privacy import Interval, LabelSpace
+from labeldp.privacy import Interval, LabelSpace, columns_in_order, predicted_columns
 from labeldp.release.folder import Certificate
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
@@ -75,7 +75,7 @@ class TableModel:
     """A classifier or regressor of table rows, with the certificate of its release.
 
     Attributes:
-        estimator: A fitted scikit-learn pipeline; its classes are the declared ones.
+        estimator: A fitted scikit-learn pipeline; its classes are the declared ones, in an order of its own.
         columns: Kind of each input column: number, flag, date, time or category.
         model: ``"softmax"``, ``"boosting"`` or ``"convex"``; of numeric labels ``"ridge"``, ``"boosting"``,
             ``"neighbours"`` or ``"convex"``.
@@ -98,6 +98,11 @@ class TableModel:
         return self.certificate.space
 
     @property
+    def classes_(self) -> np.ndarray:
+        """The declared classes, sorted; of numeric labels the grid points."""
+        return np.asarray(np.array(self.space.points)[self.space.sorted_codes])
+
+    @property
     def of_numbers(self) -> bool:
         """True if it predicts numbers: labels of an interval, unless learned as classes by softmax."""
         return isinstance(self.space, Interval) and self.model != OF_CLASSES
@@ -108,20 +113,23 @@ class TableModel:
         return list(self.columns)
 
     def predict_proba(self, table: object) -> Float[np.ndarray, "n k"]:
-        """Probabilities of the true classes, shape (n, k), for an Arrow table or a pandas or polars frame.
+        """Probabilities of the true classes for an Arrow table or a frame of pandas or polars.
+
+        Shape (n, k), in the order of ``classes_``.
 
         Raises:
             InputError: A column is missing, or is not of its kind; or the model predicts numbers.
         """
         if self.of_numbers:
             raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
-        return np.asarray(self.estimator.predict_proba(frame_of(pa.table(table), self.columns)))
+        declared = predicted_columns(self.estimator, frame_of(pa.table(table), self.columns), self.space)
+        return columns_in_order(declared, self.space.points, self.classes_)
 
     def predict(self, table: object) -> np.ndarray:
         """The most likely true class of each row of an Arrow table or a frame, or the mean of its numeric label."""
         if self.of_numbers:
             return np.asarray(self.estimator.predict(frame_of(pa.table(table), self.columns)))
-        return np.asarray(np.asarray(self.space.points)[np.argmax(self.predict_proba(table), axis=1)])
+        return np.asarray(self.classes_[np.argmax(self.predict_proba(table), axis=1)])
 
     def save(self, path: str | Path) -> Path:
         """Write the model to a file that does not exist yet, with skops: opening it loads only the types it needs.

@@ -19,6 +19,7 @@ from labeldp.learning.losses import gain
 from labeldp.learning.metrics import gains_of
 from labeldp.learning.sklearn import clearly_best
 from labeldp.learning.tables._regressors import is_behind_first
+from labeldp.privacy import predicted_columns
 from labeldp.release import Release
 from labeldp.release.folder import Certificate
 
@@ -71,6 +72,8 @@ def cross_validated(
 ) -> tuple[Float[np.ndarray, "n ..."], int]:
     """Out-of-fold predictions of each row by the best estimator, and the index of the best one on all rows.
 
+    Probabilities are in declared order.
+
     In each fold the estimator is the one that is best on the other folds, so that the choice hardly depends on the
     held-out rows. A regressor that is behind the first one on the first fold is not fitted on the others.
     """
@@ -83,8 +86,8 @@ def cross_validated(
             with warnings.catch_warnings():  # the fit on all rows warns again
                 warnings.simplefilter("ignore", FewRowsWarning)
                 fitted = clone(estimator).fit(frame.iloc[fit], release[fit])
-            predict = fitted.predict if numbers else fitted.predict_proba
-            predicted[place, held] = predict(frame.iloc[held])
+            rows = frame.iloc[held]
+            predicted[place, held] = fitted.predict(rows) if numbers else predicted_columns(fitted, rows, release.space)
             fits += 1
             if numbers and place > 0 and fit is parts[0][0] and is_behind_first(release, predicted, place, held):
                 predicted[place] = predicted[0]

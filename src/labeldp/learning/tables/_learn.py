@@ -42,7 +42,7 @@ from labeldp.learning.tables._regressors import (
 from labeldp.learning.tables._resampled import accuracy_of_true_rows, check_generator, corrected
 from labeldp.mechanisms.queries import FlippedLabels
 from labeldp.mechanisms.resampling import Generator
-from labeldp.privacy import Interval
+from labeldp.privacy import ClassProbabilities, Interval
 from labeldp.release import Answer, Release, clusters_in, is_answer, public_columns
 
 __all__ = ["Images", "Scores", "points_of", "read_images"]  # documented here, defined elsewhere
@@ -177,7 +177,9 @@ def learn(
     fitted = fitted if generator is None else fitted.estimator_
     return Learned(
         TableModel(fitted, MappingProxyType(columns), names[best], method, certificate, generator is not None),
-        number_scores(release, predicted) if of_numbers else scores(release, predicted),
+        number_scores(release, predicted)
+        if of_numbers
+        else scores(release, ClassProbabilities(predicted, release.space.points)),
         MappingProxyType(left_out),
         number_setting(fitted) if of_numbers else class_setting(fitted, model, best),
         corrected=generator is not None,

@@ -18,6 +18,7 @@ from labeldp.learning.tables._evaluate import image_names
 from labeldp.learning.tables._folds import Progress, enough_rows, one_part, unit_of, units_in
 from labeldp.learning.tables._learn import Learned, ModelChoice
 from labeldp.learning.torch import ENCODERS, NETWORK_METHODS, PREFIX, Network, NetworkModel, TorchClassifier
+from labeldp.privacy import ClassProbabilities
 from labeldp.release import Release, is_answer, public_columns
 from labeldp.release.folder import Certificate
 
@@ -135,7 +136,7 @@ def learn_network(directory: str | Path, choice: ModelChoice, progress: Progress
     network, inputs, left_out = network_of(choice, release.space.size, table, unit)
     fit, held = one_part(len(release), units_in(table, unit))
     learner = learner_of(network, choice, progress).fit(inputs[fit], release[fit])
-    held_out_scores = scores(release[held], learner.predict_proba(inputs[held]))
+    held_out_scores = scores(release[held], ClassProbabilities.of(learner, inputs[held]))
     return Learned(
         trained_model(network, learner, certificate),
         held_out_scores,

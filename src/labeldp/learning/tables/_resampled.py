@@ -13,7 +13,7 @@ from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.features import frame_of
 from labeldp.learning.metrics import Estimate
-from labeldp.learning.sklearn import ResampledClassifier, RowMethod, classes_of, synthetic_rows, true_accuracy
+from labeldp.learning.sklearn import ResampledClassifier, RowMethod, synthetic_rows, true_accuracy
 from labeldp.mechanisms.resampling import Generator
 from labeldp.release import Release
 
@@ -52,8 +52,13 @@ def accuracy_of_true_rows(
     The predictions are those of fold models; the correction for resampled rows uses predictions of the full model for
     synthetic rows. The interval does not cover the difference of these models, which vanishes if classes are equally
     common.
+
+    Args:
+        fitted: The full model.
+        release: The released rows.
+        probabilities: Predictions of held-out released rows, in declared order.
     """
-    names = classes_of(release)
+    names = np.array(release.space.points)
     rows = synthetic_rows(fitted.generator, max(_FEWEST_SYNTHETIC, len(release)), len(names))
     return true_accuracy(release, names[np.argmax(probabilities, axis=1)], fitted.predict(rows))
 

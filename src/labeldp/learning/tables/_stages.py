@@ -19,7 +19,6 @@ import pandas as pd
 import pyarrow as pa
 
 from labeldp import _checks
-from labeldp._shapes import Float
 from labeldp.errors import InputError, TableError
 from labeldp.learning.cells import cluster, suggested_count
 from labeldp.learning.features import check_model_path, columns_of, frame_of, scaling_transformer
@@ -28,7 +27,7 @@ from labeldp.learning.tables._classifiers import METHODS, estimators_of
 from labeldp.learning.tables._files import TableModel
 from labeldp.learning.tables._learn import ModelChoice
 from labeldp.mechanisms.randomizers import best_response
-from labeldp.privacy import LabelSpace
+from labeldp.privacy import ClassProbabilities, LabelSpace
 from labeldp.privacy.channels import pair_share
 from labeldp.release import Curator, Release, TableRelease, release_with
 from labeldp.release.folder import Certificate
@@ -181,7 +180,7 @@ def learn_in_stages(
     """
     file = plan.file(Path(output))
     plan.check()
-    given = None if plan.prior in (UNIFORM, CLUSTERS) else FixedPrior(_read_prior(Path(plan.prior), space))
+    given = None if plan.prior in (UNIFORM, CLUSTERS) else _read_prior(Path(plan.prior), space)
     runs: list[tuple[_Student, MultiStage]] = []
 
     def ask(columns: pa.Table, curator: Curator) -> Release:
@@ -273,7 +272,7 @@ def _first_prior(plan: StagePlan, student: _Student, curator: Curator, epsilon: 
     return ClusterPrior(cluster(student.points(), _checks.whole(count, "clusters", 1, rows)).numbers)
 
 
-def _read_prior(path: Path, space: LabelSpace) -> Float[np.ndarray, "*m k"]:
+def _read_prior(path: Path, space: LabelSpace) -> FixedPrior:
     """Read a prior from a public file with a column for each class, and one row, or one for each row of the table."""
     if not path.is_file():
         raise InputError(f"expected {UNIFORM}, {CLUSTERS} or a file of probabilities as the prior, found {path}")
@@ -287,4 +286,5 @@ def _read_prior(path: Path, space: LabelSpace) -> Float[np.ndarray, "*m k"]:
         if isinstance(problem, InputError):
             raise
         raise TableError(f"expected a CSV or Parquet file of probabilities in {path}, found something else") from None
-    return np.asarray(probabilities[0] if len(probabilities) == 1 else probabilities)
+    one = len(probabilities) == 1
+    return FixedPrior(probabilities[0] if one else ClassProbabilities(probabilities, space.points))

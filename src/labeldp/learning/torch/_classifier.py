@@ -38,6 +38,7 @@ from labeldp.learning.torch._rows import (
 )
 from labeldp.learning.torch._settings import SCHEDULES, Checkpoint, Machine, Schedule, SingleDevice, TrainingSettings
 from labeldp.learning.torch._training import HeldOut, Progress, Run, seeded_random_state, split, train
+from labeldp.privacy import columns_in_order
 from labeldp.release import Release
 
 #: Parameters excluded from the checkpoint fingerprint.
@@ -53,8 +54,8 @@ class TorchClassifier(ProbabilityClassifier):
     """A network on released labels, trained by gradient steps on batches.
 
     Args:
-        module: A network whose outputs are logits of the classes, or a function that makes one, called with the number
-            of classes if it has a parameter. A network is copied and never changed.
+        module: A network whose outputs are logits of the classes in declared order, or a function that makes one,
+            called with the number of classes if it has a parameter. A network is copied and never changed.
         method: ``"likelihood"``: maximum likelihood under the channel (forward correction); ``"posterior"``: the cross
             entropy on the posterior of the true class under the network's own prediction, which has the same
             gradient; ``"unbiased"``: an unbiased estimate of the cross entropy on true labels (backward correction);
@@ -92,6 +93,7 @@ class TorchClassifier(ProbabilityClassifier):
 
     Attributes:
         classes_: The declared classes.
+        outputs_: The class of each output of the network: the declared classes in declared order.
         module_: The trained network, in evaluation mode.
         history_: The mean loss of each epoch, and the gain on held-out released labels.
         n_iter_: Number of epochs made.
@@ -161,8 +163,9 @@ class TorchClassifier(ProbabilityClassifier):
                 these, which are passed to the network as several arguments. Bytes are divided by 255.
             y: A release of n rows.
             sample_weight: Weights of rows.
-            prior: P(true = j | further knowledge of a row), shape (n, k): predictions of another model, such as
-                ``TreeClassifier``. The network is then fitted by cross entropy to the fixed posterior
+            prior: P(true = j | further knowledge of a row): predictions of another model, such as ``TreeClassifier``,
+                as ``ClassProbabilities.of(model, features)``; or an array of shape (n, k), if the classes were
+                declared in sorted order. The network is then fitted by cross entropy to the fixed posterior
                 ``q_j = prior_j P(released | j) / sum``. The prior must come from releases and public features, as
                 everything that is learned. It is ignored for labels that were declared public.
             original: Probabilities that features are original, if some were resampled
@@ -174,13 +177,13 @@ class TorchClassifier(ProbabilityClassifier):
         release, features = require_release(y), as_rows(X)
         settings = self._settings()
         machine = self._machine()
-        classes = np.array(release.space.points)
+        declared = np.array(release.space.points)
         if synthetic is not None:
             if self.mixup:
                 raise InputError("expected no mixup with synthetic rows, found some; set mixup to 0")
             synthetic = dataclasses.replace(synthetic.of(release, self.method), features=as_rows(synthetic.features))
         with seeded_random_state(self.seed):
-            module = self._start(classes)
+            module = self._start(declared)
             dtype = weight_dtype(module)
             rows = ReleasedRows(
                 features,
@@ -208,14 +211,15 @@ class TorchClassifier(ProbabilityClassifier):
                 raise InputError(
                     f"expected batches with a row for each of {machine.num_processes} processes, found fewer"
                 )
-            _check_outputs(run, len(classes))
+            _check_outputs(run, len(declared))
             trained = train(run, checkpoint, self.report)
-        self.classes_, self.module_, self.history_ = classes, trained, run.history
+        self._set_classes(release.space)
+        self.outputs_, self.module_, self.history_ = declared, trained, run.history
         self.n_iter_, self.device_ = len(run.history), machine.device
         return self
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n k"]:  # noqa: N803
-        """Probabilities of the true classes, shape (n, k)."""
+        """Probabilities of the true classes, shape (n, k), in the order of ``classes_``."""
         check_is_fitted(self)
         features = as_rows(X)
         classes, channels_last = len(self.classes_), self.channels_last
@@ -223,12 +227,16 @@ class TorchClassifier(ProbabilityClassifier):
         if not np.isfinite(predicted).all():
             row = int(np.argmin(np.isfinite(predicted).all(axis=1)))
             raise InputError(f"expected finite predictions, found others for row {row}; are its features finite?")
-        return predicted
+        return columns_in_order(predicted, self._outputs(), self.classes_)
+
+    def _outputs(self) -> np.ndarray:
+        """The class of each output of the network; in models of earlier versions ``classes_`` has that order too."""
+        return np.asarray(getattr(self, "outputs_", self.classes_))
 
     def _start(self, classes: np.ndarray) -> nn.Module:
         """The network before its first step."""
         if self.warm_start and hasattr(self, "module_"):
-            if not np.array_equal(classes, self.classes_):
+            if not np.array_equal(classes, self._outputs()):
                 raise InputError(
                     "expected the classes of the last fit in the same order with warm_start, found others; declare the "
                     "same label space, or fit a new learner"

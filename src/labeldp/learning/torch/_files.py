@@ -121,7 +121,7 @@ class NetworkModel:
 
     Attributes:
         network: Architecture, with the encoder of its inputs.
-        module: The trained network, in evaluation mode.
+        module: The trained network, in evaluation mode; its outputs are in declared order.
         method: Training method.
         certificate: Certificate of the release that it was learned from, whose guarantee covers the model.
     """
@@ -135,6 +135,11 @@ class NetworkModel:
     def space(self) -> LabelSpace:
         """The declared label space."""
         return self.certificate.space
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The declared classes, sorted."""
+        return np.asarray(np.array(self.space.points)[self.space.sorted_codes])
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -152,7 +157,7 @@ class NetworkModel:
         return f"{PREFIX}{self.network.name}"
 
     def predict_proba(self, table: object, images: np.ndarray | None = None) -> Float[np.ndarray, "n k"]:
-        """Probabilities of the true classes, shape (n, k).
+        """Probabilities of the true classes, shape (n, k), in the order of ``classes_``.
 
         Args:
             table: An Arrow table or a pandas or polars frame; None for a model of images.
@@ -163,11 +168,12 @@ class NetworkModel:
         """
         frame = frame_of(pa.table(table), self.columns) if self.columns else pd.DataFrame()
         features = self.network.encoder.features(frame, images)
-        return predicted_rows(self.module, features, self.space.size, next(self.module.parameters()).device)
+        device = next(self.module.parameters()).device
+        return predicted_rows(self.module, features, self.space.size, device)[:, self.space.sorted_codes]
 
     def predict(self, table: object, images: np.ndarray | None = None) -> np.ndarray:
         """The most likely true class of each row."""
-        return np.asarray(np.asarray(self.space.points)[np.argmax(self.predict_proba(table, images), axis=1)])
+        return np.asarray(self.classes_[np.argmax(self.predict_proba(table, images), axis=1)])
 
     def save(self, path: str | Path) -> Path:
         """Write the model to a file that does not exist yet, as numbers and a JSON description.

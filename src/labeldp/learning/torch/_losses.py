@@ -16,6 +16,7 @@ from labeldp import _checks
 from labeldp._shapes import Float, Float32, Int
 from labeldp.errors import InputError
 from labeldp.learning.losses import OriginalFeatures, row_loss
+from labeldp.privacy import declared_columns
 from labeldp.release import Release
 
 NetworkMethod = Literal["likelihood", "unbiased", "posterior", "plain"]
@@ -49,7 +50,7 @@ _FORMS: MappingProxyType[str, Callable[[Tensor, Tensor], Tensor]] = MappingProxy
 
 @dataclass(frozen=True, eq=False)
 class BatchLoss:
-    """Loss of a batch of released labels; called with logits, it returns the loss of each row.
+    """Loss of a batch of released labels; called with logits in declared order, it returns the loss of each row.
 
     Attributes:
         values: Log likelihood of each class, up to a constant for each row; or targets.
@@ -111,7 +112,7 @@ class LabelLoss:
         method: NetworkMethod = "likelihood",
         correction: float = 1.0,
         weights: Float[np.ndarray, "n"] | None = None,
-        prior: Float[np.ndarray, "n k"] | None = None,
+        prior: object = None,
         original: OriginalFeatures | None = None,
     ) -> LabelLoss:
         """The loss of a release.
@@ -122,8 +123,8 @@ class LabelLoss:
                 entropy on the posterior of the true class under the model's own prediction and the channel.
             correction: With ``"unbiased"``: share of the correction, from 0 to 1.
             weights: Weight of each row, by default 1.
-            prior: P(true = j | further knowledge of the row), up to a factor; ignored for labels that were declared
-                public.
+            prior: P(true = j | further knowledge of the row), up to a factor: ``ClassProbabilities``, or an array of
+                shape (n, k) if the classes were declared in sorted order; ignored for labels that were declared public.
             original: Probabilities that features are original, if some were resampled; targets are then computed
                 batch by batch.
 
@@ -167,11 +168,11 @@ def _checked_prior(prior: object, release: Release, method: NetworkMethod) -> Fl
     shape = (len(release), release.channel.classes)
     if method not in ("likelihood", "posterior"):
         raise InputError(f"expected the method likelihood or posterior with a prior, found {method!r}")
-    odds = np.asarray(prior, dtype=np.float64)
+    odds = np.asarray(declared_columns(prior, release.space), dtype=np.float64)
     if odds.shape != shape or not np.isfinite(odds).all() or (odds < 0.0).any() or not (odds.sum(axis=1) > 0).all():
         raise InputError(
             f"expected a prior of shape {shape} whose rows are finite, not negative and not all zero, found one of "
-            f"shape {odds.shape} or other rows; use the result of predict_proba of a model for these rows"
+            f"shape {odds.shape} or other rows; use ClassProbabilities.of(model, features) of these rows"
         )
     shares = odds / odds.sum(axis=1, keepdims=True)
     return np.asarray(np.maximum(shares, np.finfo(np.float32).tiny), dtype=np.float32)

@@ -30,7 +30,8 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
     """PyTorch data set of features and of the loss of each row's released label.
 
     It is loaded in whole batches: ``rows[[3, 1, 4]]`` returns features as tensors and a ``BatchLoss``, which is called
-    with logits. Until then labels stay in their compact released form.
+    with logits of the classes in declared order, ``release.space.points``. Until then labels stay in their compact
+    released form.
 
     Args:
         features: Rows along the first axis: a tensor, an array (memory-mapped or not), a sparse matrix, a frame of
@@ -40,7 +41,7 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
         method: ``"likelihood"``, ``"unbiased"``, ``"posterior"`` or ``"plain"``.
         correction: With ``"unbiased"``: share of the correction, from 0 to 1.
         sample_weight: Weights of rows, which are scaled to a mean of one.
-        prior: P(true = j | further knowledge of a row), shape (n, k), as for ``TorchClassifier.fit``.
+        prior: P(true = j | further knowledge of a row), as for ``TorchClassifier.fit``.
         original: Probabilities that features are original, if some were resampled.
         dtype: Type of real-valued features.
 

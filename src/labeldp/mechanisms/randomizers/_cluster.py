@@ -36,7 +36,7 @@ class ClusterResponse(ClassRandomizer):
     Args:
         space: The declared label space.
         epsilon: Natural logarithm of the allowed ratio, above 0, for the response alone.
-        distributions: Public probabilities of the classes in each cluster, shape (clusters, k).
+        distributions: Public probabilities of the classes in each cluster, in declared order, shape (clusters, k).
         clusters: The number of each row's cluster, from 0, public.
         floor: The least probability of a class in a cluster; the distributions are raised to it. By default half of
             ``1 / k``. With ``1 / k`` the mechanism is randomized response. With less, more released labels are right if

@@ -12,7 +12,7 @@ from labeldp import _checks
 from labeldp._shapes import Float
 from labeldp.errors import PriorError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
-from labeldp.privacy import LabelSpace
+from labeldp.privacy import LabelSpace, declared_columns
 from labeldp.privacy.channels import (
     CandidateChannel,
     CandidateSubsetChannel,
@@ -28,13 +28,13 @@ _TOLERANCE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class CandidateRandomizer(ClassRandomizer):
-    """A randomizer on each row's candidates, chosen by a public prior."""
+    """A randomizer on each row's candidates, chosen by a public prior; it keeps the prior in declared order."""
 
     prior: Float[np.ndarray, "n k"] = field(repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.space, LabelSpace):
-            object.__setattr__(self, "prior", checked_prior(self.prior, self.space.size))
+            object.__setattr__(self, "prior", checked_prior(declared_columns(self.prior, self.space), self.space.size))
         super().__post_init__()
 
     @abstractmethod
@@ -66,7 +66,8 @@ class TopKResponse(CandidateRandomizer):
     Args:
         space: The declared label space.
         epsilon: Natural logarithm of the allowed ratio, above 0.
-        prior: Public probabilities of the classes, one row for each label, shape (n, k).
+        prior: Public probabilities of the classes, one row for each label: ``ClassProbabilities``, such as those of a
+            model; or an array of shape (n, k), if the classes were declared in sorted order.
         k: Number of candidates; ties go to the class that was declared first.
 
     Guarantee:
@@ -85,6 +86,7 @@ class TopKResponse(CandidateRandomizer):
 
     Raises:
         EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        InputError: The prior has other classes, or is an array alone and the declared order is not sorted.
         PriorError: The prior has another shape, or a row that is not a distribution.
     """
 
@@ -115,7 +117,8 @@ class PriorResponse(CandidateRandomizer):
     Args:
         space: The declared label space.
         epsilon: Natural logarithm of the allowed ratio, above 0.
-        prior: Public probabilities of the classes, one row for each label, shape (n, k).
+        prior: Public probabilities of the classes, one row for each label: ``ClassProbabilities``, such as those of a
+            model; or an array of shape (n, k), if the classes were declared in sorted order.
 
     Guarantee:
         * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``.
@@ -133,6 +136,7 @@ class PriorResponse(CandidateRandomizer):
 
     Raises:
         EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        InputError: The prior has other classes, or is an array alone and the declared order is not sorted.
         PriorError: The prior has another shape, or a row that is not a distribution.
     """
 
@@ -158,7 +162,8 @@ class PriorSubsetResponse(CandidateRandomizer):
     Args:
         space: The declared label space.
         epsilon: Natural logarithm of the allowed ratio, above 0.
-        prior: Public probabilities of the classes, one row for each label, shape (n, k).
+        prior: Public probabilities of the classes, one row for each label: ``ClassProbabilities``, such as those of a
+            model; or an array of shape (n, k), if the classes were declared in sorted order.
 
     Guarantee:
         * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``.
@@ -177,6 +182,7 @@ class PriorSubsetResponse(CandidateRandomizer):
 
     Raises:
         EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
+        InputError: The prior has other classes, or is an array alone and the declared order is not sorted.
         PriorError: The prior has another shape, or a row that is not a distribution.
     """
 
