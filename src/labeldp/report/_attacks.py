@@ -53,8 +53,8 @@ def _lines(report: AttackReport) -> list[str]:
     judged = any(each.utility.source == "released labels" for each in report.rows)
     if judged and report.original is not None and not report.cross_fitted:
         lines.append(
-            "Against released labels the gain is right if the model was not fitted on the labels of these rows, and too "
-            "large if it was."
+            "Against released labels the gain is unbiased if the model was not fitted on the labels of these rows, and "
+            "too large if it was."
         )
     level = report.rows[0].utility.confidence
     lines.append(
