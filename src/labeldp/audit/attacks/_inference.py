@@ -317,8 +317,7 @@ def _label_beliefs(release: Release, knowledge: Knowledge, features: object) -> 
     elif _is_fitted_on(model, release):
         chances = _cross_fitted(model, release, features, knowledge.generator)
     else:
-        chances = np.asarray(model.predict_proba(features))
-    chances = _in_declared_order(model, chances, release.space)
+        chances = _in_declared_order(model, np.asarray(model.predict_proba(features)), release.space)
     shape = (len(release), release.space.size)
     if chances.shape != shape:
         raise InputError(f"expected probabilities of shape {shape}, one row for each label, found {chances.shape}")
@@ -341,7 +340,7 @@ def _is_fitted_on(model: object, release: Release) -> bool:
 
 
 def _cross_fitted(model: Any, release: Release, features: object, generator: object) -> np.ndarray:
-    """Probabilities for each row by models that were fitted on other rows, with their own columns.
+    """Probabilities for each row by models that were fitted on other rows, classes in declared order.
 
     Raises:
         InputError: The model cannot be fitted again.

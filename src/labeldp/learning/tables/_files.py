@@ -130,9 +130,9 @@ class TableModel:
     def held_out_proba(
         self, release: Release, table: object, generator: Generator | None = None
     ) -> Float[np.ndarray, "n k"]:
-        """Probabilities of the true classes by models of this kind that were not fitted on the row, shape (n, k).
+        """Probabilities of the true classes by models of this kind that were not fitted on the row.
 
-        For each of five folds a model is chosen and fitted on the others, as ``learn`` does for its scores.
+        They have shape (n, k), with classes in declared order. For each of five folds a model is chosen and fitted on the others, as ``learn`` does for its scores.
 
         Args:
             release: Released labels of the rows.
