@@ -23,7 +23,14 @@ from labeldp import (
 )
 from labeldp.audit import Knowledge, attack_folder, attack_release, infer_labels
 from labeldp.audit.attacks._inference import make_attacker
-from labeldp.audit.attacks._utility import any_label_utility, attack_utility, bounded_mean, unbiased_gains
+from labeldp.audit.attacks._utility import (
+    _advantage,
+    _Judged,
+    any_label_utility,
+    attack_utility,
+    bounded_mean,
+    unbiased_gains,
+)
 from labeldp.bounds import attack_limit, features_divergence
 from labeldp.errors import InputError, LabelError, PriorError
 from labeldp.mechanisms.resampling import ColumnForm
@@ -299,6 +306,63 @@ def test_models_are_read_in_declared_order():
     attacker = make_attacker(release, Knowledge(Swapped(), features=np.zeros((2, 1))), "wrong")
     assert attacker.features.tolist() == [[0.1, 0.0, 0.9]] * 2
     assert infer_labels(release, Knowledge(Swapped(), features=np.zeros((2, 1)))).labels().tolist() == ["c2", "c2"]
+
+
+class Fitted(Swapped):
+    """A model that says which release it was fitted on."""
+
+    def __init__(self, release):
+        self.certificate = release.certificate
+
+
+class Refitted(Fitted):
+    """A model that can also be fitted anew."""
+
+    def held_out_proba(self, release, features, generator):
+        """P(class | features) by models that were not fitted on the row."""
+        del features, generator
+        return np.tile([0.8, 0.0, 0.2], (len(release), 1))
+
+
+def test_a_model_of_the_attacked_labels_is_fitted_anew_or_refused():
+    """Of the whole release, a part of it or a copy in a folder; a model of other labels is taken as it is."""
+    space, features = space_of(3), np.zeros((40, 1))
+    released = [Curator(["c2", "c0"] * 20, space).randomize(RandomizedResponse(space, 1.0)) for _ in range(2)]
+    for fitted_on, attacked in itertools.product((released[0], released[0][:20]), (released[0], released[0][20:])):
+        with pytest.raises(InputError, match="attack another release"):
+            infer_labels(attacked, Knowledge(Fitted(fitted_on), features=features[: len(attacked)]))
+        attacker = make_attacker(attacked, Knowledge(Refitted(fitted_on), features=features[: len(attacked)]), "wrong")
+        assert attacker.features[0].tolist() == [0.8, 0.0, 0.2]
+        assert attacker.cross_fitted
+    other = make_attacker(released[1], Knowledge(Refitted(released[0]), features=features), "wrong")
+    assert other.features[0].tolist() == [0.1, 0.0, 0.9]
+    assert not other.cross_fitted
+
+
+@pytest.mark.parametrize("gains", [[3.0, 2.5, 2.0] * 50, [-2.0, -2.5, -1.0] * 50, [3.0], [0.5] * 20])
+def test_utilities_are_shares(gains):
+    """Estimates beyond 0 and 1 are clipped with both ends, and lie between them."""
+    judged = _Judged("features", "released labels", np.array(gains), -3.0, 4.0)
+    found = judged.utility(0.95)
+    assert 0.0 <= found.low <= found.value <= found.high <= 1.0
+    over = _advantage(judged, _Judged("nothing", "released labels", -np.array(gains), -3.0, 4.0), 0.95)
+    assert -1.0 <= over.low <= over.value <= over.high <= 1.0
+
+
+def test_the_gain_of_features_is_compared_with_that_of_nothing():
+    """It is found where features tell, and not where they say nothing, however surely they say it."""
+    space, rng = Classes(["no", "yes"]), np.random.default_rng(12)
+    codes = rng.integers(0, 2, 2000)
+    release = Curator(np.array(["no", "yes"])[codes], space).randomize(RandomizedResponse(space, 1.0))
+    telling, silent = (
+        attack_release(release, Knowledge(np.where(np.arange(2) == told[:, None], 0.99, 0.01))).advantages
+        for told in (codes, rng.integers(0, 2, 2000))
+    )
+    assert [each.found for each in telling] == [True, False]
+    assert telling[0].value == pytest.approx(0.5, abs=0.2)
+    assert not silent[0].found
+    assert (telling[0].knows, telling[0].over) == ("features", "nothing about the row")
+    assert (telling[1].knows, telling[1].over) == ("features and the released label", "features")
 
 
 def test_a_folder_is_attacked(tmp_path):

@@ -1,12 +1,13 @@
 """``labeldp audit``: 0 where nothing beyond the claim was found, 1 where it was, 2 where nothing could be audited."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from labeldp import Classes, Curator, DoubleResponse, Release
+from labeldp import Classes, Curator, DoubleResponse, Release, release_table
 from labeldp.learning.generators import fit_copula
 
 MECHANISMS = """
@@ -223,7 +224,8 @@ def test_features_that_were_redrawn_are_attacked_as_such(run, redrawn, tmp_path)
     """
     for name, options in (("true", ["--generator", tmp_path / "people.generator"]), ("mixed", [])):
         assert run("learn", redrawn, *options, "--output", tmp_path / f"{name}.skops").code == 0
-    ran = run("audit", redrawn, "--model", tmp_path / "true.skops", "--profile")
+    generator = ["--generator", tmp_path / "people.generator"]
+    ran = run("audit", redrawn, "--model", tmp_path / "true.skops", *generator, "--profile")
     assert (ran.code, ran.err) == (0, "")
     lines = [[cell.strip() for cell in line.split("│")] for line in ran.out.splitlines() if "as believed" in line]
     believed = {cells[1]: float(cells[2].rstrip("%")) for cells in lines}
@@ -239,6 +241,54 @@ def test_features_that_were_redrawn_are_attacked_as_such(run, redrawn, tmp_path)
         "resampled with probability 50.0%. The model's probabilities are taken to be for features as released"
         in ran.out
     )
+
+
+def test_a_corrected_model_is_fitted_anew_with_its_generator_alone(run, redrawn, tmp_path):
+    """Without the generator a corrected model of the release is refused, and a generator without a model too."""
+    generator = ["--generator", tmp_path / "people.generator"]
+    assert run("learn", redrawn, *generator, "--output", tmp_path / "true.skops").code == 0
+    ran = run("audit", redrawn, "--model", tmp_path / "true.skops")
+    assert ran.code == 2
+    assert "expected the generator of the resampled features" in ran.err
+    ran = run("audit", redrawn, *generator)
+    assert (ran.code, ran.out) == (2, "")
+    assert "together with --model" in ran.err
+
+
+@pytest.fixture
+def noise(tmp_path):
+    """Releases of two tables of 300 coins beside forty columns that do not depend on them."""
+    random = np.random.default_rng(3)
+    for name in ("one", "other"):
+        frame = pd.DataFrame(random.normal(size=(300, 40)), columns=[f"x{j}" for j in range(40)])
+        frame.assign(y=random.choice(["no", "yes"], 300)).to_csv(tmp_path / f"{name}.csv", index=False)
+        release_table(tmp_path / f"{name}.csv", "y", Classes(["no", "yes"]), 0.5, tmp_path / name, drop=[])
+    return tmp_path
+
+
+def shares_of(text, column):
+    """A column of the table of attacks, by the attacker's knowledge; the first source of each."""
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
+    return {cells[0]: cells[column] for cells in reversed(lines) if len(cells) == 4}
+
+
+def test_a_model_of_the_release_is_fitted_anew(run, noise):
+    """A model that was learned from coins finds nothing in the same release: it says what ``learn`` said of it.
+
+    Fitted on all rows it remembers the noise of their labels, which would judge it.
+    """
+    learned = run("learn", noise / "one", "--output", noise / "model.skops")
+    accuracy = re.search(r"│ accuracy +│ (\S+) ", learned.out).group(1)
+    ran = run("audit", noise / "one", "--model", noise / "model.skops")
+    assert (ran.code, ran.err) == (0, "")
+    assert shares_of(ran.out, 1)["features"] == accuracy
+    assert "Features alone show no gain over the trivial attack" in ran.out
+    assert "such a model was fitted anew on the others" in " ".join(ran.out.split())
+    assert "if the model was not fitted" not in ran.out
+    again = run("audit", noise / "other", "--model", noise / "model.skops")
+    assert again.code == 0
+    assert "fitted anew" not in again.out
+    assert "unbiased if the model was not fitted" in again.out
 
 
 def test_a_release_that_does_not_verify_fails(run, release, table, tmp_path):

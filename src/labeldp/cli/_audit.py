@@ -36,7 +36,9 @@ class AttackOptions:
 
     Args:
         against: Another release of the same rows, to check that its noise is independent.
-        model (MODEL): Attack the labels of DIR with this model from 'labeldp learn'.
+        model (MODEL): Attack the labels of DIR with this model from 'labeldp learn'. A model of DIR itself is fitted
+            anew on parts of it, so that no row is attacked by a model that knows its released label.
+        generator (FILE): For such a model that was learned with --generator: the generator's file.
         truth (TABLE): A table of public true labels of the rows of DIR, to score attacks.
         label: Name of the label column of --truth.
         labels_are_public: Declare that the labels of --truth are public.
@@ -44,6 +46,7 @@ class AttackOptions:
 
     against: list[Path] | None = None
     model: Path | None = None
+    generator: Path | None = None
     truth: Path | None = None
     label: str | None = None
     labels_are_public: bool = False
@@ -148,12 +151,15 @@ def _audit_release(
     _check_folder(directory)
     if profile.figure is not None:
         report.check_figure(profile.figure)
+    if attack.generator is not None and attack.model is None:
+        raise InputError("expected --generator together with --model, found no model; pass both or neither")
     model = None if attack.model is None else _load_model(attack.model)
+    generator = None if attack.generator is None else _load_generator(attack.generator)
     with progress() as bar:
         result = mechanisms.audit_folder(directory, attack.against or [], confidence=confidence, progress=bar)
     show(*report.folder_audit_text(result))
     if result.holds and (model is not None or attack.truth is not None):
-        _attack(directory, model, attack.truth, attack.label)
+        _attack(directory, model, generator, attack)
     if result.holds and profile != ProfileOptions():
         _show_profile(directory, profile)
     return result.holds
@@ -173,13 +179,21 @@ def _load_model(model: Path) -> Any:
     return open_model(model)
 
 
-def _attack(directory: Path, model: Any, truth: Path | None, label: str | None) -> None:
+def _load_generator(path: Path) -> Any:
+    """Load the generator of resampled features from its file."""
+    from labeldp.learning.generators import open_generator  # noqa: PLC0415 (commands load what they need)
+
+    return open_generator(path).generator()
+
+
+def _attack(directory: Path, model: Any, generator: Any, options: AttackOptions) -> None:
     """Print the gain of attacks on the labels, by a model of the columns or against public true labels."""
     release = releases.Release.load(directory)
-    public = None if truth is None else releases.public_table(truth, str(label), release.space, {})[1]
+    truth, label = options.truth, str(options.label)
+    public = None if truth is None else releases.public_table(truth, label, release.space, {})[1]
     columns = None if model is None else releases.public_columns(directory)
     mixing = None if model is None else _mixing(release, model)
-    knowledge = attacks.Knowledge(model, features=columns, mixing=mixing)
+    knowledge = attacks.Knowledge(model, features=columns, mixing=mixing, generator=generator)
     result = attacks.attack_release(release, knowledge, truth=public)
     commonest = result.utility("nothing about the row", "the model itself").value
     show(*report.attack_text(dataclasses.replace(result, limits=_limits(release, commonest))))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from labeldp.audit.attacks import AttackReport, AttackRow, Utility
+from labeldp.audit.attacks import Advantage, AttackReport, Utility
 from labeldp.mechanisms.resampling import FeatureLaw
 from labeldp.report._parts import Parts, add_row, epsilon_above, sentence, titled_table
 
 _ALONE = "features"
-_BOTH = "features and the released label"
-_BLIND = "nothing about the row"
 _BELIEVED = "the model itself"
+_ALONE_OVER_TRIVIAL = ("Features alone show", "the trivial attack")
+_LABEL_OVER_FEATURES = ("Features and the released label show", "features alone")
 
 
 def attack_text(report: AttackReport) -> Parts:
@@ -29,23 +29,13 @@ def attack_text(report: AttackReport) -> Parts:
     return parts + [sentence(line) for line in _lines(report)]
 
 
-def _best(report: AttackReport) -> list[AttackRow]:
-    """For each knowledge of an attacker the first row, which has the best source of true labels."""
-    best: dict[str, AttackRow] = {}
-    for each in report.rows:
-        best.setdefault(each.knows, each)
-    return list(best.values())
-
-
 def _lines(report: AttackReport) -> list[str]:
     """The meaning of the numbers."""
-    best = {each.knows: each.utility for each in _best(report)}
-    lines = []
-    if _BOTH in best:
-        more = best[_BOTH].value - best[_ALONE].value
+    lines = [_compared(each) for each in report.advantages]
+    if report.cross_fitted:
         lines.append(
-            f"Features alone gain {best[_ALONE].value - best[_BLIND].value:+.1%} over the trivial attack; the released "
-            f"label adds {more:+.1%}."
+            "The model was learned from these released labels. So for each fifth of the rows such a model was fitted "
+            "anew on the others: no row is attacked by a model that was fitted on its released label."
         )
     if report.law is not None and report.law.generator is not None:
         lines.append(_resampled(float(report.law.chance), report.original))
@@ -60,7 +50,8 @@ def _lines(report: AttackReport) -> list[str]:
             f"If the model's probabilities are right, no attacker who knows them gains more than "
             f"{_share(report.with_any_label)} from any released label of this epsilon, on average over its draw."
         )
-    if any(each.utility.source == "released labels" for each in report.rows):
+    judged = any(each.utility.source == "released labels" for each in report.rows)
+    if judged and report.original is not None and not report.cross_fitted:
         lines.append(
             "Against released labels the gain is unbiased if the model was not fitted on the labels of these rows, and "
             "too large if it was."
@@ -71,6 +62,16 @@ def _lines(report: AttackReport) -> list[str]:
         "against the model itself is the model's own belief, and is only as right as its probabilities."
     )
     return lines
+
+
+def _compared(advantage: Advantage) -> str:
+    """The gain of one attack over another, or that none was found."""
+    what, over = _ALONE_OVER_TRIVIAL if advantage.knows == _ALONE else _LABEL_OVER_FEATURES
+    if advantage.source == _BELIEVED:
+        return f"{what} a gain of {advantage.value:+.1%} over {over} by the model's own belief, which nothing confirms."
+    interval = f"interval {advantage.low:+.1%} to {advantage.high:+.1%}"
+    gain = f"a gain of {advantage.value:+.1%}" if advantage.found else "no gain"
+    return f"{what} {gain} over {over} ({interval})."
 
 
 def _resampled(chance: float, original: float | None) -> str:

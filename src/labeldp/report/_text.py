@@ -396,7 +396,7 @@ def scores_text(
             add_row(table, name, *_share(share))
     if scores.log_loss is not None:
         known = isinstance(accuracy, Bounds) or not _unknown(accuracy)
-        add_row(table, "log loss (nats)", *(_estimate(scores.log_loss) if known else ("unknown", "unknown")))
+        add_row(table, "log loss (nats)", *(_loss(scores.log_loss) if known else ("unknown", "unknown")))
     if scores.recall is not None:
         for place, point in list(enumerate(points))[:_SHOWN_CLASSES]:
             add_row(table, f"recall of {point}", *_share(scores.recall[place]))
@@ -433,7 +433,8 @@ def _number(score: Estimate | Bounds, *, root: bool) -> tuple[str, str]:
 
     ends = [score.lower, score.upper] if isinstance(score, Bounds) else [score.value]
     if not all(map(math.isfinite, ends)):
-        return "unknown", "unknown"
+        known = math.isinf(score.low) and math.isfinite(score.high) and score.high < 1.0
+        return "unknown", f"at most {three_digits(score.high)}" if known else "unknown"
     low, high, *rest = (three_digits(math.sqrt(max(x, 0.0)) if root else x) for x in (score.low, score.high, *ends))
     if root and isinstance(score, Estimate) and score.value <= 0:
         return "unknown", f"{low} to {high}"
@@ -460,6 +461,14 @@ def _unknown(estimate: Estimate) -> bool:
 def _estimate(estimate: Estimate) -> tuple[str, str]:
     """A number and its interval."""
     return f"{estimate.value:.3g}", f"{estimate.low:.3g} to {estimate.high:.3g}"
+
+
+def _loss(estimate: Estimate) -> tuple[str, str]:
+    """A number that is never negative, and its interval; an estimate below 0 is unknown, and so is such an interval."""
+    value, interval = _estimate(estimate)
+    if estimate.value >= 0.0:
+        return value, interval
+    return "unknown", interval if estimate.high > 0.0 else "unknown"
 
 
 def _range(estimate: Estimate | Bounds) -> str:

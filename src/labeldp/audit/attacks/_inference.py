@@ -18,6 +18,7 @@ from labeldp.errors import InputError, PriorError
 from labeldp.privacy import Interval, LabelSpace, declared_columns, predicted_columns
 from labeldp.privacy.channels import ClassChannel, candidate_sizes, nearest_distributions
 from labeldp.release import Release, RowRelease
+from labeldp.release.folder import Certificate
 
 _ENTRIES_PER_BLOCK = 1 << 22
 _TOLERANCE = 1e-6
@@ -75,17 +76,23 @@ class Knowledge:
         probabilities: P(true label | features) for each row: a fitted model with ``predict_proba``, which is applied to
             ``features``; ``ClassProbabilities``; or an array of shape (n, k), if the classes were declared in sorted
             order. A model without ``classes_`` predicts in declared order. None: the features are not used.
+            They should not depend on the released label of their row, which would count twice. A model whose
+            ``certificate`` says that it was fitted on this release is fitted anew, for each of several folds on the
+            others, by its ``held_out_proba`` (models from ``labeldp.learning.tables`` have both); without that method
+            it is refused. Other models do not say what they were fitted on: pass probabilities of held-out rows.
         prior: P(true label) in declared order, shape (k,). By default it is estimated from the release if needed.
         features: Features of the rows, for a model; by default those released with the labels.
         mixing: For features that may be resampled: the probability s that a row's released features are its own, one
             number or one for each row (``original_share``). The belief from the features is then ``s P(y | x) + (1 - s)
             P(y)``. It is for a model of *true* features; one fitted on released rows has learned the mixture already.
+        generator: The generator of resampled features, for a model that was corrected for them and is fitted anew.
     """
 
     probabilities: object = None
     prior: object = None
     features: object = None
     mixing: object = None
+    generator: object = None
 
 
 #: An attacker who knows released labels alone.
@@ -144,6 +151,7 @@ class Attacker:
     prior: Float[np.ndarray, "k"]
     original: Float[np.ndarray, "..."]
     loss: Loss
+    cross_fitted: bool = False
 
     def belief(self, rows: slice) -> Float[np.ndarray, "m k"]:
         """Beliefs about some rows before their released labels are seen."""
@@ -193,7 +201,8 @@ def make_attacker(release: Release | RowRelease, knowledge: Knowledge, loss: Los
         release = release.labels
     if not isinstance(release, Release):
         raise InputError(f"expected a Release, found {type(release).__name__}; an attack starts from a release")
-    beliefs = None if knowledge.probabilities is None else _label_beliefs(release, knowledge.probabilities, features)
+    cross_fitted = _is_fitted_on(knowledge.probabilities, release)
+    beliefs = None if knowledge.probabilities is None else _label_beliefs(release, knowledge, features)
     original = _own_feature_shares(knowledge.mixing, len(release), beliefs is None)
     if knowledge.prior is not None:
         shares = checked_prior(knowledge.prior, release.space)
@@ -201,7 +210,7 @@ def make_attacker(release: Release | RowRelease, knowledge: Knowledge, loss: Los
         shares = estimated_prior(release)
     else:
         shares = np.full(release.space.size, 1 / release.space.size)  # its weight is zero
-    return Attacker(release, beliefs, shares, original, checked_loss(loss, release.space))
+    return Attacker(release, beliefs, shares, original, checked_loss(loss, release.space), cross_fitted)
 
 
 def best_answers(
@@ -299,14 +308,17 @@ def estimated_prior(release: Release) -> Float[np.ndarray, "k"]:
     return np.asarray(shares / shares.sum())
 
 
-def _label_beliefs(release: Release, probabilities: object, features: object) -> Float[np.ndarray, "n k"]:
+def _label_beliefs(release: Release, knowledge: Knowledge, features: object) -> Float[np.ndarray, "n k"]:
     """P(label | features), given or predicted by a model."""
-    if hasattr(probabilities, "predict_proba"):
-        if features is None:
-            raise InputError("expected features for the model to predict labels from, found none; give features=")
-        chances = predicted_columns(probabilities, features, release.space)
+    model = knowledge.probabilities
+    if not hasattr(model, "predict_proba"):
+        chances = np.asarray(declared_columns(model, release.space), dtype=np.float64)
+    elif features is None:
+        raise InputError("expected features for the model to predict labels from, found none; give features=")
+    elif _is_fitted_on(model, release):
+        chances = _cross_fitted(model, release, features, knowledge.generator)
     else:
-        chances = np.asarray(declared_columns(probabilities, release.space), dtype=np.float64)
+        chances = predicted_columns(model, features, release.space)
     shape = (len(release), release.space.size)
     if chances.shape != shape:
         raise InputError(f"expected probabilities of shape {shape}, one row for each label, found {chances.shape}")
@@ -316,6 +328,31 @@ def _label_beliefs(release: Release, probabilities: object, features: object) ->
             f"expected a distribution over the classes in each row, found none in row {np.argmax(invalid)}"
         )
     return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+
+
+def _is_fitted_on(model: object, release: Release) -> bool:
+    """True if a model's certificate says that it was fitted on these released labels, or on some of them."""
+    fitted_on = getattr(model, "certificate", None)
+    return (
+        isinstance(fitted_on, Certificate)
+        and release.certificate is not None
+        and release.certificate.may_share_rows(fitted_on)
+    )
+
+
+def _cross_fitted(model: Any, release: Release, features: object, generator: object) -> np.ndarray:
+    """Probabilities for each row by models that were fitted on other rows, classes in declared order.
+
+    Raises:
+        InputError: The model cannot be fitted again.
+    """
+    if not hasattr(model, "held_out_proba"):
+        raise InputError(
+            "expected a model that was not fitted on these released labels, or one that can be fitted again on a part "
+            "of them, found one that was fitted on this very release and cannot be; attack another release, of rows "
+            "that it was not fitted on, or leave the model out"
+        )
+    return np.asarray(model.held_out_proba(release, features, generator))
 
 
 def _own_feature_shares(mixing: object, rows: int, no_features: bool) -> Float[np.ndarray, "..."]:

@@ -34,6 +34,8 @@ Source = Literal["true labels", "released labels", "the model itself"]
 
 _LARGEST_LAW = 1 << 14
 _MOST_ENTRIES = 1 << 28  # rows times entries of the table: about a minute
+#: Attackers that are compared, by their places: nothing, the released label, features, features and released label.
+_COMPARED = ((2, 0), (3, 2))
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,9 @@ class Utility:
         rows: Number of rows attacked.
         confidence: Probability that the interval holds the expected utility, for rows drawn independently. If the
             source is the model itself, it refers to the model's belief about such rows, not to the truth.
-        source: The reference. ``"true labels"``: labels that were declared public. ``"released labels"``: an unbiased
-            estimate, for a model that was not fitted on the released labels of these rows; for one that was, it is too
-            large. ``"the model itself"``: only as right as the model's probabilities.
+        source: The reference. ``"true labels"``: labels that were declared public. ``"released labels"``: an estimate
+            that is unbiased but for being clipped to [0, 1], for probabilities that do not depend on the released
+            labels of their rows. ``"the model itself"``: only as right as the model's probabilities.
     """
 
     value: float
@@ -69,11 +71,39 @@ class AttackRow:
 
 
 @dataclass(frozen=True)
+class Advantage:
+    """Difference of the utilities of two attackers on the same rows.
+
+    Attributes:
+        knows: Knowledge of the first attacker.
+        over: Knowledge of the second.
+        value: Estimated difference, between -1 and 1.
+        low: Lower end of its interval.
+        high: Upper end.
+        source: The reference, as of the utilities.
+    """
+
+    knows: str
+    over: str
+    value: float
+    low: float
+    high: float
+    source: Source
+
+    @property
+    def found(self) -> bool:
+        """True if the interval is above zero, and the reference is not the model's own belief."""
+        return self.low > 0.0 and self.source != "the model itself"
+
+
+@dataclass(frozen=True)
 class AttackReport:
     """Utilities of attackers who know nothing of a row, its released label, its features, or both.
 
     Attributes:
         rows: One for each attacker and each available source.
+        advantages: Differences of utilities, against the best available source: of features over nothing, and of the
+            released label over features alone; none without a model.
         limits: Proven upper bounds on the utility of any attack, each in words and as a number.
         epsilon: Epsilon of the labels with static features; None if they were declared public.
         with_any_label: Upper bound on the utility with these probabilities from features (or these shares of the
@@ -83,6 +113,7 @@ class AttackReport:
             unchanged.
         original: The mean probability with which released features were taken to be a row's own (``mixing``); None
             without a model.
+        cross_fitted: True if the model was fitted on this release, and was fitted anew without the rows to be judged.
 
     Guarantee:
         None about attacks: other attackers may know more from features. A pure epsilon with static features does *not*
@@ -97,6 +128,8 @@ class AttackReport:
     squared: bool = False
     law: FeatureLaw | None = None
     original: float | None = None
+    advantages: tuple[Advantage, ...] = ()
+    cross_fitted: bool = False
 
     def utility(self, knows: str, source: Source | None = None) -> Utility:
         """Utility with that knowledge, against the best available source, or the one named."""
@@ -134,8 +167,9 @@ def attack_release(
         discloses information about true labels, and no guarantee covers it.
 
     References:
-        Busa-Fekete et al. 2023, definition 4.4; Wu et al. 2022. A model that was fitted on the attacked rows is a fair
-        attack, but then rows are not quite independent, as the intervals assume.
+        Busa-Fekete et al. 2023, definition 4.4; Wu et al. 2022. A model that was fitted on the released labels that
+        judge it remembers their noise, so such a model is fitted anew on folds (``Knowledge``); then rows are not quite
+        independent, as the intervals assume.
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse, Release
@@ -156,7 +190,10 @@ def attack_release(
     known = release.labels if isinstance(release, RowRelease) else release
     _check_truth(known, truth)
     cases = list(itertools.product([make_attacker(release, each, loss) for each in attackers], (False, True)))
-    rows = [row for attacker, released in cases for row in _measured_rows(attacker, released, truth, level)]
+    judged = [_judged(attacker, released, truth) for attacker, released in cases]
+    rows = [AttackRow(each.knows, each.utility(level)) for sources in judged for each in sources]
+    best = [sources[0] for sources in judged]
+    advantages = tuple(_advantage(best[one], best[other], level) for one, other in _COMPARED if one < len(best))
     release = known
     pure = release.guarantee.epsilon if not release.is_public and not release.guarantee.delta else None
     bounds = [(what, _checks.number(value, "a limit")) for what, value in limits]
@@ -166,7 +203,17 @@ def attack_release(
     squared = isinstance(loss, str) and loss == "squared"
     law = None if release.certificate is None else release.certificate.features
     original = None if knowledge.probabilities is None else float(np.mean(cases[-1][0].original))
-    return AttackReport(tuple(rows), tuple(bounds), epsilon, any_label_bound, squared, law, original)
+    return AttackReport(
+        tuple(rows),
+        tuple(bounds),
+        epsilon,
+        any_label_bound,
+        squared,
+        law,
+        original,
+        advantages,
+        cases[-1][0].cross_fitted,
+    )
 
 
 def attack_folder(
@@ -175,6 +222,7 @@ def attack_folder(
     *,
     truth: object = None,
     mixing: object = None,
+    generator: object = None,
     limits: Sequence[tuple[str, float]] = (),
     confidence: float = 0.95,
 ) -> AttackReport:
@@ -183,10 +231,12 @@ def attack_folder(
     Args:
         directory: The folder of a release of labels.
         model: A fitted model whose ``predict_proba`` takes the folder's columns as an Arrow table, such as
-            ``labeldp.learning.tables.open_model``; None attacks with the released labels alone.
+            ``labeldp.learning.tables.open_model``; None attacks with the released labels alone. A model that was
+            fitted on this release is fitted anew, without the rows to be judged; see ``Knowledge``.
         truth: True labels in the order of the rows, which you declare public by passing them; or None.
         mixing: Probability that features are a row's own, for a model of true features if some were resampled; see
             ``Knowledge``. One minus the certificate's ``features.chance`` is right for a perfect generator.
+        generator: The generator of resampled features, for a model that was corrected for them; see ``Knowledge``.
         limits: See ``attack_release``.
         confidence: See ``attack_release``.
 
@@ -198,7 +248,7 @@ def attack_folder(
     release = Release.load(directory)
     features = None if model is None else public_columns(directory)
     public_truth = None if truth is None else Release.public(truth, release.space)
-    knowledge = Knowledge(model, features=features, mixing=mixing)
+    knowledge = Knowledge(model, features=features, mixing=mixing, generator=generator)
     return attack_release(release, knowledge, truth=public_truth, limits=limits, confidence=confidence)
 
 
@@ -229,12 +279,7 @@ def attack_utility(inference: Inference, truth: Release, *, confidence: float = 
             f"expected public true labels of the same {len(inference)} rows and label space, found others; use "
             "Release.public for labels that may be seen"
         )
-    gains = 1.0 - inference.losses(truth.codes)
-    if isinstance(inference.loss, str) and not inference.loss_is_squared:
-        correct, n, tail = int(gains.sum()), len(gains), (1 - level) / 2
-        low, high = float(clopper_pearson_lower(correct, n, tail)), float(clopper_pearson_upper(correct, n, tail))
-        return Utility(float(gains.mean()), low, high, n, level, "true labels")
-    return _bounded_utility(gains, 0.0, 1.0, level, "true labels")
+    return _against_truth(inference, truth).utility(level)
 
 
 def bounded_mean(values: Float[np.ndarray, "n"], least: float, most: float, confidence: float) -> tuple[float, float]:
@@ -303,20 +348,59 @@ def unbiased_gains(attacker: Attacker, released: bool) -> tuple[Float[np.ndarray
     return np.concatenate(parts), float(low.min()), float(high.max())
 
 
-def _measured_rows(attacker: Attacker, released: bool, truth: Release | None, level: float) -> list[AttackRow]:
-    """Utility of one attacker, against each source."""
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """Gain of each row by an attacker against one source, and the range of such gains.
+
+    Attributes:
+        knows: The attacker's knowledge.
+        source: The reference.
+        gains: Gain of each row, shape (n,).
+        least: Least possible gain of a row.
+        most: Largest one.
+        counted: True if all gains are 0 or 1.
+    """
+
+    knows: str
+    source: Source
+    gains: Float[np.ndarray, "n"]
+    least: float = 0.0
+    most: float = 1.0
+    counted: bool = False
+
+    def utility(self, level: float) -> Utility:
+        """Their mean and its interval, clipped to [0, 1]."""
+        n, tail = len(self.gains), (1 - level) / 2
+        low, high = bounded_mean(self.gains, self.least, self.most, level)
+        if self.counted:
+            correct = int(self.gains.sum())
+            low, high = float(clopper_pearson_lower(correct, n, tail)), float(clopper_pearson_upper(correct, n, tail))
+        value, low, high = np.clip([self.gains.mean(), low, high], 0.0, 1.0).tolist()
+        return Utility(value, low, high, n, level, self.source)
+
+
+def _judged(attacker: Attacker, released: bool, truth: Release | None) -> list[_Judged]:
+    """Gains of one attacker against each available source, the best source first."""
     answers = attacker.answers(released)
-    utilities = [] if truth is None else [attack_utility(answers, truth, confidence=level)]
     unbiased = None if attacker.release.is_public else unbiased_gains(attacker, released)
-    if unbiased is not None:
-        utilities.append(_bounded_utility(*unbiased, level, "released labels"))
-    utilities.append(_bounded_utility(1.0 - answers.expected, 0.0, 1.0, level, "the model itself"))
-    return [AttackRow(answers.knows, each) for each in utilities]
+    return [
+        *([] if truth is None else [_against_truth(answers, truth)]),
+        *([] if unbiased is None else [_Judged(answers.knows, "released labels", *unbiased)]),
+        _Judged(answers.knows, "the model itself", 1.0 - answers.expected),
+    ]
 
 
-def _bounded_utility(gains: Float[np.ndarray, "n"], least: float, most: float, level: float, source: Source) -> Utility:
-    low, high = bounded_mean(gains, least, most, level)
-    return Utility(float(gains.mean()), max(low, 0.0), min(high, 1.0), len(gains), level, source)
+def _against_truth(answers: Inference, truth: Release) -> _Judged:
+    counted = isinstance(answers.loss, str) and not answers.loss_is_squared
+    return _Judged(answers.knows, "true labels", 1.0 - answers.losses(truth.codes), counted=counted)
+
+
+def _advantage(one: _Judged, other: _Judged, level: float) -> Advantage:
+    """Difference of the mean gains of two attackers on the same rows, with an interval for paired differences."""
+    over = one.gains - other.gains
+    ends = bounded_mean(over, one.least - other.most, one.most - other.least, level)
+    value, low, high = np.clip([over.mean(), *ends], -1.0, 1.0).tolist()
+    return Advantage(one.knows, other.knows, value, low, high, one.source)
 
 
 def _check_truth(release: Release, truth: Release | None) -> None:

@@ -22,3 +22,5 @@ from ._numbers import squared_scorer as squared_scorer
 from ._scores import Scores as Scores
 from ._scores import scores as scores
 from ._sums import class_weights as class_weights
+from ._sums import folds_to_choose_on as folds_to_choose_on
+from ._sums import sums_of_others as sums_of_others

@@ -29,6 +29,7 @@ from labeldp.learning.metrics._estimates import (
 from labeldp.learning.metrics._sums import (
     candidates_of,
     class_weights,
+    exact_row_counts,
     moments_by_prediction,
     ranked_below,
     shares_of_groups,
@@ -100,7 +101,7 @@ def log_loss(release: Release, probabilities: object, *, level: float = 0.95) ->
         targets = unbiased_rows(release, rows)
         targets += (1.0 - targets.sum(axis=1, keepdims=True)) / release.space.size
         losses[rows] = -(targets * np.log(np.clip(checked[rows], np.finfo(float).eps, 1.0))).sum(axis=1)
-    return mean_of_rows(losses, level)
+    return mean_of_rows(losses, level, 0.0)
 
 
 def accuracy(release: Release, predicted: object, *, level: float = 0.95) -> Estimate:
@@ -184,7 +185,8 @@ def confusion_matrix(release: Release, predicted: object, *, level: float = 0.95
     Args:
         release: Released labels of n rows.
         predicted: Predicted classes, in any form that the label space reads.
-        level: Coverage of each entry's confidence interval, by a normal approximation.
+        level: Coverage of each entry's confidence interval, given the number of rows predicted as each class: exact
+            (Clopper and Pearson) if all rows share one channel, and a normal approximation otherwise.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.
@@ -200,11 +202,13 @@ def confusion_matrix(release: Release, predicted: object, *, level: float = 0.95
         LabelError: A prediction is not in the label space.
     """
     require_identified(release)
-    sums, squares = moments_by_prediction(release, _encoded(release, predicted))
-    n = len(release)
+    codes, n = _encoded(release, predicted), len(release)
+    sums, squares = moments_by_prediction(release, codes)
     if n < 2:
         return normal_estimates(sums, np.full(sums.shape, np.inf), level, 0.0, 1.0)
-    return normal_estimates(sums, np.sqrt(np.maximum(n * squares - sums**2, 0.0) / (n - 1)), level, 0.0, float(n))
+    normal = normal_estimates(sums, np.sqrt(np.maximum(n * squares - sums**2, 0.0) / (n - 1)), level, 0.0, float(n))
+    ends = exact_row_counts(release, codes, level)
+    return normal if ends is None else Estimates(sums, normal.error, *ends)
 
 
 def recall(release: Release, predicted: object, *, level: float = 0.95) -> Estimates:
@@ -248,7 +252,7 @@ def recall(release: Release, predicted: object, *, level: float = 0.95) -> Estim
     return quotient_estimates(hit, total, covariance, (total > _TOLERANCE) & (n > 1), level)
 
 
-def auc(release: Release, scores: object, positive: object, *, level: float = 0.95) -> Estimate:
+def auc(release: Release, scores: object, positive: object, *, groups: object = None, level: float = 0.95) -> Estimate:
     """Estimated area under the receiver operating characteristic of one class against the rest.
 
     With unbiased weights ``a`` of the class and ``b = 1 - a`` of the rest it is ``sum a_i b_l h(i, l)`` over
@@ -260,6 +264,9 @@ def auc(release: Release, scores: object, positive: object, *, level: float = 0.
         scores: A score of each row, shape (n,), larger for the positive class; of probabilities, the column of that
             class in ``model.classes_``.
         positive: The positive class.
+        groups: The group of each row, shape (n,), such as the fold of a row that was held out: only rows of one group
+            are compared, since scores of models that were fitted on different rows differ by the share of the class
+            there, against which the share in the fold is smaller. None for one group.
         level: Coverage of the confidence interval, by a normal approximation of numerator and denominator.
 
     Guarantee:
@@ -276,18 +283,20 @@ def auc(release: Release, scores: object, positive: object, *, level: float = 0.
         0.75
 
     Raises:
-        InputError: The scores are not one finite number for each row, or rows have candidates.
+        InputError: The scores are not one finite number for each row, groups not one for each row, or rows have
+            candidates.
         LabelError: The positive class is not in the label space.
     """
     require_identified(release)
     checked = finite_array(scores, "scores", (positive_row_count(release),))
     weight = class_weights(release, np.full(len(release), _code(release, positive)))
     rest = 1.0 - weight
-    below, above = ranked_below(checked, rest), weight.sum() - weight - ranked_below(checked, weight)
+    ordered, pairs = np.zeros(len(release)), np.zeros(len(release))
+    for rows in _rows_of_groups(groups, len(release)):
+        ordered[rows], pairs[rows] = _pairs_of_rows(checked[rows], weight[rows], rest[rows])
     # Sums over the pairs of each row, those in order and all: Hajek's projection of a sum over pairs. The variance of
     # such sums counts the degenerate part, which the projection leaves out, twice instead of once, since each pair is
     # in two of them (Efron and Stein 1981); with few effective rows the error is too large rather than too small.
-    ordered, pairs = weight * below + rest * above, weight * (rest.sum() - rest) + rest * (weight.sum() - weight)
     n, top, bottom = len(release), np.array([ordered.sum() / 2]), np.array([pairs.sum() / 2])
     matrix = n * np.cov(ordered, pairs) if n > 1 else np.zeros((2, 2))
     covariance = (matrix[:1, 0], matrix[:1, 1], matrix[1:, 1])
@@ -378,6 +387,24 @@ def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa:
         [1.0, 1.0, 1.0]
     """
     return accuracy(release, estimator.predict(X)).value
+
+
+def _rows_of_groups(groups: object, rows: int) -> list[Int[np.ndarray, "_"]]:
+    """Row numbers of each group."""
+    if groups is None:
+        return [np.arange(rows)]
+    place = np.asarray(groups)
+    if place.shape != (rows,):
+        raise InputError(f"expected a group for each of {rows} rows, found shape {place.shape}")
+    return [np.flatnonzero(place == group) for group in np.unique(place)]
+
+
+def _pairs_of_rows(
+    scores: Float[np.ndarray, "n"], weight: Float[np.ndarray, "n"], rest: Float[np.ndarray, "n"]
+) -> tuple[Float[np.ndarray, "n"], Float[np.ndarray, "n"]]:
+    """For each row the weight of its pairs with others of the other class that are in order, and of all of them."""
+    below, above = ranked_below(scores, rest), weight.sum() - weight - ranked_below(scores, weight)
+    return weight * below + rest * above, weight * (rest.sum() - rest) + rest * (weight.sum() - weight)
 
 
 def _check_distributions(values: object, release: Release) -> Float[np.ndarray, "n k"]:

@@ -28,8 +28,8 @@ from labeldp.learning.metrics._estimates import (
     Estimate,
     finite_array,
     mean_of_rows,
-    normal_estimate,
     positive_row_count,
+    quotient_estimates,
 )
 from labeldp.privacy.channels import Bins, ClassChannel
 from labeldp.release import Release
@@ -134,13 +134,14 @@ def mean_squared_error(release: Release, predicted: object, *, level: float = 0.
 def r2(release: Release, predicted: object, *, level: float = 0.95) -> Estimate:
     """Estimated share of the variance of true labels that predictions explain, at most 1.
 
-    It is a quotient of unbiased estimates, so its bias is of the order of its squared error. It is NaN if released
-    labels do not show that labels vary at all.
+    It is a quotient of unbiased estimates, so its bias is of the order of its squared error. The interval is that of
+    the quotient, and holds whether or not released labels show that labels vary; if they do not, the estimate is NaN
+    and the interval has no lower end.
 
     Args:
         release: Released numeric labels of n rows.
         predicted: A predicted label for each row.
-        level: Coverage of the confidence interval, by a normal approximation of the quotient.
+        level: Coverage of the confidence interval, by a normal approximation of numerator and denominator.
 
     Guarantee:
         Post-processing of a release: covered by the release's guarantee at no further cost.
@@ -159,13 +160,20 @@ def r2(release: Release, predicted: object, *, level: float = 0.95) -> Estimate:
     values, squares = unbiased_numbers(release), release.numbers(power=2)
     mean, n = float(values.mean()), len(release)
     errors, deviations = checked**2 - 2.0 * checked * values + squares, squares - 2.0 * mean * values + mean**2
-    variance = float(deviations.mean())
-    if n < 2 or variance <= float(np.std(deviations)) / np.sqrt(n):
-        return Estimate(float("nan"), float("inf"), float("-inf"), 1.0)
-    value = 1.0 - float(errors.mean()) / variance
-    # The influence of a row on the quotient; to first order the mean of labels has none on their variance.
-    influence = (errors - (1.0 - value) * deviations) / variance
-    return normal_estimate(value, float(np.std(influence, ddof=1)) / np.sqrt(n), level, float("-inf"), 1.0)
+    # With E the mean squared error and V the variance, s = V / (V + E) is a share, and R2 = 1 - E / V = 2 - 1 / s.
+    parts, matrix = np.stack([deviations, deviations + errors]), np.full((2, 2), np.inf)
+    if n > 1:
+        matrix = np.cov(parts) / n
+    (top, bottom), known = parts.mean(axis=1), n > 1
+    covariance = (matrix[:1, 0], matrix[:1, 1], matrix[1:, 1])
+    shares = quotient_estimates(
+        np.array([top]), np.array([bottom]), covariance, np.array([known and bottom > 0.0]), level
+    )[0]
+    low, high = (2.0 - 1.0 / share if share > 0.0 else float("-inf") for share in (shares.low, shares.high))
+    if not np.isfinite(low):
+        return Estimate(float("nan"), float("inf"), low, high)
+    value = float(np.clip(2.0 - 1.0 / shares.value, low, high))
+    return Estimate(value, shares.error / shares.value**2, low, high)
 
 
 def mean_absolute_error(release: Release, predicted: object, *, level: float = 0.95) -> Estimate:

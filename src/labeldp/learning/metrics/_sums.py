@@ -12,6 +12,9 @@ from labeldp.learning.metrics._estimates import Estimates, check_level, normal_e
 from labeldp.privacy.channels import candidate_sizes, row_arrays
 from labeldp.release import Release
 
+#: Folds for the choice of a constant prediction.
+_FOLDS = 5
+
 
 def candidates_of(release: Release, codes: Int[np.ndarray, "n"]) -> tuple[Int[np.ndarray, "n"], Bool[np.ndarray, "n"]]:
     """Number of candidates of each row, and a mask of the rows where the given class is one of several."""
@@ -63,6 +66,23 @@ def ranked_below(scores: Float[np.ndarray, "n"], weights: Float[np.ndarray, "n"]
     return np.asarray((np.cumsum(level) - level)[place] + 0.5 * (level[place] - weights))
 
 
+def folds_to_choose_on(release: Release, folds: Int[np.ndarray, "n"] | None = None) -> Int[np.ndarray, "n"]:
+    """Fold of each row, for a constant prediction that is chosen on the other folds; one fold for public labels.
+
+    A constant that is chosen on noisy labels and judged by the same ones looks better than it is. On public labels the
+    difference is of no account, and the constant is the usual one.
+    """
+    if release.is_public:
+        return np.zeros(len(release), dtype=np.int64)
+    return np.random.default_rng(0).permutation(len(release)) % _FOLDS if folds is None else folds
+
+
+def sums_of_others(values: Float[np.ndarray, "n"], folds: Int[np.ndarray, "n"]) -> Float[np.ndarray, "f"]:
+    """For each fold the sum over the rows of the others; over all rows if there is one fold."""
+    own = np.bincount(folds, weights=values)
+    return np.asarray(own if len(own) == 1 else own.sum() - own)
+
+
 def shares_of_groups(
     release: Release, codes: Int[np.ndarray, "n"], place: Int[np.ndarray, "n"], groups: int, level: float
 ) -> Estimates:
@@ -82,3 +102,25 @@ def shares_of_groups(
     ends = clopper_pearson_lower(count, rows, tail), clopper_pearson_upper(count, rows, tail)
     low, high = (np.clip((end - other) / (true - other), 0.0, 1.0) for end in ends)
     return Estimates(value, error, low, high)
+
+
+def exact_row_counts(
+    release: Release, predicted: Int[np.ndarray, "n"], level: float
+) -> tuple[Float[np.ndarray, "k k"], Float[np.ndarray, "k k"]] | None:
+    """Exact intervals for the rows of each true and predicted class, [true, predicted]; None if channels differ by row.
+
+    Among the rows predicted as one class, the number whose released label holds a class is binomial.
+    """
+    k, tail = release.space.size, (1 - check_level(level)) / 2
+    rows, low, high = np.bincount(predicted, minlength=k), np.zeros((k, k)), np.zeros((k, k))
+    for code in range(k):
+        codes = np.full(len(release), code)
+        true, other = holding_probabilities(release, codes)
+        if true.ndim:
+            return None
+        count = np.bincount(predicted, weights=holds_class(release, codes), minlength=k)
+        low[code], high[code] = (
+            rows * np.clip((end(count, np.maximum(rows, 1), tail) - other) / (true - other), 0.0, 1.0)
+            for end in (clopper_pearson_lower, clopper_pearson_upper)
+        )
+    return low, high

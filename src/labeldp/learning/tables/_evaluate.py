@@ -102,7 +102,7 @@ def _check_other(learned_from: Certificate, certificate: Certificate | None, lab
         raise InputError(f"expected a release of the label {label!r}, found {found!r}")
     if certificate.space != learned_from.space:
         raise InputError("expected a release with the label space of the model, found another")
-    if certificate.files == learned_from.files:
+    if certificate.may_share_rows(learned_from):
         raise InputError(
             "expected rows that the model was not fitted on, found the release that it was learned from; "
             "for that one, see the cross-validated scores that 'labeldp learn' printed"

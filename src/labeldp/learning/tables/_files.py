@@ -29,8 +29,12 @@ from labeldp.learning.features import (
 )
 from labeldp.learning.sklearn import NeighborsRegressor
 from labeldp.learning.tables._classifiers import OF_CLASSES, estimators_of
+from labeldp.learning.tables._folds import cross_validated, enough_rows, folds_of, unit_of, units_in
 from labeldp.learning.tables._regressors import number_estimators
+from labeldp.learning.tables._resampled import check_generator, corrected
+from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import Interval, LabelSpace, columns_in_order, predicted_columns
+from labeldp.release import Release
 from labeldp.release.folder import Certificate
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
@@ -130,6 +134,42 @@ class TableModel:
         if self.of_numbers:
             return np.asarray(self.estimator.predict(frame_of(pa.table(table), self.columns)))
         return np.asarray(self.classes_[np.argmax(self.predict_proba(table), axis=1)])
+
+    def held_out_proba(
+        self, release: Release, table: object, generator: Generator | None = None
+    ) -> Float[np.ndarray, "n k"]:
+        """Probabilities of the true classes by models of this kind that were not fitted on the row.
+
+        They have shape (n, k), with classes in declared order. For each of five folds a model is chosen and fitted on
+        the others, as ``learn`` does for its scores.
+
+        Args:
+            release: Released labels of the rows.
+            table: Their public columns: an Arrow table, or a pandas or polars frame.
+            generator: The generator of resampled features, if this model was corrected for them.
+
+        Guarantee:
+            Post-processing of a release: covered by the release's guarantee at no further cost.
+
+        Raises:
+            InputError: A column is missing, there are too few rows, the generator is missing or another one, or the
+                model predicts numbers.
+        """
+        if self.of_numbers:
+            raise InputError("expected a model of classes for probabilities, found one of numbers; use predict")
+        columns, unit = pa.table(table), unit_of(enough_rows(release))
+        estimators: list[Any] = estimators_of(self.columns, self.model, self.method)
+        if self.corrected:
+            if generator is None:
+                raise InputError(
+                    "expected the generator of the resampled features, to fit a corrected model on folds of the "
+                    "release, found none; pass it (--generator)"
+                )
+            check_generator(generator, release)
+            estimators = [corrected(each, self.method, generator, self.columns) for each in estimators]
+        parts = list(folds_of(len(release), units_in(columns, unit)))
+        frame = frame_of(columns, self.columns)
+        return cross_validated(estimators, frame, release, parts, lambda *_: None)[0]
 
     def save(self, path: str | Path) -> Path:
         """Write the model to a file that does not exist yet, with skops: opening it loads only the types it needs.

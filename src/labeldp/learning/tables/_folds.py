@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
-from labeldp._shapes import Float
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning.convex import FewRowsWarning
 from labeldp.learning.losses import gain
@@ -55,6 +55,14 @@ def folds_of(rows: int, units: pa.ChunkedArray | None, folds: int = FOLDS) -> It
     if len(np.unique(groups)) < folds:
         raise InputError(f"expected at least {folds} units to learn from, found {len(np.unique(groups))}")
     yield from GroupKFold(folds, shuffle=True, random_state=0).split(np.zeros(rows), groups=groups)
+
+
+def fold_numbers(parts: Sequence[tuple[np.ndarray, np.ndarray]], rows: int) -> Int[np.ndarray, "n"]:
+    """Number of the fold in which each row is held out."""
+    numbers = np.empty(rows, dtype=np.int64)
+    for number, (_, held) in enumerate(parts):
+        numbers[held] = number
+    return numbers
 
 
 def one_part(rows: int, units: pa.ChunkedArray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -30,7 +30,15 @@ from labeldp.learning.tables._classifiers import (
     estimators_of,
 )
 from labeldp.learning.tables._files import TableModel
-from labeldp.learning.tables._folds import Progress, cross_validated, enough_rows, folds_of, unit_of, units_in
+from labeldp.learning.tables._folds import (
+    Progress,
+    cross_validated,
+    enough_rows,
+    fold_numbers,
+    folds_of,
+    unit_of,
+    units_in,
+)
 from labeldp.learning.tables._regressors import (
     NUMBER_METHODS,
     NumberScores,
@@ -172,14 +180,15 @@ def learn(
             estimators = [corrected(each, method, generator, columns) for each in estimators]
     parts = list(folds_of(len(release), units_in(table, unit)))
     predicted, best = cross_validated(estimators, frame, release, parts, report, numbers=of_numbers)
+    folds = fold_numbers(parts, len(release))
     fitted = estimators[best].fit(frame, release)
     on_true = None if generator is None else accuracy_of_true_rows(fitted, release, predicted)
     fitted = fitted if generator is None else fitted.estimator_
     return Learned(
         TableModel(fitted, MappingProxyType(columns), names[best], method, certificate, generator is not None),
-        number_scores(release, predicted)
+        number_scores(release, predicted, folds)
         if of_numbers
-        else scores(release, ClassProbabilities(predicted, release.space.points)),
+        else scores(release, ClassProbabilities(predicted, release.space.points), folds),
         MappingProxyType(left_out),
         number_setting(fitted) if of_numbers else class_setting(fitted, model, best),
         corrected=generator is not None,

@@ -11,13 +11,20 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from labeldp import _checks
-from labeldp._shapes import Float
+from labeldp._shapes import Float, Int
 from labeldp.errors import InputError
 from labeldp.learning import metrics
 from labeldp.learning.convex import ConvexRegressor
 from labeldp.learning.features import scaling_transformer, tree_transformer
 from labeldp.learning.losses import decoded_numbers, is_decodable, is_unbiased, require_numeric_labels
-from labeldp.learning.metrics import Bounds, Estimate, gains_of, mean_of_rows
+from labeldp.learning.metrics import (
+    Bounds,
+    Estimate,
+    folds_to_choose_on,
+    gains_of,
+    mean_of_rows,
+    sums_of_others,
+)
 from labeldp.learning.sklearn import (
     NeighborsRegressor,
     ReleasedLabelRegressor,
@@ -53,7 +60,8 @@ class NumberScores:
     Attributes:
         rows: Number of rows.
         squared_error: Mean squared error on true labels; bounds if the channel does not identify squares of labels.
-        baseline: Mean squared error of always predicting the mean label.
+        baseline: Mean squared error of always predicting the mean label, estimated for each fold of rows on the others
+            unless labels are public.
         gain: Improvement of the squared error over the baseline; known whenever released numbers are unbiased.
         r2: Explained share of the variance of labels, if the channel identifies squares.
         absolute_error: Mean absolute error, if labels are public or were released as grid points.
@@ -69,14 +77,18 @@ class NumberScores:
     mean: Estimate | Bounds
 
 
-def number_scores(release: Release, predicted: Float[np.ndarray, "n"]) -> NumberScores:
+def number_scores(
+    release: Release, predicted: Float[np.ndarray, "n"], folds: Int[np.ndarray, "n"] | None = None
+) -> NumberScores:
     """All metrics of numbers that the channel identifies.
 
     Args:
         release: Released numeric labels of n rows, or public ones.
         predicted: Predicted labels, shape (n,).
+        folds: The fold of each row, if its prediction is from a model that was fitted on the other folds.
     """
-    constant = np.full(len(release), float(decoded_numbers(require_numeric_labels(release)).mean()))
+    values, place = decoded_numbers(require_numeric_labels(release)), folds_to_choose_on(release, folds)
+    constant = (sums_of_others(values, place) / np.maximum(sums_of_others(np.ones(len(values)), place), 1.0))[place]
     over = mean_of_rows(gains_of(release, predicted) - gains_of(release, constant), 0.95)
     squared = metrics.mean_squared_error(release, predicted)
     exact = isinstance(squared, Estimate)

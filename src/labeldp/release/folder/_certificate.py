@@ -196,6 +196,16 @@ class Certificate:
         """The certificate of a subset of rows not yet written to files; ``parent`` is the hash of the whole release."""
         return dataclasses.replace(self, rows=rows, files=(), columns=(), parent=parent)
 
+    def may_share_rows(self, other: Certificate) -> bool:
+        """True if both are of the same release, whole or in part, unless they are parts with different files.
+
+        Of two parts without files, such as slices in memory, the certificates do not show whether they overlap.
+        """
+        if (self.release, self.draws) != (other.release, other.draws):
+            return False
+        parts_on_disk = bool(self.parent and other.parent and self.files and other.files)
+        return not parts_on_disk or self.files == other.files
+
     def to_json(self) -> str:
         """The certificate as text, with sorted keys."""
         return json.dumps(self._plain(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
