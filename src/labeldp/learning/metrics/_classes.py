@@ -33,7 +33,7 @@ from labeldp.learning.metrics._sums import (
     ranked_below,
     shares_of_groups,
 )
-from labeldp.release import Release
+from labeldp.release import Release, check_same_rows
 
 _TOLERANCE = 1e-4
 
@@ -343,8 +343,9 @@ def log_likelihood_scorer(estimator: Any, X: Any, release: Release) -> float:  #
         >>> bool((scores > 0.5).all())
         True
     """
+    check_same_rows(X, require_release(release))
     known = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-    probabilities = np.zeros((len(known), require_release(release).space.size))
+    probabilities = np.zeros((len(known), release.space.size))
     probabilities[:, release.space.encode(estimator.classes_)] = known
     return log_likelihood(release, probabilities).value
 
@@ -369,6 +370,7 @@ def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa:
         >>> cross_val_score(model, [[0.0], [1.0]] * 6, release, scoring=accuracy_scorer, cv=3).round(3).tolist()
         [1.0, 1.0, 1.0]
     """
+    check_same_rows(X, require_release(release))
     return accuracy(release, estimator.predict(X)).value
 
 

@@ -42,7 +42,7 @@ from labeldp.learning.sklearn._adapter import for_released_labels
 from labeldp.learning.sklearn._soft_labels import MetaEstimator, ProbabilityClassifier, check_released_rows
 from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier, classes_of
 from labeldp.mechanisms.resampling import Generator
-from labeldp.release import Release, RowRelease
+from labeldp.release import Release, RowRelease, check_same_rows
 
 __all__ = ["OriginalFeatures", "class_shares"]  # documented here, defined elsewhere
 
@@ -252,6 +252,7 @@ class ResampledClassifier(MetaEstimator, ProbabilityClassifier):
     def score(self, X: Any, y: RowRelease | Release, sample_weight: Any = None) -> float:  # noqa: N803
         """The mean log likelihood of released rows, in nats over the uniform model, for a constant s."""
         release, _ = _labels_and_probability(y, self.replaced_)
+        check_same_rows(X, release)
         original = OriginalFeatures(np.full(len(release), 1 - self.replaced_), class_shares(release))
         return float(np.average(gain(release, self.predict_proba(X), original), weights=sample_weight))
 

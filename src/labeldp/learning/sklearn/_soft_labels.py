@@ -15,7 +15,7 @@ from labeldp._shapes import Float
 from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import row_count, take_rows
 from labeldp.learning.losses import gain, require_release
-from labeldp.release import Release
+from labeldp.release import Release, check_same_rows
 
 
 class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
@@ -39,6 +39,7 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
                 "expected a release of the classes that the model was fitted on, in their order, found other classes "
                 "or another order; declare the same label space"
             )
+        check_same_rows(X, release)
         return float(np.average(gain(release, self.predict_proba(X)), weights=sample_weight))
 
 
@@ -131,9 +132,10 @@ def weight_keyword(model: Any) -> str:
 
 
 def check_released_rows(features: Any, release: Release) -> None:
-    """Refuse features and a release of different length, and empty ones."""
+    """Refuse features and a release of different length or of other rows, and empty ones."""
     rows = row_count(features)
     if rows != len(release):
         raise RowsError(f"expected a released label for each of {rows} rows of features, found {len(release)}")
     if rows == 0:
         raise RowsError("expected at least one row, found none")
+    check_same_rows(features, release)

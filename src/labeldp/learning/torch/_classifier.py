@@ -38,7 +38,7 @@ from labeldp.learning.torch._rows import (
 )
 from labeldp.learning.torch._settings import SCHEDULES, Checkpoint, Machine, Schedule, SingleDevice, TrainingSettings
 from labeldp.learning.torch._training import HeldOut, Progress, Run, seeded_random_state, split, train
-from labeldp.release import Release
+from labeldp.release import Release, check_same_rows
 
 #: Parameters excluded from the checkpoint fingerprint.
 _NOT_FINGERPRINTED = ("module", "checkpoint", "device", "report", "warm_start")
@@ -172,6 +172,7 @@ class TorchClassifier(ProbabilityClassifier):
                 ``original`` is used only for held-out rows.
         """
         release, features = require_release(y), as_rows(X)
+        check_same_rows(X, release)
         settings = self._settings()
         machine = self._machine()
         classes = np.array(release.space.points)
