@@ -12,6 +12,8 @@ from ._public import is_answer as is_answer
 from ._public import public_columns as public_columns
 from ._public import public_table as public_table
 from ._release import Release as Release
+from ._row_identity import check_same_rows as check_same_rows
+from ._row_identity import concatenated_identity as concatenated_identity
 from ._row_release import RowRelease as RowRelease
 from ._table_protocol import release_with as release_with
 from ._table_job import TableRelease as TableRelease

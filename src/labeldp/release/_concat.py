@@ -16,6 +16,7 @@ from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import law_of, row_arrays
 from labeldp.release._answer import Answer
 from labeldp.release._release import Release
+from labeldp.release._row_identity import concatenated_identity
 from labeldp.release._row_index import row_numbers
 from labeldp.release.folder import IN_STAGES, Certificate, Draw, digest
 
@@ -82,7 +83,8 @@ def concatenate(parts: Iterable[tuple[object, Release]], answers: Sequence[Answe
     }
     codes = np.concatenate([stage.release.codes for stage in stages])[order]
     whole = dataclasses.replace(channel, **arrays)
-    return Release(codes, whole, stages[0].release.space, _certificate(stages, answers))
+    identity = concatenated_identity([stage.release.identity for stage in stages], order)
+    return Release(codes, whole, stages[0].release.space, _certificate(stages, answers), identity)
 
 
 @dataclass(frozen=True, eq=False)

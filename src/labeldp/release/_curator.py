@@ -22,6 +22,7 @@ from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.privacy.channels import CHANNELS, Channel, ClusterChannel, candidate_sizes, channel_of, law_of
 from labeldp.release._answer import Answer
 from labeldp.release._release import Release
+from labeldp.release._row_identity import RowIdentity, identity_of, labels_identity
 from labeldp.release._row_index import row_places
 from labeldp.release._row_release import POPULATION, RowRelease, check_names, no_features
 from labeldp.release._sink import MemorySink, Piece, Sink
@@ -62,6 +63,9 @@ class Curator:
             positions in a table. By default, or if one identity or the order differs, the rows of other curators are
             not recognized.
 
+    Of the index of labels in a pandas series digests are kept: tables, features and masks whose index is of other rows,
+    or of the same rows in another order, are refused (``RowsError``). Without an index, ``identity`` is compared.
+
     Guarantee:
         * Every draw is charged before it is made; a request beyond the budget draws nothing. The charge of a request
           that fails is void if no random word was used, and stays otherwise.
@@ -77,6 +81,7 @@ class Curator:
 
     Raises:
         LabelError: A label is missing or not in the space.
+        RowsError: Units or identities have an index of other rows than the labels.
     """
 
     _closed, _is_named = False, True
@@ -95,11 +100,14 @@ class Curator:
     ) -> None:
         if not isinstance(space, LabelSpace):
             raise LabelError(f"expected a declared label space, found {type(space).__name__}; write Classes([...])")
-        codes = space.encode(labels)
+        codes, rows = space.encode(labels), labels_identity(labels, identity)
         if codes.size == 0:
             raise InputError("expected at least one label, found none")
+        for given, what in ((units, "units"), (identity, "identities")):
+            if rows is not None and rows.kind != "identity":
+                rows.check(identity_of(given), what)
         numbers = None if units is None else unit_numbers(units, codes.size)
-        self._source: Source = ArraySource(space, codes, numbers, identified=identity is not None)
+        self._source: Source = ArraySource(*(space, codes, numbers), identified=identity is not None, identity=rows)
         self._sink: Sink = MemorySink()
         self._ledger = Ledger(Path(ledger) if ledger is not None else None)
         self._budget = budget_of(budget)
@@ -201,7 +209,7 @@ class Curator:
             BudgetError: The budget does not allow them.
         """
         charges = [
-            self._entry("check", Guarantee(epsilon, unit=self._source.unit), whole, row_places(rows, len(self)))
+            self._entry("check", Guarantee(epsilon, unit=self._source.unit), whole, self._places(rows))
             for epsilon, rows in requests
         ]
         self._ledger.allows(charges, self._budget)
@@ -243,6 +251,11 @@ class Curator:
         """
         return spent_on(self._ledger.entries(), self._name, self._session)
 
+    @property
+    def identity(self) -> RowIdentity | None:
+        """Digests of the index of the labels, or of their declared identities; None if rows are known by position."""
+        return self._source.identity
+
     def __len__(self) -> int:
         return self._source.rows
 
@@ -257,7 +270,7 @@ class Curator:
         if not isinstance(randomizer, Randomizer):
             raise InputError(f"expected a randomizer such as RandomizedResponse, found {type(randomizer).__name__}")
         self._check_space(randomizer, "randomizer")
-        places = row_places(rows, len(self))
+        places = self._places(rows)
         channels = self._source.channels(randomizer, places)
         check_registered(type(randomizer), channels.whole)
         declared = (*_priors(channels.whole), *randomizer.declared)
@@ -296,7 +309,7 @@ class Curator:
             raise InputError(
                 "expected a curator of single rows, found units of several rows; use a randomizer for those"
             )
-        places, labels = row_places(rows, len(self)), response.labels.channel()
+        places, labels = self._places(rows), response.labels.channel()
         columns: tuple[str, ...] = ()
         draw_features: Callable[[Batch], pa.Table] = _no_features
         if isinstance(response, DoubleResponse):
@@ -336,7 +349,7 @@ class Curator:
                 drawn = features.draw(batch) if features else None  # before the labels: a generator may fail
                 channel, mass = channels.of(batch)
                 released = draw(channel, batch.codes, watched, batch.first)
-                yield Piece(released, channel, expectation(channel, mass), drawn, batch.columns)
+                yield Piece(released, channel, expectation(channel, mass), drawn, batch.columns, batch.identity)
 
         with self._ledger.charged(entry, self._budget, lambda: watched.taken):
             self._begin_draw()
@@ -353,7 +366,7 @@ class Curator:
         if not isinstance(query, Query):
             raise InputError(f"expected a query such as NoisyHistogram, found {type(query).__name__}")
         self._check_space(query, "query")
-        places = row_places(rows, len(self))
+        places = self._places(rows)
         query.check_rows(size_of(places))
         most = self._source.labels_of_a_unit(places)
         law = charged_law(query, most)
@@ -384,6 +397,9 @@ class Curator:
                 "release"
             )
         self._before_draw()
+
+    def _places(self, rows: object) -> Places:
+        return row_places(rows, len(self), self.identity)
 
     def _check_space(self, mechanism: Randomizer | Query | DoubleResponse | DummyResponse, what: str) -> None:
         if mechanism.space != self.space:

@@ -16,6 +16,7 @@ from labeldp._shapes import Float
 from labeldp.errors import InputError, NotTrueLabelsError, RowsError
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
 from labeldp.privacy.channels import Channel, ClassChannel, ResponseChannel, row_arrays
+from labeldp.release._row_identity import RowIdentity, check_same_rows, identity_of
 from labeldp.release._row_index import row_numbers
 from labeldp.release.folder import (
     Certificate,
@@ -64,6 +65,8 @@ class Release:
         channel: The channel of these rows.
         space: The declared label space.
         certificate: The charges and the guarantee; None if the labels were declared public.
+        identity: Digests of the index of the labels, or of their declared identities, by which features of other rows
+            are noticed; None if rows are known by position alone, as after ``load``: no folder holds an index.
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse
@@ -77,6 +80,7 @@ class Release:
     channel: Channel
     space: LabelSpace
     certificate: Certificate | None
+    identity: RowIdentity | None = None
 
     def __post_init__(self) -> None:
         codes = np.array(self.codes)
@@ -93,7 +97,8 @@ class Release:
             labels: Public labels: a list, NumPy array, pandas series or Arrow array.
             space: The declared label space.
         """
-        return cls(space.encode(labels), ResponseChannel.nearly_certain(space.size), space, None)
+        channel = ResponseChannel.nearly_certain(space.size)
+        return cls(space.encode(labels), channel, space, None, identity_of(labels))
 
     @property
     def is_public(self) -> bool:
@@ -145,7 +150,10 @@ class Release:
         return array
 
     def __getitem__(self, rows: Any) -> Any:
-        """A subset of the rows, as a release with this one as its parent; a single row is opaque."""
+        """A subset of the rows, as a release with this one as its parent; a single row is opaque.
+
+        Rows are places, or a mask, whose index must be that of the labels if both have one.
+        """
         if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
             rows = rows[0]  # indexing of arrays with trailing dimensions
         if rows is None or isinstance(rows, tuple):
@@ -154,12 +162,13 @@ class Release:
             if not -len(self) <= rows < len(self):
                 raise RowsError(f"expected a row between 0 and {len(self) - 1}, found {rows}")
             return _LABEL
-        index = rows if isinstance(rows, slice) else row_numbers(rows, len(self))
+        index = rows if isinstance(rows, slice) else row_numbers(rows, len(self), self.identity)
         codes, channel = self.codes[index], self.channel.take(index)
+        identity = None if self.identity is None else self.identity.take(index)
         if self.certificate is None:
-            return Release(codes, channel, self.space, None)
+            return Release(codes, channel, self.space, None, identity)
         parent = self.certificate.parent or self.hash
-        return Release(codes, channel, self.space, self.certificate.of_rows(len(codes), parent))
+        return Release(codes, channel, self.space, self.certificate.of_rows(len(codes), parent), identity)
 
     @property
     def hash(self) -> str:
@@ -281,6 +290,7 @@ class Release:
         Raises:
             InputError: No column was declared public, columns were passed without a table, the table has another number
                 of rows, or a column has the name of the label or of a released column.
+            RowsError: The table's index is not that of the labels.
             OutputError: The folder exists.
         """
         certificate = self._certified()
@@ -294,6 +304,7 @@ class Release:
         public = declared_public(table, keep)
         if table is not None and public.num_rows != len(self):
             raise InputError(f"expected a table of {len(self)} rows like the release, found {public.num_rows} rows")
+        check_same_rows(table, self, "a table")
         added = self._table(name)
         names = [*public.column_names, *added.column_names, name]
         if len(set(names)) != len(names):
@@ -314,7 +325,7 @@ class Release:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy by construction, so that the arrays of a copy are read-only too."""
-        return Release, (self.codes, self.channel, self.space, self.certificate)
+        return Release, (self.codes, self.channel, self.space, self.certificate, self.identity)
 
     def _table(self, label: str) -> pa.Table:
         """The released columns, in pieces that fit 32-bit offsets."""

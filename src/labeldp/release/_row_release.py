@@ -92,7 +92,7 @@ class RowRelease:
 
     def take(self, rows: object) -> RowRelease:
         """A subset of the rows: a slice, row numbers or a mask."""
-        index = row_numbers(rows, len(self))
+        index = row_numbers(rows, len(self), self.labels.identity)
         features = self.features if not self.features.num_columns else self.features.take(pa.array(index))
         return RowRelease(self.labels[index], features)
 

@@ -17,6 +17,7 @@ from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, mean_
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import Channel
 from labeldp.release._release import Release
+from labeldp.release._row_identity import RowIdentity
 from labeldp.release._row_release import RowRelease
 from labeldp.release._source import Progress, TableSource
 from labeldp.release.folder import Certificate, File, FileWriter, columns_of, to_columns
@@ -35,6 +36,7 @@ class Piece:
         expects: Their expected utility.
         features: Their features, if these were resampled too.
         columns: The public columns of a table.
+        identity: The identity of the rows, if it is known.
     """
 
     codes: np.ndarray
@@ -42,6 +44,7 @@ class Piece:
     expects: Utility
     features: pa.Table | None = None
     columns: pa.RecordBatch | None = None
+    identity: RowIdentity | None = None
 
 
 #: Draws the rows of a file, or of all files, whose first row has a place among all rows.
@@ -69,7 +72,7 @@ class MemorySink(Sink):
         (piece,) = pieces(None, 0)
 
         def release(certificate: Certificate) -> Release | RowRelease:
-            labels = Release(piece.codes, piece.channel, certificate.space, certificate)
+            labels = Release(piece.codes, piece.channel, certificate.space, certificate, piece.identity)
             return labels if piece.features is None else RowRelease(labels, piece.features)
 
         return piece.expects, release

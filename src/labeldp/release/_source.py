@@ -18,6 +18,7 @@ from labeldp.mechanisms.randomizers import Randomizer, grouped, per_unit, unit_s
 from labeldp.mechanisms.resampling import DoubleResponse
 from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import Channel, row_arrays
+from labeldp.release._row_identity import RowIdentity, identity_of
 from labeldp.release.tables import Table, Units, label_codes, prefetch, unit_keys
 
 Places = slice | Int[np.ndarray, "n"]
@@ -39,11 +40,13 @@ class Batch:
     Attributes:
         first: The place of the first row among the rows that are read.
         codes: The codes of the true labels.
+        identity: The identity of the rows, if labels in memory have one.
         columns: The other columns that were asked for, of a table.
     """
 
     first: int
     codes: Int[np.ndarray, "n"] = field(repr=False)
+    identity: RowIdentity | None = field(default=None, repr=False, kw_only=True)
     columns: pa.RecordBatch | None = field(default=None, repr=False)
 
 
@@ -74,11 +77,13 @@ class Source(ABC):
         space: The declared label space.
         rows: Number of rows.
         unit: The name of the privacy unit, ``"row"`` if each row is one.
+        identity: The identity of the rows, if labels in memory have one.
     """
 
     space: LabelSpace
     rows: int
     unit: str
+    identity: RowIdentity | None = None
 
     @abstractmethod
     def batches(
@@ -134,21 +139,29 @@ class ArraySource(Source):
         codes: The codes of the labels.
         units: The number of each row's unit.
         identified: True if the identities of rows were declared.
+        identity: The index of the labels, or their identities.
     """
 
     def __init__(
-        self, space: LabelSpace, codes: Int[np.ndarray, "n"], units: Int[np.ndarray, "n"] | None, *, identified: bool
+        self,
+        space: LabelSpace,
+        codes: Int[np.ndarray, "n"],
+        units: Int[np.ndarray, "n"] | None,
+        *,
+        identified: bool,
+        identity: RowIdentity | None = None,
     ) -> None:
         codes.flags.writeable = False  # queries receive views of it
         self.space, self.rows, self.unit = space, codes.size, "row" if units is None else "unit"
         self.units, self._codes, self._identified = units, codes, identified
+        self.identity = identity
 
     def batches(
         self, places: Places, columns: Sequence[str] = (), file: Path | None = None, first: int = 0
     ) -> Iterator[Batch]:
         """All of the rows at once."""
         del columns, file
-        yield Batch(first, self._codes[places])
+        yield Batch(first, self._codes[places], identity=self._identity_of(places))
 
     def answer(self, query: Query, places: Places, labels_of_a_unit: int, words: Words) -> np.ndarray:
         """The answer to a query about some rows."""
@@ -169,8 +182,13 @@ class ArraySource(Source):
 
     def features(self, response: DoubleResponse, given: object, places: Places) -> Callable[[Batch], pa.Table]:
         """The features that were given for all of the rows."""
+        if identity := self._identity_of(places):
+            identity.check(identity_of(given), "features")
         original = response.original_features(given, size_of(places))
         return lambda _: original
+
+    def _identity_of(self, places: Places) -> RowIdentity | None:
+        return None if self.identity is None else self.identity.take(places)
 
     def declared(self, *, features: bool) -> tuple[str, ...]:
         """The assumptions about rows, units and identities."""

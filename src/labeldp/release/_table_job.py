@@ -45,6 +45,8 @@ _LOCK = ".labeldp-ledger.lock"
 #: Seconds to wait for another release of a table in the same folder.
 _PATIENCE = 60.0
 _MOST_REASON = 200
+#: Columns to list in a remark.
+_SHOWN = 20
 #: The name that declares each row to be a privacy unit of its own.
 ROW = "row"
 _ROWS_PER_BATCH = 1 << 18
@@ -230,7 +232,8 @@ class TableJob:
             raise _undeclared(repeats[0])
         found = survey(self.table, self.space, list(public), column, list(prior), rows, self.report, process)
         source = TableSource(self.table, self.space, found.rows, column or ROW, found.units, rows)
-        return CheckedTable(source, data, found.notes, _remarks(data), self._declared(repeats if unit == ROW else ()))
+        remarks = (*_remarks(data), *_kept_as_text(self.table, self.kept))
+        return CheckedTable(source, data, found.notes, remarks, self._declared(repeats if unit == ROW else ()))
 
     def _declared(self, repeats: Sequence[Repeat]) -> tuple[str, ...]:
         """Assumptions about people, which only the holder can know."""
@@ -457,6 +460,15 @@ def _remarks(data: PublicData) -> tuple[str, ...]:
         f"{count:,} rows are copies of others in every column but the label, up to {most:,} alike: if they are one "
         "person's, declare a --unit",
     )
+
+
+def _kept_as_text(table: Table, kept: Sequence[str]) -> tuple[str, ...]:
+    """A remark on kept columns of a CSV that would be numbers, dates or flags, but for how they are written."""
+    names = [repr(name) for name in kept if name in table.respelled]
+    if not names:
+        return ()
+    shown = f"{', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"
+    return (f"kept as text, since a number, date or flag would be written otherwise (as 1000 for 01000): {shown}",)
 
 
 def _write_notes(ledger: Path, notes: tuple[str, ...]) -> Path:

@@ -17,7 +17,7 @@ from labeldp.audit.attacks._dkw_band import survival_band
 from labeldp.audit.attacks._instance_loss import InstanceLoss, feature_part, turning_logit
 from labeldp.audit.attacks._neighbours import check_features, neighbour_sums
 from labeldp.errors import InputError
-from labeldp.release import Release, RowRelease
+from labeldp.release import Release, RowRelease, check_same_rows
 
 #: The label flipping probabilities of the paper's Figure 2, whose epsilons are those of half as many flips.
 _FLIPS = (0.001, 0.01, 0.1)
@@ -299,6 +299,7 @@ def loss_profile(
     """
     points = check_features(features, len(release))
     release = release.labels if isinstance(release, RowRelease) else release
+    check_same_rows(features, release)
     indicators = ClassIndicators.of(release)
     level = check_confidence(confidence)
     k = neighbourhood.size(len(points))

@@ -33,7 +33,7 @@ from labeldp.learning.convex._losses import Loss
 from labeldp.learning.losses import best_penalty, require_release
 from labeldp.learning.sklearn import SparseInput
 from labeldp.privacy import LabelSpace
-from labeldp.release import Release
+from labeldp.release import Release, check_same_rows
 
 #: Radii that ``"auto"`` chooses among, relative to the default one, ascending.
 _SHARES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -141,6 +141,7 @@ class ConvexLearner(SparseInput, BaseEstimator):
         release = require_release(y)
         passes = _checks.whole(self.passes, "passes", 1, 1 << 20)
         features = self._features(X, len(release), reset=True)
+        check_same_rows(X, release)
         self._end = self._end_of(features)
         rows, targets = DescentRows.of(features, self._end), self._targets(release)
         self._set_space(release.space)
@@ -159,6 +160,7 @@ class ConvexLearner(SparseInput, BaseEstimator):
         release = require_release(y)
         first = not hasattr(self, "_descent")
         features = self._features(X, len(release), reset=first)
+        check_same_rows(X, release)
         if first:
             self._end = self._end_of(features)
         rows = DescentRows.of(features, self._end)

@@ -16,7 +16,7 @@ from labeldp.learning.convex._learners import check_classes
 from labeldp.learning.convex._losses import Loss
 from labeldp.mechanisms.queries import NoisyGradients, gradient_error
 from labeldp.privacy import Interval
-from labeldp.release import Curator
+from labeldp.release import Curator, check_same_rows
 
 Learner = TypeVar("Learner", bound=ConvexLearner)
 
@@ -76,6 +76,7 @@ def fit_interactively(
         )
     fitted = clone(model)
     checked = fitted._features(features, len(curator), reset=True)
+    check_same_rows(features, curator)
     fitted._end = fitted._end_of(checked)
     rows = DescentRows.of(checked, fitted._end)
     bound = _interactive_noise_bound(model._loss(), curator, epsilon, delta)

@@ -30,7 +30,7 @@ from labeldp.learning.losses import posterior, require_release
 from labeldp.learning.sklearn import SoftmaxRegression
 from labeldp.mechanisms.resampling import Form, Generator, Source, form_from, seen_in
 from labeldp.privacy import Classes, LabelSpace, predicted_columns, space_from
-from labeldp.release import Release
+from labeldp.release import Release, check_same_rows
 
 _FORMAT = FileFormat(
     "labeldp/generator/1", "generator", "made by 'labeldp generator'", "make one with 'labeldp generator'"
@@ -303,6 +303,7 @@ class _TrainingRows:
         rows = shape.shaped(shape.table(features))[0]
         if rows.num_rows != len(release):
             raise RowsError(f"expected a label for each of {rows.num_rows} rows, found {len(release)}")
+        check_same_rows(features, release)
         columns = FormEncoder(shape, few)
         numbers, codes = columns.read(rows)
         if release.certificate is None:

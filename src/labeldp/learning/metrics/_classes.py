@@ -35,7 +35,7 @@ from labeldp.learning.metrics._sums import (
     shares_of_groups,
 )
 from labeldp.privacy import ClassProbabilities, declared_columns
-from labeldp.release import Release
+from labeldp.release import Release, check_same_rows
 
 _TOLERANCE = 1e-4
 
@@ -362,7 +362,7 @@ def log_likelihood_scorer(estimator: Any, X: Any, release: Release) -> float:  #
         >>> bool((scores > 0.5).all())
         True
     """
-    require_release(release)
+    check_same_rows(X, require_release(release))
     return log_likelihood(release, ClassProbabilities.of(estimator, X)).value
 
 
@@ -386,6 +386,7 @@ def accuracy_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa:
         >>> cross_val_score(model, [[0.0], [1.0]] * 6, release, scoring=accuracy_scorer, cv=3).round(3).tolist()
         [1.0, 1.0, 1.0]
     """
+    check_same_rows(X, require_release(release))
     return accuracy(release, estimator.predict(X)).value
 
 

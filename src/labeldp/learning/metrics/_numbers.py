@@ -32,7 +32,7 @@ from labeldp.learning.metrics._estimates import (
     quotient_estimates,
 )
 from labeldp.privacy.channels import Bins, ClassChannel
-from labeldp.release import Release
+from labeldp.release import Release, check_same_rows
 
 
 def mean_label(release: Release, *, level: float = 0.95) -> Estimate | Bounds:
@@ -234,6 +234,7 @@ def squared_scorer(estimator: Any, X: Any, release: Release) -> float:  # noqa: 
         >>> cross_val_score(model, [[0.0], [1.0]] * 6, release, scoring=squared_scorer, cv=3).round(3).tolist()
         [0.25, 0.25, 0.25]
     """
+    check_same_rows(X, require_numeric_labels(release))
     return squared_gain(release, estimator.predict(X)).value
 
 

@@ -70,7 +70,7 @@ def scores(release: Release, probabilities: object, folds: Int[np.ndarray, "n"] 
 
 
 def _most_common(release: Release, folds: Int[np.ndarray, "n"] | None) -> Int[np.ndarray, "n"]:
-    """For each row the class that is the most common one, judged by the other folds, or by all rows if labels are public."""
+    """For each row the most common class, judged by the other folds, or by all rows if labels are public."""
     place = folds_to_choose_on(release, folds)
     weights = (class_weights(release, np.full(len(release), code)) for code in range(release.space.size))
     return np.asarray(np.argmax([sums_of_others(weight, place) for weight in weights], axis=0)[place])

@@ -18,7 +18,7 @@ from labeldp.learning.sklearn._answers import cells_of_rows
 from labeldp.learning.sklearn._regressor import NumberRegressor
 from labeldp.mechanisms.queries import NoisyMean, NoisyQuantile
 from labeldp.privacy import Interval, LabelSpace, rest_of
-from labeldp.release import Answer, Curator, Release
+from labeldp.release import Answer, Curator, Release, check_same_rows
 
 #: Probability that the quantile fails and the clipping level lies beyond all labels.
 _FAILURE_PROBABILITY = 1e-4
@@ -82,6 +82,7 @@ class CellRegressor(NumberRegressor):
         """
         spread = None if self.spread is None else _checks.not_negative(self.spread, "spread")
         if isinstance(y, Release):
+            check_same_rows(X, y)
             if overall is not None:
                 raise InputError("expected no overall= with a release, which gives the overall mean itself, found one")
             result = released_cell_means(require_numeric_labels(y), cells_of_rows(self.clusters, X, y, cells), spread)

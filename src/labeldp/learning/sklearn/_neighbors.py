@@ -176,7 +176,7 @@ class NeighborsRegressor(_Neighbors, NumberRegressor):
         """Store features of shape (n, d) and the released numbers of n rows, and choose the number of neighbours."""
         release = require_numeric_labels(y)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
-        check_released_rows(features, release)
+        check_released_rows(X, release)
         numbers = unbiased_numbers(release)
         self.range_ = ends_of(release)
         noise, variance = float(np.mean(noise_variances(release))), label_variance(release, numbers)
@@ -229,7 +229,7 @@ class NeighborsClassifier(_Neighbors, ProbabilityClassifier):
         """Store features of shape (n, d) and the unbiased vectors of n rows, and choose the number of neighbours."""
         release = require_release(y)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
-        check_released_rows(features, release)
+        check_released_rows(X, release)
         require_identified(release)
         shares = np.broadcast_to(pair_share(release.class_channel.membership), len(release))
         codes = self._set_classes(release.space)

@@ -36,7 +36,7 @@ from labeldp.learning.losses import (
 )
 from labeldp.learning.metrics import gains_of
 from labeldp.learning.sklearn._soft_labels import MetaEstimator, check_released_rows, weight_keyword
-from labeldp.release import Release
+from labeldp.release import Release, check_same_rows
 
 NUMBER_METHODS = ("auto", "unbiased", "likelihood", "decoded", "plain")
 
@@ -60,6 +60,7 @@ class NumberRegressor(RegressorMixin, BaseEstimator):
     def score(self, X: Any, y: Release, sample_weight: Any = None) -> float:  # noqa: N803 (scikit-learn's name)
         """Reduction of the mean squared error against predicting the middle of the range: see ``squared_gain``."""
         release = require_numeric_labels(y)
+        check_same_rows(X, release)
         return float(np.average(gains_of(release, np.asarray(self.predict(X))), weights=sample_weight))
 
 

@@ -43,7 +43,7 @@ from labeldp.learning.sklearn._soft_labels import MetaEstimator, ProbabilityClas
 from labeldp.learning.sklearn._softmax import ReleasedLabelClassifier
 from labeldp.mechanisms.resampling import Generator
 from labeldp.privacy import columns_in_order
-from labeldp.release import Release, RowRelease
+from labeldp.release import Release, RowRelease, check_same_rows
 
 __all__ = ["OriginalFeatures", "class_shares"]  # documented here, defined elsewhere
 
@@ -256,6 +256,7 @@ class ResampledClassifier(MetaEstimator, ProbabilityClassifier):
     def score(self, X: Any, y: RowRelease | Release, sample_weight: Any = None) -> float:  # noqa: N803
         """The mean log likelihood of released rows, in nats over the uniform model, for a constant s."""
         release, _ = _labels_and_probability(y, self.replaced_)
+        check_same_rows(X, release)
         original = OriginalFeatures(np.full(len(release), 1 - self.replaced_), class_shares(release))
         probabilities = self._declared(self.predict_proba(X), release.space)
         return float(np.average(gain(release, probabilities, original), weights=sample_weight))

@@ -16,7 +16,7 @@ from labeldp.errors import InputError, RowsError
 from labeldp.learning.features import row_count, take_rows
 from labeldp.learning.losses import gain, require_release
 from labeldp.privacy import LabelSpace, columns_in_order
-from labeldp.release import Release
+from labeldp.release import Release, check_same_rows
 
 
 class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
@@ -58,6 +58,7 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator):
         """The mean log likelihood of released labels, in nats over the uniform model; more is better."""
         check_is_fitted(self, "classes_")
         release = require_release(y)
+        check_same_rows(X, release)
         probabilities = self._declared(self.predict_proba(X), release.space)
         return float(np.average(gain(release, probabilities), weights=sample_weight))
 
@@ -151,9 +152,10 @@ def weight_keyword(model: Any) -> str:
 
 
 def check_released_rows(features: Any, release: Release) -> None:
-    """Refuse features and a release of different length, and empty ones."""
+    """Refuse features and a release of different length or of other rows, and empty ones."""
     rows = row_count(features)
     if rows != len(release):
         raise RowsError(f"expected a released label for each of {rows} rows of features, found {len(release)}")
     if rows == 0:
         raise RowsError("expected at least one row, found none")
+    check_same_rows(features, release)

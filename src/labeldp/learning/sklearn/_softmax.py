@@ -167,7 +167,7 @@ class SoftmaxRegression(SparseInput, ScoreClassifier):
         """
         release = require_release(y)
         features = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
-        check_released_rows(features, release)
+        check_released_rows(X, release)
         _checks.among(self.method, "a method", METHODS)
         weights = row_weights(sample_weight, len(release))
         codes = self._set_classes(release.space)

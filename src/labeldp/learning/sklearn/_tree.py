@@ -19,7 +19,7 @@ from labeldp.learning.cells import ClusterTree
 from labeldp.learning.features import row_weights
 from labeldp.learning.losses import require_release
 from labeldp.learning.sklearn._soft_labels import ProbabilityClassifier, check_released_rows
-from labeldp.release import Release
+from labeldp.release import Release, check_same_rows
 
 #: Shares of the main class of nearly pure clusters; shares of the first class of two-class clusters, and the share of
 #: all other classes there.
@@ -86,6 +86,7 @@ class TreeClassifier(ProbabilityClassifier):
         release = require_release(y)
         leaves = self._leaves(X)
         check_released_rows(leaves, release)
+        check_same_rows(X, release)
         weights = row_weights(sample_weight, len(release))
         mixtures, prior = _mixtures(release.space.size)
         results = [

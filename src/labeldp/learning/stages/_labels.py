@@ -18,7 +18,7 @@ from labeldp.mechanisms.randomizers import Randomizer
 from labeldp.privacy import ClassProbabilities, LabelSpace, rest_of
 from labeldp.privacy.accounting import RowRanges
 from labeldp.privacy.channels import law_of, row_arrays
-from labeldp.release import Answer, Curator, Release, concatenate
+from labeldp.release import Answer, Curator, Release, concatenate, concatenated_identity
 
 _GOES_ON = (
     "; this run in stages was interrupted earlier. To resume in another process with a ledger file, give both "
@@ -201,4 +201,5 @@ def _concatenated(releases: list[Release], order: Int[np.ndarray, "m"]) -> Relea
     draws = tuple(draw for release in releases if release.certificate for draw in release.certificate.draws)
     codes = np.concatenate([release.codes for release in releases])[order]
     whole = dataclasses.replace(certificate, rows=len(codes), draws=draws)
-    return Release(codes, dataclasses.replace(channel, **arrays), releases[0].space, whole)
+    identity = concatenated_identity([release.identity for release in releases], order)
+    return Release(codes, dataclasses.replace(channel, **arrays), releases[0].space, whole, identity)

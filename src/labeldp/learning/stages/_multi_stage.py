@@ -29,7 +29,7 @@ from labeldp.learning.stages._labels import StagedLabels, among_top, candidates_
 from labeldp.learning.stages._priors import Prior, UniformPrior, declared_probabilities, tempered
 from labeldp.mechanisms.randomizers import Expectation, PriorResponse, PriorSubsetResponse, Randomizer
 from labeldp.privacy import LabelSpace, columns_in_order
-from labeldp.release import Curator, Release
+from labeldp.release import Curator, Release, check_same_rows
 from labeldp.release.tables import public_split
 
 Response = Literal["prior", "subset"]
@@ -199,6 +199,7 @@ class MultiStage(MetaEstimatorMixin, ProbabilityClassifier):
         features, count = indexable_rows(X), _checks.whole(self.stages, "stages", 1, 1000)
         if row_count(features) != len(y):
             raise InputError(f"expected features of the curator's {len(y)} rows, found {row_count(features)} rows")
+        check_same_rows(X, y)
         _checks.among(self.response, "response", RESPONSES)
         _checks.among(self.on, "on", get_args(On))
         prior = UniformPrior() if self.prior is None else self.prior

@@ -19,7 +19,7 @@ from labeldp.learning.features import indexable_rows, row_count, take_rows
 from labeldp.learning.losses import posterior
 from labeldp.mechanisms.queries import NoisyHistogram, cell_numbers
 from labeldp.privacy import LabelSpace, declared_columns, predicted_columns, shown_above
-from labeldp.release import Answer, Curator, Release, share_of_prior
+from labeldp.release import Answer, Curator, Release, check_same_rows, share_of_prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,6 +307,7 @@ class ModelPrior(Prior):
         table = indexable_rows(request.features)
         if row_count(table) != len(curator):
             raise InputError(f"expected features of the {len(curator)} rows, found {row_count(table)} rows")
+        check_same_rows(request.features, curator)
         some = table if request.rows is None else take_rows(table, request.index)
         predicted = declared_probabilities(self.model, some, curator.space)
         return PriorResult(tempered(predicted, self.temperature), assumptions=_rests_on(self.learned_from))

@@ -39,7 +39,7 @@ from labeldp.learning.torch._rows import (
 from labeldp.learning.torch._settings import SCHEDULES, Checkpoint, Machine, Schedule, SingleDevice, TrainingSettings
 from labeldp.learning.torch._training import HeldOut, Progress, Run, seeded_random_state, split, train
 from labeldp.privacy import columns_in_order
-from labeldp.release import Release
+from labeldp.release import Release, check_same_rows
 
 #: Parameters excluded from the checkpoint fingerprint.
 _NOT_FINGERPRINTED = ("module", "checkpoint", "device", "report", "warm_start")
@@ -175,6 +175,7 @@ class TorchClassifier(ProbabilityClassifier):
                 ``original`` is used only for held-out rows.
         """
         release, features = require_release(y), as_rows(X)
+        check_same_rows(X, release)
         settings = self._settings()
         machine = self._machine()
         declared = np.array(release.space.points)

@@ -17,7 +17,7 @@ from labeldp.learning.features import row_count, row_weights
 from labeldp.learning.losses import OriginalFeatures, require_release
 from labeldp.learning.sklearn import check_released_rows
 from labeldp.learning.torch._losses import BatchLoss, LabelLoss, NetworkMethod
-from labeldp.release import Release
+from labeldp.release import Release, check_same_rows
 
 #: Gray levels of an image in bytes.
 _WHITE = 255
@@ -75,6 +75,7 @@ class ReleasedRows(Dataset[tuple[Any, BatchLoss]]):
     ) -> None:
         self.features = as_rows(features)
         check_released_rows(self.features, require_release(release))
+        check_same_rows(features, release)  # ``as_rows`` drops an index
         weights = row_weights(sample_weight, len(release))
         self.loss = LabelLoss.of(release, method, correction, weights / weights.mean(), prior, original)
         self.dtype = dtype

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from labeldp.errors import TableError
 from labeldp.release.tables._arrow_storage import plain_column
+from labeldp.release.tables._csv_types import ColumnType, read_as
 from labeldp.release.tables._idx import read_idx
 
 _ENDINGS = {
@@ -40,10 +40,6 @@ _CSV_BLOCK = 1 << 24
 _LISTED = 20
 _ROWS_PER_BATCH = 1 << 16
 
-#: Types of CSV columns besides text, in the order in which they are tried.
-_TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("us"))
-#: Texts that stand for a missing value in a column that is not text.
-_MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None")
 T = TypeVar("T")
 
 
@@ -57,6 +53,7 @@ class Table:
         files: Its files, in the order of their paths.
         schema: All columns. Those of a CSV are text until ``typed`` has read all of it.
         label: The label column.
+        respelled: Columns of a CSV that stay text, since numbers, dates or flags would be written otherwise.
     """
 
     path: Path
@@ -64,6 +61,7 @@ class Table:
     files: tuple[Path, ...]
     schema: pa.Schema
     label: str
+    respelled: tuple[str, ...] = ()
 
     def batches(self, columns: Sequence[str], rows: int, file: Path | None = None) -> Iterator[pa.RecordBatch]:
         """Columns in batches of at most so many rows, in order; of all files, or of one."""
@@ -110,7 +108,7 @@ class Table:
                 yield pa.record_batch([pa.array(labels[first : first + rows], pa.int64())], names=[_IDX_LABEL])
             return
         for batch in _open_csv(path, self.schema.names, columns):
-            values = [_read_as(batch[name], self.schema.field(name).type) for name in columns]
+            values = [read_as(batch[name], self.schema.field(name).type) for name in columns]
             yield pa.record_batch(values, names=columns)
 
 
@@ -165,19 +163,20 @@ def _is_number(text: str) -> bool:
 
 
 def typed(table: Table, columns: Sequence[str]) -> Table:
-    """Infer the types of columns of a CSV: for each, the first type that all of its values fit.
+    """Infer the types of columns of a CSV: for each, the type that gives back every value as it is written, or text.
 
     Every value is read, so the types do not depend on the ends of file blocks, which depend on the length of labels.
     """
     if table.kind != "csv":
         return table
-    candidates = {name: list(_TYPES) for name in dict.fromkeys(columns) if name != table.label}
-    for batch in table.batches(list(candidates), _ROWS_PER_BATCH) if candidates else ():
-        for name, kinds in candidates.items():
-            candidates[name] = [kind for kind in kinds if _can_be_read_as(batch[name], kind)]
-    types = {name: kinds[0] for name, kinds in candidates.items() if kinds}
+    found = {name: ColumnType() for name in dict.fromkeys(columns) if name != table.label}
+    for batch in table.batches(list(found), _ROWS_PER_BATCH) if found else ():
+        for name, column in found.items():
+            column.add(batch[name])
+    types = {name: column.type for name, column in found.items()}
     fields = [pa.field(field.name, types.get(field.name, field.type)) for field in table.schema]
-    return dataclasses.replace(table, schema=pa.schema(fields))
+    respelled = tuple(name for name, column in found.items() if column.is_respelled)
+    return dataclasses.replace(table, schema=pa.schema(fields), respelled=respelled)
 
 
 def prefetch(items: Iterator[T]) -> Iterator[T]:
@@ -249,22 +248,6 @@ def _open_csv(path: Path, names: Sequence[str] = (), columns: list[str] | None =
             column_types={name: pa.string() for name in names}, include_columns=columns or []
         ),
     )
-
-
-def _read_as(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert texts to a type; except for text, empty and NA-like values are missing."""
-    if pa.types.is_string(kind):
-        return texts
-    missing = pc.is_in(texts, value_set=pa.array(_MISSING))
-    return pc.if_else(missing, pa.scalar(None, pa.string()), texts).cast(kind)
-
-
-def _can_be_read_as(texts: pa.Array, kind: pa.DataType) -> bool:
-    try:
-        _read_as(texts, kind)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def equal_batches(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,193 @@
+"""Identity of rows: the index of a frame or series, by which features and labels of other rows are noticed."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from labeldp._shapes import Int, Integer, Shaped, UInt64
+from labeldp.errors import RowsError, TableError
+from labeldp.release.tables import cell_hashes, keyed
+
+_NO_NUMBERS = (0, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class RowIdentity:
+    """Digests of the index of rows, or of their declared identities; public, as the order of rows is.
+
+    A digest has 32 bits: enough to notice rows in another order. Digests are no protection of what they are made of.
+
+    Attributes:
+        digests: One for each row.
+        kind: ``"numbers"`` for the index 0 .. n - 1, which pandas gives to rows without names, and for parts of it;
+            ``"index"`` for any other index; ``"identity"`` for the identities of a curator.
+        numbers: The least and the largest number of an index of whole numbers; for parts of 0 .. n - 1 those of all.
+    """
+
+    digests: Integer[np.ndarray, "n"]
+    kind: Literal["numbers", "index", "identity"]
+    numbers: tuple[int, int] = _NO_NUMBERS
+
+    def __post_init__(self) -> None:
+        digests = np.array(self.digests)
+        digests.flags.writeable = False
+        object.__setattr__(self, "digests", digests)
+
+    def __len__(self) -> int:
+        return len(self.digests)
+
+    def take(self, rows: Any) -> RowIdentity:
+        """The identity of some rows: a slice, row numbers or a mask."""
+        return RowIdentity(self.digests[rows], self.kind, self.numbers)
+
+    @property
+    def is_positions(self) -> bool:
+        """True if the index of each row is its place, so that both mean the same row; identities are no index."""
+        if self.kind == "identity":
+            return True
+        places = _identity([np.arange(len(self))], "index")
+        return places is not None and np.array_equal(self.digests, places.digests)
+
+    def check(self, found: RowIdentity | None, what: str) -> None:
+        """Refuse rows that are known to be others.
+
+        An index 0 .. n - 1 says nothing about rows with names, and an index nothing about identities, unless one is
+        the other in another order.
+
+        Raises:
+            RowsError: Both have an index, and these are not equal.
+        """
+        if found is None or len(found) != len(self) or np.array_equal(self.digests, found.digests):
+            return
+        if np.array_equal(np.sort(self.digests), np.sort(found.digests)):
+            self._refuse(found, what, "the same rows in another order")
+        if found.kind == "numbers" or self.kind == "identity":
+            return
+        (low, high), (least, most) = self.numbers, found.numbers
+        if self.kind == "index" or low <= least <= most <= high:
+            self._refuse(found, what, "other rows")
+
+    def _refuse(self, found: RowIdentity, what: str, why: str) -> NoReturn:
+        row = int(np.argmax(self.digests != found.digests))
+        raise RowsError(
+            f"expected {what} with the index of the labels, found {why} (first in row {row}); align them, such as by "
+            "frame.loc[labels.index] before the release, or pass an array (frame.to_numpy()) if their order is right"
+        )
+
+
+def identity_of(values: object) -> RowIdentity | None:
+    """The identity of rows with an index of different values: a pandas object, or an Arrow table made from one."""
+    pandas = sys.modules.get("pandas")
+    index = getattr(values, "index", None) if pandas else None
+    if pandas and isinstance(index, pandas.Index):
+        levels = [index.get_level_values(level) for level in range(index.nlevels)]
+        return _identity(levels, "index")
+    if isinstance(values, pa.Table | pa.RecordBatch):
+        levels = _stored_index(values)
+        return _identity(levels, "index") if levels else None
+    return None
+
+
+def declared_identity(values: object) -> RowIdentity | None:
+    """The identity of rows by a declared column of different values."""
+    return _identity([values], "identity")
+
+
+def labels_identity(labels: object, identity: object) -> RowIdentity | None:
+    """The identity of a curator's rows: the index of the labels, or else the declared identities."""
+    found = identity_of(labels)
+    return found if found is not None or identity is None else declared_identity(identity)
+
+
+def concatenated_identity(parts: list[RowIdentity | None], order: Int[np.ndarray, "n"]) -> RowIdentity | None:
+    """The identity of the rows of several parts in another order; None if that of one is not known."""
+    known = [part for part in parts if part is not None]
+    if len(known) != len(parts) or len({(part.kind, part.numbers) for part in known}) != 1:
+        return None
+    digests = np.concatenate([part.digests for part in known])
+    return RowIdentity(digests[order], known[0].kind, known[0].numbers)
+
+
+def _stored_index(table: pa.Table | pa.RecordBatch) -> list[Any]:
+    """The levels of the pandas index that an Arrow table names in its metadata."""
+    try:
+        named = (table.schema.pandas_metadata or {}).get("index_columns", [])
+    except ValueError:
+        return []
+    levels: list[Any] = []
+    for name in named:
+        if isinstance(name, dict):
+            numbers = range(*(int(name[end]) for end in ("start", "stop", "step")))
+            if len(numbers) != table.num_rows:  # rows were taken from the table, and its metadata left as they were
+                return []
+            levels.append(np.arange(numbers.start, numbers.stop, numbers.step))
+        elif name in table.schema.names:
+            levels.append(table[name])
+    return levels if len(levels) == len(named) else []
+
+
+def _identity(levels: list[Any], kind: Literal["index", "identity"]) -> RowIdentity | None:
+    """The identity of rows; None if values are equal or cannot be compared."""
+    try:
+        columns = [_plain(level) for level in levels]
+        hashes = _combined([cell_hashes(column)[0] for column in columns])
+    except (pa.ArrowException, TableError, TypeError, ValueError, OverflowError, AttributeError):
+        return None
+    numbers = _whole_numbers(columns[0]) if hashes.size and len(columns) == 1 else None
+    if not (numbers is not None and _increase(numbers)) and not _increase(np.sort(hashes)):
+        return None
+    digests = (hashes >> np.uint64(32)).astype(np.uint32)
+    if numbers is None:
+        return RowIdentity(digests, kind)
+    ends = int(numbers.min()), int(numbers.max())
+    places = kind == "index" and ends == (0, hashes.size - 1) and _increase(numbers)
+    return RowIdentity(digests, "numbers" if places else kind, ends)
+
+
+def _increase(values: Shaped[np.ndarray, "n"]) -> bool:
+    """True if each value is larger than the one before."""
+    return bool((values[1:] > values[:-1]).all())
+
+
+def _plain(values: Any) -> pa.Array:
+    """One array of values; a missing one is null."""
+    column = values if isinstance(values, pa.ChunkedArray | pa.Array) else pa.array(values, from_pandas=True)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _combined(levels: list[UInt64[np.ndarray, "n"]]) -> UInt64[np.ndarray, "n"]:
+    """One hash for the values of all levels of a row, in their order."""
+    combined = levels[0]
+    for level in levels[1:]:
+        combined = keyed(combined, len(levels)) + level
+    return combined
+
+
+def _whole_numbers(column: pa.Array) -> np.ndarray | None:
+    """The values of a column of whole numbers, which floats may stand for; None of others."""
+    if column.null_count or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return None
+    values = np.asarray(column.to_numpy(zero_copy_only=False))
+    return values if values.dtype.kind in "iu" or np.array_equal(values, np.rint(values)) else None
+
+
+def check_same_rows(features: object, labels: Any, what: str = "features") -> None:
+    """Refuse features whose index is not that of released labels, or of a curator's.
+
+    Args:
+        features: A frame or an Arrow table, or a tuple of them; anything without an index is taken by position.
+        labels: A release or a curator.
+        what: The name of the features in the message.
+
+    Raises:
+        RowsError: Both have an index of different values, and these are not equal.
+    """
+    if labels.identity is None:
+        return
+    for part in features if isinstance(features, tuple) else (features,):
+        labels.identity.check(identity_of(part), what)

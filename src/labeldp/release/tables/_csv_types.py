@@ -1,0 +1,165 @@
+"""Types of CSV columns: the type that gives back every value as it is written, or else text.
+
+``01000`` is no number, since a number is written ``1000``. A column has a type if all of its values are written in one
+spelling of that type:
+
+* whole numbers: ``-12``
+* numbers as Python writes them, with or without ``.0`` after a whole one: ``2.5``, ``1e-07``
+* numbers with equally many decimals, of at most 15 digits: ``39.90``
+* ``true`` and ``false``
+* dates and times: ``2026-01-31``, ``2026-01-31 10:30``, with ``T``, with seconds and their fractions
+
+and if missing values are written in one way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+#: Texts that stand for a missing value in a column that is not text.
+_MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None")
+#: Types of CSV columns besides text.
+_TYPES = (pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("us"))
+_WHOLE = r"^(0|-?[1-9][0-9]{0,18})$"
+_DAY, _MINUTE, _SECOND = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}", ":[0-9]{2}"
+_SECONDS = ("", _SECOND, rf"{_SECOND}\.[0-9]{{3}}", rf"{_SECOND}\.[0-9]{{6}}")
+_TIMES = tuple(f"^{_DAY}{between}{_MINUTE}{seconds}$" for between in " T" for seconds in _SECONDS)
+#: Whole numbers that every float keeps.
+_SHORT_WHOLE = r"^(0|-?[1-9][0-9]{0,14})$"
+#: Texts in which Arrow writes a float as Python does.
+_PLAIN_FLOAT = r"^-?(0|0\.0{0,3}[1-9][0-9]*|[1-9][0-9]{0,9}(\.[0-9]+)?)$"
+#: Decimal digits that every float keeps.
+_DIGITS = 15
+#: Values that are looked at before all of a batch.
+_FIRST = 64
+
+
+@dataclass(frozen=True)
+class _Spelling:
+    """A way to write the values of a type, and a check that texts are written so.
+
+    Attributes:
+        type: The type.
+        check: True if all texts are written so.
+        forms: Patterns of texts, of which one alone may occur in a column.
+    """
+
+    type: pa.DataType
+    check: Callable[[pa.Array], bool]
+    forms: tuple[str, ...] = ()
+
+    def fits(self, texts: pa.Array) -> bool:
+        """True if all texts are written so; most columns fail at the first few."""
+        return self.check(texts.slice(0, _FIRST)) and (len(texts) <= _FIRST or self.check(texts))
+
+    def forms_in(self, texts: pa.Array) -> set[str]:
+        """The patterns that occur in texts."""
+        return {form for form in self.forms if pc.any(pc.match_substring_regex(texts, form)).as_py()}
+
+
+def _matches(pattern: str, kind: pa.DataType, texts: pa.Array) -> bool:
+    """True if all texts match a pattern and can be read as a type."""
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py()) and _can_be_cast(texts, kind)
+
+
+def _as_python(texts: pa.Array) -> bool:
+    """True if all texts are the shortest ones of their floats, in Python's form, but for ``.0`` after whole numbers."""
+    if pc.all(pc.match_substring_regex(texts, _SHORT_WHOLE)).as_py():
+        return True
+    if not _can_be_cast(texts, pa.float64()):
+        return False
+    short = pc.replace_substring_regex(texts, r"^(-?[0-9]+)\.0$", r"\1")
+    written = texts.cast(pa.float64()).cast(pa.string())
+    same = pc.and_(pc.equal(short, written), pc.match_substring_regex(short, _PLAIN_FLOAT))
+    return all(repr(float(text)).removesuffix(".0") == text for text in short.filter(pc.invert(same)).to_pylist())
+
+
+def _decimals(count: int, texts: pa.Array) -> bool:
+    """True if all texts are numbers with so many decimals, which a float keeps."""
+    return bool(pc.max(pc.utf8_length(texts)).as_py() <= _DIGITS + 1) and _matches(
+        rf"^-?(0|[1-9][0-9]*)\.[0-9]{{{count}}}$", pa.float64(), texts
+    )
+
+
+def _in_lower_case(texts: pa.Array) -> bool:
+    return bool(pc.all(pc.is_in(texts, value_set=pa.array(["true", "false"]))).as_py())
+
+
+#: In the order in which a type is chosen.
+_SPELLINGS = (
+    _Spelling(pa.int64(), partial(_matches, _WHOLE, pa.int64())),
+    _Spelling(pa.float64(), _as_python, forms=(r"^-?[0-9]+$", r"\.0$")),
+    *(_Spelling(pa.float64(), partial(_decimals, count)) for count in range(1, _DIGITS)),
+    _Spelling(pa.bool_(), _in_lower_case),
+    _Spelling(pa.date32(), partial(_matches, f"^{_DAY}$", pa.date32())),
+    *(_Spelling(pa.timestamp("us"), partial(_matches, pattern, pa.timestamp("us"))) for pattern in _TIMES),
+)
+
+
+@dataclass
+class ColumnType:
+    """The type of a CSV column, from all of its values.
+
+    Attributes:
+        spellings: Those of all values so far.
+        types: Types that could represent all values so far, in other spellings.
+        missing: How missing values are written.
+        forms: Patterns of a spelling that occur.
+        any_value: True if a value is not missing.
+    """
+
+    spellings: tuple[_Spelling, ...] = _SPELLINGS
+    types: tuple[pa.DataType, ...] = _TYPES
+    missing: set[str] = field(default_factory=set)
+    forms: set[str] = field(default_factory=set)
+    any_value: bool = False
+
+    def add(self, texts: pa.Array) -> None:
+        """Look at the values of a batch."""
+        if not self.types:
+            return
+        lost = pc.is_in(texts, value_set=pa.array(_MISSING))
+        values = texts
+        if pc.any(lost).as_py():
+            self.missing.update(pc.unique(texts.filter(lost)).to_pylist())
+            values = texts.filter(pc.invert(lost))
+        if not len(values):
+            return
+        self.any_value = True
+        fitting = [each for each in self.spellings if each.fits(values)]
+        self.forms.update(*(each.forms_in(values) for each in fitting))
+        self.spellings = tuple(each for each in fitting if not each.forms or not self.forms.issuperset(each.forms))
+        known = [each.type for each in self.spellings]
+        self.types = tuple(kind for kind in self.types if kind in known or _can_be_cast(values, kind))
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type that gives back every value as it is written, or text."""
+        known = self.any_value and len(self.missing) <= 1 and self.spellings
+        return self.spellings[0].type if known else pa.string()
+
+    @property
+    def is_respelled(self) -> bool:
+        """True if a type could represent all values, but would write some otherwise, so that they stay text."""
+        return self.any_value and bool(self.types) and self.type == pa.string()
+
+
+def read_as(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Convert texts to a type; except for text, empty and NA-like values are missing."""
+    if pa.types.is_string(kind):
+        return texts
+    missing = pc.is_in(texts, value_set=pa.array(_MISSING))
+    return pc.if_else(missing, pa.scalar(None, pa.string()), texts).cast(kind)
+
+
+def _can_be_cast(texts: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        texts.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
