@@ -84,10 +84,9 @@ def labels_text(shares: Sequence[float] | None, space: LabelSpace) -> Parts:
 
 def assumed_text(forecast: Forecast) -> Parts:
     """The assumption that decides the figures marked with a star, and how to replace its defaults."""
-    by = "by default" if forecast.defaults else "as stated"
-    first = sentence(f"Assumed {by}: {forecast.assumptions[0]}. This decides every figure marked *.")
-    ways = " ".join(_WAYS[name, forecast.of_numbers] for name in forecast.defaults)
-    return [first, *([sentence(f"Replace it: {ways}")] if ways else []), Text()]
+    ways = "; ".join(_WAYS[name] for name in forecast.defaults)
+    first = sentence(f"Assumed: {forecast.assumptions[0]}. This decides every figure marked *.")
+    return [first, *([sentence(f"To replace a default: {ways}.")] if ways else []), Text()]
 
 
 def forecast_text(forecast: Forecast, shape: EffectiveDimension | None = None) -> Parts:
@@ -194,14 +193,11 @@ def _at(forecast: Forecast) -> str:
     return f" at epsilon {forecast.epsilon:g}" if differs else "" if forecast.options else " without privacy"
 
 
-#: Ways to replace a default, of classes and of numeric labels.
+#: Ways to replace a default.
 _WAYS = {
-    ("shares", True): (
-        "the distribution by --spread, --shares, --from a release or an answer, or --buy EPSILON, which is charged;"
-    ),
-    ("explained", True): "the share explained by --explained, such as the MSE improvement that 'labeldp learn' prints.",
-    ("dimension", True): "features by a TABLE, or --dimension.",
-    ("dimension", False): "features by a TABLE, or --dimension.",
+    "shares": "--spread or --shares; --from, for a release or an answer about these labels; --buy EPSILON, which is charged",
+    "explained": "--explained, such as the R2 that 'labeldp evaluate' prints of a model",
+    "dimension": "a TABLE or --dimension, for features",
 }
 _MOST_NAMED = 10
 _MEAN = "always predicting the mean"

@@ -3,9 +3,9 @@
 ``LinearCurve`` is for numeric labels that are released one by one: the mean of all labels, and a linear model of d
 directions, both from numbers with noise. V is the variance of a label that features do not explain, W that of the noise
 on a released number, g the variance that the model explains without privacy. The mean errs by ``(V + W) / n``. Least
-squares with p = 2 d coefficients (a direction and a curvature each) errs by ``e = p (V + W) / n``, and shrunk towards
-the mean by at most ``g e / (g + e) + 2 e / p``: the best shrinkage, and the price of estimating it. Without features
-the mean alone remains.
+squares with p = 2 d coefficients (a slope and a curvature for each direction) errs by ``e = p (V + W) / n``, and shrunk
+towards the mean by at most ``g e / (g + e) + 2 (V + W) / n``: the best shrinkage, and the price of estimating it.
+Without features the mean alone remains. The estimates of mean and shrinkage err by no more than the range allows.
 
 ``CellCurve`` is for averages in cells of m rows, by a curator or of classes: the mean squared error is ``C (m/N)^(2b/d)
 + V/m + W/m^2`` (``_smoothing``), at the best m, in either trust model; nearest neighbours have the same powers. W is
@@ -72,8 +72,8 @@ class LinearCurve(LearningCurve):
         del total
         of_one = (self.variance + each) / rows
         fitted, best = 2 * self.dimension * of_one, self.explained
-        slopes = min(best, best * fitted / (best + fitted) + 2 * of_one) if best else 0.0
-        return math.sqrt(min(of_one, self.furthest**2) + slopes)
+        shrunk, estimates = (best * fitted / (best + fitted), 3) if best else (0.0, 1)
+        return math.sqrt(shrunk + min(estimates * of_one, self.furthest**2))
 
     def effective_rows(self, rows: float, each: float = 0.0, total: float = 0.0) -> float:
         """Rows without noise that give a mean of all labels with the same error, as for a release of these labels."""

@@ -198,13 +198,13 @@ class Conventions:
             none = "no features: the error is that of naming the most common class of all rows"
             return (f"{about}; {features}", smooth, constants) if self.dimension else (none, about, constants)
         even = self.spread is None and self.shares is None
-        about = ("labels are uniform over their range, with" if even else "labels have") + (
-            f" a standard deviation of {labels.spread:.4g}"
-        )
+        about = "labels are uniform over their range, with" if even else "labels have"
+        about += f" a standard deviation of {labels.spread:.4g}{' (default)' if even else ''}"
         if not self.dimension:
             return f"{about}; no features: the error is that of the mean of all labels", constants
-        explained = f"{about}, and features explain {self.explained_share:.0%} of their variance"
-        return explained, f"features vary in {self.dimension:.3g} directions", constants
+        default = " (default)" if self.explained is None else ""
+        about += f", and features explain {self.explained_share:.0%} of their variance{default}"
+        return about, f"features vary in {self.dimension:.3g} directions", constants
 
 
 #: No features, and numeric labels uniform over their range.
