@@ -82,7 +82,6 @@ class ForecastOptions:
         """The assumptions, stated or by default."""
         known = planning.label_shares(*sources, space=space) if sources else None
         if self.shares is not None:
-            check_one_of("either --shares, or --from and --buy, for the distribution of labels", self.shares, known)
             known = [number_of(text, "--shares") for text in self.shares.split(",")]
         return planning.Conventions(dimension, self.explained, self.spread, known)
 
@@ -203,9 +202,15 @@ def plan(
     sources = expected.sources()
     space, (rows, shape) = label_space.space(sources), table.shape(source, _rows_of(sources))
     wide = shape.participation if expected.dimension is None and shape is not None else expected.dimension or 0.0
+    if len([True for known in (expected.shares, expected.from_, purchase.buy) if known is not None]) > 1:
+        raise InputError("expected one of --shares, --from and --buy for the distribution of labels, found several")
     expected.conventions(wide, space, sources)  # what is wrong with the options is refused before anything is bought
     bought = purchase.bought(source, table.label, label_space)
-    sources += [] if bought is None else [release.Answer.load(bought.output)]
+    if bought is not None:
+        sources.append(release.Answer.load(bought.output))
+        if not json_:
+            show(*report.purchase_text(bought))
+            notes_on_terminal(bought.notes)
     conventions = expected.conventions(wide, space, sources)
     local_classes = expected.trust == _LOCAL and isinstance(space, privacy.Classes)
     errors: Forecast | None = None
@@ -224,9 +229,6 @@ def plan(
         parts = {"plan": mechanisms, "forecast": errors}
         typer.echo(json.dumps({name: part.to_json() for name, part in parts.items() if part is not None}, indent=1))
         return
-    if bought is not None:
-        show(*report.purchase_text(bought))
-        notes_on_terminal(bought.notes)
     show(*report.labels_text(conventions.shares, space), *([] if errors is None else report.assumed_text(errors)))
     if mechanisms is not None:
         show(*report.plan_text(mechanisms))

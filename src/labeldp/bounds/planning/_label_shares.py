@@ -94,8 +94,13 @@ def _shares_of(source: Release | Answer) -> Float[np.ndarray, "k"] | None:
     if isinstance(source, Answer):
         if not isinstance(source.reading, Counts):
             return None
-        counts = source.value.sum(axis=0, dtype=np.float64)
-        return np.asarray(nearest_distributions(counts[None] / max(float(counts.sum()), 1.0))[0])
+        counts, cells = source.value.sum(axis=0, dtype=np.float64), len(source.value)
+        shares = np.asarray(nearest_distributions(counts[None] / max(float(counts.sum()), 1.0))[0])
+        if isinstance(source.space, Interval):
+            squares = (places := np.linspace(-1.0, 1.0, len(shares))) - shares @ places
+            noise = source.reading.deviation * math.sqrt(cells) * math.sqrt(float((squares**4).sum()))
+            _check_clear(float(shares @ squares**2), noise / source.rows, source.rows)
+        return shares
     if isinstance(source.space, Interval):
         return None
     if candidate_sizes(source.channel) is not None:
@@ -120,7 +125,9 @@ def _moments_of(source: Release | Answer) -> list[Moment]:
         numbers, squares = source.numbers(), source.numbers(2)
         first = (numbers - middle) / half
         second = (squares - 2 * middle * numbers + middle**2) / half**2
-        _check_clear(first, second)
+        mean = first.mean()
+        error = float((second - 2 * mean * first).std()) / math.sqrt(max(len(first), 1))
+        _check_clear(float(second.mean() - mean**2), error, len(first))
         return [(lambda t: t, float(first.mean())), (np.square, float(second.mean()))]
     value = source.value.ravel()
     if source.query == NoisyMean.name and len(value) == 1:
@@ -134,15 +141,12 @@ def _moments_of(source: Release | Answer) -> list[Moment]:
     )
 
 
-def _check_clear(first: Float[np.ndarray, "n"], second: Float[np.ndarray, "n"]) -> None:
+def _check_clear(variance: float, error: float, rows: int) -> None:
     """Refuse a variance that noise hides."""
-    mean = first.mean()
-    variance = float(second.mean() - mean**2)
-    error = float((second - 2 * mean * first).std()) / math.sqrt(max(len(first), 1))
     if not variance > _CLEAR * error:
         raise InputError(
-            f"expected enough rows to tell the spread of the labels, found {len(first)} with noise that hides it; state "
-            "--spread, or buy counts of the labels"
+            f"expected enough rows to tell the spread of the labels, found {rows} with noise that hides it; state "
+            "--spread, or use a release or counts of the labels at a larger epsilon"
         )
 
 
@@ -165,13 +169,13 @@ def _most_even(moments: list[Moment], space: LabelSpace) -> Float[np.ndarray, "k
     return weights(minimize(dual, np.zeros(len(means)), jac=True, method="BFGS").x)[0]
 
 
-def _on_grid(shares: Float[np.ndarray, "k"], found: LabelSpace, wanted: LabelSpace) -> Float[np.ndarray, "k"]:
+def _on_grid(shares: Float[np.ndarray, "k"], found: LabelSpace, wanted: LabelSpace) -> Float[np.ndarray, "points"]:
     """Probabilities on another grid; those of a point are spread evenly over the numbers that are rounded to it."""
     if not (isinstance(found, Interval) and isinstance(wanted, Interval)) or found.points == wanted.points:
         return shares
     cumulative = np.interp(_edges(wanted), _edges(found), [0.0, *np.cumsum(shares)])
     cumulative[0], cumulative[-1] = 0.0, 1.0
-    return np.diff(cumulative)
+    return np.diff(np.minimum(cumulative, 1.0))  # a sum may exceed 1 by rounding
 
 
 def _edges(space: Interval) -> Float[np.ndarray, "edges"]:
