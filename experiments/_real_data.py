@@ -129,7 +129,9 @@ def viewers(folder: Path) -> Data:
     )
     genres = films.set_index(0)[2].str.get_dummies()
     watched = genres.reindex(pairs["movie"]).groupby(pairs["user"].to_numpy()).mean()
-    frame = watched.assign(count=np.log(pairs.groupby("user").size()), sex=users.set_index(0)[1], age=users.set_index(0)[2])
+    frame = watched.assign(
+        count=np.log(pairs.groupby("user").size()), sex=users.set_index(0)[1], age=users.set_index(0)[2]
+    )
     return _split(frame, "age", Interval(1, 56, 1), [*genres.columns, "count"], ["sex"], 5_000, 1_000)
 
 

@@ -57,7 +57,9 @@ def without_privacy(given_folder: str | None, name: str) -> tuple[float, float]:
 def assumed(data: Data, explained: float) -> dict[str, Conventions]:
     """What a forecast is told, from nothing to all."""
     dimension, space = effective_dimension(np.cov(data.features.T)).participation, data.declared
-    counts = Curator(data.labels, counting_space(space)).answer(NoisyHistogram(counting_space(space), PRICE / len(data.labels)))
+    counts = Curator(data.labels, counting_space(space)).answer(
+        NoisyHistogram(counting_space(space), PRICE / len(data.labels))
+    )
     true = np.bincount(space.encode(data.labels), minlength=space.size) / len(data.labels)
     return {
         "defaults": Conventions(dimension),
@@ -105,8 +107,12 @@ def page(frames: dict[str, pd.DataFrame], _: Path) -> list[str]:
         *("", "Forecast error over realized error, mean and standard deviation over draws:", ""),
         *pivot(rows.sort_values(["inputs", "data"]), ["inputs", "data"], "ratio"),
         *("", "Error of always predicting the mean, by what the forecast was told, and on rows held out:", ""),
-        *pivot(pd.concat([rows, known.assign(inputs="found", stated_mean=known["mean"])]), ["data"], "stated_mean",
-               across="inputs"),
+        *pivot(
+            pd.concat([rows, known.assign(inputs="found", stated_mean=known["mean"])]),
+            ["data"],
+            "stated_mean",
+            across="inputs",
+        ),
         *("", "Improvement over the mean in %, found:", ""),
         *pivot(known, ["data"], "found", form=".1f"),
         *(line for inputs in INPUTS for line in stated_by(rows, inputs)),

@@ -274,7 +274,9 @@ def test_a_forecast_that_cannot_be_made(run, tmp_path, typed):
 def test_plan_and_release_print_the_same_effective_rows(run, tmp_path, mechanism):
     """The share of effective rows in a plan, without features, is the one that a release by that name prints."""
     pacsv.write_csv(pa.table({"y": [row % 11 for row in range(60)]}), tmp_path / "t.csv")
-    planned = {line[0]: line[3] for line in cells(run("plan", "--interval", "0,10,1", "--rows", 60, "--epsilon", 3))[:6]}
+    planned = {
+        line[0]: line[3] for line in cells(run("plan", "--interval", "0,10,1", "--rows", 60, "--epsilon", 3))[:6]
+    }
     ran = run(
         *("release", tmp_path / "t.csv", "--label", "y", "--interval", "0,10,1", "--epsilon", 3, "--keep", "none"),
         *("--mechanism", mechanism, "--output", tmp_path / "out"),
@@ -288,7 +290,9 @@ def test_the_assumptions_that_decide_come_first(run):
     """The first line states both, each with its default marked, and the second how to replace what is a default."""
     given = ("plan", "--interval", "0,20000,10", "--rows", 5000, "--dimension", 4, "--epsilon", 1)
     lines = run(*given).out.splitlines()
-    assert lines[0].startswith("Assumed: labels are uniform over their range, with a standard deviation of 5776 (default)")
+    assert lines[0].startswith(
+        "Assumed: labels are uniform over their range, with a standard deviation of 5776 (default)"
+    )
     assert "features explain 50% of their variance (default). This decides every figure marked *" in lines[0]
     assert lines[1].startswith("To replace a default: ")
     assert all(way in lines[1] for way in ("--spread", "--shares", "--from", "--buy", "--explained"))
@@ -345,7 +349,9 @@ def test_counts_are_bought_charged_and_used(run, costs):
     ran = bought(run, source)
     assert ran.code == 0, ran.err
     ledger, folder = source.with_name("costs.csv.labeldp-ledger"), source.with_name("costs.csv.counts")
-    assert ran.out.startswith("Bought noisy counts of 20,000 labels for epsilon 0.3; spent on this label so far: 0.3 of ")
+    assert ran.out.startswith(
+        "Bought noisy counts of 20,000 labels for epsilon 0.3; spent on this label so far: 0.3 of "
+    )
     assert f"ledger: {ledger}\n" in ran.out
     assert f"counts: {folder} " in ran.out
     stated = float(re.search(r"labels have a standard deviation of (\S+), and", ran.out)[1])

@@ -13,13 +13,13 @@ from labeldp import (
     BinResponse,
     Interval,
     LaplaceResponse,
-    OneBitResponse,
     MinimaxResponse,
+    OneBitResponse,
     OptimalResponse,
     PiecewiseResponse,
     best_number_response,
 )
-from labeldp.errors import EpsilonError, InputError, PriorError
+from labeldp.errors import EpsilonError, PriorError
 from labeldp.mechanisms.randomizers import _column_generation as _columns
 from labeldp.mechanisms.randomizers import _optimal
 from labeldp.mechanisms.randomizers._optimal import SolverWarning

@@ -57,8 +57,8 @@ class ForecastOptions:
             the best classifier.
         dimension: Effective dimension of the features; default: that of TABLE.
         explained: Share of the variance of a numeric label that features explain; default: 0.5, an assumption.
-        spread: Standard deviation of a numeric label; default: that of --shares, --from or --buy, or else that of labels
-            spread evenly over the range, an assumption.
+        spread: Standard deviation of a numeric label; default: that of --shares, --from or --buy, or else that of
+            labels spread evenly over the range, an assumption.
         shares: Shares of the classes, or of the grid points: a,b,c.
         from_ (DIR): Release or answer about these labels, from which their distribution is estimated; it costs nothing
             more. For several answers, repeat it.
@@ -75,12 +75,14 @@ class ForecastOptions:
 
     def sources(self) -> list[Release | Answer]:
         """The releases and answers of ``--from``."""
-        kinds = [(release.Answer if release.is_answer(folder) else release.Release, folder) for folder in self.from_ or ()]
+        kinds = [
+            (release.Answer if release.is_answer(folder) else release.Release, folder) for folder in self.from_ or ()
+        ]
         return [kind.load(folder) for kind, folder in kinds]
 
     def conventions(self, dimension: float, space: LabelSpace, sources: Sequence[Release | Answer]) -> Conventions:
         """The assumptions, stated or by default."""
-        known = planning.label_shares(*sources, space=space) if sources else None
+        known = planning.label_shares(*sources, space=space).tolist() if sources else None
         if self.shares is not None:
             known = [number_of(text, "--shares") for text in self.shares.split(",")]
         return planning.Conventions(dimension, self.explained, self.spread, known)
@@ -183,9 +185,9 @@ def plan(
 ) -> None:
     """Compare mechanisms: effective rows and expected error, at one epsilon and over a range of them.
 
-    Without --buy it is computed from public numbers alone, and no label is read. By default all columns of TABLE but the
-    label count as public. Two assumptions decide the errors: how labels are distributed (--spread, --shares, --from,
-    --buy), and how much of them features explain (--explained).
+    Without --buy it is computed from public numbers alone, and no label is read. By default all columns of TABLE but
+    the label count as public. Two assumptions decide the errors: how labels are distributed (--spread, --shares,
+    --from, --buy), and how much of them features explain (--explained).
 
     Args:
         source ([TABLE]): A table from which to read the number of rows and the dimension of the public columns.

@@ -93,7 +93,10 @@ def mechanisms() -> tuple[dict[str, str], dict[str, str]]:
             (numbers if issubclass(kind, randomizers.NumberRandomizer) else classes)[kind.name] = kind.about
     rows = {kind.name: kind.about for kind in (resampling.DoubleResponse, resampling.DummyResponse)}
     counted = {"optimal-counts": f"{randomizers.OptimalResponse.about}, for noisy counts of all labels"}
-    answers = {"peer": queries.PeerExchange.about, queries.NoisyHistogram.name: f"{queries.NoisyHistogram.about}; no rows"}
+    answers = {
+        "peer": queries.PeerExchange.about,
+        queries.NoisyHistogram.name: f"{queries.NoisyHistogram.about}; no rows",
+    }
     return {**classes, **rows, **answers}, {**numbers, **counted}
 
 

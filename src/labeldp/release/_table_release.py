@@ -72,16 +72,16 @@ def release_table(
         output: A folder that does not exist yet. It is written atomically or not at all.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
-        mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"``, ``"prior"`` or
-            ``"prior-subset"`` randomize each label alone; for labels on an ``Interval`` so do
-            ``"minimax"`` (which ``"auto"`` takes unless another in closed form is as good), ``"optimal"``,
-            ``"piecewise"``, ``"one-bit"`` and ``"laplace"``, which release numbers. With ``"bins"`` and ``"optimal-counts"`` a trusted curator first
-            counts numeric labels with a part of epsilon; with ``"cluster"`` a trusted curator counts the classes of
-            each cluster with half of epsilon or more, and labels respond towards these counts with the rest.
-            ``"peer"`` simulates peers who exchange labels of two classes inside clusters, at a delta.
-            ``"double"`` also resamples the features of rows with some probability, and ``"dummy"`` releases no
-            features: both have a guarantee with conditional features too. ``"noisy-histogram"`` counts the labels and
-            releases no row: it is the answer to ``NoisyHistogram`` (``Answer.load``).
+        mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"``, ``"prior"`` or ``"prior-subset"``
+            randomize each label alone; for labels on an ``Interval`` so do ``"minimax"`` (which ``"auto"`` takes unless
+            another in closed form is as good), ``"optimal"``, ``"piecewise"``, ``"one-bit"`` and ``"laplace"``, which
+            release numbers. With ``"bins"`` and ``"optimal-counts"`` a trusted curator first counts numeric labels with
+            a part of epsilon; with ``"cluster"`` a trusted curator counts the classes of each cluster with half of
+            epsilon or more, and labels respond towards these counts with the rest. ``"peer"`` simulates peers who
+            exchange labels of two classes inside clusters, at a delta. ``"double"`` also resamples the features of rows
+            with some probability, and ``"dummy"`` releases no features: both have a guarantee with conditional features
+            too. ``"noisy-histogram"`` counts the labels and releases no row: it is the answer to ``NoisyHistogram``
+            (``Answer.load``).
         prior: For ``"prior"`` and ``"prior-subset"``: the prefix of the prior's columns, before the class.
         clusters: For ``"cluster"`` and ``"peer"``: the column of each row's cluster, which need not be kept, or the
             number of each row's cluster. It is declared public.

@@ -55,8 +55,8 @@ def purchase_text(bought: TableRelease) -> Parts:
     guarantee, (spent, _) = bought.certificate.guarantee, bought.spent
     return [
         sentence(
-            f"Bought noisy counts of {bought.certificate.rows:,} labels for epsilon {shown_above(guarantee.epsilon, 7)}; spent "
-            f"on this label so far: {shown_above(spent, 7)} of a budget of {bought.budget.epsilon:g}."
+            f"Bought noisy counts of {bought.certificate.rows:,} labels for epsilon {shown_above(guarantee.epsilon, 7)}; "
+            f"spent on this label so far: {shown_above(spent, 7)} of a budget of {bought.budget.epsilon:g}."
         ),
         sentence(f"ledger: {bought.ledger}"),
         sentence(f"counts: {bought.output} (later plans read them for nothing with --from)"),
@@ -73,7 +73,7 @@ def labels_text(shares: Sequence[float] | None, space: LabelSpace) -> Parts:
         points, cumulative = np.array(space.points), np.cumsum(shares)
         mean = float(points @ np.array(shares))
         spread = math.sqrt(float((points - mean) ** 2 @ np.array(shares)))
-        low, median, high = (points[min(np.searchsorted(cumulative, q), len(points) - 1)] for q in (0.25, 0.5, 0.75))
+        low, median, high = (float(np.interp(q, cumulative, points)) for q in (0.25, 0.5, 0.75))
         known = f"mean {three_digits(mean)}, standard deviation {three_digits(spread)}, "
         known += f"quartiles {three_digits(low)}, {three_digits(median)} and {three_digits(high)}"
     else:
@@ -195,7 +195,7 @@ def _at(forecast: Forecast) -> str:
 
 #: Ways to replace a default.
 _WAYS = {
-    "shares": "--spread or --shares; --from, for a release or an answer about these labels; --buy EPSILON, which is charged",
+    "shares": "--spread or --shares; --from, for a release or an answer; --buy EPSILON, which is charged",
     "explained": "--explained, such as the R2 that 'labeldp evaluate' prints of a model",
     "dimension": "a TABLE or --dimension, for features",
 }

@@ -39,7 +39,8 @@ class Prospect:
         noise: Standard deviation of the noise, in the units of labels, or of votes for classes: on each row's released
             label in the local model, on the sum of each cell in the central one.
         effective_rows: Effective rows (effective sample size), rounded down: rows with true labels that give as good a
-            mean of all labels, or distinguish two classes as well, as a release states it; with queries, the same error.
+            mean of all labels, or distinguish two classes as well, as a release states it; with queries, rows that give
+            the same error.
         clean_share: Effective rows as a share of the rows.
         error: Expected error: the root mean square in the units of labels, or the excess risk over the best classifier.
         best: True if the error is the smallest; False for all if none is below that of the trivial predictor.
@@ -93,8 +94,8 @@ class Forecast:
         options: Every mechanism at that epsilon, least error first.
         sweep: Every mechanism at other epsilons, accurate to a few hundredths; exact at the epsilon of the options.
         clean_error: The error without privacy.
-        free_epsilon: The epsilon above which the error is at most that of 90 % of the rows without privacy; None if there
-            is none. Without constants, and for a curator, it is ``free_epsilon(rows, dimension)``.
+        free_epsilon: The epsilon above which the error is at most that of 90 % of the rows without privacy; None if
+            there is none. Without constants, and for a curator, it is ``free_epsilon(rows, dimension)``.
         doubled: The error with twice the rows, at the same epsilon; None if there is no epsilon.
         goal: Requirements of the target, if there is one.
         assumptions: Conventions that replace unknown quantities; the first decides errors and effective rows.

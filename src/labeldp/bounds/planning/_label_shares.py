@@ -97,9 +97,10 @@ def _shares_of(source: Release | Answer) -> Float[np.ndarray, "k"] | None:
         counts, cells = source.value.sum(axis=0, dtype=np.float64), len(source.value)
         shares = np.asarray(nearest_distributions(counts[None] / max(float(counts.sum()), 1.0))[0])
         if isinstance(source.space, Interval):
-            squares = (places := np.linspace(-1.0, 1.0, len(shares))) - shares @ places
-            noise = source.reading.deviation * math.sqrt(cells) * math.sqrt(float((squares**4).sum()))
-            _check_clear(float(shares @ squares**2), noise / source.rows, source.rows)
+            places = np.linspace(-1.0, 1.0, len(shares))
+            squares = (places - shares @ places) ** 2
+            noise = source.reading.deviation * math.sqrt(cells * float(squares @ squares))
+            _check_clear(float(shares @ squares), noise / source.rows, source.rows)
         return shares
     if isinstance(source.space, Interval):
         return None

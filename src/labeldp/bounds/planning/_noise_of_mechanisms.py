@@ -15,7 +15,6 @@ from labeldp.errors import EpsilonError
 from labeldp.mechanisms.queries import QUERIES
 from labeldp.mechanisms.randomizers import (
     ClassRandomizer,
-    NumberRandomizer,
     RandomizedResponse,
     Randomizer,
     best_number_response,
@@ -69,22 +68,24 @@ def mechanism_noises(
         yield from _query_noises(space, epsilon)
     elif isinstance(space, Interval):
         weights = np.full(space.size, 1 / space.size) if shares is None else np.array(shares)
-        for kind in (*number_randomizers(), RandomizedResponse):
+        for kind in number_randomizers():
             with suppress(EpsilonError):
-                searched = roughly and issubclass(kind, NumberRandomizer) and kind.searched
-                yield (_rough_noise if searched else _number_noise)(kind, space, epsilon, weights)
+                yield (_rough_noise if roughly and kind.searched else _number_noise)(kind, space, epsilon, weights)
+        with suppress(EpsilonError):
+            yield _number_noise(RandomizedResponse, space, epsilon, weights)
     else:
-        for kind in class_randomizers():
+        for each in class_randomizers():
             with suppress(EpsilonError):
-                yield _class_noise(kind, space, epsilon)
+                yield _class_noise(each, space, epsilon)
 
 
 def auto_name(space: LabelSpace, epsilon: float) -> str:
     """The name of the mechanism that ``release`` takes by default; empty if none can express the epsilon."""
     try:
-        return (best_number_response if isinstance(space, Interval) else best_response)(space, epsilon).name
+        best = best_number_response(space, epsilon) if isinstance(space, Interval) else best_response(space, epsilon)
     except EpsilonError:
         return ""
+    return best.name
 
 
 def _number_noise(kind: type[Randomizer], space: Interval, epsilon: float, weights: np.ndarray) -> Noise:

@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
-from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import BitChannel
 
 _FORMS = {"independent": BitChannel.independent, "symmetric": BitChannel.symmetric}

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from labeldp._shapes import Float
-from labeldp.errors import EpsilonError, InputError, PriorError
+from labeldp.errors import EpsilonError, PriorError
 from labeldp.mechanisms.randomizers._column_generation import RestrictedProgramme, even, least_variance, projected
 from labeldp.mechanisms.randomizers._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse
 from labeldp.mechanisms.randomizers._randomizer import NumberRandomizer

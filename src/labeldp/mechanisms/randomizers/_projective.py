@@ -8,7 +8,6 @@ from typing import ClassVar
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
-from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import ProjectiveChannel, is_order, projective_order
 
 
