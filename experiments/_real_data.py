@@ -95,6 +95,63 @@ def claims(folder: Path) -> Data:
     return Data(space, features[0], train["cost"].to_numpy(), features[1], test["cost"].to_numpy())
 
 
+def stay(folder: Path) -> Data:
+    """Diabetes readmission: days in hospital (1 to 14), from what was done there and who was treated."""
+    frame = pd.read_csv(folder / "diabetes-readmission" / "diabetic_data.csv.gz", low_memory=False)
+    frame = frame.drop_duplicates("patient_nbr").astype({"admission_type_id": str, "discharge_disposition_id": str})
+    frame["age"] = frame["age"].str.extract(r"(\d+)").astype(float)
+    numbers = [
+        *("age", "num_lab_procedures", "num_procedures", "num_medications", "number_diagnoses"),
+        *("number_outpatient", "number_emergency", "number_inpatient"),
+    ]
+    words = ["race", "gender", "admission_type_id", "discharge_disposition_id", "insulin", "change", "A1Cresult"]
+    return _split(frame, "time_in_hospital", Interval(1, 14, 1), numbers, words)
+
+
+def balance(folder: Path) -> Data:
+    """Bank marketing: the yearly balance in euros, clipped to -1,000 to 10,000, from who the client is and owes."""
+    names = [
+        *("age", "job", "marital", "education", "default", "balance", "housing", "loan", "contact", "day", "month"),
+        *("duration", "campaign", "pdays", "previous", "outcome", "y"),
+    ]
+    frame = pd.read_csv(folder / "bank-marketing" / "bank-full.csv.gz", header=None, names=names)
+    words = ["job", "marital", "education", "default", "housing", "loan", "contact", "outcome", "y"]
+    return _split(frame, "balance", Interval(-1000, 10_000, 10), ["age", "campaign", "previous"], words)
+
+
+def viewers(folder: Path) -> Data:
+    """MovieLens-1M: the age group of a user (1 to 56), from the genres of the films that the user rated."""
+    path = folder / "movielens-1m-pairs"
+    pairs = pd.read_parquet(path / "pairs.parquet")
+    users, films = (
+        pd.read_csv(path / name, sep="::", header=None, engine="python", encoding="latin-1")
+        for name in ("users.dat.gz", "movies.dat.gz")
+    )
+    genres = films.set_index(0)[2].str.get_dummies()
+    watched = genres.reindex(pairs["movie"]).groupby(pairs["user"].to_numpy()).mean()
+    frame = watched.assign(
+        count=np.log(pairs.groupby("user").size()), sex=users.set_index(0)[1], age=users.set_index(0)[2]
+    )
+    return _split(frame, "age", Interval(1, 56, 1), [*genres.columns, "count"], ["sex"], 5_000, 1_000)
+
+
+def _split(
+    frame: pd.DataFrame,
+    label: str,
+    space: Interval,
+    numbers: list[str],
+    words: list[str],
+    rows: int = ROWS,
+    test_rows: int = TEST_ROWS,
+) -> Data:
+    """Rows to fit on and rows held out, at random."""
+    order = np.random.default_rng(0).permutation(len(frame))
+    train, test = (frame.iloc[part].astype(dict.fromkeys(words, str)) for part in (order[:rows], order[-test_rows:]))
+    features = _encoded(train, test, numbers, words)
+    labels = [part[label].to_numpy(dtype=float) for part in (train, test)]
+    return Data(space, features[0], labels[0], features[1], labels[1])
+
+
 def limited_claims(folder: Path) -> Data:
     """Claims, with the limit of the theory at each epsilon."""
     return replace(claims(folder), limited=True)

@@ -356,6 +356,20 @@ def test_real_labels_of_progression(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {f"real_labels.{end}" for end in ("csv", "md", "png")}
 
 
+def test_forecasts_of_progression(tmp_path):
+    """Each kind of inputs has a row, and given the right ones the forecast is near the error, as in the recorded draws.
+
+    The ratio was 1.02 in five draws, with a standard deviation of 0.001.
+    """
+    run("forecasts.py", tmp_path, "--data", "progression", "--epsilons", "8")
+    rows = {row["inputs"]: row for row in rows_of(tmp_path / "forecasts.csv")}
+    assert set(rows) == {"defaults", "bought distribution", "right inputs"}
+    assert len({row["realized"] for row in rows.values()}) == 1
+    assert 0.95 < float(rows["right inputs"]["ratio"]) < 1.1 < float(rows["defaults"]["ratio"])
+    assert "| right inputs | progression |" in (tmp_path / "forecasts.md").read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {"forecasts.csv", "forecasts.md"}
+
+
 @pytest.mark.slow
 def test_convex_learning_of_digits(tmp_path):
     """Each point and learner gets one row, certified for no more than asked; risk obeys bounds, and noise its formula.

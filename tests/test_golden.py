@@ -79,7 +79,7 @@ def test_every_mechanism_of_the_command_line_has_a_golden_folder():
     """Whatever ``labeldp release --mechanism`` accepts was released by the command line."""
     doors = (_requests.MECHANISMS, _requests.NUMBER_MECHANISMS, _requests.WITH_PRIOR, _requests.COUNTED)
     named = {name for door in doors for name in door}
-    named |= {_requests.CLUSTER, _requests.PEER, "double", "dummy"}
+    named |= {_requests.CLUSTER, _requests.PEER, _requests.HISTOGRAM, "double", "dummy"}
     assert {f"command/{name}" for name in named} - set(EXPECTED) == set()
 
 
@@ -199,6 +199,11 @@ def among_peers(asked):
     return asked.answer(labeldp.ExchangedLabels(asked.space, peers, golden.cells(), 1e-6)).certificate
 
 
+def histogram(asked):
+    """What Python certifies of counts of all labels."""
+    return asked.answer(labeldp.NoisyHistogram(asked.space, 1.0)).certificate
+
+
 def redrawn(asked):
     """What Python certifies of rows whose features are redrawn."""
     with golden.unpacked(GENERATOR) as file:
@@ -241,6 +246,9 @@ TWINS = {
     "dummy": ("level", "dummy", {"keep": "none"}, without_features),
     "auto of numbers": ("score", "auto", {}, randomized(labeldp.best_number_response)),
     "optimal": ("score", "optimal", {}, randomized(labeldp.OptimalResponse)),
+    "minimax": ("score", "minimax", {}, randomized(labeldp.MinimaxResponse)),
+    "noisy-histogram": ("score", "noisy-histogram", {"keep": "none"}, histogram),
+    "noisy-histogram of units": ("score", "noisy-histogram", {**UNIT, "keep": "none"}, histogram),
     "piecewise": ("score", "piecewise", {}, randomized(labeldp.PiecewiseResponse)),
     "one-bit": ("score", "one-bit", {}, randomized(labeldp.OneBitResponse)),
     "laplace": ("score", "laplace", {}, randomized(labeldp.LaplaceResponse)),

@@ -19,11 +19,12 @@ from .mechanisms.randomizers._bins import BinResponse as BinResponse
 from .mechanisms.randomizers._bits import BitResponse as BitResponse
 from .mechanisms.randomizers._cluster import ClusterParameters as ClusterParameters
 from .mechanisms.randomizers._cluster import ClusterResponse as ClusterResponse
+from .mechanisms.randomizers._minimax import MinimaxResponse as MinimaxResponse
+from .mechanisms.randomizers._minimax import best_number_response as best_number_response
 from .mechanisms.randomizers._numbers import LaplaceResponse as LaplaceResponse
 from .mechanisms.randomizers._numbers import OneBitResponse as OneBitResponse
 from .mechanisms.randomizers._numbers import PiecewiseResponse as PiecewiseResponse
 from .mechanisms.randomizers._optimal import OptimalResponse as OptimalResponse
-from .mechanisms.randomizers._optimal import best_number_response as best_number_response
 from .mechanisms.randomizers._prior import PriorResponse as PriorResponse
 from .mechanisms.randomizers._prior import PriorSubsetResponse as PriorSubsetResponse
 from .mechanisms.randomizers._prior import TopKResponse as TopKResponse

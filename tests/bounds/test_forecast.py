@@ -9,7 +9,7 @@ import pytest
 
 from labeldp import Classes, Interval
 from labeldp.bounds import Conventions, effective_dimension, forecast, free_epsilon, plan
-from labeldp.bounds.planning._curves import LearningCurve, excess_risk
+from labeldp.bounds.planning._curves import CellCurve, LinearCurve, excess_risk
 from labeldp.errors import EpsilonError, InputError, LabelDPError
 
 SCALE = Interval(0, 10, 1)
@@ -28,10 +28,36 @@ def test_the_excess_risk_is_the_integral(margin, deviation):
     assert excess_risk(deviation**2, 1.0) == pytest.approx(deviation**2 / 4)
 
 
+def test_a_linear_curve_is_that_of_shrunk_least_squares():
+    """Least squares shrunk by James and Stein's factor errs by no more than the curve says, and by half of it at least.
+
+    The coefficients of 2 d standard normal features are drawn, and estimated from labels with noise; over 40 draws the
+    mean error has a standard error of a few hundredths.
+    """
+    rng, rows, width, noise = np.random.default_rng(5), 600, 8, 6.0
+    for strength in (0.2, 1.0, 3.0):
+        squares, constant = [], []
+        for _ in range(40):
+            features, slopes = rng.normal(size=(rows, width)), np.full(width, strength / math.sqrt(width))
+            labels = features @ slopes + rng.normal(size=rows) * math.hypot(1.0, noise)
+            design = np.hstack([np.ones((rows, 1)), features])
+            found, rest, *_ = np.linalg.lstsq(design, labels, rcond=None)
+            shrunk = max(0.0, 1 - (width - 2) * rest[0] / rows / rows / (found[1:] @ found[1:])) * found[1:]
+            squares.append(((shrunk - slopes) ** 2).sum())
+            constant.append(found[0] ** 2)
+        curve = LinearCurve(width / 2, 1.0, strength**2, furthest=99.0, most=strength)
+        stated = curve.error(rows, noise**2) ** 2
+        assert 0.5 * stated < np.mean(squares) + np.mean(constant) < 1.2 * stated
+    mean = LinearCurve(0.0, 4.0, 0.0, furthest=0.5, most=0.5)
+    assert mean.error(100, 21.0) == 0.5
+    assert mean.error(400, 21.0) == 0.25
+    assert mean.effective_rows(400, 12.0) == 100
+
+
 @pytest.mark.parametrize("total", [0.0, 50.0])
 def test_a_curve_is_the_best_of_all_cells(total):
     """No whole number of rows in a cell gives a smaller error, and clean rows give the same one."""
-    curve = LearningCurve(dimension=2.0, variance=4.0, lipschitz=3.0, smoothness=0.7, most=99.0)
+    curve = CellCurve(dimension=2.0, variance=4.0, lipschitz=3.0, smoothness=0.7, most=99.0)
     n, each = 3000, 5.0
     m = np.arange(1, n + 1)
     squares = 9 * 2**0.7 * (m / n) ** (1.4 / 2) + (4 + each) / m + total / m**2
@@ -59,10 +85,11 @@ def test_noise_is_that_of_the_laws():
     numbers = RandomizedResponse(space, 1.0).channel().unbiased(table.outcomes) @ np.array(space.points)
     spread = table.matrix @ numbers**2 - (table.matrix @ numbers) ** 2
     assert found["randomized-response"].noise == pytest.approx(math.sqrt(spread.mean()), rel=1e-6)
-    label = 25 / 12  # the variance of even labels, of which no features explain anything
+    label = 2.5  # the variance of even labels on the grid, of which no features explain anything
+    furthest = 6.25 - 25 / 12
     for option in found.values():
         assert option.clean_share == pytest.approx(label / (label + option.noise**2))
-        assert option.error == pytest.approx(min(math.sqrt(6.25 - label), math.sqrt((label + option.noise**2) / 900)))
+        assert option.error == pytest.approx(min(math.sqrt(furthest), math.sqrt((label + option.noise**2) / 900)))
     central = {o.mechanism: o for o in forecast(space, 900, 1.0, trust="central").options}
     sum_variance = 25 * 2 * math.exp(-0.1) / (1 - math.exp(-0.1)) ** 2 / 100
     assert central["noisy-mean"].noise == pytest.approx(math.sqrt(sum_variance), rel=1e-6)
@@ -114,11 +141,14 @@ def test_a_forecast_fits_together(space, trust):
     assert best == sorted(best, reverse=True)
     if space is SCALE and trust == "local":
         assert found.best.mechanism == "optimal"
-        auto = next(option for option in found.options if option.mechanism == "auto")
+        auto = next(option for option in found.options if option.auto)
+        assert auto.mechanism == "minimax"
         assert found.best.noise <= auto.noise <= 1.03 * found.best.noise
+    assert [option.auto for option in found.options].count(True) == (trust == "local")
     assert all(option.effective_rows <= 5000 and option.certified <= option.epsilon for option in found.options)
     nearly = forecast(space, 5000, found.free_epsilon, trust=trust, conventions=Conventions(dimension=2))
-    assert nearly.best.clean_share == pytest.approx(0.9, abs=3e-3)
+    fewer = forecast(space, 4500, 1.0, trust=trust, conventions=Conventions(dimension=2), epsilons=())
+    assert nearly.best.error == pytest.approx(fewer.clean_error, rel=2e-3)
     assert trust == "local" or found.free_epsilon > free_epsilon(5000, 2)  # which is without constants
     assert json.loads(json.dumps(found.to_json()))["options"][0]["mechanism"] == found.options[0].mechanism
     assert any("conventional" in each for each in found.assumptions)
@@ -132,20 +162,20 @@ def test_few_points_stand_for_many():
     for epsilon in (0.05, 0.5, 0.6, 2.0, 3.4, 12.0):
         exact = {each.mechanism: each.each for each in mechanism_noises(space, "local", epsilon)}
         rough = {each.mechanism: each.each for each in mechanism_noises(space, "local", epsilon, roughly=True)}
-        assert rough == {**exact, "optimal": rough["optimal"], "auto": rough["auto"]}
-        for name in ("optimal", "auto"):
+        assert rough == {**exact, "optimal": rough["optimal"], "minimax": rough["minimax"]}
+        for name in ("optimal", "minimax"):
             assert rough[name] == pytest.approx(exact[name], rel=0.025)
 
 
 def test_few_linear_programmes_answer_many_questions():
     """A sweep and searches share what was solved: an epsilon between two that were asks for no other programme."""
-    from labeldp.bounds.planning._noise_of_mechanisms import _solved_share, mechanism_noises  # noqa: PLC0415
+    from labeldp.bounds.planning._noise_of_mechanisms import _solved_squares, mechanism_noises  # noqa: PLC0415
 
     space = Interval(0, 7, 1)
     noise = {each: list(mechanism_noises(space, "local", each, roughly=True)) for each in (2.0, 2.8)}
-    solved = _solved_share.cache_info().misses
+    solved = _solved_squares.cache_info().misses
     between = {each: list(mechanism_noises(space, "local", each, roughly=True)) for each in (2.1, 2.4, 2.75)}
-    assert _solved_share.cache_info().misses == solved
+    assert _solved_squares.cache_info().misses == solved
     for found in between.values():
         for low, each, high in zip(noise[2.0], found, noise[2.8], strict=True):
             assert low.each > each.each > high.each
@@ -163,12 +193,14 @@ def test_the_sweep_says_what_the_options_say(trust):
 def test_errors_against_labels_have_their_spread_in_them():
     """Unexplained variance is added, and predicting the mean errs by the standard deviation of labels."""
     found = forecast(SCALE, 5000, 4.0, conventions=Conventions(dimension=2, explained=0.2))
-    assert found.spread == pytest.approx(10 / math.sqrt(12))
+    assert found.spread == pytest.approx(math.sqrt(10))
     assert found.unexplained == pytest.approx(found.spread * math.sqrt(0.8))
-    assert found.against_labels(found.best.error) == pytest.approx(math.sqrt(found.best.error**2 + 0.8 * 100 / 12))
+    assert found.against_labels(found.best.error) == pytest.approx(math.sqrt(found.best.error**2 + 8))
     assert found.clean_error < found.best.error < found.spread * math.sqrt(0.2)
     nothing = forecast(SCALE, 5000, 0.001, conventions=Conventions(dimension=2, explained=0.2))
-    assert [nothing.against_labels(each.error) for each in nothing.options] == [pytest.approx(found.spread)] * 6
+    middle = math.sqrt(10 + 25 - 100 / 12)  # as bad as the middle of the range, for a mean anywhere
+    assert [nothing.against_labels(each.error) for each in nothing.options] == [pytest.approx(middle)] * 6
+    assert nothing.best is None
     mean = forecast(SCALE, 5000, 4.0, conventions=Conventions(spread=3.0, explained=0.9))
     assert (mean.spread, mean.unexplained) == (3.0, 3.0)
     assert mean.clean_error == pytest.approx(3 / math.sqrt(5000))
@@ -178,21 +210,22 @@ def test_errors_against_labels_have_their_spread_in_them():
 def test_a_spread_scales_the_labels():
     """Labels of half the deviation have half the error without privacy, the same noise, and less to be learned."""
     even = forecast(SCALE, 5000, 1.0, epsilons=(), conventions=Conventions(dimension=2))
-    same = forecast(SCALE, 5000, 1.0, epsilons=(), conventions=Conventions(dimension=2, spread=10 / math.sqrt(12)))
-    assert same.options == even.options
+    same = forecast(SCALE, 5000, 1.0, epsilons=(), conventions=Conventions(dimension=2, spread=math.sqrt(10)))
+    assert [each.error for each in same.options] == pytest.approx([each.error for each in even.options])
+    assert (even.defaults, same.defaults) == (("shares", "explained"), ("explained",))
     assert same.assumptions != even.assumptions
-    half = forecast(SCALE, 5000, 1.0, epsilons=(), conventions=Conventions(dimension=2, spread=5 / math.sqrt(12)))
+    half = forecast(SCALE, 5000, 1.0, epsilons=(), conventions=Conventions(dimension=2, spread=math.sqrt(2.5)))
     assert half.clean_error == pytest.approx(even.clean_error / 2)
     assert half.best.noise == even.best.noise
     assert half.best.clean_share < even.best.clean_share
-    assert any("a standard deviation of 1.443" in each for each in half.assumptions)
+    assert any("a standard deviation of 1.581" in each for each in half.assumptions)
     few = forecast(SCALE, 1, 1.0, epsilons=(), conventions=Conventions(spread=4.9))
     assert few.free_epsilon is None  # clean rows teach nothing either
 
 
 @pytest.mark.parametrize(
     ("space", "dimension", "worst"),
-    [(SCALE, 2, 10 / math.sqrt(24)), (SCALE, 0, math.sqrt(25 - 100 / 12)), (LETTERS, 2, 0.75)],
+    [(SCALE, 2, math.sqrt(5)), (SCALE, 0, math.sqrt(25 - 100 / 12)), (LETTERS, 2, 0.75)],
     ids=["numbers", "mean", "classes"],
 )
 def test_what_learning_nothing_reaches(space, dimension, worst):
@@ -203,9 +236,9 @@ def test_what_learning_nothing_reaches(space, dimension, worst):
     assert (trivial.goal.rows, trivial.epsilon, trivial.options, trivial.best) == (0, None, (), None)
     found = forecast(space, 40, 0.01, target=worst * 0.999, **given)
     assert not found.goal.trivial
-    assert [each.error for each in found.options] == [pytest.approx(worst)] * len(found.options)
+    assert all(each.error >= worst * (1 - 1e-9) for each in found.options)
     assert found.best is None
-    assert forecast(space, 40, target=worst * 0.9, **given).best is not None
+    assert forecast(space, 400, target=worst * 0.9, **given).best is not None
 
 
 def test_a_forecast_of_classes_is_that_of_the_plan():
@@ -236,7 +269,10 @@ def test_the_effective_dimension_of_known_features(columns):
         (lambda: forecast(SCALE, 100), InputError),
         (lambda: forecast(SCALE, 100, 1.0, trust="nobody"), InputError),
         (lambda: forecast(SCALE, 100, 1.0, conventions=Conventions(dimension=-1)), InputError),
-        (lambda: forecast(SCALE, 100, 1.0, conventions=Conventions(dimension=7)), InputError),
+        (lambda: forecast(SCALE, 100, 1.0, trust="central", conventions=Conventions(dimension=7)), InputError),
+        (lambda: forecast(SCALE, 100, 1.0, conventions=Conventions(shares=[0.5, 0.5])), InputError),
+        (lambda: forecast(SCALE, 100, 1.0, conventions=Conventions(shares=[1.0] + [0.0] * 10)), InputError),
+        (lambda: Conventions(shares=[0.5, 0.7]), InputError),
         (lambda: forecast(SCALE, 0, 1.0), InputError),
         (lambda: forecast(SCALE, 100, math.nan), EpsilonError),
         (lambda: forecast(LETTERS, 100, 1e-300), EpsilonError),

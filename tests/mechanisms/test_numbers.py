@@ -13,12 +13,13 @@ from labeldp import (
     BinResponse,
     Interval,
     LaplaceResponse,
+    MinimaxResponse,
     OneBitResponse,
     OptimalResponse,
     PiecewiseResponse,
     best_number_response,
 )
-from labeldp.errors import EpsilonError, InputError, PriorError
+from labeldp.errors import EpsilonError, PriorError
 from labeldp.mechanisms.randomizers import _column_generation as _columns
 from labeldp.mechanisms.randomizers import _optimal
 from labeldp.mechanisms.randomizers._optimal import SolverWarning
@@ -31,7 +32,7 @@ UNBIASED = {
     "one-bit": OneBitResponse,
     "piecewise": PiecewiseResponse,
     "optimal": OptimalResponse,
-    "worst": lambda space, epsilon: OptimalResponse(space, epsilon, worst=True),
+    "minimax": MinimaxResponse,
 }
 CLOSED = {"laplace": laplace_channel, "one-bit": one_bit_channel, "piecewise": piecewise_channel}
 
@@ -156,12 +157,12 @@ def test_the_worst_label_has_less_variance_where_it_is_asked_for():
     """Its largest variance is below that of every other law, and its mean is above that of the least mean."""
     space = Interval(-1, 1, 0.1)
     for epsilon, largest in ((1.0, 4.0), (4.0, 0.132)):
-        worst = on_two(OptimalResponse(space, epsilon, worst=True).channel())
+        worst = on_two(MinimaxResponse(space, epsilon).channel())
         assert worst.max() < largest
         for other in (LaplaceResponse, OneBitResponse, PiecewiseResponse, OptimalResponse):
             channel = other(space, epsilon).channel()
             assert worst.max() < on_two(channel).max()
-        assert evenly(OptimalResponse(space, epsilon, worst=True).channel()) > evenly(channel)
+        assert evenly(MinimaxResponse(space, epsilon).channel()) > evenly(channel)
 
 
 def test_a_prior_lowers_the_variance_where_labels_are():
@@ -172,7 +173,7 @@ def test_a_prior_lowers_the_variance_where_labels_are():
         knowing = OptimalResponse(space, epsilon, prior)
         means = {
             other: float(other.channel().variances @ prior)
-            for other in (OptimalResponse(space, epsilon), OptimalResponse(space, epsilon, worst=True), knowing)
+            for other in (OptimalResponse(space, epsilon), MinimaxResponse(space, epsilon), knowing)
         }
         assert means[knowing] < 0.97 * min(mean for other, mean in means.items() if other is not knowing)
 
@@ -181,7 +182,7 @@ def test_the_best_response_is_the_least_of_all():
     """Without a prior no other has a smaller largest variance, with one none a smaller mean; it says what it is."""
     prior = np.linspace(1, 3, 11)
     prior /= prior.sum()
-    for epsilon, name in ((0.05, "one-bit"), (1.0, "optimal"), (5.0, "optimal"), (14.0, "piecewise")):
+    for epsilon, name in ((0.05, "one-bit"), (1.0, "minimax"), (5.0, "minimax"), (14.0, "piecewise")):
         for points in (11, 201):
             space = Interval(0, points - 1, 1)
             best = best_number_response(space, epsilon)
@@ -213,7 +214,7 @@ def test_points_that_a_prior_almost_excludes_do_not_stop_the_solver(seed):
     prior[np.random.default_rng(seed).integers(0, 33, 12)] = 1 / 12
     prior[27:] = [0, 1e-17, 0, 0, 0, 0]
     prior /= prior.sum()
-    assert OptimalResponse(Interval(0, 32, 1), 1.5, prior).used == "optimal"
+    assert OptimalResponse(Interval(0, 32, 1), 1.5, prior).used == "linear programme"
 
 
 def test_a_wrong_solution_costs_accuracy_and_no_privacy(monkeypatch):
@@ -228,7 +229,7 @@ def test_a_wrong_solution_costs_accuracy_and_no_privacy(monkeypatch):
     )
     with pytest.warns(SolverWarning):
         randomizer = OptimalResponse(Interval(0, 6, 1), 1.5)
-    assert randomizer.used != "optimal"
+    assert randomizer.used != "linear programme"
     assert randomizer.channel().epsilon <= 1.5
     _optimal._solved_columns.cache_clear()
 
@@ -259,12 +260,6 @@ def test_a_prior_of_another_grid_is_refused(prior, said):
     for kind in (BinResponse, OptimalResponse):
         with pytest.raises(PriorError, match=said):
             kind(Interval(0, 4, 1), 1.0, prior)
-
-
-def test_a_prior_and_the_worst_label_exclude_each_other():
-    """The largest variance is that of any label, however likely."""
-    with pytest.raises(InputError, match="found both"):
-        OptimalResponse(Interval(0, 4, 1), 1.0, np.full(5, 0.2), worst=True)
 
 
 def error_of(prior, starts, epsilon):

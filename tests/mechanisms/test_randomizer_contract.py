@@ -24,6 +24,7 @@ from labeldp import (
     ClusterResponse,
     Interval,
     LaplaceResponse,
+    MinimaxResponse,
     OneBitResponse,
     OptimalResponse,
     PiecewiseResponse,
@@ -62,7 +63,7 @@ CASES = {
     "one-bit": (OneBitResponse, lambda e, _: OneBitResponse(GRID, e)),
     "piecewise": (PiecewiseResponse, lambda e, _: PiecewiseResponse(GRID, e)),
     "optimal": (OptimalResponse, lambda e, _: OptimalResponse(GRID, e)),
-    "optimal-worst": (OptimalResponse, lambda e, _: OptimalResponse(GRID, e, worst=True)),
+    "minimax": (MinimaxResponse, lambda e, _: MinimaxResponse(GRID, e)),
     "bins": (BinResponse, lambda e, _: BinResponse(GRID, e, PRIOR[1])),
 }
 NUMBERS = [case for case, (kind, _) in CASES.items() if issubclass(kind, NumberRandomizer)]

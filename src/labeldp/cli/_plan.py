@@ -1,9 +1,10 @@
-"""``labeldp plan``: compare mechanisms before anything is spent."""
+"""``labeldp plan``: compare mechanisms before a release."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,15 @@ import typer
 
 from labeldp import _checks, privacy, release, report
 from labeldp.bounds import planning
-from labeldp.cli._options import ColumnOptions, check_one_of, class_texts, range_of
-from labeldp.cli._terminal import show
+from labeldp.cli._options import ColumnOptions, SpendingOptions, check_one_of, class_texts, number_of, range_of
+from labeldp.cli._terminal import notes_on_terminal, progress, show
 from labeldp.errors import InputError
 from labeldp.release import tables
 
 if TYPE_CHECKING:
-    from labeldp.bounds.planning import EffectiveDimension, Forecast
+    from labeldp.bounds.planning import Conventions, EffectiveDimension, Forecast
     from labeldp.privacy import LabelSpace
+    from labeldp.release import Answer, Release, TableRelease
 
 _LOCAL = "local"
 _MOST_CLASSES = 1 << 24
@@ -36,8 +38,10 @@ class SpaceOptions:
     classes: str | None = None
     interval: str | None = None
 
-    def space(self) -> LabelSpace:
-        """The declared label space: only the number of classes matters, or the grid."""
+    def space(self, sources: Sequence[Release | Answer] = ()) -> LabelSpace:
+        """The declared label space, or that of a source: only the number of classes matters, or the grid."""
+        if sources and self.classes is None and self.interval is None:
+            return sources[0].space
         check_one_of("either --classes or --interval to declare the label space", self.classes, self.interval)
         if self.interval is not None:
             return privacy.Interval(*range_of(self.interval))
@@ -52,16 +56,85 @@ class ForecastOptions:
         target: Error to reach: RMS error of the estimated mean (numeric), or excess probability of a wrong class over
             the best classifier.
         dimension: Effective dimension of the features; default: that of TABLE.
-        explained: Share of the variance of a numeric label that features explain (an assumption).
-        spread: Standard deviation of a numeric label; default: that of a uniform distribution over its range.
+        explained: Share of the variance of a numeric label that features explain; default: 0.5, an assumption.
+        spread: Standard deviation of a numeric label; default: that of --shares, --from or --buy, or else that of
+            labels spread evenly over the range, an assumption.
+        shares: Shares of the classes, or of the grid points: a,b,c.
+        from_ (DIR): Release or answer about these labels, from which their distribution is estimated; it costs nothing
+            more. For several answers, repeat it.
         trust: local: each label is randomized; central: a trusted curator answers queries.
     """
 
     target: float | None = None
     dimension: float | None = None
-    explained: float = 0.5
+    explained: float | None = None
     spread: float | None = None
+    shares: str | None = None
+    from_: list[Path] | None = None
     trust: str = _LOCAL
+
+    def sources(self) -> list[Release | Answer]:
+        """The releases and answers of ``--from``."""
+        kinds = [
+            (release.Answer if release.is_answer(folder) else release.Release, folder) for folder in self.from_ or ()
+        ]
+        return [kind.load(folder) for kind, folder in kinds]
+
+    def conventions(self, dimension: float, space: LabelSpace, sources: Sequence[Release | Answer]) -> Conventions:
+        """The assumptions, stated or by default."""
+        known = planning.label_shares(*sources, space=space).tolist() if sources else None
+        if self.shares is not None:
+            known = [number_of(text, "--shares") for text in self.shares.split(",")]
+        return planning.Conventions(dimension, self.explained, self.spread, known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PurchaseOptions:
+    """Options for counts of the labels that are bought.
+
+    Args:
+        buy (EPSILON): Buy noisy counts of the labels of TABLE: this reads them, and is charged to the ledger.
+        output: For --buy: a new folder for the counts; default: TABLE.counts. A later plan reads it with --from.
+        unit: For --buy: column of the privacy unit, or 'row'; see 'labeldp release'.
+        missing: For --buy: missing labels: 'refuse', or the class or number to put in their place.
+        spending: The ledger and its budget.
+    """
+
+    buy: float | None = None
+    output: Path | None = None
+    unit: str | None = None
+    missing: str = "refuse"
+    spending: SpendingOptions
+
+    def bought(self, source: Path | None, label: str | None, space: SpaceOptions) -> TableRelease | None:
+        """Count the labels of a table with noise, if that was asked for."""
+        if self.buy is None:
+            for name, value in {"output": self.output, "unit": self.unit, **asdict(self.spending)}.items():
+                if value is not None:
+                    raise InputError(f"expected --buy with --{name.replace('_', '-')}, found it alone; leave it out")
+            return None
+        from labeldp.cli import _release as cli_release  # noqa: PLC0415 (commands load what they need)
+
+        if source is None or label is None:
+            raise InputError("expected TABLE and --label with --buy, found no table or no label; name both")
+        check_one_of("either --classes or --interval to declare the label space", space.classes, space.interval)
+        declared = cli_release.SpaceOptions(space.classes, space.interval, self.missing).of(
+            tables.open_table(source, label)
+        )
+        output = source.with_name(f"{source.name}.counts") if self.output is None else self.output
+        with progress() as bar:
+            return release.release_table(
+                source,
+                label,
+                planning.counting_space(declared),
+                self.buy,
+                output,
+                keep=[],
+                mechanism="noisy-histogram",
+                unit=self.unit,
+                **asdict(self.spending),
+                progress=bar,
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +142,8 @@ class TableOptions:
     """Options for the table.
 
     Args:
-        rows: Number of rows; default: that of TABLE.
-        label: Name of the label column of TABLE, which is never read.
+        rows: Number of rows; default: that of TABLE, or of --from.
+        label: Name of the label column of TABLE, which is read with --buy alone.
         columns: The public columns of TABLE.
     """
 
@@ -78,8 +151,10 @@ class TableOptions:
     label: str | None = None
     columns: ColumnOptions
 
-    def shape(self, source: Path | None) -> tuple[int, EffectiveDimension | None]:
-        """Rows, and the effective dimension of a table's public columns."""
+    def shape(self, source: Path | None, known: int | None = None) -> tuple[int, EffectiveDimension | None]:
+        """Rows, by default those known from elsewhere, and the effective dimension of a table's public columns."""
+        if source is None and self.rows is None and known is not None:
+            return known, None
         rows, dimension = (None, None) if source is None else self._shape_of(source)
         check_one_of("--rows or a table", self.rows, rows)
         return self.rows or rows or 0, dimension
@@ -104,30 +179,44 @@ def plan(
     table: TableOptions,
     epsilon: float | None = None,
     expected: ForecastOptions,
+    purchase: PurchaseOptions,
     json_: bool = False,
     figure: Path | None = None,
 ) -> None:
     """Compare mechanisms: effective rows and expected error, at one epsilon and over a range of them.
 
-    Computed from public numbers alone: no label is read. By default all columns of TABLE but the label count as public.
+    Without --buy it is computed from public numbers alone, and no label is read. By default all columns of TABLE but
+    the label count as public. Two assumptions decide the errors: how labels are distributed (--spread, --shares,
+    --from, --buy), and how much of them features explain (--explained).
 
     Args:
         source ([TABLE]): A table from which to read the number of rows and the dimension of the public columns.
-        label_space: The label space.
+        label_space: The label space; by default that of --from.
         table: The table.
         epsilon: Privacy cost of each label; default: the least that reaches --target.
         expected: Assumptions of the forecast.
+        purchase: Counts of the labels that are bought.
         json_: Print JSON.
         figure: Draw the plan over epsilon to this file: .png, .svg or .pdf.
     """
     if epsilon is None and expected.target is None:
         raise InputError("expected --epsilon, or --target to find the epsilon for, found neither")
-    space, (rows, shape) = label_space.space(), table.shape(source)
+    sources = expected.sources()
+    space, (rows, shape) = label_space.space(sources), table.shape(source, _rows_of(sources))
     wide = shape.participation if expected.dimension is None and shape is not None else expected.dimension or 0.0
-    local_classes = expected.trust == _LOCAL and label_space.interval is None
+    if len([True for known in (expected.shares, expected.from_, purchase.buy) if known is not None]) > 1:
+        raise InputError("expected one of --shares, --from and --buy for the distribution of labels, found several")
+    expected.conventions(wide, space, sources)  # what is wrong with the options is refused before anything is bought
+    bought = purchase.bought(source, table.label, label_space)
+    if bought is not None:
+        sources.append(release.Answer.load(bought.output))
+        if not json_:
+            show(*report.purchase_text(bought))
+            notes_on_terminal(bought.notes)
+    conventions = expected.conventions(wide, space, sources)
+    local_classes = expected.trust == _LOCAL and isinstance(space, privacy.Classes)
     errors: Forecast | None = None
     if wide or expected.target is not None or expected.spread is not None or not local_classes:
-        conventions = planning.Conventions(wide, expected.explained, expected.spread)
         errors = planning.forecast(
             space, rows, epsilon, target=expected.target, trust=expected.trust, conventions=conventions
         )
@@ -142,12 +231,18 @@ def plan(
         parts = {"plan": mechanisms, "forecast": errors}
         typer.echo(json.dumps({name: part.to_json() for name, part in parts.items() if part is not None}, indent=1))
         return
+    show(*report.labels_text(conventions.shares, space), *([] if errors is None else report.assumed_text(errors)))
     if mechanisms is not None:
         show(*report.plan_text(mechanisms))
     if errors is not None:
         show(*report.forecast_text(errors, shape))
     if written is not None:
         show(f"figure: {written}")
+
+
+def _rows_of(sources: Sequence[Release | Answer]) -> int | None:
+    """Number of rows of a source."""
+    return next((each.rows if isinstance(each, release.Answer) else len(each) for each in sources), None)
 
 
 def _count(classes: str) -> int:

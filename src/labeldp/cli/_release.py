@@ -93,7 +93,11 @@ def mechanisms() -> tuple[dict[str, str], dict[str, str]]:
             (numbers if issubclass(kind, randomizers.NumberRandomizer) else classes)[kind.name] = kind.about
     rows = {kind.name: kind.about for kind in (resampling.DoubleResponse, resampling.DummyResponse)}
     counted = {"optimal-counts": f"{randomizers.OptimalResponse.about}, for noisy counts of all labels"}
-    return {**classes, **rows, "peer": queries.PeerExchange.about}, {**numbers, **counted}
+    answers = {
+        "peer": queries.PeerExchange.about,
+        queries.NoisyHistogram.name: f"{queries.NoisyHistogram.about}; no rows",
+    }
+    return {**classes, **rows, **answers}, {**numbers, **counted}
 
 
 def described_mechanisms() -> str:

@@ -42,7 +42,7 @@ from labeldp.release._source import Batch, BatchChannels, TableSource
 from labeldp.release.folder import CLUSTERS, answer_columns, column_name, column_types
 from labeldp.release.tables import prior_of
 
-AUTO, CLUSTER, PEER = "auto", "cluster", "peer"
+AUTO, CLUSTER, PEER, HISTOGRAM = "auto", "cluster", "peer", NoisyHistogram.name
 DOUBLE, DUMMY = DoubleResponse.name, DummyResponse.name
 BINS, OPTIMAL_COUNTS = BinResponse.name, "optimal-counts"
 
@@ -291,6 +291,16 @@ def _peer_mechanism(request: ReleaseRequest, _: TableSource) -> TableMechanism:
     return TableMechanism(PEER, query.promise(1), added, partial(Curator.answer, query=query), beside)
 
 
+def _histogram_mechanism(request: ReleaseRequest, source: TableSource) -> TableMechanism:
+    """Noisy counts of all labels, without a row for any."""
+    query = NoisyHistogram(request.space, request.epsilon)
+    most = source.labels_of_a_unit(slice(0, source.rows))
+    none = answer_columns(np.zeros((1, request.space.size), np.int64), request.label, query.law(most), request.space)
+    guarantee = dataclasses.replace(query.promise(most), unit=source.unit)
+    added = {name: array.type for name, array in none.items()}
+    return TableMechanism(HISTOGRAM, guarantee, added, partial(Curator.answer, query=query))
+
+
 def _row_mechanism(request: ReleaseRequest, _: TableSource) -> TableMechanism:
     """Labels by randomized response, with resampled features or none."""
     chosen = request.resampling
@@ -316,6 +326,7 @@ _BUILDERS: Mapping[str, Callable[[ReleaseRequest, TableSource], TableMechanism]]
         **dict.fromkeys(COUNTED, _counted_mechanism),
         CLUSTER: _cluster_mechanism,
         PEER: _peer_mechanism,
+        HISTOGRAM: _histogram_mechanism,
         DOUBLE: _row_mechanism,
         DUMMY: _row_mechanism,
     }

@@ -162,6 +162,12 @@ class FolderSink(Sink):
 
         self.write(tables)
 
+    def write_answer(self, answer: dict[str, pa.Array]) -> None:
+        """Write the columns of an answer that has no value per row."""
+        with FileWriter(self.folder, "data.parquet", self.schema) as writer:
+            writer.write(pa.table(answer, schema=self.schema))
+            self.files.append(writer.close())
+
     def certified(self, certificate: Certificate, identifier: str) -> Certificate:
         """The certificate of the files."""
         columns = columns_of(self.folder / self.files[0].name)

@@ -22,6 +22,7 @@ from labeldp.release._requests import (
     CLUSTER,
     DOUBLE,
     DUMMY,
+    HISTOGRAM,
     PEER,
     WITH_PRIOR,
     ReleaseRequest,
@@ -34,7 +35,7 @@ from labeldp.release._row_release import POPULATION
 from labeldp.release._sink import FolderSink
 from labeldp.release._source import Progress, TableSource
 from labeldp.release._table_job import ROW, Spending, TableCharge, TableJob, TableRelease, check_columns
-from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns
+from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, stored_form
 from labeldp.release.tables import Table, clusters_of
 
 
@@ -71,15 +72,16 @@ def release_table(
         output: A folder that does not exist yet. It is written atomically or not at all.
         keep: The public columns, or None with ``drop``.
         drop: The columns that are not public; all others are declared public.
-        mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"``, ``"prior"`` or
-            ``"prior-subset"`` randomize each label alone; for labels on an ``Interval`` so do
-            ``"optimal"`` (which ``"auto"`` takes if its worst variance is the smallest), ``"piecewise"``, ``"one-bit"``
-            and ``"laplace"``, which release numbers. With ``"bins"`` and ``"optimal-counts"`` a trusted curator first
-            counts numeric labels with a part of epsilon; with ``"cluster"`` a trusted curator counts the classes of
-            each cluster with half of epsilon or more, and labels respond towards these counts with the rest.
-            ``"peer"`` simulates peers who exchange labels of two classes inside clusters, at a delta.
-            ``"double"`` also resamples the features of rows with some probability, and ``"dummy"`` releases no
-            features: both have a guarantee with conditional features too.
+        mechanism: ``"auto"``, ``"randomized-response"``, ``"subset"``, ``"bits"``, ``"prior"`` or ``"prior-subset"``
+            randomize each label alone; for labels on an ``Interval`` so do ``"minimax"`` (which ``"auto"`` takes unless
+            another in closed form is as good), ``"optimal"``, ``"piecewise"``, ``"one-bit"`` and ``"laplace"``, which
+            release numbers. With ``"bins"`` and ``"optimal-counts"`` a trusted curator first counts numeric labels with
+            a part of epsilon; with ``"cluster"`` a trusted curator counts the classes of each cluster with half of
+            epsilon or more, and labels respond towards these counts with the rest. ``"peer"`` simulates peers who
+            exchange labels of two classes inside clusters, at a delta. ``"double"`` also resamples the features of rows
+            with some probability, and ``"dummy"`` releases no features: both have a guarantee with conditional features
+            too. ``"noisy-histogram"`` counts the labels and releases no row: it is the answer to ``NoisyHistogram``
+            (``Answer.load``).
         prior: For ``"prior"`` and ``"prior-subset"``: the prefix of the prior's columns, before the class.
         clusters: For ``"cluster"`` and ``"peer"``: the column of each row's cluster, which need not be kept, or the
             number of each row's cluster. It is declared public.
@@ -172,7 +174,8 @@ def _drawn(table_mechanism: TableMechanism, sink: FolderSink, charge: TableCharg
     result = table_mechanism.ask(Curator._of(sink.source, sink, entry.label, budget))
     if isinstance(result, Answer):
         values = answer_columns(result.value, entry.label, result.law, sink.space)
-        sink.write_columns({**values, **table_mechanism.beside})
+        by_row = stored_form(result.law, sink.space).by_row
+        (sink.write_columns if by_row else sink.write_answer)({**values, **table_mechanism.beside})
     certificate = sink.certified(result.certificate, entry.identifier)
     if table_mechanism.types or not charge.redrawn:
         return certificate
@@ -216,11 +219,12 @@ def _resampling(
     ):
         found = f"one, or its options, with {request.mechanism!r}" if request.mechanism != DOUBLE else "none"
         raise InputError(f"expected --generator and its options with the mechanism {DOUBLE!r} alone, found {found}")
+    if request.mechanism in (DUMMY, HISTOGRAM) and kept:
+        raise InputError(
+            f"expected no kept columns with {request.mechanism!r}, which releases no features, found some; pass --keep "
+            "none"
+        )
     if request.mechanism == DUMMY:
-        if kept:
-            raise InputError(
-                f"expected no kept columns with {DUMMY!r}, which releases labels alone, found some; pass --keep none"
-            )
         return Resampling(DummyResponse(request.space, request.epsilon))
     if generator is None:
         return None

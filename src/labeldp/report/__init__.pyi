@@ -7,8 +7,11 @@ from ._figures import save_lines as save_lines
 from ._generators import generator_text as generator_text
 from ._plan_figures import save_forecast_figure as save_forecast_figure
 from ._plan_figures import save_plan_figure as save_plan_figure
+from ._plans import assumed_text as assumed_text
 from ._plans import forecast_text as forecast_text
+from ._plans import labels_text as labels_text
 from ._plans import plan_text as plan_text
+from ._plans import purchase_text as purchase_text
 from ._profiles import profile_text as profile_text
 from ._profiles import save_profile_figure as save_profile_figure
 from ._text import account_text as account_text

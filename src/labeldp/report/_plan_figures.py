@@ -26,7 +26,7 @@ def save_plan_figure(plan: Plan, path: Path) -> Path:
 def curves(plan: Plan) -> dict[str, list[tuple[float, float]]]:
     """Effective rows for each released row over epsilon, by mechanism."""
     options = itertools.chain(*plan.sweep, plan.options)
-    return _by_name((option.name, (option.epsilon, option.clean_share)) for option in options)
+    return _by_name((option.mechanism, (option.epsilon, option.clean_share)) for option in options)
 
 
 def save_forecast_figure(forecast: Forecast, path: Path) -> Path:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from labeldp.bounds.planning import EffectiveDimension, Forecast, Plan
+from labeldp.privacy import Interval, LabelSpace, shown_above
+from labeldp.release import TableRelease
 from labeldp.report._parts import Parts, add_row, name_value_table, sentence, three_digits, titled_table
 
 _NOTE = (
@@ -32,8 +36,8 @@ def plan_text(plan: Plan) -> Parts:
             three_digits(option.total_variance),
             "auto" if option.best else "",
         )
-    shares = [{option.name: (option.epsilon, f"{option.clean_share:.2%}") for option in row} for row in plan.sweep]
-    over = _sweep_table("share of effective rows, by epsilon", [option.name for option in plan.options], shares)
+    shares = [{option.mechanism: (option.epsilon, f"{option.clean_share:.2%}") for option in row} for row in plan.sweep]
+    over = _sweep_table("share of effective rows, by epsilon", [option.mechanism for option in plan.options], shares)
     return [now, Text(), over, Text(), Text(_NOTE)]
 
 
@@ -46,25 +50,60 @@ def _sweep_table(title: str, first: Sequence[str], sweep: Sequence[Mapping[str, 
     return table
 
 
+def purchase_text(bought: TableRelease) -> Parts:
+    """The cost of counts that were bought, and where ledger and counts are."""
+    guarantee, (spent, _) = bought.certificate.guarantee, bought.spent
+    return [
+        sentence(
+            f"Bought noisy counts of {bought.certificate.rows:,} labels for epsilon {shown_above(guarantee.epsilon, 7)}; "
+            f"spent on this label so far: {shown_above(spent, 7)} of a budget of {bought.budget.epsilon:g}."
+        ),
+        sentence(f"ledger: {bought.ledger}"),
+        sentence(f"counts: {bought.output} (later plans read them for nothing with --from)"),
+        sentence("A release of these labels adds to this cost: pass it a --budget for both."),
+        Text(),
+    ]
+
+
+def labels_text(shares: Sequence[float] | None, space: LabelSpace) -> Parts:
+    """The distribution of labels, where one is known."""
+    if shares is None:
+        return []
+    if isinstance(space, Interval):
+        points, cumulative = np.array(space.points), np.cumsum(shares)
+        mean = float(points @ np.array(shares))
+        spread = math.sqrt(float((points - mean) ** 2 @ np.array(shares)))
+        low, median, high = (float(np.interp(q, cumulative, points)) for q in (0.25, 0.5, 0.75))
+        known = f"mean {three_digits(mean)}, standard deviation {three_digits(spread)}, "
+        known += f"quartiles {three_digits(low)}, {three_digits(median)} and {three_digits(high)}"
+    else:
+        largest = sorted(zip(shares, space.points, strict=True), reverse=True, key=lambda each: each[0])[:_MOST_NAMED]
+        known = ", ".join(f"{point} {share:.1%}" for share, point in largest)
+    return [sentence(f"labels, as stated or estimated with noise: {known}")]
+
+
+def assumed_text(forecast: Forecast) -> Parts:
+    """The assumption that decides the figures marked with a star, and how to replace its defaults."""
+    ways = "; ".join(_WAYS[name] for name in forecast.defaults)
+    first = sentence(f"Assumed: {forecast.assumptions[0]}. This decides every figure marked *.")
+    return [first, *([sentence(f"To replace a default: {ways}.")] if ways else []), Text()]
+
+
 def forecast_text(forecast: Forecast, shape: EffectiveDimension | None = None) -> Parts:
     """Expected error of each mechanism at one epsilon and over a sweep, and the needs of a target."""
     lines = name_value_table(_findings(forecast, shape).items())
     parts: Parts = [_now(forecast), Text()] if forecast.options else []
-    return [
-        *parts,
-        _over(forecast),
-        Text(),
-        lines,
-        Text(),
-        *(sentence(f"assumed: {each}") for each in forecast.assumptions),
-    ]
+    rest = (sentence(f"assumed: {each}") for each in forecast.assumptions[1:])
+    return [*parts, _over(forecast), Text(), lines, Text(), *rest]
 
 
 def _now(forecast: Forecast) -> Table:
     title = f"{_setting(forecast)}, epsilon {forecast.epsilon:.3g}"
     where = "noise of a row" if forecast.trust == "local" else "noise of a cell's sum"
     noise = where if forecast.of_numbers else f"{where}, in votes"
-    now = titled_table(title, ["mechanism", noise, "effective rows", "share", "expected error", ""])
+    star = "*" if forecast.of_numbers else ""
+    columns = [f"effective rows{star}", f"share{star}", "expected error*"]
+    now = titled_table(title, ["mechanism", noise, *columns, ""])
     for option in forecast.options:
         add_row(
             now,
@@ -73,7 +112,7 @@ def _now(forecast: Forecast) -> Table:
             f"{option.effective_rows:,}",
             f"{option.clean_share:.2%}",
             three_digits(option.error),
-            "best" if option.best else "",
+            ", ".join(name for name in ("best", "auto") if getattr(option, name)),
         )
     return now
 
@@ -81,7 +120,7 @@ def _now(forecast: Forecast) -> Table:
 def _over(forecast: Forecast) -> Table:
     errors = [{each.mechanism: (each.epsilon, three_digits(each.error)) for each in row} for row in forecast.sweep]
     first = [option.mechanism for option in forecast.options]
-    return _sweep_table(f"expected error, by epsilon: {_setting(forecast)}", first, errors)
+    return _sweep_table(f"expected error*, by epsilon: {_setting(forecast)}", first, errors)
 
 
 def _setting(forecast: Forecast) -> str:
@@ -94,22 +133,25 @@ def _setting(forecast: Forecast) -> str:
 
 def _findings(forecast: Forecast, shape: EffectiveDimension | None) -> dict[str, str]:
     """Names and values below the tables."""
-    findings = {"error": _MEANING[forecast.of_numbers], "without privacy": three_digits(forecast.clean_error)}
+    findings = {"error": _MEANING[forecast.of_numbers], "without privacy*": three_digits(forecast.clean_error)}
     if forecast.spread is not None:
-        findings["test RMSE"] = _against_labels(forecast)
-        findings["baseline"] = f"{_MEAN}: RMSE {three_digits(forecast.spread)}, the standard deviation of labels"
+        findings["test RMSE*"] = _against_labels(forecast)
+        findings["baseline*"] = f"{_MEAN}: RMSE {three_digits(forecast.spread)}, the standard deviation of labels"
     if forecast.options and forecast.best is None:
         findings["best"] = f"none: no mechanism beats {_baseline(forecast)}; use more rows or a larger epsilon"
     if forecast.free_epsilon is not None:
-        findings["nearly free"] = f"privacy costs less than 10 % of your rows above epsilon {forecast.free_epsilon:.3g}"
+        findings["nearly free*"] = (
+            f"above epsilon {forecast.free_epsilon:.3g} the error is at most that of 90 % of your rows without privacy"
+        )
     if forecast.best is not None and forecast.doubled is not None:
-        findings["twice the rows"] = (
+        findings["twice the rows*"] = (
             f"error {three_digits(forecast.doubled)} instead of {three_digits(forecast.best.error)}"
         )
     if forecast.goal is not None:
-        findings[f"target {forecast.goal.target:g}"] = _target(forecast)
+        findings[f"target {forecast.goal.target:g}*"] = _target(forecast)
     if forecast.of_numbers and forecast.trust == "local":
-        findings["auto, optimal"] = "auto minimizes the variance for the worst label, optimal the mean over the range"
+        findings["minimax, optimal"] = "least variance for the worst label, and on average over the range"
+        findings["error"] += ", by a linear model"
     if shape is not None:
         findings["features"] = (
             f"{shape.columns} numeric columns that vary, of effective dimension {shape.participation:.3g} "
@@ -151,6 +193,13 @@ def _at(forecast: Forecast) -> str:
     return f" at epsilon {forecast.epsilon:g}" if differs else "" if forecast.options else " without privacy"
 
 
+#: Ways to replace a default.
+_WAYS = {
+    "shares": "--spread or --shares; --from, for a release or an answer; --buy EPSILON, which is charged",
+    "explained": "--explained, such as the R2 that 'labeldp evaluate' prints of a model",
+    "dimension": "a TABLE or --dimension, for features",
+}
+_MOST_NAMED = 10
 _MEAN = "always predicting the mean"
 _MEANING = {
     True: "RMS error of the estimated mean, in the unit of the label",

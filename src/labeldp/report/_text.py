@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from labeldp.mechanisms.queries import QUERIES
-from labeldp.mechanisms.randomizers import NumberExpectation
+from labeldp.mechanisms.randomizers import NumberExpectation, number_expectation
 from labeldp.privacy import Guarantee, Interval, LabelSpace, shown_above
 from labeldp.privacy.channels import channel_of
 from labeldp.report._parts import (
@@ -91,6 +91,8 @@ def _utility(certificate: Certificate) -> dict[str, str]:
     expects, rows = certificate.expects, certificate.rows
     if expects is None:
         return {}
+    if isinstance(certificate.space, Interval) and not certificate.law["by_row"]:
+        expects = number_expectation(channel_of(certificate.law))  # of classes, too, as a plan states it
     if isinstance(expects, NumberExpectation):
         return _number_utility(certificate, expects)
     labels = "; released labels alone" if certificate.answers else ""

@@ -56,7 +56,7 @@ def test_every_mechanism_gives_numbers_of_the_stated_mean(table, mechanism):
     if mechanism != "bins":
         assert np.abs(release.expected_numbers(ON_GRID) - ON_GRID).max() < 1e-6
     assert (release.guarantee.trust == "central") == (mechanism in COUNTED)
-    assert release.certificate.draws[-1].mechanism == {"auto": "optimal", "optimal-counts": "optimal"}.get(
+    assert release.certificate.draws[-1].mechanism == {"auto": "minimax", "optimal-counts": "optimal"}.get(
         mechanism, mechanism
     )
 

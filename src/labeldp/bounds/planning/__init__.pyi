@@ -3,6 +3,8 @@ from ._effective_dimension import effective_dimension as effective_dimension
 from ._forecast import Conventions as Conventions
 from ._forecast import Forecast as Forecast
 from ._forecast import forecast as forecast
+from ._label_shares import counting_space as counting_space
+from ._label_shares import label_shares as label_shares
 from ._plan import Option as Option
 from ._plan import Plan as Plan
 from ._plan import plan as plan

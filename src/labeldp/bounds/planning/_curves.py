@@ -1,10 +1,15 @@
 """Learning curves: expected error by rows and noise, with conventional constants.
 
-The regression error is the mean squared error of averages in cells of m rows, ``C (m/N)^(2b/d) + V/m + W/m^2``
-(``_smoothing``), at the best m, in either trust model; nearest neighbours have the same powers. V is the variance of a
-label given its features, plus that of the noise on it; W that of noise on a sum. Conventions replace unknown
-quantities: labels are uniform over their range R, and features explain a share s of their variance ``R^2 / 12``,
-through a function that changes evenly: then ``V = (1-s) R^2 / 12`` and ``L^2 = s R^2``.
+``LinearCurve`` is for numeric labels that are released one by one: the mean of all labels, and a linear model of d
+directions, both from numbers with noise. V is the variance of a label that features do not explain, W that of the noise
+on a released number, g the variance that the model explains without privacy. The mean errs by ``(V + W) / n``. Least
+squares with p = 2 d coefficients (a slope and a curvature for each direction) errs by ``e = p (V + W) / n``, and shrunk
+towards the mean by at most ``g e / (g + e) + 2 (V + W) / n``: the best shrinkage, and the price of estimating it.
+Without features the mean alone remains. The estimates of mean and shrinkage err by no more than the range allows.
+
+``CellCurve`` is for averages in cells of m rows, by a curator or of classes: the mean squared error is ``C (m/N)^(2b/d)
++ V/m + W/m^2`` (``_smoothing``), at the best m, in either trust model; nearest neighbours have the same powers. W is
+the variance of noise on a sum. Features explain g through a function that changes evenly: then ``L^2 = 12 g``.
 
 Classification is the same for the difference of two classes' probabilities, whose variance without noise is 1 for each
 row, and which changes by 1 over the unit cube. If the difference is known up to a normal error of standard deviation D,
@@ -12,21 +17,74 @@ and gaps have density ``g t^(g-1)`` near 0 (margin g), then the excess risk is `
 which is ``g/(g+1) D^(g+1) E max(Z, 0)^(g+1)``; for g = 1 that is ``D^2 / 4``.
 
 References:
-    Zhao et al. 2025, theorems 2, 4, 6 and 8, for the powers.
+    Zhao et al. 2025, theorems 2, 4, 6 and 8, for the powers of cells. James and Stein 1961, and Efron and Morris 1973,
+    for the error of a shrunk estimate.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from labeldp import _smoothing
 
 
-@dataclass(frozen=True)
-class LearningCurve:
+class LearningCurve(ABC):
     """Expected error as a function of rows and noise.
+
+    Attributes:
+        most: The error of the trivial predictor.
+    """
+
+    most: float
+
+    @abstractmethod
+    def error(self, rows: float, each: float = 0.0, total: float = 0.0) -> float:
+        """Expected error with noise of variance ``each`` on every row, and ``total`` on the sum of each cell."""
+
+    @abstractmethod
+    def effective_rows(self, rows: float, each: float = 0.0, total: float = 0.0) -> float:
+        """Number of rows without noise that are as informative."""
+
+
+@dataclass(frozen=True)
+class LinearCurve(LearningCurve):
+    """Error of a shrunk linear model on released numbers: a root mean square in the units of labels.
+
+    Attributes:
+        dimension: d; 0 without features.
+        variance: V.
+        explained: g; 0 without features.
+        furthest: The largest error of the middle of the range as a guess of the mean.
+        most: The error of the trivial predictor.
+    """
+
+    dimension: float
+    variance: float
+    explained: float
+    furthest: float
+    most: float
+
+    def error(self, rows: float, each: float = 0.0, total: float = 0.0) -> float:
+        """Expected error of the predicted conditional mean; there are no sums with noise."""
+        del total
+        of_one = (self.variance + each) / rows
+        fitted, best = 2 * self.dimension * of_one, self.explained
+        shrunk, estimates = (best * fitted / (best + fitted), 3) if best else (0.0, 1)
+        return math.sqrt(shrunk + min(estimates * of_one, self.furthest**2))
+
+    def effective_rows(self, rows: float, each: float = 0.0, total: float = 0.0) -> float:
+        """Rows without noise that give a mean of all labels with the same error, as for a release of these labels."""
+        del total
+        spread = self.variance + self.explained
+        return rows * spread / (spread + each)
+
+
+@dataclass(frozen=True)
+class CellCurve(LearningCurve):
+    """Error of averages in cells.
 
     Attributes:
         dimension: d; 0 without features: one mean, or one class, of all rows.

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from labeldp import _checks
 from labeldp.bounds._checks import check_rows
-from labeldp.bounds.planning._curves import LearningCurve, bisect_threshold
-from labeldp.bounds.planning._noise_of_mechanisms import Noise, mechanism_noises
+from labeldp.bounds.planning._curves import CellCurve, LearningCurve, LinearCurve, bisect_threshold
+from labeldp.bounds.planning._noise_of_mechanisms import Noise, auto_name, mechanism_noises
 from labeldp.bounds.planning._plan import EPSILONS
 from labeldp.errors import EpsilonError, InputError
+from labeldp.mechanisms.randomizers import checked_distribution
 from labeldp.privacy import Interval, LabelSpace
 
 _TRUSTED = ("local", "central")
 _NEARLY_CLEAN = 0.9
+#: The share of the variance that features explain, where none is stated.
+_EXPLAINED = 0.5
 _LEAST, _MOST = 1e-4, 30.0
 _CLOSE = 5e-3
 _MOST_ROWS = float(1 << 62)
@@ -28,16 +33,18 @@ class Prospect:
     """One mechanism at one epsilon.
 
     Attributes:
-        mechanism: Name of the mechanism.
+        mechanism: Name of the mechanism, which ``release`` runs under the same name if it is local.
         epsilon: The epsilon requested.
         certified: The epsilon of its integers, never larger.
         noise: Standard deviation of the noise, in the units of labels, or of votes for classes: on each row's released
             label in the local model, on the sum of each cell in the central one.
-        effective_rows: Effective rows (effective sample size), rounded down: rows with true labels that are as
-            informative.
+        effective_rows: Effective rows (effective sample size), rounded down: rows with true labels that give as good a
+            mean of all labels, or distinguish two classes as well, as a release states it; with queries, rows that give
+            the same error.
         clean_share: Effective rows as a share of the rows.
         error: Expected error: the root mean square in the units of labels, or the excess risk over the best classifier.
         best: True if the error is the smallest; False for all if none is below that of the trivial predictor.
+        auto: True for the mechanism that ``release`` takes by default at this epsilon; False for all in a sweep.
     """
 
     mechanism: str
@@ -48,6 +55,7 @@ class Prospect:
     clean_share: float
     error: float
     best: bool = False
+    auto: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,11 +94,12 @@ class Forecast:
         options: Every mechanism at that epsilon, least error first.
         sweep: Every mechanism at other epsilons, accurate to a few hundredths; exact at the epsilon of the options.
         clean_error: The error without privacy.
-        free_epsilon: The epsilon above which privacy costs less than 10 % of the rows, as effective rows; None if there
-            is none. Without constants, and for a curator, it is ``free_epsilon(rows, dimension)``.
+        free_epsilon: The epsilon above which the error is at most that of 90 % of the rows without privacy; None if
+            there is none. Without constants, and for a curator, it is ``free_epsilon(rows, dimension)``.
         doubled: The error with twice the rows, at the same epsilon; None if there is no epsilon.
         goal: Requirements of the target, if there is one.
-        assumptions: Conventions that replace unknown quantities.
+        assumptions: Conventions that replace unknown quantities; the first decides errors and effective rows.
+        defaults: Those quantities of the first that were not stated, and have their default.
         spread: Standard deviation of numeric labels; None for classes.
         unexplained: Standard deviation of numeric labels that features do not explain; None for classes.
     """
@@ -107,6 +116,7 @@ class Forecast:
     doubled: float | None
     goal: Goal | None
     assumptions: tuple[str, ...]
+    defaults: tuple[str, ...] = ()
     spread: float | None = None
     unexplained: float | None = None
 
@@ -133,11 +143,15 @@ class Forecast:
 class Conventions:
     """Assumptions about features and labels, which replace unknown quantities in a forecast.
 
+    Two decide: how labels are distributed, and how much of them features explain. Take the first from labels that were
+    released (``label_shares``), and the second from a model of such labels, whose improvement over the mean it is.
+
     Attributes:
         dimension: The effective dimension of the features; 0 without features.
-        explained: Share of the variance of numeric labels that features explain, if there are any.
-        spread: Standard deviation of numeric labels, in their units; by default that of numbers uniform over the range.
-        smoothness: beta, above 0 and at most 1.
+        explained: Share of the variance of numeric labels that features explain, if there are any; by default a half.
+        spread: Standard deviation of numeric labels, in their units; by default that of the shares.
+        shares: Probabilities of the k classes or grid points; uniform by default.
+        smoothness: beta, above 0 and at most 1, of averages in cells.
         margin: gamma of classes, above 0.
 
     Raises:
@@ -145,36 +159,53 @@ class Conventions:
     """
 
     dimension: float = 0.0
-    explained: float = 0.5
+    explained: float | None = None
     spread: float | None = None
+    shares: Sequence[float] | None = None
     smoothness: float = 1.0
     margin: float = 1.0
 
     def __post_init__(self) -> None:
         _checks.not_negative(self.dimension, "dimension")
-        _checks.share(self.explained, "the share explained", "()")
+        _checks.share(self.explained_share, "the share explained", "()")
         _checks.share(self.smoothness, "smoothness", "(]")
         _checks.positive(self.margin, "margin")
         if self.spread is not None:
             _checks.positive(self.spread, "spread")
+        if self.shares is not None:
+            checked = checked_distribution(self.shares, len(self.shares))
+            object.__setattr__(self, "shares", tuple(checked.tolist()))
+
+    @property
+    def explained_share(self) -> float:
+        """The share of the variance that features explain, stated or not."""
+        return _EXPLAINED if self.explained is None else self.explained
+
+    def defaults(self, labels: _LabelSpread | None) -> tuple[str, ...]:
+        """The quantities that decide and were not stated."""
+        if labels is None:
+            return () if self.dimension else ("dimension",)
+        known = self.spread is not None or self.shares is not None
+        strength = ("explained",) if self.explained is None else ()
+        return (*(() if known else ("shares",)), *(strength if self.dimension else ("dimension",)))
 
     def sentences(self, labels: _LabelSpread | None) -> tuple[str, ...]:
         """The assumptions as sentences."""
+        constants = "constants are conventional: use errors to compare mechanisms, not as guarantees"
         features = f"features fill a cube of dimension {self.dimension:.3g} evenly"
-        smooth = f"the function is smooth of order {self.smoothness:g}, and changes evenly"
         if labels is None:
             about = f"two classes compete, and small gaps between them are as rare as margin {self.margin:g} implies"
-        else:
-            even = self.spread is None
-            about = "labels " + (
-                "are uniform over their range" if even else f"have a standard deviation of {labels.spread:.4g}"
-            )
-            about += f", and features explain {self.explained:.0%} of their variance" if self.dimension else ""
-        return (
-            about,
-            *((features, smooth) if self.dimension else ("no features: one cell",)),
-            "constants are conventional: use errors to compare mechanisms, not as guarantees",
-        )
+            smooth = f"the function is smooth of order {self.smoothness:g}, and changes evenly"
+            none = "no features: the error is that of naming the most common class of all rows"
+            return (f"{about}; {features}", smooth, constants) if self.dimension else (none, about, constants)
+        even = self.spread is None and self.shares is None
+        about = "labels are uniform over their range, with" if even else "labels have"
+        about += f" a standard deviation of {labels.spread:.4g}{' (default)' if even else ''}"
+        if not self.dimension:
+            return f"{about}; no features: the error is that of the mean of all labels", constants
+        default = " (default)" if self.explained is None else ""
+        about += f", and features explain {self.explained_share:.0%} of their variance{default}"
+        return about, f"features vary in {self.dimension:.3g} directions", constants
 
 
 #: No features, and numeric labels uniform over their range.
@@ -225,15 +256,15 @@ def forecast(
         raise InputError(f"expected trust among {', '.join(_TRUSTED)}, found {trust!r}")
     if epsilon is None and target is None:
         raise InputError("expected an epsilon, or a target to find one for, found neither")
-    if _dimension > math.log2(_rows):
+    labels = _LabelSpread.of(space, conventions)
+    curve = _curve(space, labels, conventions, trust)
+    if isinstance(curve, CellCurve) and _dimension > math.log2(_rows):
         raise InputError(
             f"expected a dimension of at most {math.log2(_rows):.1f} for {_rows} rows in cells of a grid, found "
             f"{_dimension:g}: cutting each axis in two gives more cells than rows; take clusters, or a grid of a few "
             "principal components, and give their dimension"
         )
-    labels = _LabelSpread.of(space, conventions)
-    curve = _curve(space, labels, conventions)
-    inputs = _ForecastInputs(space, _rows, trust, curve)
+    inputs = _ForecastInputs(space, _rows, trust, curve, conventions.shares)
     goal = None if target is None else _goal(inputs, _checks.positive(target, "target"), epsilon)
     chosen = _checks.epsilon(epsilon) if epsilon is not None else goal.epsilon if goal else None
     options = () if chosen is None else inputs.prospects(chosen)
@@ -252,8 +283,9 @@ def forecast(
         doubled=min((curve.error(2 * _rows, **_noise_of(each, trust)) for each in options), default=None),
         goal=goal,
         assumptions=conventions.sentences(labels),
+        defaults=conventions.defaults(labels),
         spread=labels.spread if labels else None,
-        unexplained=math.sqrt(curve.variance) if labels else None,
+        unexplained=labels.unexplained if labels else None,
     )
 
 
@@ -269,18 +301,27 @@ class _ForecastInputs:
     rows: int
     trust: str
     curve: LearningCurve
+    shares: Sequence[float] | None
+
+    def noises(self, epsilon: float, *, roughly: bool = False) -> Iterator[Noise]:
+        """The noise of every mechanism at an epsilon."""
+        shares = None if self.shares is None else tuple(self.shares)
+        return mechanism_noises(self.space, self.trust, epsilon, shares, roughly=roughly)
 
     def prospects(self, epsilon: float, *, roughly: bool = False) -> tuple[Prospect, ...]:
         """All mechanisms at an epsilon."""
-        each_noise = mechanism_noises(self.space, self.trust, epsilon, roughly=roughly)
+        each_noise = self.noises(epsilon, roughly=roughly)
         prospects = sorted((self._prospect(noise, epsilon) for noise in each_noise), key=lambda each: each.error)
         best = bool(prospects) and prospects[0].error < self.curve.most
-        return tuple(dataclasses.replace(each, best=best and not i) for i, each in enumerate(prospects))
+        auto = auto_name(self.space, epsilon) if self.trust == "local" and not roughly else ""
+        return tuple(
+            dataclasses.replace(each, best=best and not i, auto=each.mechanism == auto)
+            for i, each in enumerate(prospects)
+        )
 
     def reaches(self, target: float, epsilon: float, *, roughly: bool = True) -> bool:
         """True if some mechanism has an error of at most the target."""
-        each_noise = mechanism_noises(self.space, self.trust, epsilon, roughly=roughly)
-        return self.some_reach(target, self.rows, each_noise)
+        return self.some_reach(target, self.rows, self.noises(epsilon, roughly=roughly))
 
     def some_reach(self, target: float, rows: float, noises: Iterable[Noise]) -> bool:
         """True if with so many rows the error with one of these noises is at most the target."""
@@ -315,7 +356,7 @@ def _goal(inputs: _ForecastInputs, target: float, epsilon: float | None) -> Goal
     least = _least_epsilon(inputs, target)
     if epsilon is None:
         return Goal(target, least, _fewest_rows(lambda n: inputs.curve.error(n) <= target))
-    noises = tuple(mechanism_noises(inputs.space, inputs.trust, _checks.epsilon(epsilon)))
+    noises = tuple(inputs.noises(_checks.epsilon(epsilon)))
     return Goal(target, least, _fewest_rows(lambda rows: inputs.some_reach(target, rows, noises)))
 
 
@@ -338,46 +379,57 @@ class _LabelSpread:
     """Spread of numeric labels.
 
     Attributes:
-        most: The largest possible standard deviation, of labels at both ends of the range.
         spread: Their standard deviation.
-        explained: Share of their variance that features explain.
+        furthest: The largest distance of their mean from the middle of the range. For labels of variance V on a range R
+            it is at most ``sqrt(R^2 / 4 - V)``, since ``E (Y - m)^2 <= R^2 / 4`` for the middle m.
+        explained: The variance that features explain; 0 without features.
     """
 
-    most: float
     spread: float
+    furthest: float
     explained: float
+
+    @property
+    def unexplained(self) -> float:
+        """The standard deviation that features do not explain."""
+        return math.sqrt(self.spread**2 - self.explained)
 
     @classmethod
     def of(cls, space: LabelSpace, conventions: Conventions) -> _LabelSpread | None:
         """Create it for an interval; None for classes, which have no standard deviation."""
-        spread = conventions.spread
+        spread, shares = conventions.spread, conventions.shares
+        if shares is not None and len(shares) != space.size:
+            raise InputError(f"expected a share for each of {space.size} classes or grid points, found {len(shares)}")
         if not isinstance(space, Interval):
             if spread is not None:
                 raise InputError(f"expected no spread with classes, found {spread!r}; leave it out")
             return None
         half_range = float(space.high - space.low) / 2
-        deviation = half_range / math.sqrt(3) if spread is None else spread
-        if deviation > half_range:
+        if spread is None:
+            points, weights = np.array(space.points), np.full(space.size, 1 / space.size) if shares is None else shares
+            spread = math.sqrt(float(np.average((points - np.average(points, weights=weights)) ** 2, weights=weights)))
+        if not 0 < spread <= half_range * (1 + 1e-9):
             raise InputError(
-                f"expected a spread of at most half of the range, which is {half_range:g}, found {deviation:g}: "
+                f"expected a spread of at most half of the range, which is {half_range:g}, found {spread:g}: "
                 "no labels have a larger standard deviation; give it in the units of labels"
             )
-        return cls(half_range, deviation, conventions.explained)
+        stated = conventions.spread is not None or shares is not None
+        variance = spread**2 if stated else half_range**2 / 3
+        explained = conventions.explained_share * spread**2 if conventions.dimension else 0.0
+        return cls(spread, math.sqrt(max(half_range**2 - variance, 0.0)), explained)
 
 
-def _curve(space: LabelSpace, labels: _LabelSpread | None, conventions: Conventions) -> LearningCurve:
+def _curve(space: LabelSpace, labels: _LabelSpread | None, conventions: Conventions, trust: str) -> LearningCurve:
     """Learning curve of a label space, with the conventional constants.
 
-    For numeric labels the trivial predictor is their mean, whose error is the standard deviation that features explain.
-    Without features the mean itself is estimated: the middle m of the range R is off by at most ``sqrt(R^2 / 4 - V)``
-    for labels of variance V, since ``E (Y - m)^2 <= R^2 / 4``.
+    For numeric labels the trivial predictor is their mean, whose error is the standard deviation that features explain;
+    without features it is the middle of the range. For classes it is the most common one.
     """
     dimension, smooth = float(conventions.dimension), float(conventions.smoothness)
     if labels is None:
-        return LearningCurve(dimension, 1.0, 1.0, smooth, 1 - 1 / space.size, float(conventions.margin))
-    if not dimension:
-        return LearningCurve(dimension, labels.spread**2, 0.0, smooth, math.sqrt(labels.most**2 - labels.spread**2))
-    explained = labels.explained * labels.spread**2
-    return LearningCurve(
-        dimension, labels.spread**2 - explained, math.sqrt(12 * explained), smooth, math.sqrt(explained)
-    )
+        most = 1 - max(conventions.shares or (1 / space.size,))
+        return CellCurve(dimension, 1.0, 1.0, smooth, most, float(conventions.margin))
+    most = math.sqrt(labels.explained) if dimension else labels.furthest
+    if trust == "local":
+        return LinearCurve(dimension, labels.unexplained**2, labels.explained, labels.furthest, most)
+    return CellCurve(dimension, labels.unexplained**2, math.sqrt(12 * labels.explained), smooth, most)

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from labeldp._shapes import Float
 from labeldp.errors import EpsilonError
 from labeldp.mechanisms.queries import QUERIES
 from labeldp.mechanisms.randomizers import (
     ClassRandomizer,
-    NumberRandomizer,
     RandomizedResponse,
     Randomizer,
     best_number_response,
+    best_response,
     class_randomizers,
     number_randomizers,
+    projected,
 )
 from labeldp.privacy import Interval, LabelSpace
-from labeldp.privacy.channels import pair_share
-
-#: The default mechanism of ``release``.
-AUTO = "auto"
+from labeldp.privacy.channels import Channel, pair_share
 
 
 @dataclass(frozen=True)
@@ -47,92 +44,96 @@ class Noise:
     total: float = 0.0
 
 
-#: Computes the noise of a mechanism for a label space at an epsilon.
-NoiseFunction = Callable[[LabelSpace, float], Noise]
+#: Probabilities of grid points; None if labels are uniform.
+Shares = tuple[float, ...] | None
 
 
-def mechanism_noises(space: LabelSpace, trust: str, epsilon: float, *, roughly: bool = False) -> Iterator[Noise]:
+def mechanism_noises(
+    space: LabelSpace, trust: str, epsilon: float, shares: Shares = None, *, roughly: bool = False
+) -> Iterator[Noise]:
     """Yield the noise of every applicable mechanism, except those that cannot express the epsilon.
+
+    The local ones are those that ``release`` runs under the same name, from their own channels.
 
     Args:
         space: Classes, or an interval.
         trust: ``"local"`` or ``"central"``.
         epsilon: The epsilon of each label.
+        shares: Probabilities of grid points, over which the noise on numbers is averaged; uniform by default.
         roughly: If True, a mechanism found by a search is searched for on a few grid points and at a few epsilons, once
             for all calls: its variance is within a few hundredths of that on the whole grid up to epsilon 4, and beyond
             there is hardly any.
     """
     if trust == "central":
         yield from _query_noises(space, epsilon)
-        return
-    for functions in _local_functions(isinstance(space, Interval)):
+    elif isinstance(space, Interval):
+        weights = np.full(space.size, 1 / space.size) if shares is None else np.array(shares)
+        for kind in number_randomizers():
+            with suppress(EpsilonError):
+                yield (_rough_noise if roughly and kind.searched else _number_noise)(kind, space, epsilon, weights)
         with suppress(EpsilonError):
-            yield functions[-1 if roughly else 0](space, epsilon)
+            yield _number_noise(RandomizedResponse, space, epsilon, weights)
+    else:
+        for each in class_randomizers():
+            with suppress(EpsilonError):
+                yield _class_noise(each, space, epsilon)
 
 
-def _number_noise(make: Callable[[Any, float], Randomizer]) -> NoiseFunction:
-    """Noise of a randomizer whose numbers are averaged: the mean square over the grid, bias included."""
-
-    def noise(space: LabelSpace, epsilon: float) -> Noise:
-        randomizer = make(space, epsilon)
-        channel = randomizer.channel()
-        (law,) = channel.number_laws()
-        squares = law.variance + (law.mean - np.arange(space.size)) ** 2
-        return Noise(randomizer.name, channel.epsilon, each=float(np.mean(squares)) * _step(space) ** 2)
-
-    return noise
+def auto_name(space: LabelSpace, epsilon: float) -> str:
+    """The name of the mechanism that ``release`` takes by default; empty if none can express the epsilon."""
+    try:
+        best = best_number_response(space, epsilon) if isinstance(space, Interval) else best_response(space, epsilon)
+    except EpsilonError:
+        return ""
+    return best.name
 
 
-def _search_noise(name: str, make: Callable[[Any, float], Randomizer]) -> tuple[NoiseFunction, NoiseFunction]:
-    """Noise of a randomizer found by a search: exact, and interpolated between a few epsilons on a small grid."""
-    noise_of = _number_noise(make)
-
-    def exact(space: LabelSpace, epsilon: float) -> Noise:
-        return dataclasses.replace(noise_of(space, epsilon), mechanism=name)
-
-    def rough(space: LabelSpace, epsilon: float) -> Noise:
-        if not _SOLVED[0] <= epsilon <= _SOLVED[-1]:
-            return exact(space, epsilon)
-        few = Interval(0, min(space.size, _FEW) - 1, 1)
-        scale = _step(space) * (space.size - 1) / (few.size - 1)
-        closed = _least_closed(few, epsilon)
-        return dataclasses.replace(
-            closed, mechanism=name, each=closed.each * _interpolated_share(make, few, epsilon) * scale**2
-        )
-
-    return exact, rough
+def _number_noise(kind: type[Randomizer], space: Interval, epsilon: float, weights: np.ndarray) -> Noise:
+    """Noise of a randomizer whose numbers are averaged: the mean square over labels, bias included."""
+    randomizer = kind(space, epsilon)
+    each = float(weights @ _squares(randomizer.channel())) * _step(space) ** 2
+    return Noise(randomizer.name, randomizer.channel().epsilon, each=each)
 
 
-def _interpolated_share(make: Callable[[Any, float], Randomizer], space: Interval, epsilon: float) -> float:
-    """Its variance as a share of the least in closed form, interpolated between a few epsilons."""
+def _squares(channel: Channel) -> Float[np.ndarray, "k"]:
+    """The mean squared error of a released number for each grid point, in squared steps."""
+    (law,) = channel.number_laws()
+    return np.asarray(law.variance + (law.mean - np.arange(channel.classes)) ** 2)
+
+
+def _rough_noise(kind: type[Randomizer], space: Interval, epsilon: float, weights: np.ndarray) -> Noise:
+    """Noise of a randomizer found by a search, interpolated between a few epsilons on a small grid.
+
+    What is interpolated is its share of the least noise in closed form.
+    """
+    if not _SOLVED[0] <= epsilon <= _SOLVED[-1]:
+        return _number_noise(kind, space, epsilon, weights)
+    few = Interval(0, min(space.size, _FEW) - 1, 1)
+    on_few = projected(weights, few.size - 1)
+    scale = _step(space) * (space.size - 1) / (few.size - 1)
     below, above = _SOLVED[bisect_right(_SOLVED, epsilon) - 1], _SOLVED[bisect_left(_SOLVED, epsilon)]
-    shares = [_solved_share(make, space, each) for each in (below, above)]
-    return float(np.interp(np.log(epsilon), np.log([below, above]), shares))
+    solved = [float(on_few @ _solved_squares(kind, few, each)) for each in (below, above)]
+    shares = np.array(solved) / [_least_closed(few, each, on_few).each for each in (below, above)]
+    least = _least_closed(few, epsilon, on_few)
+    share = float(np.interp(np.log(epsilon), np.log([below, above]), shares))
+    return Noise(kind.name, least.certified, each=least.each * share * scale**2)
 
 
 @lru_cache(maxsize=256)
-def _solved_share(make: Callable[[Any, float], Randomizer], space: Interval, epsilon: float) -> float:
-    return _number_noise(make)(space, epsilon).each / _least_closed(space, epsilon).each
+def _solved_squares(kind: type[Randomizer], space: Interval, epsilon: float) -> Float[np.ndarray, "k"]:
+    return _squares(kind(space, epsilon).channel())
 
 
-def _least_closed(space: Interval, epsilon: float) -> Noise:
-    return min((_number_noise(make)(space, epsilon) for make in _closed()), key=lambda noise: noise.each)
+def _least_closed(space: Interval, epsilon: float, weights: np.ndarray) -> Noise:
+    """The least noise of a randomizer in closed form."""
+    closed = (kind for kind in number_randomizers() if not kind.searched)
+    return min((_number_noise(kind, space, epsilon, weights) for kind in closed), key=lambda noise: noise.each)
 
 
-def _closed() -> list[type[NumberRandomizer]]:
-    """The randomizers of numbers in closed form."""
-    return [kind for kind in number_randomizers() if not kind.searched]
-
-
-def _class_noise(make: Callable[[LabelSpace, float], ClassRandomizer]) -> NoiseFunction:
+def _class_noise(kind: type[ClassRandomizer], space: LabelSpace, epsilon: float) -> Noise:
     """Noise of released classes or sets: a row counts as a share of one without noise, whose variance is 1."""
-
-    def noise(space: LabelSpace, epsilon: float) -> Noise:
-        randomizer = make(space, epsilon)
-        channel = randomizer.channel()
-        return Noise(randomizer.name, channel.epsilon, each=1 / float(pair_share(channel.membership)) - 1)
-
-    return noise
+    channel = kind(space, epsilon).channel()
+    return Noise(kind.name, channel.epsilon, each=1 / float(pair_share(channel.membership)) - 1)
 
 
 def _query_noises(space: LabelSpace, epsilon: float) -> Iterator[Noise]:
@@ -151,19 +152,3 @@ def _step(space: LabelSpace) -> float:
 #: Size of the small grid, and the epsilons solved on it: outside their range the search runs at the epsilon itself.
 _FEW = 11
 _SOLVED = (0.1, 0.25, 0.35, 0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 2.0, 2.8, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
-
-
-@lru_cache
-def _local_functions(numeric: bool) -> tuple[tuple[NoiseFunction, ...], ...]:
-    """The local mechanisms that a label space and an epsilon determine, each exact and, if it is searched, roughly.
-
-    Those found by a search are last: among them the default of ``release``, the least worst-case variance.
-    """
-    if not numeric:
-        return tuple((_class_noise(kind),) for kind in class_randomizers())
-    return (
-        *((_number_noise(kind),) for kind in _closed()),
-        (_number_noise(RandomizedResponse),),
-        *(_search_noise(kind.name, kind) for kind in number_randomizers() if kind.searched),
-        _search_noise(AUTO, best_number_response),
-    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from labeldp import _checks
 from labeldp.errors import EpsilonError
 from labeldp.mechanisms.randomizers import ClassRandomizer, best_response, class_randomizers
 from labeldp.privacy import Classes, LabelSpace
-from labeldp.privacy.channels import gradient_noise, law_of
+from labeldp.privacy.channels import gradient_noise
 
 #: The epsilons of a sweep.
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -25,9 +25,8 @@ class Option:
     """One mechanism at one epsilon.
 
     Attributes:
-        mechanism: Name of the mechanism.
+        mechanism: Name of the mechanism, which ``release`` runs under the same name.
         detail: Form of the output for a row.
-        setting: The name of a setting of the mechanism that is compared with others; empty for the default.
         epsilon: The epsilon requested.
         certified: The epsilon of its integers, never larger.
         truth_probability: Probability that the released label or set contains the true class.
@@ -40,7 +39,6 @@ class Option:
 
     mechanism: str
     detail: str
-    setting: str
     epsilon: float
     certified: float
     truth_probability: float
@@ -48,11 +46,6 @@ class Option:
     effective_rows: int
     total_variance: float
     best: bool
-
-    @property
-    def name(self) -> str:
-        """The name of the mechanism and its setting, the same at every epsilon."""
-        return f"{self.mechanism}, {self.setting}" if self.setting else self.mechanism
 
 
 @dataclass(frozen=True)
@@ -105,13 +98,10 @@ def _options(space: LabelSpace, rows: int, epsilon: float) -> tuple[Option, ...]
     except EpsilonError:
         chosen = None
     options: list[Option] = []
-    for make in itertools.chain.from_iterable(kind.variants(space, epsilon) for kind in class_randomizers()):
-        try:
-            randomizer = make()
-        except EpsilonError:
-            continue
-        best = chosen is not None and law_of(randomizer.channel()) == law_of(chosen.channel())
-        options.append(_option(randomizer, rows, best and not any(option.best for option in options)))
+    for kind in class_randomizers():
+        with suppress(EpsilonError):
+            randomizer = kind(space, epsilon)
+            options.append(_option(randomizer, rows, chosen is not None and type(chosen) is kind))
     return tuple(sorted(options, key=lambda option: -option.clean_share))
 
 
@@ -120,7 +110,6 @@ def _option(randomizer: ClassRandomizer, rows: int, best: bool) -> Option:
     return Option(
         mechanism=randomizer.name,
         detail=randomizer.detail,
-        setting=randomizer.setting,
         epsilon=randomizer.epsilon,
         certified=channel.epsilon,
         truth_probability=expectation.truth_probability,

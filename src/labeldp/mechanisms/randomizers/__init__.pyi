@@ -5,15 +5,18 @@ from ._cluster import ClusterResponse as ClusterResponse
 from ._cluster import truncated as truncated
 from ._column_generation import even as even
 from ._column_generation import least_variance as least_variance
+from ._column_generation import projected as projected
 from ._group_privacy import best_unit_response as best_unit_response
 from ._group_privacy import grouped as grouped
 from ._group_privacy import per_unit as per_unit
 from ._group_privacy import unit_sizes as unit_sizes
+from ._minimax import MinimaxResponse as MinimaxResponse
+from ._minimax import best_number_response as best_number_response
 from ._numbers import LaplaceResponse as LaplaceResponse
 from ._numbers import OneBitResponse as OneBitResponse
 from ._numbers import PiecewiseResponse as PiecewiseResponse
 from ._optimal import OptimalResponse as OptimalResponse
-from ._optimal import best_number_response as best_number_response
+from ._optimal import checked_distribution as checked_distribution
 from ._prior import PriorResponse as PriorResponse
 from ._prior import PriorSubsetResponse as PriorSubsetResponse
 from ._prior import TopKResponse as TopKResponse
@@ -25,6 +28,7 @@ from ._randomizer import NumberExpectation as NumberExpectation
 from ._randomizer import NumberRandomizer as NumberRandomizer
 from ._randomizer import Randomizer as Randomizer
 from ._randomizer import expectation as expectation
+from ._randomizer import number_expectation as number_expectation
 from ._randomizer import mean_expectation as mean_expectation
 from ._registry import RANDOMIZERS as RANDOMIZERS
 from ._registry import class_randomizers as class_randomizers

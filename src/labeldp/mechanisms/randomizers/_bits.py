@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
-from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import BitChannel
 
 _FORMS = {"independent": BitChannel.independent, "symmetric": BitChannel.symmetric}
@@ -52,17 +49,6 @@ class BitResponse(ClassRandomizer):
         if self.form not in _FORMS:
             raise InputError(f"expected form to be one of {', '.join(_FORMS)}, found {self.form!r}")
         super().__post_init__()
-
-    @property
-    def setting(self) -> str:
-        """The form."""
-        return self.form
-
-    @classmethod
-    def variants(cls, space: LabelSpace, epsilon: float) -> Iterator[Callable[[], Self]]:
-        """Both forms."""
-        yield partial(cls, space, epsilon)
-        yield partial(cls, space, epsilon, "symmetric")
 
     @kept
     def channel(self) -> BitChannel:

@@ -1,4 +1,4 @@
-"""The unbiased randomizer of numbers with the least variance, and the default randomizer of numbers."""
+"""The unbiased randomizer of numbers with the least mean variance, by a linear programme."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from labeldp._shapes import Float
-from labeldp.errors import EpsilonError, InputError, PriorError
+from labeldp.errors import EpsilonError, PriorError
 from labeldp.mechanisms.randomizers._column_generation import RestrictedProgramme, even, least_variance, projected
 from labeldp.mechanisms.randomizers._numbers import LaplaceResponse, OneBitResponse, PiecewiseResponse
 from labeldp.mechanisms.randomizers._randomizer import NumberRandomizer
@@ -25,7 +25,10 @@ _SMALL, _LARGE = 0.1, 10.0
 #: Largest accepted bias, as a share of the range; and largest accepted error of the sum of a prior.
 _BIAS, _TOLERANCE = 1e-9, 1e-3
 
-_CLOSED = (OneBitResponse, PiecewiseResponse, LaplaceResponse)
+#: The randomizers in closed form.
+CLOSED = (OneBitResponse, PiecewiseResponse, LaplaceResponse)
+#: In place of their name, where the linear programme has less variance.
+SEARCHED = "linear programme"
 
 
 #: The declaration about a prior over grid points.
@@ -41,17 +44,16 @@ class SolverWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class OptimalResponse(NumberRandomizer):
-    """The unbiased randomizer of numbers with the least variance, found by a linear programme.
+    """The unbiased randomizer of numbers with the least mean variance, found by a linear programme.
 
-    It minimises the mean variance over labels that follow the prior, or the largest variance of all labels, to within
-    1/1000 of the least possible value on 33 knots. If a mechanism in closed form is as good, that one is used, such as
-    ``OneBitResponse`` below epsilon 0.1 and ``PiecewiseResponse`` above 10; ``used`` is its name.
+    It minimises the mean variance over labels that follow the prior, to within 1/1000 of the least possible value on 33
+    knots. If a mechanism in closed form is as good, its channel is used, such as that of ``OneBitResponse`` below
+    epsilon 0.1 and of ``PiecewiseResponse`` above 10; ``used`` is its name.
 
     Args:
         space: The declared range and its grid.
         epsilon: Natural logarithm of the allowed ratio, above 0.
         prior: Public probabilities of the k grid points; uniform by default.
-        worst: Minimise the largest variance over all labels, which needs no prior.
 
     Guarantee:
         * epsilon-label-DP of each label alone, with ``channel().epsilon <= epsilon``: it follows from the integers of
@@ -68,26 +70,22 @@ class OptimalResponse(NumberRandomizer):
         >>> randomizer = OptimalResponse(Interval(-1, 1, 0.25), epsilon=1.0)
         >>> channel = randomizer.channel()
         >>> randomizer.used, channel.epsilon <= 1.0, channel.bias < 1e-9
-        ('optimal', True, True)
+        ('linear programme', True, True)
 
     Raises:
         EpsilonError: The epsilon is not a number above 0 that the integers of a word can express.
-        InputError: Both a prior and ``worst=True``.
         LabelError: The space is not an interval.
         PriorError: The prior is not a distribution of the grid points.
     """
 
     prior: Float[np.ndarray, "k"] | None = field(default=None, repr=False)
-    worst: bool = False
 
     name: ClassVar[str] = "optimal"
-    about: ClassVar[str] = "Unbiased randomizer of least variance, by linear programming"
+    about: ClassVar[str] = "Unbiased randomizer of least mean variance over the range, by linear programming"
     searched: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.prior is not None and isinstance(self.space, Interval):
-            if self.worst:
-                raise InputError("expected a prior or worst=True, found both; the worst case needs no prior")
             object.__setattr__(self, "prior", checked_distribution(self.prior, self.space.size))
         super().__post_init__()
 
@@ -98,7 +96,7 @@ class OptimalResponse(NumberRandomizer):
 
     @cached_property
     def _chosen(self) -> tuple[str, GridChannel]:
-        return _best_channel(self.space, self.epsilon, self.prior, self.worst)
+        return best_channel(self.space, self.epsilon, self.prior, worst=False)
 
     def channel(self) -> GridChannel:
         """The channel from the true label to the released number."""
@@ -106,34 +104,8 @@ class OptimalResponse(NumberRandomizer):
 
     @property
     def used(self) -> str:
-        """The name of the mechanism that is used."""
+        """The name of the mechanism in closed form whose channel is used, or ``"linear programme"``."""
         return self._chosen[0]
-
-
-def best_number_response(
-    space: Interval, epsilon: float, prior: Float[np.ndarray, "k"] | None = None
-) -> NumberRandomizer:
-    """The default unbiased randomizer of numbers.
-
-    With a prior it has the least mean variance over labels that follow it. Without one its largest variance, over all
-    labels, is least: the distribution of labels is not known, and often most of them are near one end of the range,
-    such as amounts that are mostly small. The best mechanism for uniform labels has its largest variance there; this
-    one has about the same variance for every label, and its mean over uniform labels is a few hundredths larger at
-    epsilon 1, and a fifth larger at epsilon 4.
-
-    Args:
-        space: The declared range and its grid.
-        epsilon: Natural logarithm of the allowed ratio, above 0.
-        prior: Public probabilities of the k grid points.
-
-    Example:
-        >>> from labeldp import Interval
-        >>> from labeldp import best_number_response
-        >>> [best_number_response(Interval(0, 10, 1), epsilon).name for epsilon in (0.01, 1.0, 12.0)]
-        ['one-bit', 'optimal', 'piecewise']
-    """
-    best = OptimalResponse(space, epsilon, prior, worst=prior is None)
-    return next((kind(space, epsilon) for kind in _CLOSED if kind.name == best.used), best)
 
 
 def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
@@ -157,19 +129,19 @@ def checked_distribution(prior: object, points: int) -> Float[np.ndarray, "k"]:
     return array
 
 
-def _best_channel(
-    space: LabelSpace, epsilon: float, prior: Float[np.ndarray, "k"] | None, worst: bool
+def best_channel(
+    space: LabelSpace, epsilon: float, prior: Float[np.ndarray, "k"] | None, *, worst: bool
 ) -> tuple[str, GridChannel]:
-    """The name and the channel of the mechanism with the least variance."""
+    """The channel with the least mean or largest variance, and the name of the mechanism in closed form that has it."""
     objective = _Objective(space.size, prior, worst)
-    laws = {kind.name: kind(space, epsilon).channel() for kind in _CLOSED}
+    laws = {kind.name: kind(space, epsilon).channel() for kind in CLOSED}
     name = min(laws, key=lambda name: objective.variance(laws[name]))
     if space.size == 2 or not _SMALL <= epsilon <= _LARGE:
         return name, laws[name]
     solution = _solved(objective, epsilon)
     if solution is not None:
         better = objective.variance(solution) < objective.variance(laws[name])
-        return ("optimal", solution) if better else (name, laws[name])
+        return (SEARCHED, solution) if better else (name, laws[name])
     warnings.warn(
         f"expected a solution of the linear program for the least variance, found none; the mechanism {name!r} is used "
         "instead, at the same epsilon",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from labeldp import _checks
 from labeldp.errors import InputError
 from labeldp.mechanisms.randomizers._randomizer import ClassRandomizer, kept
-from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import ProjectiveChannel, is_order, projective_order
 
 
@@ -71,15 +69,4 @@ class ProjectiveResponse(ClassRandomizer):
     @property
     def detail(self) -> str:
         """The share of classes in a set, which is known by its number."""
-        return f"1 in {self.channel().order} classes{', for counting' if self.setting else ''}"
-
-    @property
-    def setting(self) -> str:
-        """Counting, for the order of least variance."""
-        return "counting" if self.order == projective_order(self.space.size, self.epsilon, counting=True) else ""
-
-    @classmethod
-    def variants(cls, space: LabelSpace, epsilon: float) -> Iterator[Callable[[], Self]]:
-        """The best order for training, and the best for counting."""
-        yield lambda: cls(space, epsilon)
-        yield lambda: cls(space, epsilon, projective_order(space.size, epsilon, counting=True))
+        return f"1 in {self.channel().order} classes"

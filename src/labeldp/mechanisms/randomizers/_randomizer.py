@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from typing import ClassVar, Self, TypeVar
 
 import numpy as np
@@ -72,20 +72,6 @@ class Randomizer(ABC):
     @abstractmethod
     def detail(self) -> str:
         """The form of a row's output in a few words, for plans."""
-
-    @property
-    def setting(self) -> str:
-        """The name of the setting of optional parameters, where ``variants`` has several; empty for the default."""
-        return ""
-
-    @classmethod
-    def variants(cls, space: LabelSpace, epsilon: float) -> Iterator[Callable[[], Self]]:
-        """Makers of the randomizer with each setting of optional parameters that a plan compares.
-
-        It is for randomizers that need no other parameters (``needs``). A maker raises ``EpsilonError`` where the
-        integers cannot express the epsilon.
-        """
-        yield partial(cls, space, epsilon)
 
     @classmethod
     def needs(cls) -> tuple[str, ...]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from labeldp import _checks
 from labeldp.errors import EpsilonError
@@ -63,19 +61,7 @@ class SubsetResponse(ClassRandomizer):
     @property
     def detail(self) -> str:
         """The size of the set."""
-        counting = ", for counting" if self.setting else ""
-        return f"{self.channel().size} of {self.space.size} classes{counting}"
-
-    @property
-    def setting(self) -> str:
-        """Counting, for the size of least variance."""
-        return "counting" if self.size == estimation_size(self.space.size, self.epsilon) else ""
-
-    @classmethod
-    def variants(cls, space: LabelSpace, epsilon: float) -> Iterator[Callable[[], Self]]:
-        """The best size for training, and the best for counting."""
-        yield partial(cls, space, epsilon)
-        yield lambda: cls(space, epsilon, estimation_size(space.size, epsilon))
+        return f"{self.channel().size} of {self.space.size} classes"
 
     @kept
     def channel(self) -> SubsetChannel:
