@@ -16,14 +16,17 @@ from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Float, Int
 from labeldp.audit._audit import Audit, check_claim, check_confidence
+from labeldp.audit.mechanisms._events import TESTED, Event, TestLevel, promising_events
 from labeldp.audit.mechanisms._partition import (
     Partition,
     as_outputs,
     batch_type,
     choose_partitions,
+    exact_partitions,
     single_output,
     type_partition,
 )
+from labeldp.audit.mechanisms._tallies import Tally, cell_tally, order_tallies
 from labeldp.errors import InputError
 
 Progress = Callable[[str, int, int], None]
@@ -31,9 +34,8 @@ Progress = Callable[[str, int, int], None]
 _FEWEST, _MOST = 100, 1 << 48
 _PILOT = 8_000
 _CHUNK, _OBJECTS_PER_CHUNK, _NUMBERS_PER_CHUNK = 1 << 18, 1 << 15, 1 << 21
-#: Events tested at a time, with a Bonferroni correction.
-_TESTED = 8
-_MOST_PAIRS = 512
+#: Calls of each test for each input, so that noise that is one for a call is seen.
+_FEWEST_CALLS = 3
 _SINGLE_CALLS, _MOST_SINGLE_CALLS, _DRAWS_PER_CALL = 512, 20_000, 16
 
 
@@ -101,42 +103,24 @@ def audit_mechanism(
     pilot = [sampler.outputs(label, parts[0]) for label in range(len(sampler.labels))]
     sampler.chunk = _chunk_size(pilot[0])
     partitions = [*choose_partitions(pilot), *(() if sampler.many else (type_partition(pilot),))]
-    past = [np.array([each.count(pilot[label]) for label in each.labels]) for each in partitions]
-    drawn = parts[0]
-    best, test = _Evidence(), 0
-    if sampler.many:
-        test, best = 1, _test_single_calls(sampler, partitions, _TestLevel(error / 2, delta), claim, total)
+    tallies = [cell_tally(each) for each in partitions]
+    past = _counts(tallies, pilot)
+    tests = len(parts) - 1 + sampler.many
+    best = _test_single_calls(sampler, partitions, error / tests, claim, delta, total) if sampler.many else _Evidence()
     for part in parts[1:]:
         if best.epsilon > claim:
             break
-        test += 1
-        fresh = sampler.counts(partitions, part)
-        level = _TestLevel(error / (test * (test + 1)), delta)
-        evidence = _best_evidence(sampler, partitions, past, drawn, fresh, part, level)
-        best = max(best, evidence, key=lambda each: each.epsilon)
-        past, drawn = [old + new for old, new in zip(past, fresh, strict=True)], drawn + part
-    upper = _upper_bound(partitions[0], past[0], drawn, error / ((test + 1) * (test + 2))) if sampler.uniform else None
+        fresh = sampler.counts(tallies, part)
+        level = TestLevel(error / tests, claim, delta, TESTED * len(tallies))
+        best = max(best, _best_evidence(sampler, tallies, past, fresh, level), key=lambda each: each.epsilon)
+        past = [old + new for old, new in zip(past, fresh, strict=True)]
+        if sampler.many and len(tallies) == len(partitions):
+            tallies += order_tallies(partitions, past)
+            past += _no_counts(tallies[len(partitions) :])
+    upper = _upper_bound(partitions[0], past[0], error / tests) if sampler.uniform else None
     upper = None if upper is None or upper < best.epsilon else upper
     worst = best.event or "no event that distinguishes two inputs"
     return Audit(claim, delta, best.epsilon, upper, confidence, sampler.drawn, "sampled", worst)
-
-
-@dataclass(frozen=True)
-class _TestLevel:
-    """Error probability of one test, and the claimed delta."""
-
-    error: float
-    delta: float
-
-    @property
-    def each(self) -> float:
-        """Level of each of the two bounds of each tested event."""
-        return self.error / (2 * _TESTED)
-
-    @property
-    def caution(self) -> float:
-        """Approximate number of standard errors of such a bound, for the choice of events."""
-        return math.sqrt(-2.0 * math.log(self.each))
 
 
 @dataclass(frozen=True)
@@ -204,16 +188,36 @@ class _Sampler:
             self.progress("audit", min(self.drawn, self.total), self.total)
         return outputs
 
-    def counts(self, partitions: Sequence[Partition], count: int) -> list[np.ndarray]:
-        """Counts of each cell for each input, among new outputs."""
-        tables = [np.zeros((len(partition.labels), partition.size), dtype=np.int64) for partition in partitions]
+    def counts(self, tallies: Sequence[Tally], count: int) -> list[np.ndarray]:
+        """Counts of each tally for each input, among new outputs."""
+        tables, chunk = _no_counts(tallies), min(self.chunk, -(-count // _FEWEST_CALLS))
         for label in range(len(self.labels)):
-            for low in range(0, count, self.chunk):
-                outputs = self.outputs(label, min(self.chunk, count - low))
-                for partition, table in zip(partitions, tables, strict=True):
-                    if label in partition.labels:
-                        table[partition.labels.index(label)] += partition.count(outputs)
+            for low in range(0, count, chunk):
+                _add_counts(tables, tallies, label, self.outputs(label, min(chunk, count - low)))
         return tables
+
+
+def _no_counts(tallies: Sequence[Tally]) -> list[np.ndarray]:
+    """Counts of each tally for each input, before any outputs."""
+    return [np.zeros((len(tally.labels), tally.size), dtype=np.int64) for tally in tallies]
+
+
+def _counts(tallies: Sequence[Tally], outputs: Sequence[Any]) -> list[np.ndarray]:
+    """Counts of each tally for each input, among outputs of one call for each."""
+    tables = _no_counts(tallies)
+    for label, each in enumerate(outputs):
+        _add_counts(tables, tallies, label, each)
+    return tables
+
+
+def _add_counts(tables: Sequence[np.ndarray], tallies: Sequence[Tally], label: int, outputs: Any) -> None:
+    """Add the outputs of a call to the counts of the tallies that compare its input; cells are looked up once."""
+    codes: dict[Partition, np.ndarray] = {}
+    for table, tally in zip(tables, tallies, strict=True):
+        if label in tally.labels:
+            if tally.partition not in codes:
+                codes[tally.partition] = tally.partition.codes(outputs)
+            table[tally.labels.index(label)] += tally.count(codes[tally.partition])
 
 
 def _required_arguments(mechanism: Callable[..., Any]) -> int:
@@ -254,44 +258,46 @@ def _chunk_size(outputs: Any) -> int:
 
 
 def _test_single_calls(
-    sampler: _Sampler, partitions: Sequence[Partition], level: _TestLevel, claim: float, total: int
+    sampler: _Sampler, partitions: Sequence[Partition], error: float, claim: float, delta: float, total: int
 ) -> _Evidence:
     """Evidence from single outputs, types included: half choose partitions and events, half test."""
     calls = max(_SINGLE_CALLS, min(_MOST_SINGLE_CALLS, int(60 * math.exp(min(claim, 10.0)))))
     half = max(1, min(calls, total // _DRAWS_PER_CALL) // 2)
     outputs = [[sampler.single_outputs(label, half) for label in range(len(sampler.labels))] for _ in range(2)]
-    partitions = [*partitions, type_partition(outputs[0])]
-    before, after = ([np.array([each.count(half[i]) for i in each.labels]) for each in partitions] for half in outputs)
-    evidence = _best_evidence(sampler, partitions, before, half, after, half, level)
+    tallies = [cell_tally(each) for each in (*partitions, type_partition(outputs[0]), *exact_partitions(outputs[0]))]
+    before, after = (_counts(tallies, each) for each in outputs)
+    level = TestLevel(error, claim, delta, TESTED * len(tallies))
+    evidence = _best_evidence(sampler, tallies, before, after, level)
     event = f"{evidence.event}, in calls for one output each" if evidence.epsilon else ""
     return _Evidence(evidence.epsilon, event)
 
 
 def _best_evidence(
     sampler: _Sampler,
-    partitions: Sequence[Partition],
+    tallies: Sequence[Tally],
     past: Sequence[np.ndarray],
-    drawn: int,
     fresh: Sequence[np.ndarray],
-    part: int,
-    level: _TestLevel,
+    level: TestLevel,
 ) -> _Evidence:
     """Best evidence from a few events, chosen on past counts and tested on fresh ones."""
-    chosen = [
-        (promise, partition, table, event)
-        for partition, past_counts, table in zip(partitions, past, fresh, strict=True)
-        for promise, event in _promising_events(past_counts, drawn, part, level)
-    ]
+    chosen: list[tuple[Event, Tally, np.ndarray]] = []
+    for tally, old, new in zip(tallies, past, fresh, strict=True):
+        table, part = tally.tables(old), tally.tables(new)
+        found = promising_events(tally.search, table, part.sum(axis=2)[0], level)
+        chosen += [(event, tally, part) for event in found]
     best = _Evidence()
-    for _, partition, table, (a, b, cells) in sorted(chosen, key=lambda item: -item[0])[:_TESTED]:
-        hits, misses = int(table[a, cells].sum()), int(table[b, cells].sum())
-        p = float(clopper_pearson_lower(hits, part, level.each))
-        q = float(clopper_pearson_upper(misses, part, level.each))
-        epsilon = _log_ratio_rounded_down(p, q, level.delta)
+    for event, tally, table in chosen:
+        one, other = table[event.a, event.group], table[event.b, event.group]
+        hits, misses = int(one[event.cells].sum()), int(other[event.against].sum())
+        p = float(clopper_pearson_lower(hits, one.sum(), level.each))
+        q = float(clopper_pearson_upper(misses, other.sum(), level.each))
+        if event.fewer is not None:
+            p -= float(clopper_pearson_upper(other[event.fewer].sum(), other.sum(), level.each))
+        epsilon = _log_ratio_rounded_down(p, q, level.delta) / event.rows
         if epsilon > best.epsilon:
-            one, other = (_input_name(sampler.labels, partition.labels[place]) for place in (a, b))
-            words = f"{partition.name(cells.tolist())} from {one} ({hits:,} of {part:,}) against {other} ({misses:,})"
-            best = _Evidence(epsilon, words)
+            a, b = (_input_name(sampler.labels, tally.labels[place]) for place in (event.a, event.b))
+            name = tally.name(event.group, event.cells.tolist())
+            best = _Evidence(epsilon, f"{name} from {a} ({hits:,} of {one.sum():,}) against {b} ({misses:,})")
     return best
 
 
@@ -306,47 +312,11 @@ def _log_ratio_rounded_down(p: float, q: float, delta: float) -> float:
     return 0.0 if p - delta <= q else max(0.0, math.log((p - delta) / q) * (1.0 - 1e-12))
 
 
-def _promising_events(
-    past: Int[np.ndarray, "l m"], drawn: int, part: int, level: _TestLevel
-) -> list[tuple[float, tuple[int, int, Int[np.ndarray, "c"]]]]:
-    """For pairs of inputs, the event with the largest expected bound: cells of the largest likelihood ratios."""
-    events = []
-    for a, b in _input_pairs(past, drawn, level):
-        order = np.argsort(-(past[a] + 0.5) / (past[b] + 0.5), kind="stable")
-        p, q = (np.cumsum(past[place][order]) / drawn for place in (a, b))
-        promise = _expected_bound(p, q + 1.0 / drawn, part, level)
-        place = int(np.argmax(promise))
-        events.append((float(promise[place]), (a, b, order[: place + 1])))
-    return sorted(events, key=lambda item: -item[0])[:_TESTED]
-
-
-def _expected_bound(
-    p: Float[np.ndarray, "m"], q: Float[np.ndarray, "m"], part: int, level: _TestLevel
-) -> Float[np.ndarray, "m"]:
-    """Approximate bound that events of these probabilities will give."""
-    z = level.caution
-    low = p - level.delta - z * np.sqrt(p * (1 - np.minimum(p, 1)) / part) - 1.0 / part
-    high = q + z * np.sqrt(q / part) + z**2 / part
-    return np.asarray(np.log(np.maximum(low, 1e-300) / high))
-
-
-def _input_pairs(past: Int[np.ndarray, "l m"], drawn: int, level: _TestLevel) -> list[tuple[int, int]]:
-    """All ordered pairs of inputs; of many inputs, those between which single cells differ most."""
-    inputs = len(past)
-    if inputs * (inputs - 1) <= _MOST_PAIRS:
-        return list(itertools.permutations(range(inputs), 2))
-    most, least = past.argmax(axis=0), past.argmin(axis=0)
-    columns = np.arange(past.shape[1])
-    promise = _expected_bound(past[most, columns] / drawn, (past[least, columns] + 1.0) / drawn, drawn, level)
-    order = np.argsort(-promise, kind="stable")[:_MOST_PAIRS]
-    return [(a, b) for a, b in dict.fromkeys(zip(most[order].tolist(), least[order].tolist(), strict=True)) if a != b]
-
-
-def _upper_bound(partition: Partition, counts: Int[np.ndarray, "l m"], drawn: int, error: float) -> float | None:
+def _upper_bound(partition: Partition, counts: Int[np.ndarray, "l m"], error: float) -> float | None:
     """Upper confidence bound on epsilon, assuming every possible output was observed; None otherwise."""
     if not partition.single or counts[:, partition.size - partition.rest].any():
         return None
-    seen_counts = counts[:, counts.any(axis=0)]
+    drawn, seen_counts = int(counts[0].sum()), counts[:, counts.any(axis=0)]
     level = error / (2 * seen_counts.size)
     most, least = (
         clopper_pearson_upper(seen_counts, drawn, level).max(axis=0),
