@@ -38,8 +38,6 @@ _COLUMN_CELLS = 32
 _PAIRS = 8
 _SIGNIFICANT = 3.0
 _MOST_ELEMENTS = 512
-#: Floats that are whole multiples of two to minus this, or finer.
-_FINEST = 80
 #: Whole numbers below it are exact as 64-bit floats.
 _EXACT = 1 << 53
 #: Whole numbers up to it fit an array of 64 bits, and may thus come as floats.
@@ -140,8 +138,9 @@ def choose_partitions(outputs: Sequence[Any]) -> list[Partition]:
     whole = all(isinstance(each, np.ndarray) and each.dtype.kind in "biu" for each in pilot)
     if shapes == {()}:
         partition = _number_partition(labels, pilot, _as_floats, number_name, whole)
-        views = [] if partition.rest == 2 and whole else _view_partitions(pilot, lambda outputs: _as_floats(outputs)[:, None])
-        return [partition, *views, *(() if whole else (_low_bit_partition(labels),))]
+        if partition.rest == 2 and whole:
+            return [partition]
+        return [partition, *_view_partitions(pilot, lambda outputs: _as_floats(outputs)[:, None])]
     if None not in shapes and len(shapes) == 1:
         return _vector_partitions(pilot, lambda outputs: _as_rows(outputs, pilot[0].shape[1:]))
     lists = [list(outputs) for outputs in pilot]
@@ -175,11 +174,7 @@ def exact_partitions(pilot: Sequence[Sequence[Any]]) -> list[Partition]:
     if not all(isinstance(output, int | np.integer) for output in outputs) or max(map(abs, map(int, outputs))) < _EXACT:
         return []
     views = fit_views([_exact_words(each) for each in pilot], True)
-    labels = tuple(range(len(pilot)))
-    return [
-        Partition(labels, size, lambda outputs, codes=codes: codes(_exact_words(outputs)), partial(_constant, name))
-        for name, (codes, size) in views.items()
-    ]
+    return [_view(name, size, len(pilot), codes, _exact_words) for name, (codes, size) in views.items()]
 
 
 def _exact_words(outputs: Sequence[Any]) -> Int[np.ndarray, "n 1"]:
@@ -259,28 +254,6 @@ def _number_partition(
         return places
 
     return Partition(labels, len(edges) + 2, codes, lambda chosen: ranges_name(edges, chosen))
-
-
-def _low_bit_partition(labels: tuple[int, ...]) -> Partition:
-    """Partition by the lowest set bit of a float, and by its being below one half.
-
-    A sum of a label and noise is rounded to the bits of the larger one, so low bits of a small sum reveal the label.
-
-    References:
-        Mironov 2012.
-    """
-    size = 2 * (_FINEST + 1) + 1
-
-    def codes(outputs: Any) -> Int[np.ndarray, "n"]:
-        drawn = _as_floats(outputs)
-        known = np.isfinite(drawn)
-        part, exponent = np.frexp(np.where(known, drawn, 0.0))
-        whole = np.abs(np.ldexp(part, 53)).astype(np.int64)
-        last = exponent - 53 + np.frexp((whole & -whole).astype(np.float64))[1]
-        fine = np.where(whole == 0, 0, np.clip(-last, 0, _FINEST))
-        return np.where(known, 2 * fine + (np.abs(drawn) < 0.5), size - 1)
-
-    return Partition(labels, size, codes, lambda _: "an output by its size and low bits")
 
 
 def _value_partition(
@@ -428,18 +401,17 @@ def _view_partitions(pilot: Sequence[Any], read: Callable[[Any], Float[np.ndarra
     rows = [read(outputs) for outputs in pilot]
     whole = all(bool((each == np.floor(each)).all()) for each in rows)
     views = fit_views([as_words(each, whole) for each in rows], whole)
-    return [
-        Partition(tuple(range(len(pilot))), size, partial(_view_codes, codes, whole, read), partial(_constant, name))
-        for name, (codes, size) in views.items()
-    ]
+    words = partial(_words, whole, read)
+    return [_view(name, size, len(pilot), codes, words) for name, (codes, size) in views.items()]
 
 
-def _view_codes(codes: Codes, whole: bool, read: Callable[[Any], np.ndarray], outputs: Any) -> Int[np.ndarray, "n"]:
-    return codes(as_words(read(outputs), whole))
+def _words(whole: bool, read: Callable[[Any], np.ndarray], outputs: Any) -> Int[np.ndarray, "n d"]:
+    return as_words(read(outputs), whole)
 
 
-def _constant(name: str, _: Sequence[int]) -> str:
-    return name
+def _view(name: str, size: int, labels: int, codes: Codes, words: Callable[[Any], np.ndarray]) -> Partition:
+    """Partition of outputs by a view of their words."""
+    return Partition(tuple(range(labels)), size, lambda outputs: codes(words(outputs)), lambda _: name)
 
 
 def _likelihood_score(first: np.ndarray, second: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import inspect
 import itertools
 import math
@@ -14,7 +15,7 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
-from labeldp._shapes import Float, Int
+from labeldp._shapes import Int
 from labeldp.audit._audit import Audit, check_claim, check_confidence
 from labeldp.audit.mechanisms._events import TESTED, Event, TestLevel, promising_events
 from labeldp.audit.mechanisms._partition import (
@@ -36,6 +37,8 @@ _PILOT = 8_000
 _CHUNK, _OBJECTS_PER_CHUNK, _NUMBERS_PER_CHUNK = 1 << 18, 1 << 15, 1 << 21
 #: Calls of each test for each input, so that noise that is one for a call is seen.
 _FEWEST_CALLS = 3
+#: Chance that a leak of the stated size is seen.
+_SEEN = 0.9
 _SINGLE_CALLS, _MOST_SINGLE_CALLS, _DRAWS_PER_CALL = 512, 20_000, 16
 
 
@@ -53,8 +56,10 @@ def audit_mechanism(
 
     Outputs may be numbers, texts, sets, lists or arrays of numbers, or anything with a text. Tests are sequential:
     events are chosen on the draws of all earlier tests, and tested on new ones. Each test doubles the draws, and the
-    first that refutes the claim is the last. A mechanism that returns many outputs per call is also called for single
-    ones, to detect noise that is the same at every call, or a first or last output without noise.
+    first that refutes the claim is the last. Numbers and rows of numbers are also compared by their bits, residues and
+    parities. A mechanism that returns many outputs per call is searched by row number and for neighbouring rows that
+    share noise, and is also called for single outputs, to detect noise that is the same at every call, or a first or
+    last output without noise.
 
     Args:
         mechanism: ``mechanism(label, n)`` returns n independent outputs for one input; or ``mechanism(label)`` returns
@@ -69,8 +74,9 @@ def audit_mechanism(
         progress: Called with ("audit", done, total) from time to time.
 
     Returns:
-        An audit with a lower confidence bound. ``upper`` is given if outputs are few: each was seen under every input,
-        and no new one appeared after the first draws; outputs that never appeared are assumed not to exist.
+        An audit with a lower confidence bound. ``visible`` is the size of leak that so many draws can show. ``upper``
+        is given if outputs are few: each was seen under every input, and no new one appeared after the first draws;
+        outputs that never appeared are assumed not to exist.
 
     Raises:
         EpsilonError: The claim, delta or confidence is out of range.
@@ -78,11 +84,14 @@ def audit_mechanism(
 
     Guarantee:
         * Whatever the mechanism, ``lower`` exceeds the epsilon that it has at this delta between two of these inputs
-          with a probability of at most ``(1 - confidence) / 2``, if its outputs are independent. Proof: at most eight
-          events are tested at test j; they are functions of earlier draws. Each takes two exact bounds (Clopper and
-          Pearson) at level ``d / (j (j + 1) 16)``, d = (1 - confidence) / 2: ``P(E | a) >= p`` and ``P(E | b) <= q``.
-          If both hold, (epsilon, delta)-privacy implies ``p <= exp(epsilon) q + delta``, so epsilon is at least
-          ``log((p - delta) / q)``. Over events and tests the levels add up to at most d.
+          with a probability of at most ``(1 - confidence) / 2``, if its outputs are independent. Proof: events are
+          functions of earlier draws, three for each way to count outputs, m in all. Each of at most T tests spends
+          d / T, d = (1 - confidence) / 2, and each event takes up to three exact bounds (Clopper and Pearson) at level
+          ``d / (3 m T)``: ``P(E | a) >= p`` and ``P(E | b) <= q``. If both hold, (epsilon, delta)-privacy implies
+          ``p <= exp(epsilon) q + delta``, so epsilon is at least ``log((p - delta) / q)``. Over events and tests the
+          levels add up to at most d.
+        * Two outputs of one call that are not independent refute a claim for rows that each depend on their own label
+          alone: ``_events`` has the proof.
 
     References:
         Ding et al. 2018 and Bichsel et al. 2021 (events from likelihood ratios, exact intervals); Clopper and Pearson
@@ -111,7 +120,7 @@ def audit_mechanism(
         if best.epsilon > claim:
             break
         fresh = sampler.counts(tallies, part)
-        level = TestLevel(error / tests, claim, delta, TESTED * len(tallies))
+        level = TestLevel(error / tests, claim, delta, TESTED * len(tallies), part == parts[-1])
         best = max(best, _best_evidence(sampler, tallies, past, fresh, level), key=lambda each: each.epsilon)
         past = [old + new for old, new in zip(past, fresh, strict=True)]
         if sampler.many and len(tallies) == len(partitions):
@@ -120,7 +129,9 @@ def audit_mechanism(
     upper = _upper_bound(partitions[0], past[0], error / tests) if sampler.uniform else None
     upper = None if upper is None or upper < best.epsilon else upper
     worst = best.event or "no event that distinguishes two inputs"
-    return Audit(claim, delta, best.epsilon, upper, confidence, sampler.drawn, "sampled", worst)
+    last = TestLevel(error / tests, claim, delta, TESTED * len(tallies))
+    visible = _visible_rate(parts[-1], last)
+    return Audit(claim, delta, best.epsilon, upper, confidence, sampler.drawn, "sampled", worst, visible)
 
 
 @dataclass(frozen=True)
@@ -282,6 +293,8 @@ def _best_evidence(
     """Best evidence from a few events, chosen on past counts and tested on fresh ones."""
     chosen: list[tuple[Event, Tally, np.ndarray]] = []
     for tally, old, new in zip(tallies, past, fresh, strict=True):
+        if tally.search == "positions" and not level.last:
+            continue  # there are many, and few outputs of each
         table, part = tally.tables(old), tally.tables(new)
         found = promising_events(tally.search, table, part.sum(axis=2)[0], level)
         chosen += [(event, tally, part) for event in found]
@@ -310,6 +323,18 @@ def _input_name(labels: Sequence[Any], number: int) -> str:
 def _log_ratio_rounded_down(p: float, q: float, delta: float) -> float:
     """``log((p - delta) / q)``, rounded down, and at least 0."""
     return 0.0 if p - delta <= q else max(0.0, math.log((p - delta) / q) * (1.0 - 1e-12))
+
+
+def _visible_rate(part: int, level: TestLevel) -> float | None:
+    """Least probability of an event, impossible under another input, that refutes a claim with a chance of 0.9."""
+    never = float(clopper_pearson_upper(0, part, level.each))
+
+    def refutes(hits: int) -> bool:
+        p = float(clopper_pearson_lower(hits, part, level.each))
+        return _log_ratio_rounded_down(p, never, level.delta) > level.claim
+
+    hits = bisect.bisect_left(range(1, part + 1), True, key=refutes) + 1
+    return float(clopper_pearson_upper(hits - 1, part, 1 - _SEEN)) if hits <= part else None
 
 
 def _upper_bound(partition: Partition, counts: Int[np.ndarray, "l m"], error: float) -> float | None:

@@ -1,8 +1,8 @@
 """Tallies of cells: of single outputs, by their position in a call, and of pairs of outputs of one call.
 
-A tally counts the cells of a call's outputs. Its counts form tables with an axis of inputs, one of groups (a position, a
-distance between two outputs) and one of outcomes; each group is a sample of its own, in which outcomes are multinomial
-if outputs are independent.
+A tally counts the cells of a call's outputs. Its counts form tables with an axis of inputs, one of groups (a position,
+a distance between two outputs) and one of outcomes; each group is a sample of its own, in which outcomes are
+multinomial if outputs are independent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from labeldp.audit.mechanisms._partition import Partition
 
 #: Positions are counted modulo these, and so modulo all their divisors: powers of two and ten, and numbers up to ten.
 PERIODS = (8192, 10_000, 5040)
-#: Two outputs of a call that are compared: their distance, and the first of them. Blocks of two distances do not overlap.
+#: Two outputs of a call that are compared: their distance, and the first of them. No output is in two pairs.
 PAIRS = ((1, 0), (1, 1), *((period, 0) for period in PERIODS))
 
 
@@ -57,7 +57,7 @@ def cell_tally(partition: Partition) -> Tally:
     )
 
 
-def order_tallies(partitions: Sequence[Partition], counts: Sequence[Int[np.ndarray, "l m"]]) -> list[Tally]:
+def order_tallies(partitions: Sequence[Partition], counts: Sequence[np.ndarray]) -> list[Tally]:
     """Tallies by position and by pairs of outputs, for the event that distinguishes two inputs best on some draws."""
     events = [(partition, *_best_event(table)) for partition, table in zip(partitions, counts, strict=True)]
     partition, _, places, member = max(events, key=lambda event: event[1])
@@ -111,9 +111,12 @@ def _position_tally(partition: Partition, labels: tuple[int, ...], member: Bool[
 def _folded(hits: Bool[np.ndarray, "n"], period: int) -> Int[np.ndarray, "p"]:
     """Numbers of hits at each position modulo a period."""
     whole = len(hits) - len(hits) % period
-    counts = hits[:whole].reshape(-1, period).sum(axis=0)
-    counts[: len(hits) - whole] += hits[whole:]
-    return np.asarray(counts)
+    blocks = hits[:whole].view(np.uint8).reshape(-1, period)
+    parts = [np.add.reduce(blocks[low : low + 255], axis=0, dtype=np.uint8) for low in range(0, len(blocks), 255)]
+    counts = np.zeros(period, dtype=np.int64)  # bytes are added many at a time, and no 255 of them overflow
+    for part in (*parts, hits[whole:]):
+        counts[: len(part)] += part
+    return counts
 
 
 def _positions(count: int, period: int) -> Int[np.ndarray, "p"]:
@@ -142,8 +145,8 @@ def _pair_tally(partition: Partition, labels: tuple[int, ...], member: Bool[np.n
 def _pair_counts(hits: Bool[np.ndarray, "n"], distance: int) -> Int[np.ndarray, "4"]:
     """Numbers of pairs of which neither, the second, the first, or both are hits; no output is in two pairs."""
     blocks = hits[: len(hits) - len(hits) % (2 * distance)].reshape(-1, 2, distance)
-    first, second = int(blocks[:, 0].sum()), int(blocks[:, 1].sum())
-    both = int((blocks[:, 0] & blocks[:, 1]).sum())
+    both, first = (int(np.count_nonzero(part)) for part in (blocks[:, 0] & blocks[:, 1], blocks[:, 0]))
+    second = int(np.count_nonzero(blocks)) - first
     return np.array([blocks.size // 2 - first - second + both, second - both, first - both, both])
 
 

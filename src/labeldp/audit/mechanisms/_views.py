@@ -1,8 +1,8 @@
 """Views of one output: its bits, residues and parities of bits, for leaks that no range of values shows.
 
-An output is read as a row of 64-bit words: a whole number as itself, any other as the bits of its float. A view is fitted
-to some draws of each input and then fixed; it sends a row of words to a cell. ``VIEWS`` lists them. A view that found
-nothing on the draws that it was fitted to is left out, so that sound mechanisms are not slowed down by it.
+An output is read as a row of 64-bit words: a whole number as itself, any other as the bits of its float. A view is
+fitted to some draws of each input and then fixed; it sends a row of words to a cell. ``VIEWS`` lists them. A view that
+found nothing on the draws that it was fitted to is left out, so that sound mechanisms are not slowed down by it.
 """
 
 from __future__ import annotations
@@ -11,28 +11,29 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from labeldp._shapes import Bool, Float, Int
+from labeldp._shapes import Bool, Float, Int, UInt64
 
 #: Words of rows to their cells.
 Codes = Callable[[Int[np.ndarray, "n d"]], Int[np.ndarray, "n"]]
 #: A bit of a row: that of a column, or, at a place of -1, its being at least a threshold.
 _Bit = tuple[int, int, int]
 
+_WORD = 64
 _LOW = 512
 _SPECIALS = 509
+#: Floats that are whole multiples of two to minus this, or finer.
+_FINEST = 80
 _LARGEST_MODULUS = 1024
-_HASHED = 1021
 #: Draws, of all inputs together, to which moduli are fitted.
-_FITTED = 4096
+_FITTED = 1024
 #: Rows of at most so many columns show all bits of their words.
 _BITWISE_COLUMNS = 8
 _MOST_BITS = 512
 #: Words of 64 draws, over bits and inputs, that pairs or triples of bits may take; fewer draws are used of more bits.
-_WORK = 1 << 22
+_WORK = 1 << 21
 #: Most parities in a view, and standard errors from which on one is kept.
 _PARITIES = 4
 _SIGNIFICANT = 5.5
@@ -62,7 +63,7 @@ def as_words(rows: Float[np.ndarray, "n d"], whole: bool) -> Int[np.ndarray, "n 
     return np.where(fits, np.where(fits, rows, 0.0).astype(np.int64), bits)
 
 
-def fit_views(lines: Sequence[Int[np.ndarray, "n d"]], whole: bool) -> dict[str, tuple[Codes, int]]:
+def fit_views(lines: Sequence[np.ndarray], whole: bool) -> dict[str, tuple[Codes, int]]:
     """Views that may distinguish inputs, by name: each with its codes and their number."""
     fitted = {name: fit(lines, whole) for name, fit in VIEWS.items()}
     return {name: view for name, view in fitted.items() if view is not None}
@@ -82,38 +83,60 @@ def _low_bits(words: Int[np.ndarray, "n 1"]) -> Int[np.ndarray, "n"]:
     return codes
 
 
+def _fit_last_bit(lines: Sequence[np.ndarray], whole: bool) -> tuple[Codes, int] | None:
+    """Lowest set bit of a float, and its being below one half.
+
+    A sum of a label and noise is rounded to the bits of the larger one, so low bits of a small sum reveal the label.
+
+    References:
+        Mironov 2012.
+    """
+    return None if whole or lines[0].shape[1] > 1 else (_last_bit, 2 * (_FINEST + 1) + 1)
+
+
+def _last_bit(words: Int[np.ndarray, "n 1"]) -> Int[np.ndarray, "n"]:
+    drawn = words[:, 0].view(np.float64)
+    known = np.isfinite(drawn)
+    part, exponent = np.frexp(np.where(known, drawn, 0.0))
+    whole = np.abs(np.ldexp(part, 53)).astype(np.int64)
+    last = exponent - 53 + np.frexp((whole & -whole).astype(np.float64))[1]
+    fine = np.where(whole == 0, 0, np.clip(-last, 0, _FINEST))
+    return np.where(known, 2 * fine + (np.abs(drawn) < 0.5), 2 * (_FINEST + 1))
+
+
 def _fit_residues(lines: Sequence[np.ndarray], whole: bool) -> tuple[Codes, int] | None:
     """Residues of whole numbers modulo what distinguishes inputs best, up to 1 024 or their own lattice."""
     if not whole or lines[0].shape[1] > 1:
         return None
-    parts = [words[: max(1, _FITTED // len(lines)), 0] for words in lines]
-    lattice = int(np.gcd.reduce([np.gcd.reduce(part - part[0]) for part in parts]))
-    excess = {m: _excess(parts, m) for m in (*range(2, _LARGEST_MODULUS + 1), lattice) if m > 1}
+    parts = np.array([words[: max(1, _FITTED // len(lines)), 0] for words in lines])
+    lattice = int(np.gcd.reduce(parts - parts[:, :1], axis=None))
+    odd = range(3, _LARGEST_MODULUS, 2)  # the bits show the powers of two, and this the rest of an even modulus
+    excess = {m: _excess(parts, m) for m in (*odd, lattice) if m > 1}
     best = max(excess, key=lambda m: excess[m])
-    return (partial(_residues, best), _HASHED + 3) if excess[best] > _SIGNIFICANT else None
+    return (partial(_residues, best), _LARGEST_MODULUS) if excess[best] > _SIGNIFICANT else None
 
 
 def _residues(modulus: int, words: Int[np.ndarray, "n 1"]) -> Int[np.ndarray, "n"]:
-    residues = words[:, 0] % modulus
-    return residues if modulus <= _LARGEST_MODULUS else residues % _HASHED
+    return words[:, 0] % modulus % _LARGEST_MODULUS if modulus > _LARGEST_MODULUS else words[:, 0] % modulus
 
 
-def _excess(parts: Sequence[np.ndarray], modulus: int) -> float:
+def _excess(parts: Int[np.ndarray, "l n"], modulus: int) -> float:
     """Standard errors by which residues differ between inputs more than by chance (chi-square)."""
     size = min(modulus, _LARGEST_MODULUS)
-    counts = np.array([np.bincount(_residues(modulus, part[:, None]) % size, minlength=size) for part in parts])
-    pooled, shares = counts.sum(axis=0), counts.sum(axis=1, keepdims=True) / counts.sum()
-    expected = shares * np.maximum(pooled, 1)
-    freedom = max(1, (len(parts) - 1) * (int((pooled > 0).sum()) - 1))
-    return float((((counts - shares * pooled) ** 2 / expected).sum() - freedom) / math.sqrt(2 * freedom))
+    cells = _residues(modulus, parts.reshape(-1, 1)).reshape(parts.shape) + size * np.arange(len(parts))[:, None]
+    counts = np.bincount(cells.ravel(), minlength=size * len(parts)).reshape(len(parts), size)
+    pooled = counts.sum(axis=0)
+    freedom = max(1, (len(parts) - 1) * (int(np.count_nonzero(pooled)) - 1))
+    chi_square = len(parts) * float(((counts**2).sum(axis=0) / np.maximum(pooled, 1)).sum()) - cells.size
+    return (chi_square - freedom) / math.sqrt(2 * freedom)
 
 
 def _fit_parities(lines: Sequence[np.ndarray], whole: bool) -> tuple[Codes, int] | None:
     """Parities of bits: of up to three that differ between inputs, and of any number that one equation fixes."""
-    bits = _bits_of(lines, whole)
-    columns = [np.column_stack([_bit(words, bit) for bit in bits]) for words in lines] if bits else []
-    if not columns:
+    bits = _bits_of(lines, whole) if min(map(len, lines)) >= _WORD else []
+    if not bits:
         return None
+    columns = [np.column_stack([_bit(words, bit) for bit in bits]) for words in lines]
     different = {each.tobytes(): place for place, each in enumerate(np.packbits(np.concatenate(columns), axis=0).T)}
     kept = sorted(different.values())
     columns = [each[:, kept] for each in columns]
@@ -131,7 +154,7 @@ def _bits_of(lines: Sequence[np.ndarray], whole: bool) -> list[_Bit]:
     smallest = pooled.min(axis=0)
     steps = np.where(median > smallest, median, median + (median < np.iinfo(np.int64).max))
     above = [(column, -1, int(step)) for column, step in enumerate(steps)]
-    places = range(64) if width <= _BITWISE_COLUMNS else range(int(whole))
+    places = range(_WORD) if width <= _BITWISE_COLUMNS else range(int(whole))
     return [*((column, place, 0) for column in range(width) for place in places), *above][:_MOST_BITS]
 
 
@@ -150,7 +173,7 @@ def _parity_code(parities: Sequence[Sequence[_Bit]], words: Int[np.ndarray, "n d
     return codes
 
 
-def _significant(columns: Sequence[Bool[np.ndarray, "n f"]]) -> list[tuple[int, ...]]:
+def _significant(columns: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
     """Bits, pairs and triples whose parity differs most between inputs, in standard errors; the largest first."""
     bits, width = [_packed(each) for each in columns], columns[0].shape[1]
     found = _far_apart((), bits)
@@ -158,20 +181,22 @@ def _significant(columns: Sequence[Bool[np.ndarray, "n f"]]) -> list[tuple[int, 
         few = [each[:, : int(_WORK / len(bits) / width ** (order + 1))] for each in bits]
         for first in range(width if few[0].shape[1] else 0):
             odd = [each[first] ^ each for each in few]
-            found += _far_apart((first,), odd if order == 1 else [a[:, None] ^ b for a, b in zip(odd, few, strict=True)])
+            found += _far_apart(
+                (first,), odd if order == 1 else [a[:, None] ^ b for a, b in zip(odd, few, strict=True)]
+            )
     return [parity for _, parity in sorted(found, key=lambda pair: (-pair[0], len(pair[1])))]
 
 
-def _packed(columns: Bool[np.ndarray, "n f"]) -> Int[np.ndarray, "f w"]:
+def _packed(columns: Bool[np.ndarray, "n f"]) -> UInt64[np.ndarray, "f w"]:
     """Draws of each bit as words of 64 draws; the last draws, too few for a word, are left out."""
-    whole = np.ascontiguousarray(columns[: len(columns) // 64 * 64].T)
+    whole = np.ascontiguousarray(columns[: len(columns) // _WORD * _WORD].T)
     return np.packbits(whole, axis=1).view(np.uint64)
 
 
 def _far_apart(first: tuple[int, ...], odd: Sequence[np.ndarray]) -> list[tuple[float, tuple[int, ...]]]:
     """Parities of the first bits and later ones that differ significantly between inputs, with standard errors."""
-    shares = [np.bitwise_count(each).sum(axis=-1, dtype=np.int64) / (64 * each.shape[-1]) for each in odd]
-    spread = np.ptp(shares, axis=0) * math.sqrt(2 * 64 * odd[0].shape[-1])
+    shares = [np.bitwise_count(each).sum(axis=-1, dtype=np.int64) / (_WORD * each.shape[-1]) for each in odd]
+    spread = np.ptp(shares, axis=0) * math.sqrt(2 * _WORD * odd[0].shape[-1])
     parities = [(*first, *place) for place in np.argwhere(spread > _SIGNIFICANT).tolist()]
     rising = [parity for parity in parities if all(one < other for one, other in itertools.pairwise(parity))]
     return [(float(spread[parity[len(first) :]]), parity) for parity in rising]
@@ -210,6 +235,7 @@ def _solve(first: Bool[np.ndarray, "n f"], second: Bool[np.ndarray, "n f"]) -> t
 #: Views of rows of words, by the name of an event.
 VIEWS: dict[str, Callable[[Sequence[np.ndarray], bool], tuple[Codes, int] | None]] = {
     "an output by its lowest bits": _fit_low_bits,
+    "an output by its size and low bits": _fit_last_bit,
     "an output by its residue": _fit_residues,
     "an output by parities of its bits": _fit_parities,
 }
