@@ -32,6 +32,8 @@ class Audit:
         draws: Number of outputs examined; 0 if none was needed.
         method: ``"exact"``, ``"sampled"``, ``"one run"``, or ``"estimate"``, which proves nothing.
         worst: Description of the event and the two inputs behind ``lower``. Inputs are declared labels, nobody's own.
+        visible: For a sampled audit, the least probability of an event, impossible under another input, that so many
+            draws refute the claim by in nine of ten audits, if the audit tests it; None if there is none.
 
     Guarantee:
         A sound mechanism fails (``holds`` is False) with a probability of at most ``1 - confidence``; never in an exact
@@ -50,6 +52,7 @@ class Audit:
     draws: int
     method: Method
     worst: str
+    visible: float | None = None
 
     def __post_init__(self) -> None:
         check_claim(self.claim)
@@ -76,13 +79,14 @@ class Audit:
         if not self.holds:
             what = "epsilon is" if self.method == "exact" else "epsilon is at least"
             return f"{claim} is wrong: {what} {_digits_above(self.lower, self.claim)}{how}, by {self.worst}."
+        seen = "" if self.visible is None else f" Leaks at a rate below {shown_above(self.visible, 2)} may go unseen."
         if self.upper is None:
-            return f"{claim} was not refuted: the lower bound is {_rounded_down(self.lower)}{how}."
+            return f"{claim} was not refuted: the lower bound is {_rounded_down(self.lower)}{how}.{seen}"
         waste = " The mechanism is wasteful: it adds more noise than the claim requires." if self.wasteful else ""
         if self.lower == self.upper:
             return f"{claim} holds: epsilon is {shown_above(self.upper, 7)}.{waste}"
         between = f"between {_rounded_down(self.lower)} and {shown_above(self.upper, 7)}"
-        return f"{claim} was not refuted: epsilon is {between}{how}.{waste}"
+        return f"{claim} was not refuted: epsilon is {between}{how}.{waste}{seen}"
 
     def __str__(self) -> str:
         return self.sentence()

@@ -42,4 +42,6 @@ def ranges_name(edges: Float[np.ndarray, "e"], chosen: Sequence[int]) -> str:
     start = f"at least {edges[low - 1]:.6g}" if low else ""
     end = f"below {edges[high]:.6g}" if high < len(edges) else ""
     ranges = " and ".join(part for part in (start, end) if part) or "any number"
+    if start and end and edges[high] == np.nextafter(edges[low - 1], np.inf):
+        ranges = f"equal to {edges[low - 1]:.6g}"
     return f"an output {ranges}" if len(runs) == 1 else f"an output in one of {len(runs)} ranges, one {ranges}"

@@ -24,6 +24,7 @@ import numpy as np
 
 from labeldp._shapes import Float, Int
 from labeldp.audit.mechanisms._event_names import number_name, outcomes_name, output_name, ranges_name
+from labeldp.audit.mechanisms._views import Codes, as_words, fit_views, mix_words
 from labeldp.errors import InputError
 
 #: Outputs with a cell of their own; others share cells.
@@ -31,13 +32,12 @@ MOST_OUTCOMES = 1024
 _DRAWS_PER_OUTCOME = 8
 _LARGEST_LOOKUP = 1 << 20
 _QUANTILES = 32
-_ATOM_SHARE = 0.005
+#: Values with a cell of their own among ranges: those with this share, the most common, the smallest and the largest.
+_ATOM_SHARE, _ATOMS = 0.005, 8
 _COLUMN_CELLS = 32
 _PAIRS = 8
 _SIGNIFICANT = 3.0
 _MOST_ELEMENTS = 512
-#: Floats that are whole multiples of two to minus this, or finer.
-_FINEST = 80
 #: Whole numbers below it are exact as 64-bit floats.
 _EXACT = 1 << 53
 #: Whole numbers up to it fit an array of 64 bits, and may thus come as floats.
@@ -138,7 +138,9 @@ def choose_partitions(outputs: Sequence[Any]) -> list[Partition]:
     whole = all(isinstance(each, np.ndarray) and each.dtype.kind in "biu" for each in pilot)
     if shapes == {()}:
         partition = _number_partition(labels, pilot, _as_floats, number_name, whole)
-        return [partition] if whole else [partition, _low_bit_partition(labels)]
+        if partition.rest == 2 and whole:
+            return [partition]
+        return [partition, *_view_partitions(pilot, lambda outputs: _as_floats(outputs)[:, None])]
     if None not in shapes and len(shapes) == 1:
         return _vector_partitions(pilot, lambda outputs: _as_rows(outputs, pilot[0].shape[1:]))
     lists = [list(outputs) for outputs in pilot]
@@ -164,6 +166,21 @@ def type_partition(pilot: Sequence[Sequence[Any]]) -> Partition:
         return np.fromiter((places.get(key, places.get(key[0], others)) for key in typed), np.intp, len(outputs))
 
     return Partition(tuple(range(len(pilot))), others + 1, codes, lambda _: "an output by its type and value")
+
+
+def exact_partitions(pilot: Sequence[Sequence[Any]]) -> list[Partition]:
+    """Partitions of whole numbers that no float holds; each output has to come from a call of its own."""
+    outputs = list(itertools.chain(*pilot))
+    if not all(isinstance(output, int | np.integer) for output in outputs) or max(map(abs, map(int, outputs))) < _EXACT:
+        return []
+    views = fit_views([_exact_words(each) for each in pilot], True)
+    return [_view(name, size, len(pilot), codes, _exact_words) for name, (codes, size) in views.items()]
+
+
+def _exact_words(outputs: Sequence[Any]) -> Int[np.ndarray, "n 1"]:
+    """Whole numbers by their last 64 bits; anything else is 0."""
+    words = (int(output) % _LARGEST_WORD if isinstance(output, int | np.integer) else 0 for output in outputs)
+    return np.fromiter(words, np.uint64, len(outputs)).view(np.int64)[:, None]
 
 
 def _as_floats(outputs: Any) -> Float[np.ndarray, "n"]:
@@ -221,7 +238,9 @@ def _number_partition(
     values, times = np.unique(known, return_counts=True)
     if len(values) <= MOST_OUTCOMES and len(values) * _DRAWS_PER_OUTCOME <= max(len(pooled), _DRAWS_PER_OUTCOME):
         return _value_partition(labels, values, read, name_of, exact)
-    atoms = values[times >= _ATOM_SHARE * len(pooled)].astype(np.float64)
+    common, ends = np.argsort(-times, kind="stable")[:_ATOMS], np.r_[0:_ATOMS, len(values) - _ATOMS : len(values)]
+    shown = np.union1d(np.flatnonzero(times >= _ATOM_SHARE * len(pooled)), [*common, *ends])
+    atoms = values[shown].astype(np.float64)
     shares = np.concatenate([np.linspace(0, 1, _QUANTILES + 1)[1:-1], 2.0 ** -np.arange(6, 13)])
     shares = np.unique(np.concatenate([shares, 1 - shares]))
     finite = [part[np.isfinite(part)].astype(np.float64) for part in (*parts, pooled)]
@@ -235,28 +254,6 @@ def _number_partition(
         return places
 
     return Partition(labels, len(edges) + 2, codes, lambda chosen: ranges_name(edges, chosen))
-
-
-def _low_bit_partition(labels: tuple[int, ...]) -> Partition:
-    """Partition by the lowest set bit of a float, and by its being below one half.
-
-    A sum of a label and noise is rounded to the bits of the larger one, so low bits of a small sum reveal the label.
-
-    References:
-        Mironov 2012.
-    """
-    size = 2 * (_FINEST + 1) + 1
-
-    def codes(outputs: Any) -> Int[np.ndarray, "n"]:
-        drawn = _as_floats(outputs)
-        known = np.isfinite(drawn)
-        part, exponent = np.frexp(np.where(known, drawn, 0.0))
-        whole = np.abs(np.ldexp(part, 53)).astype(np.int64)
-        last = exponent - 53 + np.frexp((whole & -whole).astype(np.float64))[1]
-        fine = np.where(whole == 0, 0, np.clip(-last, 0, _FINEST))
-        return np.where(known, 2 * fine + (np.abs(drawn) < 0.5), size - 1)
-
-    return Partition(labels, size, codes, lambda _: "an output by its size and low bits")
 
 
 def _value_partition(
@@ -367,7 +364,7 @@ def _vector_partitions(pilot: Sequence[Any], read: Callable[[Any], np.ndarray]) 
 
     def folded(outputs: Any) -> np.ndarray:
         words = np.ascontiguousarray(read(outputs)).view(np.uint64)
-        return np.asarray(_mix_words(_mix_words(words) + keys).sum(axis=1, dtype=np.uint64))
+        return np.asarray(mix_words(mix_words(words) + keys).sum(axis=1, dtype=np.uint64))
 
     examples: dict[int, str] = {}
     for outputs, rows in zip(pilot, lines, strict=True):
@@ -384,19 +381,7 @@ def _vector_partitions(pilot: Sequence[Any], read: Callable[[Any], np.ndarray]) 
         if score is not None:
             ranges = _number_partition((a, b), (pilot[a], pilot[b]), partial(_scores, score, read), str)
             partitions.append(dataclasses.replace(ranges, name=lambda _: "a score of the whole output"))
-    return partitions or [row_partition]
-
-
-def _mix_words(words: np.ndarray) -> np.ndarray:
-    """Hash words so that all bits depend on all bits: two different rows share a sum with a chance of 2^-64.
-
-    References:
-        Steele, Lea and Flood 2014, the last steps of SplitMix.
-    """
-    mixed = words
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+    return (partitions or [row_partition]) + ([] if row_partition.rest == 2 else _view_partitions(pilot, read))
 
 
 def _scores(score: Callable[[Any], np.ndarray], read: Callable[[Any], np.ndarray], outputs: Any) -> np.ndarray:
@@ -409,6 +394,24 @@ def _far_pairs(lines: Sequence[np.ndarray]) -> list[tuple[int, int]]:
     spread = np.array([np.nan_to_num(rows.astype(np.float64)).std(axis=0) for rows in lines]).mean(axis=0) + 1e-12
     pairs = list(itertools.combinations(range(len(lines)), 2))
     return sorted(pairs, key=lambda pair: -float((((means[pair[0]] - means[pair[1]]) / spread) ** 2).sum()))[:_PAIRS]
+
+
+def _view_partitions(pilot: Sequence[Any], read: Callable[[Any], Float[np.ndarray, "n d"]]) -> list[Partition]:
+    """Partitions by bits, residues and parities of outputs that take too many values."""
+    rows = [read(outputs) for outputs in pilot]
+    whole = all(bool((each == np.floor(each)).all()) for each in rows)
+    views = fit_views([as_words(each, whole) for each in rows], whole)
+    words = partial(_words, whole, read)
+    return [_view(name, size, len(pilot), codes, words) for name, (codes, size) in views.items()]
+
+
+def _words(whole: bool, read: Callable[[Any], np.ndarray], outputs: Any) -> Int[np.ndarray, "n d"]:
+    return as_words(read(outputs), whole)
+
+
+def _view(name: str, size: int, labels: int, codes: Codes, words: Callable[[Any], np.ndarray]) -> Partition:
+    """Partition of outputs by a view of their words."""
+    return Partition(tuple(range(labels)), size, lambda outputs: codes(words(outputs)), lambda _: name)
 
 
 def _likelihood_score(first: np.ndarray, second: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import inspect
 import itertools
 import math
@@ -14,16 +15,19 @@ import numpy as np
 
 from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
-from labeldp._shapes import Float, Int
+from labeldp._shapes import Int
 from labeldp.audit._audit import Audit, check_claim, check_confidence
+from labeldp.audit.mechanisms._events import TESTED, Event, TestLevel, promising_events
 from labeldp.audit.mechanisms._partition import (
     Partition,
     as_outputs,
     batch_type,
     choose_partitions,
+    exact_partitions,
     single_output,
     type_partition,
 )
+from labeldp.audit.mechanisms._tallies import Tally, cell_tally, order_tallies
 from labeldp.errors import InputError
 
 Progress = Callable[[str, int, int], None]
@@ -31,9 +35,10 @@ Progress = Callable[[str, int, int], None]
 _FEWEST, _MOST = 100, 1 << 48
 _PILOT = 8_000
 _CHUNK, _OBJECTS_PER_CHUNK, _NUMBERS_PER_CHUNK = 1 << 18, 1 << 15, 1 << 21
-#: Events tested at a time, with a Bonferroni correction.
-_TESTED = 8
-_MOST_PAIRS = 512
+#: Calls of each test for each input, so that noise that is one for a call is seen.
+_FEWEST_CALLS = 3
+#: Chance that a leak of the stated size is seen.
+_SEEN = 0.9
 _SINGLE_CALLS, _MOST_SINGLE_CALLS, _DRAWS_PER_CALL = 512, 20_000, 16
 
 
@@ -51,8 +56,10 @@ def audit_mechanism(
 
     Outputs may be numbers, texts, sets, lists or arrays of numbers, or anything with a text. Tests are sequential:
     events are chosen on the draws of all earlier tests, and tested on new ones. Each test doubles the draws, and the
-    first that refutes the claim is the last. A mechanism that returns many outputs per call is also called for single
-    ones, to detect noise that is the same at every call, or a first or last output without noise.
+    first that refutes the claim is the last. Numbers and rows of numbers are also compared by their bits, residues and
+    parities. A mechanism that returns many outputs per call is searched by row number and for neighbouring rows that
+    share noise, and is also called for single outputs, to detect noise that is the same at every call, or a first or
+    last output without noise.
 
     Args:
         mechanism: ``mechanism(label, n)`` returns n independent outputs for one input; or ``mechanism(label)`` returns
@@ -67,8 +74,9 @@ def audit_mechanism(
         progress: Called with ("audit", done, total) from time to time.
 
     Returns:
-        An audit with a lower confidence bound. ``upper`` is given if outputs are few: each was seen under every input,
-        and no new one appeared after the first draws; outputs that never appeared are assumed not to exist.
+        An audit with a lower confidence bound. ``visible`` is the size of leak that so many draws can show. ``upper``
+        is given if outputs are few: each was seen under every input, and no new one appeared after the first draws;
+        outputs that never appeared are assumed not to exist.
 
     Raises:
         EpsilonError: The claim, delta or confidence is out of range.
@@ -76,11 +84,14 @@ def audit_mechanism(
 
     Guarantee:
         * Whatever the mechanism, ``lower`` exceeds the epsilon that it has at this delta between two of these inputs
-          with a probability of at most ``(1 - confidence) / 2``, if its outputs are independent. Proof: at most eight
-          events are tested at test j; they are functions of earlier draws. Each takes two exact bounds (Clopper and
-          Pearson) at level ``d / (j (j + 1) 16)``, d = (1 - confidence) / 2: ``P(E | a) >= p`` and ``P(E | b) <= q``.
-          If both hold, (epsilon, delta)-privacy implies ``p <= exp(epsilon) q + delta``, so epsilon is at least
-          ``log((p - delta) / q)``. Over events and tests the levels add up to at most d.
+          with a probability of at most ``(1 - confidence) / 2``, if its outputs are independent. Proof: events are
+          functions of earlier draws, three for each way to count outputs, m in all. Each of at most T tests spends
+          d / T, d = (1 - confidence) / 2, and each event takes up to three exact bounds (Clopper and Pearson) at level
+          ``d / (3 m T)``: ``P(E | a) >= p`` and ``P(E | b) <= q``. If both hold, (epsilon, delta)-privacy implies
+          ``p <= exp(epsilon) q + delta``, so epsilon is at least ``log((p - delta) / q)``. Over events and tests the
+          levels add up to at most d.
+        * Two outputs of one call that are not independent refute a claim for rows that each depend on their own label
+          alone: ``_events`` has the proof.
 
     References:
         Ding et al. 2018 and Bichsel et al. 2021 (events from likelihood ratios, exact intervals); Clopper and Pearson
@@ -101,42 +112,26 @@ def audit_mechanism(
     pilot = [sampler.outputs(label, parts[0]) for label in range(len(sampler.labels))]
     sampler.chunk = _chunk_size(pilot[0])
     partitions = [*choose_partitions(pilot), *(() if sampler.many else (type_partition(pilot),))]
-    past = [np.array([each.count(pilot[label]) for label in each.labels]) for each in partitions]
-    drawn = parts[0]
-    best, test = _Evidence(), 0
-    if sampler.many:
-        test, best = 1, _test_single_calls(sampler, partitions, _TestLevel(error / 2, delta), claim, total)
+    tallies = [cell_tally(each) for each in partitions]
+    past = _counts(tallies, pilot)
+    tests = len(parts) - 1 + sampler.many
+    best = _test_single_calls(sampler, partitions, error / tests, claim, delta, total) if sampler.many else _Evidence()
     for part in parts[1:]:
         if best.epsilon > claim:
             break
-        test += 1
-        fresh = sampler.counts(partitions, part)
-        level = _TestLevel(error / (test * (test + 1)), delta)
-        evidence = _best_evidence(sampler, partitions, past, drawn, fresh, part, level)
-        best = max(best, evidence, key=lambda each: each.epsilon)
-        past, drawn = [old + new for old, new in zip(past, fresh, strict=True)], drawn + part
-    upper = _upper_bound(partitions[0], past[0], drawn, error / ((test + 1) * (test + 2))) if sampler.uniform else None
+        fresh = sampler.counts(tallies, part)
+        level = TestLevel(error / tests, claim, delta, TESTED * len(tallies), part == parts[-1])
+        best = max(best, _best_evidence(sampler, tallies, past, fresh, level), key=lambda each: each.epsilon)
+        past = [old + new for old, new in zip(past, fresh, strict=True)]
+        if sampler.many and len(tallies) == len(partitions):
+            tallies += order_tallies(partitions, past)
+            past += _no_counts(tallies[len(partitions) :])
+    upper = _upper_bound(partitions[0], past[0], error / tests) if sampler.uniform else None
     upper = None if upper is None or upper < best.epsilon else upper
     worst = best.event or "no event that distinguishes two inputs"
-    return Audit(claim, delta, best.epsilon, upper, confidence, sampler.drawn, "sampled", worst)
-
-
-@dataclass(frozen=True)
-class _TestLevel:
-    """Error probability of one test, and the claimed delta."""
-
-    error: float
-    delta: float
-
-    @property
-    def each(self) -> float:
-        """Level of each of the two bounds of each tested event."""
-        return self.error / (2 * _TESTED)
-
-    @property
-    def caution(self) -> float:
-        """Approximate number of standard errors of such a bound, for the choice of events."""
-        return math.sqrt(-2.0 * math.log(self.each))
+    last = TestLevel(error / tests, claim, delta, TESTED * len(tallies))
+    visible = _visible_rate(parts[-1], last)
+    return Audit(claim, delta, best.epsilon, upper, confidence, sampler.drawn, "sampled", worst, visible)
 
 
 @dataclass(frozen=True)
@@ -204,16 +199,36 @@ class _Sampler:
             self.progress("audit", min(self.drawn, self.total), self.total)
         return outputs
 
-    def counts(self, partitions: Sequence[Partition], count: int) -> list[np.ndarray]:
-        """Counts of each cell for each input, among new outputs."""
-        tables = [np.zeros((len(partition.labels), partition.size), dtype=np.int64) for partition in partitions]
+    def counts(self, tallies: Sequence[Tally], count: int) -> list[np.ndarray]:
+        """Counts of each tally for each input, among new outputs."""
+        tables, chunk = _no_counts(tallies), min(self.chunk, -(-count // _FEWEST_CALLS))
         for label in range(len(self.labels)):
-            for low in range(0, count, self.chunk):
-                outputs = self.outputs(label, min(self.chunk, count - low))
-                for partition, table in zip(partitions, tables, strict=True):
-                    if label in partition.labels:
-                        table[partition.labels.index(label)] += partition.count(outputs)
+            for low in range(0, count, chunk):
+                _add_counts(tables, tallies, label, self.outputs(label, min(chunk, count - low)))
         return tables
+
+
+def _no_counts(tallies: Sequence[Tally]) -> list[np.ndarray]:
+    """Counts of each tally for each input, before any outputs."""
+    return [np.zeros((len(tally.labels), tally.size), dtype=np.int64) for tally in tallies]
+
+
+def _counts(tallies: Sequence[Tally], outputs: Sequence[Any]) -> list[np.ndarray]:
+    """Counts of each tally for each input, among outputs of one call for each."""
+    tables = _no_counts(tallies)
+    for label, each in enumerate(outputs):
+        _add_counts(tables, tallies, label, each)
+    return tables
+
+
+def _add_counts(tables: Sequence[np.ndarray], tallies: Sequence[Tally], label: int, outputs: Any) -> None:
+    """Add the outputs of a call to the counts of the tallies that compare its input; cells are looked up once."""
+    codes: dict[Partition, np.ndarray] = {}
+    for table, tally in zip(tables, tallies, strict=True):
+        if label in tally.labels:
+            if tally.partition not in codes:
+                codes[tally.partition] = tally.partition.codes(outputs)
+            table[tally.labels.index(label)] += tally.count(codes[tally.partition])
 
 
 def _required_arguments(mechanism: Callable[..., Any]) -> int:
@@ -254,44 +269,48 @@ def _chunk_size(outputs: Any) -> int:
 
 
 def _test_single_calls(
-    sampler: _Sampler, partitions: Sequence[Partition], level: _TestLevel, claim: float, total: int
+    sampler: _Sampler, partitions: Sequence[Partition], error: float, claim: float, delta: float, total: int
 ) -> _Evidence:
     """Evidence from single outputs, types included: half choose partitions and events, half test."""
     calls = max(_SINGLE_CALLS, min(_MOST_SINGLE_CALLS, int(60 * math.exp(min(claim, 10.0)))))
     half = max(1, min(calls, total // _DRAWS_PER_CALL) // 2)
     outputs = [[sampler.single_outputs(label, half) for label in range(len(sampler.labels))] for _ in range(2)]
-    partitions = [*partitions, type_partition(outputs[0])]
-    before, after = ([np.array([each.count(half[i]) for i in each.labels]) for each in partitions] for half in outputs)
-    evidence = _best_evidence(sampler, partitions, before, half, after, half, level)
+    tallies = [cell_tally(each) for each in (*partitions, type_partition(outputs[0]), *exact_partitions(outputs[0]))]
+    before, after = (_counts(tallies, each) for each in outputs)
+    level = TestLevel(error, claim, delta, TESTED * len(tallies))
+    evidence = _best_evidence(sampler, tallies, before, after, level)
     event = f"{evidence.event}, in calls for one output each" if evidence.epsilon else ""
     return _Evidence(evidence.epsilon, event)
 
 
 def _best_evidence(
     sampler: _Sampler,
-    partitions: Sequence[Partition],
+    tallies: Sequence[Tally],
     past: Sequence[np.ndarray],
-    drawn: int,
     fresh: Sequence[np.ndarray],
-    part: int,
-    level: _TestLevel,
+    level: TestLevel,
 ) -> _Evidence:
     """Best evidence from a few events, chosen on past counts and tested on fresh ones."""
-    chosen = [
-        (promise, partition, table, event)
-        for partition, past_counts, table in zip(partitions, past, fresh, strict=True)
-        for promise, event in _promising_events(past_counts, drawn, part, level)
-    ]
+    chosen: list[tuple[Event, Tally, np.ndarray]] = []
+    for tally, old, new in zip(tallies, past, fresh, strict=True):
+        if tally.search == "positions" and not level.last:
+            continue  # there are many, and few outputs of each
+        table, part = tally.tables(old), tally.tables(new)
+        found = promising_events(tally.search, table, part.sum(axis=2)[0], level)
+        chosen += [(event, tally, part) for event in found]
     best = _Evidence()
-    for _, partition, table, (a, b, cells) in sorted(chosen, key=lambda item: -item[0])[:_TESTED]:
-        hits, misses = int(table[a, cells].sum()), int(table[b, cells].sum())
-        p = float(clopper_pearson_lower(hits, part, level.each))
-        q = float(clopper_pearson_upper(misses, part, level.each))
-        epsilon = _log_ratio_rounded_down(p, q, level.delta)
+    for event, tally, table in chosen:
+        one, other = table[event.a, event.group], table[event.b, event.group]
+        hits, misses = int(one[event.cells].sum()), int(other[event.against].sum())
+        p = float(clopper_pearson_lower(hits, one.sum(), level.each))
+        q = float(clopper_pearson_upper(misses, other.sum(), level.each))
+        if event.fewer is not None:
+            p -= float(clopper_pearson_upper(other[event.fewer].sum(), other.sum(), level.each))
+        epsilon = _log_ratio_rounded_down(p, q, level.delta) / event.rows
         if epsilon > best.epsilon:
-            one, other = (_input_name(sampler.labels, partition.labels[place]) for place in (a, b))
-            words = f"{partition.name(cells.tolist())} from {one} ({hits:,} of {part:,}) against {other} ({misses:,})"
-            best = _Evidence(epsilon, words)
+            a, b = (_input_name(sampler.labels, tally.labels[place]) for place in (event.a, event.b))
+            name = tally.name(event.group, event.cells.tolist())
+            best = _Evidence(epsilon, f"{name} from {a} ({hits:,} of {one.sum():,}) against {b} ({misses:,})")
     return best
 
 
@@ -306,47 +325,23 @@ def _log_ratio_rounded_down(p: float, q: float, delta: float) -> float:
     return 0.0 if p - delta <= q else max(0.0, math.log((p - delta) / q) * (1.0 - 1e-12))
 
 
-def _promising_events(
-    past: Int[np.ndarray, "l m"], drawn: int, part: int, level: _TestLevel
-) -> list[tuple[float, tuple[int, int, Int[np.ndarray, "c"]]]]:
-    """For pairs of inputs, the event with the largest expected bound: cells of the largest likelihood ratios."""
-    events = []
-    for a, b in _input_pairs(past, drawn, level):
-        order = np.argsort(-(past[a] + 0.5) / (past[b] + 0.5), kind="stable")
-        p, q = (np.cumsum(past[place][order]) / drawn for place in (a, b))
-        promise = _expected_bound(p, q + 1.0 / drawn, part, level)
-        place = int(np.argmax(promise))
-        events.append((float(promise[place]), (a, b, order[: place + 1])))
-    return sorted(events, key=lambda item: -item[0])[:_TESTED]
+def _visible_rate(part: int, level: TestLevel) -> float | None:
+    """Least probability of an event, impossible under another input, that refutes a claim with a chance of 0.9."""
+    never = float(clopper_pearson_upper(0, part, level.each))
+
+    def refutes(hits: int) -> bool:
+        p = float(clopper_pearson_lower(hits, part, level.each))
+        return _log_ratio_rounded_down(p, never, level.delta) > level.claim
+
+    hits = bisect.bisect_left(range(1, part + 1), True, key=refutes) + 1
+    return float(clopper_pearson_upper(hits - 1, part, 1 - _SEEN)) if hits <= part else None
 
 
-def _expected_bound(
-    p: Float[np.ndarray, "m"], q: Float[np.ndarray, "m"], part: int, level: _TestLevel
-) -> Float[np.ndarray, "m"]:
-    """Approximate bound that events of these probabilities will give."""
-    z = level.caution
-    low = p - level.delta - z * np.sqrt(p * (1 - np.minimum(p, 1)) / part) - 1.0 / part
-    high = q + z * np.sqrt(q / part) + z**2 / part
-    return np.asarray(np.log(np.maximum(low, 1e-300) / high))
-
-
-def _input_pairs(past: Int[np.ndarray, "l m"], drawn: int, level: _TestLevel) -> list[tuple[int, int]]:
-    """All ordered pairs of inputs; of many inputs, those between which single cells differ most."""
-    inputs = len(past)
-    if inputs * (inputs - 1) <= _MOST_PAIRS:
-        return list(itertools.permutations(range(inputs), 2))
-    most, least = past.argmax(axis=0), past.argmin(axis=0)
-    columns = np.arange(past.shape[1])
-    promise = _expected_bound(past[most, columns] / drawn, (past[least, columns] + 1.0) / drawn, drawn, level)
-    order = np.argsort(-promise, kind="stable")[:_MOST_PAIRS]
-    return [(a, b) for a, b in dict.fromkeys(zip(most[order].tolist(), least[order].tolist(), strict=True)) if a != b]
-
-
-def _upper_bound(partition: Partition, counts: Int[np.ndarray, "l m"], drawn: int, error: float) -> float | None:
+def _upper_bound(partition: Partition, counts: Int[np.ndarray, "l m"], error: float) -> float | None:
     """Upper confidence bound on epsilon, assuming every possible output was observed; None otherwise."""
     if not partition.single or counts[:, partition.size - partition.rest].any():
         return None
-    seen_counts = counts[:, counts.any(axis=0)]
+    drawn, seen_counts = int(counts[0].sum()), counts[:, counts.any(axis=0)]
     level = error / (2 * seen_counts.size)
     most, least = (
         clopper_pearson_upper(seen_counts, drawn, level).max(axis=0),
