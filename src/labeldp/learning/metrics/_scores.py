@@ -46,7 +46,7 @@ def scores(release: Release, probabilities: object) -> Scores:
             classes were declared in sorted order.
     """
     points = np.asarray(require_release(release).space.points)
-    columns = declared_columns(probabilities, release.space)
+    columns = np.asarray(declared_columns(probabilities, release.space))
     predicted = points[np.argmax(columns, axis=1)]
     likelihood = metrics.log_likelihood(release, probabilities)
     try:
