@@ -107,8 +107,8 @@ def columns_in_order(values: np.ndarray, classes: Iterable[Any], order: Iterable
     return result
 
 
-def declared_columns(probabilities: object, space: LabelSpace) -> np.ndarray:
-    """Probabilities with columns in declared order, or one distribution for all rows as it is.
+def declared_columns(probabilities: object, space: LabelSpace) -> Any:
+    """Probabilities with columns in declared order; what is no ``ClassProbabilities`` is returned as it is.
 
     Args:
         probabilities: ``ClassProbabilities``; or an array in declared order, of shape (n, k) only if that is sorted.
@@ -119,14 +119,22 @@ def declared_columns(probabilities: object, space: LabelSpace) -> np.ndarray:
     """
     if isinstance(probabilities, ClassProbabilities):
         return probabilities.in_order(space.points)
-    array = np.asarray(probabilities)
-    if array.ndim == 2 and len(array) and not space.is_sorted:
+    if not space.is_sorted and _is_table(probabilities):
         raise InputError(
             "expected the class of each column of probabilities, since the classes were not declared in sorted order, "
             "found an array alone; give ClassProbabilities(values, model.classes_), or ClassProbabilities(values, "
             "space.points) if its columns are in declared order"
         )
-    return array
+    return probabilities
+
+
+def _is_table(values: object) -> bool:
+    """True for an array of rows and columns, or lists that make one."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different length, which are refused for that
+        return False
+    return array.ndim == 2 and len(array) > 0
 
 
 def predicted_columns(model: Any, features: Any, space: LabelSpace) -> np.ndarray:

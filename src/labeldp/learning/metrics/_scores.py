@@ -51,7 +51,7 @@ def scores(release: Release, probabilities: object, folds: Int[np.ndarray, "n"] 
         folds: The fold of each row, if its probabilities are from a model that was fitted on the other folds.
     """
     points = np.asarray(require_release(release).space.points)
-    columns = declared_columns(probabilities, release.space)
+    columns = np.asarray(declared_columns(probabilities, release.space))
     predicted = points[np.argmax(columns, axis=1)]
     likelihood = metrics.log_likelihood(release, probabilities)
     try:
