@@ -245,9 +245,7 @@ def recall(release: Release, predicted: object, *, level: float = 0.95) -> Estim
     return quotient_estimates(hit, total, covariance, (total > _TOLERANCE) & (n > 1), level)
 
 
-def auc(
-    release: Release, scores: object, positive: object, *, groups: object = None, level: float = 0.95
-) -> Estimate:
+def auc(release: Release, scores: object, positive: object, *, groups: object = None, level: float = 0.95) -> Estimate:
     """Estimated area under the receiver operating characteristic of one class against the rest.
 
     With unbiased weights ``a`` of the class and ``b = 1 - a`` of the rest it is ``sum a_i b_l h(i, l)`` over
