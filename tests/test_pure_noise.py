@@ -313,7 +313,7 @@ def divergence_of(world):
     return [of(found, None, 0.0, math.inf, gain=True)]
 
 
-def folder_of(world, folder):
+def folder_of(folder):
     """An audit of a sound release in a folder refutes no claim."""
     found = audit.audit_folder(folder)
     assert found.holds
@@ -327,10 +327,10 @@ AUDITS = {
     "audit_channel": lambda w, _: beyond_claim(
         audit.audit_channel(w.release.channel, w.release.guarantee.epsilon), w.release.guarantee.epsilon
     ),
-    "audit_folder": folder_of,
+    "audit_folder": lambda _, folder: folder_of(folder),
     "audit_matrix": lambda w, _: beyond_claim(
-        audit.audit_matrix(w.release.channel.table().matrix.tolist(), w.release.guarantee.epsilon + 1e-9),
-        w.release.guarantee.epsilon + 1e-9,
+        audit.audit_matrix(w.release.channel.table().matrix.tolist(), w.epsilon + 1e-6, rounding=1e-12),
+        w.epsilon + 1e-6,
     ),
     "audit_mechanism": lambda w, _: beyond_claim(
         audit.audit_mechanism(drawn(w), [0, 1], w.epsilon, draws=4000, confidence=0.95), w.epsilon
@@ -373,7 +373,7 @@ def test_every_audit_is_in_the_table():
 
 
 def learned_of(scores, world):
-    """Scores of a model that was learned, and of the most common class; recalls and the loss may be anything possible."""
+    """Scores of a learned model, and of the most common class; recalls and the loss may be anything possible."""
     possible = [scores.recall[place] for place in range(world.classes)]
     return [
         of(scores.accuracy, world.share),

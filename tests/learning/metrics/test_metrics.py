@@ -526,7 +526,7 @@ def test_only_rows_of_one_group_are_compared():
 
 
 def test_the_most_common_class_is_chosen_on_other_rows():
-    """Over 40 draws of ten even classes its mean accuracy is a tenth (false alarm: 1e-6); on its own rows it is more."""
+    """Over 40 draws of ten even classes its mean accuracy is a tenth (false alarm: 1e-6), not more."""
     rng, found = np.random.default_rng(31), []
     space = Classes(list("abcdefghij"))
     for _ in range(40):

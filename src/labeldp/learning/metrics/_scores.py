@@ -23,10 +23,10 @@ class Scores:
         rows: Number of rows.
         log_likelihood: Mean log likelihood of the labels, in nats over the uniform model.
         accuracy: Share of rows predicted correctly; bounds if rows have candidates.
-        majority: Accuracy of always predicting the most common class. For the estimate the class is chosen for each fold
-            of rows on the others, unless labels are public: on the rows that judge it, the best of several classes would
-            look better than it is. The interval is of the largest share of a class, from those of all shares at once.
-            None if rows have candidates, as all below.
+        majority: Accuracy of always predicting the most common class. For the estimate the class is chosen for each
+            fold of rows on the others, unless labels are public: on the rows that judge it, the best of several classes
+            would look better than it is. The interval is of the largest share of a class, from those of all shares at
+            once. None if rows have candidates, as all below.
         log_loss: Mean cross entropy on true labels.
         auc: Area under the receiver operating characteristic of the second of two classes; None for more classes.
         recall: Recall of each class.

@@ -132,7 +132,8 @@ class TableModel:
     ) -> Float[np.ndarray, "n k"]:
         """Probabilities of the true classes by models of this kind that were not fitted on the row.
 
-        They have shape (n, k), with classes in declared order. For each of five folds a model is chosen and fitted on the others, as ``learn`` does for its scores.
+        They have shape (n, k), with classes in declared order. For each of five folds a model is chosen and fitted on
+        the others, as ``learn`` does for its scores.
 
         Args:
             release: Released labels of the rows.
