@@ -466,7 +466,7 @@ def _estimate(estimate: Estimate) -> tuple[str, str]:
 
 
 def _loss(estimate: Estimate) -> tuple[str, str]:
-    """A number that is never negative, and its interval; an estimate below 0 is unknown, and so is such an interval."""
+    """A number that is not negative, and its interval; an estimate below 0 is unknown, and so is such an interval."""
     value, interval = _estimate(estimate)
     if estimate.value >= 0.0:
         return value, interval

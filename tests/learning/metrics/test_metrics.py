@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, recall_score, roc_auc_score
 from sklearn.metrics import confusion_matrix as sklearn_confusion
 from sklearn.metrics import log_loss as sklearn_log_loss
 
-from labeldp import Classes, Release
+from labeldp import Classes, Curator, RandomizedResponse, Release
 from labeldp.errors import InputError, LabelError, NotTrueLabelsError
 from labeldp.learning import metrics
 from labeldp.learning.metrics._estimates import quotient_estimates
@@ -280,7 +280,8 @@ def test_intervals_of_quotients_cover_rare_classes_in_noise(make_channel, random
 def test_the_interval_of_a_quotient_is_that_of_a_search():
     """It is the hull of the quotients on a grid that sums with such variances allow; without any, see below.
 
-    Then it is the nearest end where the divisor is clearly positive, and else everything.
+    Then it is the nearest end where the divisor is clearly positive, and else everything. It always holds the estimate,
+    or the end nearest to it, which the allowed quotients may leave out where the divisor may be zero.
     """
     rng, forms = np.random.default_rng(23), set()
     grid, factors = np.linspace(0.0, 1.0, 4001), rng.normal(size=(2000, 2, 2))
@@ -292,7 +293,8 @@ def test_the_interval_of_a_quotient_is_that_of_a_search():
         variance = spread[i, 0, 0] - 2 * grid * spread[i, 0, 1] + grid**2 * spread[i, 1, 1]
         within = (top[i] - grid * bottom[i]) ** 2 <= 1.959964**2 * variance
         if within.any():
-            expected = grid[within].min(), grid[within].max()
+            nearest = np.clip(found.value[i], 0, 1)
+            expected = min(grid[within].min(), nearest), max(grid[within].max(), nearest)
         elif bottom[i] ** 2 > 1.959964**2 * spread[i, 1, 1]:
             if 0 <= found.value[i] <= 1:
                 continue  # the interval lies between two places of the grid
@@ -511,3 +513,45 @@ def test_what_cannot_be_used_is_refused(public, ask, error, message):
     """Lengths, shapes, classes, probabilities, levels and bare labels that cannot be used are named."""
     with pytest.raises(error, match=message):
         ask(public[4])
+
+
+def test_only_rows_of_one_group_are_compared():
+    """Scores that are right within each of two folds have an area of 1, though one model's are all larger."""
+    release = Release.public(["no", "yes", "no", "yes"], Classes(["no", "yes"]))
+    scores, folds = [0.1, 0.2, 0.8, 0.9], np.array([0, 0, 1, 1])
+    assert metrics.auc(release, scores, "yes").value == pytest.approx(0.75)
+    assert metrics.auc(release, scores, "yes", groups=folds).value == pytest.approx(1.0)
+    with pytest.raises(InputError, match="a group for each of 4 rows"):
+        metrics.auc(release, scores, "yes", groups=[0, 1])
+
+
+def test_the_most_common_class_is_chosen_on_other_rows():
+    """Over 40 draws of ten even classes its mean accuracy is a tenth (false alarm: 1e-6), not more."""
+    rng, found = np.random.default_rng(31), []
+    space = Classes(list("abcdefghij"))
+    for _ in range(40):
+        labels = rng.choice(list("abcdefghij"), 300)
+        release = Curator(labels, space).randomize(RandomizedResponse(space, 1.0))
+        result = metrics.scores(release, np.full((300, 10), 0.1)).majority
+        assert result.low <= result.value <= result.high or not 0 <= result.value <= 1
+        found.append(result.value)
+    assert abs(np.mean(found) - 0.1) < 4.9 * np.std(found) / np.sqrt(40)
+
+
+def test_a_log_loss_is_not_below_zero():
+    """However low the estimate, the interval ends at zero."""
+    space = Classes(["no", "yes"])
+    release = Curator(["no", "yes"] * 20, space).randomize(RandomizedResponse(space, 0.2))
+    held = release.class_channel.holds(release.codes, np.ones(40, dtype=int))
+    found = metrics.log_loss(release, np.where(np.arange(2) == held[:, None], 0.999, 0.001))
+    assert found.value < 0.0
+    assert found.low == 0.0 <= found.high
+
+
+def test_an_empty_cell_may_hold_a_few_rows():
+    """No row of a hundred public ones is no proof that there are none: at most 3.6 of 100 (Clopper and Pearson)."""
+    release = Release.public(["no"] * 100 + ["yes"] * 100, Classes(["no", "yes"]))
+    found = metrics.confusion_matrix(release, ["no"] * 100 + ["yes"] * 100)
+    assert found[1, 0].low == 0.0
+    assert found[1, 0].high == pytest.approx(3.62, abs=0.01)
+    assert found[0, 0].low == pytest.approx(96.38, abs=0.01)

@@ -376,7 +376,7 @@ class _Judged:
             correct = int(self.gains.sum())
             low, high = float(clopper_pearson_lower(correct, n, tail)), float(clopper_pearson_upper(correct, n, tail))
         value, low, high = np.clip([self.gains.mean(), low, high], 0.0, 1.0).tolist()
-        return Utility(value, low, high, n, level, self.source)
+        return Utility(value, min(low, value), max(high, value), n, level, self.source)
 
 
 def _judged(attacker: Attacker, released: bool, truth: Release | None) -> list[_Judged]:

@@ -146,7 +146,7 @@ def quotient_estimates(
     nearest = np.clip(value, 0.0, 1.0)
     low = np.where(held.any(axis=0), np.where(held, ends, 1.0).min(axis=0), np.where(a > 0, nearest, 0.0))
     high = np.where(held.any(axis=0), np.where(held, ends, 0.0).max(axis=0), np.where(a > 0, nearest, 1.0))
-    # If the divisor may be zero, the quotient may be on its far side, and the solutions may leave the estimate out.
+    # If the divisor may be zero, the solutions may leave the estimate out.
     low, high = np.minimum(low, nearest), np.maximum(high, nearest)
     value, error = np.where(known, value, np.nan), np.where(known, error, np.inf)
     return Estimates(value, error, np.where(known, low, 0.0), np.where(known, high, 1.0))

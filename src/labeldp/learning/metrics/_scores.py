@@ -24,9 +24,10 @@ class Scores:
         rows: Number of rows.
         log_likelihood: Mean log likelihood of the labels, in nats over the uniform model.
         accuracy: Share of rows predicted correctly; bounds if rows have candidates.
-        majority: Accuracy of always predicting the most common class, which is chosen for each fold of rows on the
-            others unless labels are public: on the rows that judge it, the best of several classes would look better
-            than it is. None if rows have candidates, as all below.
+        majority: Accuracy of always predicting the most common class. For the estimate the class is chosen for each
+            fold of rows on the others, unless labels are public: on the rows that judge it, the best of several classes
+            would look better than it is. The interval is of the largest share of a class, from those of all shares at
+            once. None if rows have candidates, as all below.
         log_loss: Mean cross entropy on true labels.
         auc: Area under the receiver operating characteristic of the second declared class of two; None for more.
         recall: Recall of each class, in declared order.
@@ -62,15 +63,21 @@ def scores(release: Release, probabilities: object, folds: Int[np.ndarray, "n"] 
         len(release),
         likelihood,
         accuracy,
-        metrics.accuracy(release, points[_most_common(release, folds)]),
+        _most_common_accuracy(release, folds),
         metrics.log_loss(release, probabilities),
         metrics.auc(release, columns[:, 1], points[1], groups=folds) if len(points) == 2 else None,
         metrics.recall(release, predicted),
     )
 
 
-def _most_common(release: Release, folds: Int[np.ndarray, "n"] | None) -> Int[np.ndarray, "n"]:
-    """For each row the most common class, judged by the other folds, or by all rows if labels are public."""
-    place = folds_to_choose_on(release, folds)
-    weights = (class_weights(release, np.full(len(release), code)) for code in range(release.space.size))
-    return np.asarray(np.argmax([sums_of_others(weight, place) for weight in weights], axis=0)[place])
+def _most_common_accuracy(release: Release, folds: Int[np.ndarray, "n"] | None, level: float = 0.95) -> Estimate:
+    """Accuracy of always predicting the most common class; intervals of all shares hold at once (Bonferroni)."""
+    points, place = np.asarray(release.space.points), folds_to_choose_on(release, folds)
+    weights = (class_weights(release, np.full(len(release), code)) for code in range(len(points)))
+    chosen = np.argmax([sums_of_others(weight, place) for weight in weights], axis=0)[place]
+    found = metrics.accuracy(release, points[chosen], level=level)
+    each = 1.0 - (1.0 - level) / len(points)
+    shares = [metrics.accuracy(release, np.repeat(point, len(release)), level=each) for point in points]
+    nearest = min(max(found.value, 0.0), 1.0)
+    low, high = max(share.low for share in shares), max(share.high for share in shares)
+    return Estimate(found.value, found.error, min(low, nearest), max(high, nearest))
