@@ -72,7 +72,7 @@ def test_curves_are_the_numbers_of_the_plan():
     options = [option for row in (*found.sweep, found.options) for option in row]
     assert points == {(option.epsilon, option.clean_share) for option in options}
     for option in found.options:
-        assert (1.5, option.clean_share) in lines[option.name]
+        assert (1.5, option.clean_share) in lines[option.mechanism]
 
 
 def test_every_curve_is_drawn(tmp_path):
