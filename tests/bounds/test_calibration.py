@@ -46,8 +46,8 @@ def progression():
 def test_the_forecast_is_near_the_error(data, epsilons):
     """Given the spread of labels and the share that features explain, the RMSE is within a factor of 1.15.
 
-    The ratio was 0.92 to 1.03 over means of twelve draws, with a standard error of 0.03 for three draws at most; that of
-    a forecast with the defaults was 1.27 to 2.4.
+    The ratio was 0.92 to 1.03 over means of twelve draws, with a standard error of 0.03 for three draws at most;
+    that of a forecast with the defaults was 1.27 to 2.4.
     """
     space, features, labels = data()
     train, test = np.arange(len(labels)) % 2 == 0, np.arange(len(labels)) % 2 == 1

@@ -118,5 +118,5 @@ def test_noise_is_that_at_the_labels():
 )
 def test_what_tells_no_distribution_is_refused(sources):
     """Noise that hides the spread, a channel without squares, and other answers are refused in words."""
-    with pytest.raises(InputError, match="expected .* found"):
+    with pytest.raises(InputError, match=r"expected .* found"):
         label_shares(*sources(Curator(AMOUNTS, SCALE, budget=9.0), Curator(NAMES, LETTERS, budget=9.0)))

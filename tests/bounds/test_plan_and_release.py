@@ -1,4 +1,4 @@
-"""Whatever a plan lists under a name is what ``release --mechanism`` runs under it: channel, variance, effective rows."""
+"""Whatever a plan lists under a name is what ``release --mechanism`` runs: channel, variance, effective rows."""
 
 import math
 

@@ -314,7 +314,7 @@ def test_every_figure_that_rests_on_the_assumptions_is_marked(run):
     ]
     noises = [[line[1] for line in sorted(cells_of(text)[:6])] for text in (one, other)]
     assert noises[0] == noises[1]
-    named = [dict(re.findall(r"^(\S[\w ,]*\*?)  +(.*?) *$", text, re.MULTILINE)) for text in (one, other)]
+    named = [dict(re.findall(r"^([a-z]\S*(?: \S+)*)  +(.*?) *$", text, re.MULTILINE)) for text in (one, other)]
     assert {name for name in named[0] if named[0][name] != named[1].get(name)} == {
         name for name in named[0] if name.endswith("*")
     }

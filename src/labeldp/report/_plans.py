@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.table import Table
@@ -12,8 +13,10 @@ from rich.text import Text
 
 from labeldp.bounds.planning import EffectiveDimension, Forecast, Plan
 from labeldp.privacy import Interval, LabelSpace, shown_above
-from labeldp.release import TableRelease
 from labeldp.report._parts import Parts, add_row, name_value_table, sentence, three_digits, titled_table
+
+if TYPE_CHECKING:
+    from labeldp.release import TableRelease
 
 _NOTE = (
     "Effective rows: the release is as informative as this many rows with true labels. Variance: of the unbiased "
@@ -55,8 +58,9 @@ def purchase_text(bought: TableRelease) -> Parts:
     guarantee, (spent, _) = bought.certificate.guarantee, bought.spent
     return [
         sentence(
-            f"Bought noisy counts of {bought.certificate.rows:,} labels for epsilon {shown_above(guarantee.epsilon, 7)}; "
-            f"spent on this label so far: {shown_above(spent, 7)} of a budget of {bought.budget.epsilon:g}."
+            f"Bought noisy counts of {bought.certificate.rows:,} labels for epsilon "
+            f"{shown_above(guarantee.epsilon, 7)}; spent on this label so far: {shown_above(spent, 7)} of a budget of "
+            f"{bought.budget.epsilon:g}."
         ),
         sentence(f"ledger: {bought.ledger}"),
         sentence(f"counts: {bought.output} (later plans read them for nothing with --from)"),
