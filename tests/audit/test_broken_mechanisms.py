@@ -146,7 +146,7 @@ BROKEN = {
     "trailing blank": (texts, 10_000),
     "order of a list": (lambda label, n: [["ab", "ba"][label]] * n, 10_000),
     "order of keys": (dictionaries, 10_000),
-    "one coin for each call": (lambda label, n: np.full(n, response(label, 1)[0]), 20_000),
+    "one coin for each call": (lambda label, n: np.full(n, response(label, 1)[0]), 300_000),
     "tail": (tail, 300_000),
     "float32": (lambda label, n: np.float32(label) + RNG.laplace(0, 1, n).astype(np.float32), 10_000),
     "Laplace in floats": (lambda label, n: label + RNG.laplace(0, 1, n), 10_000),

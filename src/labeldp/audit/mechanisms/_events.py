@@ -134,65 +134,6 @@ def _pairs(past: Int[np.ndarray, "2 g 4"], trials: Int[np.ndarray, "g 1"], level
             yield float(promise[group]), Event(a, b, group, first, rest, other)
 
 
-_SEARCHES[search](past[:, groups], trials[groups, None], level)) if len(groups) else []
-    best = sorted(found, key=lambda item: -item[0])[:TESTED]
-    return [dataclasses.replace(event, group=int(groups[event.group])) for _, event in best]
-
-
-#: What an event promises, and the event.
-_Found = tuple[float, Event]
-
-
-def _prefixes(
-    past: Int[np.ndarray, "l g c"], trials: Int[np.ndarray, "g 1"], level: TestLevel, rows: int = 1
-) -> Iterator[_Found]:
-    """For pairs of inputs, the cells of the largest likelihood ratios, as many as promise the largest bound."""
-    drawn = past[0].sum(axis=1)[:, None]
-    for a, b in _input_pairs(past, level):
-        order = np.argsort(-(past[a] + 0.5) / (past[b] + 0.5), axis=1, kind="stable")
-        p, q = (np.cumsum(np.take_along_axis(past[place], order, axis=1), axis=1) / drawn for place in (a, b))
-        promise = _expected_bound(p, q + 1.0 / drawn, trials, level) / rows
-        for group, place in enumerate(promise.argmax(axis=1)):
-            cells = order[group, : place + 1]
-            yield float(promise[group, place]), Event(a, b, group, cells, cells, rows=rows)
-
-
-def _outliers(past: Int[np.ndarray, "2 g 2"], trials: Int[np.ndarray, "g 1"], level: TestLevel) -> Iterator[_Found]:
-    """Groups in which one outcome exceeds the claim by most standard errors, as those of all groups together are."""
-    enough = np.flatnonzero((trials[:, 0] >= _FEWEST_TRIALS) & (past[0].sum(axis=1) > 0))
-    if not len(enough):
-        return
-    drawn, ratio = past[0, enough].sum(axis=1), math.exp(min(level.claim, 50.0))
-    pooled = past[:, enough].sum(axis=1) / drawn.sum()
-    for (a, b), cell in itertools.product(((0, 1), (1, 0)), (0, 1)):
-        variance = pooled[a, cell] * (1 - pooled[a, cell]) + ratio**2 * pooled[b, cell] * (1 - pooled[b, cell])
-        excess = past[a, enough, cell] / drawn - ratio * past[b, enough, cell] / drawn - level.delta
-        score = excess * np.sqrt(drawn / max(variance, 1e-12))
-        for place in np.argpartition(-score, min(TESTED, len(score)) - 1)[:TESTED]:
-            yield float(score[place]), Event(a, b, int(enough[place]), np.array([cell]), np.array([cell]))
-
-
-def _pairs(past: Int[np.ndarray, "2 g 4"], trials: Int[np.ndarray, "g 1"], level: TestLevel) -> Iterator[_Found]:
-    """Outcomes of two outputs that tell two inputs, and outcomes that outputs of their own coins cannot have.
-
-    Two rows of label a have any outcome with at most exp(2 epsilon) times the probability of two rows of label b.
-
-    If the first of two rows has label a and the second b, then the first and not the second has an event E with a
-    probability of at least ``P(E | a) - P(E | b)``, however the two depend on each other, if each depends on its own
-    label. A neighbour, both rows of label b, has that with at least exp(-epsilon) times this probability. Two rows that
-    share a coin never have.
-    """
-    if not level.delta:
-        yield from _prefixes(past, trials, level, rows=2)
-    shares = past / past[0].sum(axis=1)[None, :, None]
-    for (a, b), (cells, fewer, against) in itertools.product(((0, 1), (1, 0)), _HALVES):
-        p = shares[a][:, cells].sum(axis=1) - shares[b][:, fewer].sum(axis=1)
-        q = shares[b][:, against].sum(axis=1) + 1.0 / trials[:, 0]
-        promise = _expected_bound(np.maximum(p, 0.0), q, trials[:, 0], level)
-        for group in range(len(promise)):
-            yield float(promise[group]), Event(a, b, group, *(np.array(each) for each in (cells, against, fewer)))
-
-
 _SEARCHES: dict[Search, Callable[..., Iterator[_Found]]] = {
     "cells": _prefixes,
     "positions": _outliers,

@@ -36,7 +36,7 @@ _FEWEST, _MOST = 100, 1 << 48
 _PILOT = 8_000
 _CHUNK, _OBJECTS_PER_CHUNK, _NUMBERS_PER_CHUNK = 1 << 18, 1 << 15, 1 << 21
 #: Calls of each test for each input, so that noise that is one for a call is seen.
-_FEWEST_CALLS = 3
+_FEWEST_CALLS = 4
 #: Chance that a leak of the stated size is seen.
 _SEEN = 0.9
 _SINGLE_CALLS, _MOST_SINGLE_CALLS, _DRAWS_PER_CALL = 512, 20_000, 16

@@ -70,7 +70,8 @@ def _best_event(counts: Int[np.ndarray, "l m"]) -> tuple[float, tuple[int, int],
     excess = counts[0] - counts
     certain = np.maximum(0, excess - np.sqrt(counts[0] + counts)).sum(axis=1)
     other = int(certain[1:].argmax()) + 1
-    return float(certain[other]), (0, other), excess[other] > 0
+    member = excess[other] > 0 if excess[other].any() else np.arange(counts.shape[1]) % 2 == 0
+    return float(certain[other]), (0, other), member
 
 
 def _position_tally(partition: Partition, labels: tuple[int, ...], member: Bool[np.ndarray, "m"]) -> Tally:
