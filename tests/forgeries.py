@@ -32,7 +32,7 @@ from labeldp.report import verdict_text
 MARK = "\nok      epsilon 0.001\u2028\u202e\x1b[2K"
 NUMBERS = (0, -1, 1, 2**31, 10**30, 1e308, 5e-324, -0.0, 0.5, None, True, "7", [])
 DIGITS = ("0", "1", "-1", "2", "17", "10000000000", str(2**63), str(2**64), "9" * 60, "9" * 4000, "1e9", " 7", "")
-WORDS = ("", MARK, "x" * 100_000, "\ud800", "row", "certificate.json", "/dev/zero", "../data.parquet", 0, None)
+WORDS = ("", MARK, "x" * 100_000, "\ud800", "row", "_certificate.json", "/dev/zero", "../data.parquet", 0, None)
 #: The address space of the process; a verdict may take a quarter of it.
 _MEMORY = 4 << 30
 OF_ANY = (None, [], {}, 0, "", [[]] * 3)
@@ -114,7 +114,8 @@ def resealed(body):
 def measured(folder, text=None):
     """What is found of a folder, with this certificate if any: the verdict, seconds, and bytes beyond those before."""
     if text is not None:
-        (folder / "certificate.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+        path = next(folder.glob("*certificate.json"), folder / "_certificate.json")
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
     before, start, found = _peak(reset=True), time.perf_counter(), {}
     try:
         verdict = verify(folder)
@@ -160,11 +161,12 @@ def main():
             signal.setitimer(signal.ITIMER_REAL, 20.0)
             write({"folder": source.name, **measured(source)})
             continue
-        body = json.loads((source / "certificate.json").read_text(encoding="utf-8"))
+        certificate = next(source.glob("*certificate.json"))
+        body = json.loads(certificate.read_text(encoding="utf-8"))
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             for file in source.iterdir():
-                if file.name != "certificate.json":
+                if file.name != certificate.name:
                     os.symlink(file.resolve(), folder / file.name)
             for name, forged in forgeries(body):
                 number += 1

@@ -85,7 +85,7 @@ def test_without_it_the_certificate_names_the_query_and_its_distribution(install
 def test_a_certificate_that_names_another_distribution_is_refused(installed, package, tmp_path):
     """Of two distributions with a query of that name, the right one must be found."""
     folder = counted(installed)[1].save(tmp_path / "shared")
-    path = folder / "certificate.json"
+    path = folder / "_certificate.json"
     body = json.loads(path.read_text(encoding="utf-8"))
     law = body["charges"][0]["law"]
     law.pop("package")

@@ -60,7 +60,7 @@ def test_a_golden_folder_loads_as_it_did(name):
 
 def test_expectations_are_of_all_folders():
     """Each golden folder with a certificate has an expectation, and the other way round."""
-    found = {path.parent.relative_to(HERE).as_posix() for path in HERE.glob("*/*/certificate.json")}
+    found = {path.parent.relative_to(HERE).as_posix() for path in HERE.glob("*/*/*certificate.json")}
     assert found == set(EXPECTED)
 
 
@@ -87,7 +87,7 @@ def test_every_mechanism_of_the_command_line_has_a_golden_folder():
 def test_a_golden_certificate_with_another_epsilon_is_refused(places, tmp_path):
     """One other digit in an epsilon, in one place or wherever it stands, and the folder does not verify."""
     folder = Path(shutil.copytree(HERE / "command" / "randomized-response", tmp_path / "forged"))
-    path = folder / "certificate.json"
+    path = next(folder.glob("*certificate.json"))
     path.write_text(path.read_text(encoding="utf-8").replace('"epsilon": 1.0', '"epsilon": 0.9', places))
     assert '"epsilon": 0.9' in path.read_text(encoding="utf-8")
     assert not labeldp.verify(folder).holds

@@ -65,11 +65,11 @@ def test_a_ledger_is_said_to_keep_no_law(run, three, table):
 def test_what_counts_once_is_said(run, three):
     """A folder that is named again, and the certificate of one, are counted once and named; nothing else is."""
     one = three[0]
-    ran = run("account", one, one, three[1], one / "certificate.json")
+    ran = run("account", one, one, three[1], one / "_certificate.json")
     assert "\n2 requests in 2 folders" in ran.out
-    assert f"counted once: {one}, {one / 'certificate.json'}." in " ".join(ran.out.split())
+    assert f"counted once: {one}, {one / '_certificate.json'}." in " ".join(ran.out.split())
     assert "counted once" not in run("account", *three).out
-    assert "\n1 request, of" in run("account", one / "certificate.json").out
+    assert "\n1 request, of" in run("account", one / "_certificate.json").out
 
 
 def test_requests_of_clusters_are_counted_apart_from_folders(run, tmp_path):
@@ -126,7 +126,7 @@ def test_unknown_candidates_are_named(release, run, tmp_path, write_csv, columns
     prior = {f"p_{name}": [0.5, 0.3, 0.2][i : i + 1] * 30 for i, name in enumerate(secrets)}
     table = write_csv(tmp_path / "p.csv", columns | prior)
     assert release(table, tmp_path / "one", mechanism="prior", prior="p_").code == 0
-    file = tmp_path / "one" / "certificate.json"
+    file = tmp_path / "one" / "_certificate.json"
     assert f"The rows of {file} are incomplete: they count with the fewest" in run("account", file).out
     assert "incomplete" not in run("account", tmp_path / "one").out
 

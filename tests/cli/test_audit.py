@@ -294,7 +294,7 @@ def test_a_model_of_the_release_is_fitted_anew(run, noise):
 def test_a_release_that_does_not_verify_fails(run, release, table, tmp_path):
     """Exit code 1, and what failed."""
     assert release(table, tmp_path / "out").code == 0
-    certificate = tmp_path / "out" / "certificate.json"
+    certificate = tmp_path / "out" / "_certificate.json"
     body = json.loads(certificate.read_text(encoding="utf-8"))
     body["guarantee"]["epsilon"] = 0.5
     certificate.write_text(json.dumps(body), encoding="utf-8")

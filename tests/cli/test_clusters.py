@@ -157,7 +157,7 @@ def test_what_peers_assume_is_said_wherever_their_epsilon_is(released, run, tabl
     printed = [released(mechanism="peer", clusters="town", delta=1e-6)]
     ledger = table.with_name(f"{table.name}.labeldp-ledger")
     out = tmp_path / "out"
-    asked = (("verify", out), ("account", out), ("account", out / "certificate.json"), ("account", ledger))
+    asked = (("verify", out), ("account", out), ("account", out / "_certificate.json"), ("account", ledger))
     printed += [run(*words) for words in (*asked, ("ledger", ledger))]
     for ran in printed:
         words = " ".join(ran.out.split())

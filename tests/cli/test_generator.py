@@ -47,7 +47,7 @@ def test_a_public_table_gives_a_generator_that_a_release_takes(run, table, tmp_p
     double = ("--mechanism", "double", "--generator", path, "--epsilon", 1, "--keep", "age,town", "--output", out)
     ran = run("release", other, *CLASSES, *double)
     assert (ran.code, ran.err) == (0, "")
-    assert "a town" in json.dumps(json.loads((out / "certificate.json").read_text()))
+    assert "a town" in json.dumps(json.loads((out / "_certificate.json").read_text()))
     released = RowRelease.load(out)
     assert released.features.schema == fitted.form.schema
     assert set(np.round(released.features["age"].drop_null().to_numpy() * 10) % 1) == {0.0}

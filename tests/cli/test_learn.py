@@ -195,7 +195,7 @@ BAD = {
     ),
     "true labels of a table that was said to be released": (
         ["evaluate", "model.skops", "test.csv", "--label", "ill", "--released"],
-        "expected a release with a certificate.json",
+        "expected a release with a _certificate.json",
     ),
     "its own release": (
         ["evaluate", "model.skops", "train-shared", "--label", "ill", "--released"],
@@ -262,7 +262,7 @@ BAD = {
         ["evaluate", "forged.skops", "test.csv", "--label", "ill", "--labels-are-public"],
         "expected a model made by 'labeldp learn'",
     ),
-    "no release": (["learn", "nowhere", "--output", "m"], "expected a release with a certificate.json"),
+    "no release": (["learn", "nowhere", "--output", "m"], "expected a release with a _certificate.json"),
     "a release without its certificate": (
         ["learn", "headless", "--output", "m"],
         "expected a release with a certificate",
@@ -319,8 +319,8 @@ def bad(learned, folder):
     skops.io.dump({"about": json.dumps(about), "estimator": pd.Timestamp}, folder / "foreign.skops")
     for name in ("headless", "later"):
         shutil.copytree(folder / "train-shared", folder / name)
-    (folder / "headless" / "certificate.json").unlink()
-    certificate = folder / "later" / "certificate.json"
+    (folder / "headless" / "_certificate.json").unlink()
+    certificate = folder / "later" / "_certificate.json"
     certificate.write_text(certificate.read_text("utf-8").replace("certificate/1", "certificate/9"), "utf-8")
     return folder
 

@@ -19,7 +19,7 @@ from labeldp.cli._release import mechanisms
 
 def body(output):
     """The certificate as plain JSON."""
-    return json.loads((output / "certificate.json").read_text(encoding="utf-8"))
+    return json.loads((output / "_certificate.json").read_text(encoding="utf-8"))
 
 
 def data(output):

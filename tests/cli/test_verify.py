@@ -23,24 +23,24 @@ def changed(path, change):
 DAMAGE = {
     "another byte": lambda f: (f / "data.parquet").write_bytes((f / "data.parquet").read_bytes() + b" "),
     "no data": lambda f: (f / "data.parquet").unlink(),
-    "no certificate": lambda f: (f / "certificate.json").unlink(),
+    "no certificate": lambda f: (f / "_certificate.json").unlink(),
     "another file": lambda f: (f / "raw.csv").write_text("y\n", encoding="utf-8"),
     "a hidden file": lambda f: (f / ".raw").write_text("y\n", encoding="utf-8"),
-    "no JSON": lambda f: (f / "certificate.json").write_text("{", encoding="utf-8"),
-    "no UTF-8": lambda f: (f / "certificate.json").write_bytes(b"\xff\xfe"),
-    "a smaller epsilon": lambda f: changed(f / "certificate.json", lambda body: body["guarantee"].update(epsilon=0.5)),
+    "no JSON": lambda f: (f / "_certificate.json").write_text("{", encoding="utf-8"),
+    "no UTF-8": lambda f: (f / "_certificate.json").write_bytes(b"\xff\xfe"),
+    "a smaller epsilon": lambda f: changed(f / "_certificate.json", lambda body: body["guarantee"].update(epsilon=0.5)),
     "another sentence": lambda f: changed(
-        f / "certificate.json", lambda body: body["guarantee"].update(sentence="anonymous")
+        f / "_certificate.json", lambda body: body["guarantee"].update(sentence="anonymous")
     ),
     "another law": lambda f: changed(
-        f / "certificate.json", lambda body: body["charges"][0]["law"].update(keep=str(1 << 63))
+        f / "_certificate.json", lambda body: body["charges"][0]["law"].update(keep=str(1 << 63))
     ),
-    "another schema": lambda f: changed(f / "certificate.json", lambda body: body.update(schema="labeldp/2")),
-    "words of a test": lambda f: changed(f / "certificate.json", lambda body: body.update(private=False)),
-    "no charges": lambda f: changed(f / "certificate.json", lambda body: body.update(charges=[])),
-    "another row count": lambda f: changed(f / "certificate.json", lambda body: body["table"].update(rows=29)),
-    "a number for a list": lambda f: changed(f / "certificate.json", lambda body: body.update(charges=7)),
-    "a list": lambda f: (f / "certificate.json").write_text("[]", encoding="utf-8"),
+    "another schema": lambda f: changed(f / "_certificate.json", lambda body: body.update(schema="labeldp/2")),
+    "words of a test": lambda f: changed(f / "_certificate.json", lambda body: body.update(private=False)),
+    "no charges": lambda f: changed(f / "_certificate.json", lambda body: body.update(charges=[])),
+    "another row count": lambda f: changed(f / "_certificate.json", lambda body: body["table"].update(rows=29)),
+    "a number for a list": lambda f: changed(f / "_certificate.json", lambda body: body.update(charges=7)),
+    "a list": lambda f: (f / "_certificate.json").write_text("[]", encoding="utf-8"),
 }
 
 
@@ -50,7 +50,7 @@ def test_what_was_released_holds(run, released):
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.count("ok  ") == 6
     assert "FAILED" not in ran.out
-    certificate = json.loads((released / "certificate.json").read_text(encoding="utf-8"))
+    certificate = json.loads((released / "_certificate.json").read_text(encoding="utf-8"))
     assert certificate["guarantee"]["sentence"] in ran.out
     for what in certificate["cannot_know"]:
         assert what in ran.out
@@ -90,7 +90,7 @@ def test_a_release_is_signed_and_its_signature_checked(run, release, table, tmp_
     assert "Signed, not checked: pass --public-key." in unchecked.out
     assert "not checked: pass" not in checked.out
     assert "certificate is no signature" not in checked.out
-    (tmp_path / "out" / "signature.json").unlink()
+    (tmp_path / "out" / "_signature.json").unlink()
     assert run("verify", tmp_path / "out", "--public-key", tmp_path / "office.pub").code == 1
 
 

@@ -58,7 +58,7 @@ def test_a_certificate_may_claim_no_rho(tmp_path):
     """A saved histogram says its rho; one that says none claims less, and verifies too; one that says less does not."""
     folder = Curator(LABELS, SPACE).answer(NoisyHistogram(SPACE, 0.5)).save(tmp_path / "h")
     assert verify(folder).holds
-    path = folder / "certificate.json"
+    path = folder / "_certificate.json"
     whole = json.loads(path.read_text(encoding="utf-8"))
     assert whole["guarantee"]["rho"] == whole["charges"][0]["guarantee"]["rho"] == pytest.approx(0.0625)
     for rho, holds in ((None, True), (0.05, False)):

@@ -245,7 +245,7 @@ def test_a_told_entry_is_not_passed_off_as_public(fewer, tmp_path):
     with pytest.raises(InputError, match="found 'ill_5'"):
         answer.save(tmp_path / "more", more, keep="all")
     folder = answer.save(tmp_path / "told", more[["age"]], keep="all")
-    file = folder / "certificate.json"
+    file = folder / "_certificate.json"
     assert '"dimension": "4"' in file.read_text()
     file.write_text(file.read_text().replace('"dimension": "4"', f'"dimension": "{fewer}"'))
     assert "expected no public column with the name of an entry, found 'ill_" in verify(folder).checks[-1].found

@@ -173,7 +173,7 @@ def test_an_account_knows_stages(tmp_path):
     """Stages of one release cost the largest, whether or not rows mean the same elsewhere; two releases add up."""
     curator = Curator(LABELS, SPACE, budget=10.0, name="y")
     folders = [concatenate(staged(curator)).save(tmp_path / str(number)) for number in range(2)]
-    for paths, epsilon in ((folders[:1], 1.0), (folders, 2.0), ([folders[0] / "certificate.json"], 1.0)):
+    for paths, epsilon in ((folders[:1], 1.0), (folders, 2.0), ([folders[0] / "_certificate.json"], 1.0)):
         for one_table in (False, True):
             (told,) = combined_guarantee(paths, one_table=one_table)
             assert told.composition.epsilon == epsilon

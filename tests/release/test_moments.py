@@ -64,7 +64,7 @@ def test_an_answer_is_kept_and_verified(tmp_path):
     assert again.guarantee == answer.guarantee
     assert again.noise_deviation == answer.noise_deviation
     assert verify(folder).holds
-    file = folder / "certificate.json"
+    file = folder / "_certificate.json"
     text = file.read_text(encoding="utf-8")
     for field in ("deviation", "labels_of_a_unit", "sensitivity_squared"):
         value = answer.law[field]

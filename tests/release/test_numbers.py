@@ -48,9 +48,9 @@ every_randomizer = pytest.mark.parametrize("name", RANDOMIZERS)
 def relist(folder, table):
     """Replace the file and list it again, as one would who wants the change not to be noticed."""
     pq.write_table(table, folder / "data.parquet")
-    body = json.loads((folder / "certificate.json").read_text())
+    body = json.loads((folder / "_certificate.json").read_text())
     body["table"]["files"][0]["sha256"] = hashlib.sha256((folder / "data.parquet").read_bytes()).hexdigest()
-    (folder / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    (folder / "_certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def released(name, epsilon=4.0, **options):
@@ -176,9 +176,9 @@ def test_a_law_of_numbers_cannot_claim_too_little(tmp_path):
         (tmp_path / str(number)).mkdir()
         assert not forged(release, tmp_path / str(number), **changed).holds, changed
     folder = release.save(tmp_path / "other", label="y")
-    body = json.loads((folder / "certificate.json").read_text())
+    body = json.loads((folder / "_certificate.json").read_text())
     body["label"]["space"] = Classes(list(range(SPACE.size))).describe()
-    (folder / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    (folder / "_certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     assert not verify(folder).holds
 
 

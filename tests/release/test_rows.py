@@ -566,9 +566,9 @@ def test_rows_are_not_joined(released):
 
 def forged(path, change):
     """Change the certificate in a folder."""
-    body = json.loads((path / "certificate.json").read_text())
+    body = json.loads((path / "_certificate.json").read_text())
     change(body)
-    (path / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    (path / "_certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def law_of(body):

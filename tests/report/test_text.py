@@ -90,7 +90,7 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path, capsys, monkeypa
 def test_a_hostile_certificate_does_not_act_on_the_terminal(tmp_path, capsys, text):
     """Declarations in somebody else's release are printed, not obeyed."""
     done = released(tmp_path, "x")
-    path = done.output / "certificate.json"
+    path = done.output / "_certificate.json"
     body = json.loads(path.read_text(encoding="utf-8")) | {"assumptions": [text]}
     path.write_text(json.dumps(body), encoding="utf-8")
     assert main(["verify", str(done.output)]) == 0

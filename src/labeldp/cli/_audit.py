@@ -22,11 +22,12 @@ from labeldp.cli._options import check_one_of, class_texts, range_of
 from labeldp.cli._terminal import complain, progress, show
 from labeldp.errors import InputError, LabelDPError
 from labeldp.learning import features
+from labeldp.release import folder
 
 if TYPE_CHECKING:
     from labeldp.release import Release
 
-_UNUSABLE, _CERTIFICATE = 2, "certificate.json"
+_UNUSABLE = 2
 _DRAWS, _CONFIDENCE, _SURE = 1_000_000, 0.99, 0.999_999
 
 
@@ -167,9 +168,9 @@ def _audit_release(
 
 def _check_folder(directory: Path) -> None:
     """Refuse a path without a certificate: it cannot be audited, which is not a failed claim."""
-    if not (directory / _CERTIFICATE).is_file():
+    if not folder.is_release(directory):
         found = "a folder without one" if directory.is_dir() else "no such folder"
-        raise InputError(f"expected the folder of a release, with a {_CERTIFICATE}, at {directory}, found {found}")
+        raise InputError(f"expected the folder of a release, with a certificate, at {directory}, found {found}")
 
 
 def _load_model(model: Path) -> Any:

@@ -12,7 +12,7 @@ from labeldp.cli._options import ColumnOptions, class_texts
 from labeldp.cli._terminal import names, show
 from labeldp.errors import InputError
 from labeldp.learning import features
-from labeldp.release import tables
+from labeldp.release import folder, tables
 
 if TYPE_CHECKING:
     from labeldp.audit.pipelines import DivergenceEstimate
@@ -73,7 +73,7 @@ def generator(
 
     features.check_model_path(output)
     settings: dict[str, Any] = {} if smoothing is None else {"smoothing": smoothing}
-    if (table / "certificate.json").is_file():
+    if folder.is_release(table):
         if judge or labels != LabelOptions():
             raise InputError(
                 "expected no --label, --classes, --labels-are-public, --auxiliary or --judge with a release, "

@@ -45,12 +45,12 @@ def unit_folder(space, labels, tmp_path):
 
 def read(folder):
     """The certificate of a folder as plain data."""
-    return json.loads((folder / "certificate.json").read_text())
+    return json.loads((folder / "_certificate.json").read_text())
 
 
 def verdict_of(folder, body):
     """What verification says with another certificate."""
-    (folder / "certificate.json").write_text(json.dumps(body))
+    (folder / "_certificate.json").write_text(json.dumps(body))
     return verify(folder)
 
 
@@ -176,7 +176,7 @@ def test_certificates_come_back(space):
 
 def test_every_mechanism_comes_back(folder):
     """The text of a saved certificate is the text that its own reading writes."""
-    text = (folder / "certificate.json").read_text()
+    text = (folder / "_certificate.json").read_text()
     assert Certificate.from_json(text).to_json() == text
 
 
@@ -328,18 +328,18 @@ def test_other_texts_are_no_certificate(space, labels, tmp_path, text):
     folder = Curator(labels, space).randomize(RandomizedResponse(space, 1.0)).save(tmp_path / "out")
     with pytest.raises(VerificationError):
         Certificate.from_json(text)
-    (folder / "certificate.json").write_text(text)
+    (folder / "_certificate.json").write_text(text)
     assert not verify(folder).holds
 
 
 def test_bytes_that_are_no_text_are_no_certificate(space, labels, tmp_path):
     """Neither are bytes outside UTF-8, a folder in its place, or nothing."""
     folder = Curator(labels, space).randomize(RandomizedResponse(space, 1.0)).save(tmp_path / "out")
-    (folder / "certificate.json").write_bytes(b"\xff\xfe{}")
+    (folder / "_certificate.json").write_bytes(b"\xff\xfe{}")
     assert not verify(folder).holds
-    (folder / "certificate.json").unlink()
+    (folder / "_certificate.json").unlink()
     assert not verify(folder).holds
-    (folder / "certificate.json").mkdir()
+    (folder / "_certificate.json").mkdir()
     assert not verify(folder).holds
     assert not verify(tmp_path / "nowhere").holds
 

@@ -46,12 +46,12 @@ def resealed(folder):
 
 def changed(folder, **parts):
     """Other parts of the signature."""
-    file = folder / "signature.json"
+    file = folder / "_signature.json"
     file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | parts), encoding="utf-8")
 
 
 FORGERIES = {
-    "no signature": lambda f: (f / "signature.json").unlink(),
+    "no signature": lambda f: (f / "_signature.json").unlink(),
     "another release": resealed,
     "another signature": lambda f: changed(f, signature="00" * 64),
     "no hexadecimal": lambda f: changed(f, signature="x"),
@@ -59,10 +59,10 @@ FORGERIES = {
     "another schema": lambda f: changed(f, schema="labeldp/signature/2"),
     "more": lambda f: changed(f, more=1),
     "a large file": lambda f: changed(f, signature="00" * 100_000),
-    "no JSON": lambda f: (f / "signature.json").write_text("[", encoding="utf-8"),
-    "a device": lambda f: ((f / "signature.json").unlink(), (f / "signature.json").symlink_to("/dev/zero")),
-    "a byte of the certificate": lambda f: (f / "certificate.json").write_bytes(
-        (f / "certificate.json").read_bytes() + b"\n"
+    "no JSON": lambda f: (f / "_signature.json").write_text("[", encoding="utf-8"),
+    "a device": lambda f: ((f / "_signature.json").unlink(), (f / "_signature.json").symlink_to("/dev/zero")),
+    "a byte of the certificate": lambda f: (f / "_certificate.json").write_bytes(
+        (f / "_certificate.json").read_bytes() + b"\n"
     ),
 }
 
@@ -84,7 +84,7 @@ def test_the_key_of_a_stranger_signs_nothing_of_ours(keys, folder):
     sign(folder, strange)
     assert not verify(folder, public_key=public).holds
     copy = shutil.copytree(folder, folder.parent / "copy")
-    (copy / "signature.json").unlink()
+    (copy / "_signature.json").unlink()
     sign(copy, private)
     assert verify(copy, public_key=public).holds
 

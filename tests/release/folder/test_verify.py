@@ -41,9 +41,9 @@ def relist(folder, table=None, **options):
     path = folder / "data.parquet"
     if table is not None:
         pq.write_table(table, path, **options)
-    body = json.loads((folder / "certificate.json").read_text())
+    body = json.loads((folder / "_certificate.json").read_text())
     body["table"]["files"][0]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    (folder / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    (folder / "_certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
     return body
 
 
@@ -51,7 +51,7 @@ def relist_columns(folder, body):
     """List the columns of the file as they now are."""
     schema = pq.read_schema(folder / "data.parquet")
     body["table"]["columns"] = [{"name": field.name, "type": str(field.type)} for field in schema]
-    (folder / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    (folder / "_certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def plain(folder):
@@ -75,7 +75,7 @@ def test_listing_again_changes_nothing(folder):
     assert verify(folder).holds
 
 
-@pytest.mark.parametrize("name", ["notes.txt", ".hidden", "certificate.json.bak", "part-00001.parquet", "sub/file"])
+@pytest.mark.parametrize("name", ["notes.txt", ".hidden", "_certificate.json.bak", "part-00001.parquet", "sub/file"])
 def test_an_extra_file_fails(folder, name):
     """Anything else in the folder fails, hidden files and folders too."""
     (folder / name).parent.mkdir(exist_ok=True)
@@ -250,13 +250,13 @@ def test_a_group_that_does_not_exist_fails(space, labels, tmp_path, group):
 
 def test_not_private_fails_first(folder):
     """A release by test words fails before its files are looked at, whatever sentence it shows."""
-    body = json.loads((folder / "certificate.json").read_text())
+    body = json.loads((folder / "_certificate.json").read_text())
     promise = body["guarantee"]["sentence"]
     body["private"] = False
     (folder / "data.parquet").unlink()
     for sentence, check in ((promise, CERTIFICATE), (_NOT_PRIVATE, WORDS)):
         body["guarantee"]["sentence"] = sentence
-        (folder / "certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+        (folder / "_certificate.json").write_text(json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
         assert check in failing(folder)
 
 
@@ -273,10 +273,10 @@ def test_several_files_are_each_checked(write_table, columns, space, tables):
     values[-1] = ["gold"] if isinstance(values[-1], list) else "gold"
     changed = table.set_column(len(names) - 1, names[-1], pa.array(values, table[names[-1]].type))
     pq.write_table(changed.replace_schema_metadata(None), last)
-    body = json.loads((tables / "o" / "certificate.json").read_text())
+    body = json.loads((tables / "o" / "_certificate.json").read_text())
     body["table"]["files"][2]["sha256"] = hashlib.sha256(last.read_bytes()).hexdigest()
     text = json.dumps(body, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-    (tables / "o" / "certificate.json").write_text(text)
+    (tables / "o" / "_certificate.json").write_text(text)
     assert VALUES in failing(tables / "o")
 
 

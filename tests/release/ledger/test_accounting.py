@@ -55,7 +55,7 @@ def test_releases_of_one_label_are_composed(curator, space, save):
     makers = [RandomizedResponse(space, 0.7), SubsetResponse(space, 0.5, size=2), BitResponse(space, 0.4)] * 3
     releases = [curator.randomize(each) for each in makers]
     folders, hand = save(*releases), by_hand(*releases)
-    for paths in (folders, [folder / "certificate.json" for folder in folders], [*map(str, folders[::-1])]):
+    for paths in (folders, [folder / "_certificate.json" for folder in folders], [*map(str, folders[::-1])]):
         (found,) = combined_guarantee(paths, deltas=[0.1], epsilons=[2.0, 4.0])
         assert (found.label, found.unit, found.rows, found.unknown) == ("colour", "row", 60, ())
         assert found.composition.epsilon == hand.epsilon
@@ -76,7 +76,7 @@ def test_a_release_counts_once(curator, space, save):
     )
     one, part, other, two = save(release, release[:20], release[20:], again)
     copied = shutil.copytree(one, one.with_name("copy"))
-    (found,) = combined_guarantee([one, one / "certificate.json", copied, part, other])
+    (found,) = combined_guarantee([one, one / "_certificate.json", copied, part, other])
     assert len(found.composition.charges) == 1
     assert found.composition.epsilon == release.guarantee.epsilon
     (found,) = combined_guarantee([two, part, other])
@@ -112,15 +112,15 @@ def test_candidates_count_by_the_rows_that_are_there(curator, space, save):
     releases = [curator.randomize(TopKResponse(space, 1.0, prior, k=3)) for _ in range(4)]
     folders = save(*releases)
     (whole,) = combined_guarantee(folders)
-    (alone,) = combined_guarantee([folder / "certificate.json" for folder in folders])
+    (alone,) = combined_guarantee([folder / "_certificate.json" for folder in folders])
     (part,) = combined_guarantee(save(releases[0][:7]))
     hand = by_hand(*releases)
     assert dict(whole.at_deltas)[0.016] == pytest.approx(hand.epsilon_at(0.016), rel=1e-9)
     assert dict(alone.at_deltas)[0.016] > dict(whole.at_deltas)[0.016]
     assert whole.unknown == ()
-    assert alone.unknown == tuple(str(folder / "certificate.json") for folder in folders)
+    assert alone.unknown == tuple(str(folder / "_certificate.json") for folder in folders)
     assert len(part.unknown) == 1
-    (both,) = combined_guarantee([folders[0] / "certificate.json", folders[0]])
+    (both,) = combined_guarantee([folders[0] / "_certificate.json", folders[0]])
     assert both.unknown == ()
     assert alone.composition.epsilon == whole.composition.epsilon
 
@@ -133,7 +133,7 @@ def test_subsets_of_candidates_count_by_the_rows_that_are_there(curator, space, 
     folders = save(*releases)
     (whole,), (alone,) = (
         combined_guarantee(folders),
-        combined_guarantee([folder / "certificate.json" for folder in folders]),
+        combined_guarantee([folder / "_certificate.json" for folder in folders]),
     )
     assert dict(whole.at_deltas)[0.016] == pytest.approx(by_hand(*releases).epsilon_at(0.016), rel=1e-9)
     assert dict(alone.at_deltas)[0.016] >= dict(whole.at_deltas)[0.016]
@@ -210,7 +210,7 @@ def test_units_of_several_rows_meet_everywhere(labels, space, save):
 
 def changed(folder, change):
     """A certificate with something changed, as a file of its own."""
-    body = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
+    body = json.loads((folder / "_certificate.json").read_text(encoding="utf-8"))
     change(body)
     path = folder.with_name("changed.json")
     path.write_text(json.dumps(body), encoding="utf-8")
@@ -242,7 +242,7 @@ def test_what_is_no_release_is_refused(curator, labels, space, save, tmp_path):
     (folder,) = save(curator.randomize(RandomizedResponse(space, 0.7)))
     tape = TapeWords(np.random.default_rng(1).integers(0, 2**64, 1000, dtype=np.uint64))
     (tested,) = save(Curator(labels, space)._randomize(RandomizedResponse(space, 0.7), None, tape))
-    for bad in (tested, tested / "certificate.json"):
+    for bad in (tested, tested / "_certificate.json"):
         with pytest.raises(VerificationError, match="NOT PRIVATE"):
             combined_guarantee([folder, bad])
     (folder / "more").write_text("x", encoding="utf-8")

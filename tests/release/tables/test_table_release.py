@@ -323,7 +323,7 @@ def test_hidden_content_does_not_survive(release, space, tables):
     table = table.append_column(pa.field("inner", inner.type, metadata={"m": "fieldsecret"}), inner)
     pq.write_table(table, tables / "t.parquet", row_group_size=7)
     done = release(tables / "t.parquet", keep=["city", "inner"], space=space, mechanism="randomized-response")
-    data = (done.output / "data.parquet").read_bytes() + (done.output / "certificate.json").read_bytes()
+    data = (done.output / "data.parquet").read_bytes() + (done.output / "_certificate.json").read_bytes()
     words = (b"unusedsecret", b"droppedsecret", b"indexsecret", b"fieldsecret", b"pandas")
     assert not [word for word in words if word in data]
     opened = pq.ParquetFile(done.output / "data.parquet")
@@ -796,10 +796,10 @@ def test_columns_that_determine_the_label_are_noted_privately(release, write_tab
     assert [line[20:] for line in done.notes_file.read_text().splitlines()] == list(done.notes)
     assert not [note for note in done.notes if note in repr(done)]
     assert stat.S_IMODE(done.notes_file.stat().st_mode) == 0o600
-    text = (done.output / "certificate.json").read_text()
+    text = (done.output / "_certificate.json").read_text()
     assert not [note for note in done.notes if note in text]
     assert "determines" not in text
-    assert {path.name for path in done.output.iterdir()} == {"certificate.json", "data.parquet"}
+    assert {path.name for path in done.output.iterdir()} == {"_certificate.json", "data.parquet"}
 
 
 def test_rows_grouped_by_label_are_noted_privately(release, write_table, columns, tables):

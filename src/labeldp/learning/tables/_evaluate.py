@@ -14,7 +14,7 @@ from labeldp.learning.tables._files import TableModel
 from labeldp.learning.tables._regressors import NumberScores, number_scores
 from labeldp.privacy import ClassProbabilities, Interval
 from labeldp.release import Release, public_columns, public_table
-from labeldp.release.folder import Certificate
+from labeldp.release.folder import Certificate, is_release
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.features import Images
@@ -52,7 +52,7 @@ def evaluate(
     if label in model.columns:
         raise InputError(f"expected a label column, found {label!r}, which the model predicts from")
     if public:
-        if (Path(source) / "certificate.json").exists():
+        if is_release(Path(source)):
             raise InputError(
                 f"expected a table with public labels in {source}, found the folder of a release; use --released"
             )

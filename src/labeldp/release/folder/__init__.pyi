@@ -18,6 +18,7 @@ from ._signature import sign as sign
 from ._staging import Fate as Fate
 from ._staging import check_target as check_target
 from ._staging import fate_of as fate_of
+from ._staging import is_release as is_release
 from ._staging import staged as staged
 from ._verify import BUFFER as BUFFER
 from ._verify import Check as Check

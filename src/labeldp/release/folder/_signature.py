@@ -19,10 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
 
 from labeldp.errors import InputError, OutputError, VerificationError
 from labeldp.release.folder._limits import opened
-from labeldp.release.folder._staging import CERTIFICATE
+from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, part_of
 
 #: The file of a signature in a release folder.
-SIGNATURE = "signature.json"
 
 _SCHEMA = "labeldp/signature/1"
 _PUBLIC = ".pub"
@@ -96,8 +95,9 @@ def sign(directory: str | Path, key: str | Path | Ed25519PrivateKey) -> Path:
     except OSError:
         raise InputError(f"expected a release with a {CERTIFICATE} in {folder}, found none") from None
     text = json.dumps({"schema": _SCHEMA, "signature": signature.hex()}, indent=2, sort_keys=True)
-    _write(folder / SIGNATURE, (text + "\n").encode(), 0o644)
-    return folder / SIGNATURE
+    path = part_of(folder, SIGNATURE)
+    _write(path, (text + "\n").encode(), 0o644)
+    return path
 
 
 def check_signature(folder: Path, public_key: str | Path) -> str:
@@ -114,7 +114,7 @@ def check_signature(folder: Path, public_key: str | Path) -> str:
     if not isinstance(key, Ed25519PublicKey):
         raise InputError(f"expected a public key in {public_key}, found none; ask whoever made the release for theirs")
     try:
-        body = json.loads(_read(folder / SIGNATURE))
+        body = json.loads(_read(part_of(folder, SIGNATURE)))
         if set(body) != {"schema", "signature"} or body["schema"] != _SCHEMA:
             raise VerificationError(f"expected a signature of schema {_SCHEMA}, found another")
         key.verify(bytes.fromhex(body["signature"]), _signed(folder))
@@ -132,7 +132,7 @@ def check_signature(folder: Path, public_key: str | Path) -> str:
 
 def _signed(folder: Path) -> bytes:
     """The bytes that are signed: a purpose, so that no signature for another one fits, and the certificate."""
-    with opened(folder / CERTIFICATE) as file:
+    with opened(part_of(folder, CERTIFICATE)) as file:
         return _SCHEMA.encode() + b"\n" + file.read()
 
 

@@ -10,13 +10,43 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from labeldp.errors import OutputError
+from labeldp.errors import OutputError, VerificationError
 
-CERTIFICATE = "certificate.json"
+#: Readers of Parquet folders pass over names that begin with an underscore.
+CERTIFICATE, SIGNATURE = "_certificate.json", "_signature.json"
+#: Former names, which are read as well.
+_FORMER = {CERTIFICATE: "certificate.json", SIGNATURE: "signature.json"}
 _MARK = ".labeldp-"
 
 #: The fate of an output: at its target, still in its staging folder, or unknown.
 Fate = Literal["left", "never left", "unknown"]
+
+
+def part_of(folder: Path, name: str) -> Path:
+    """The certificate or the signature of a folder: by its name, or by its former name if that alone is there.
+
+    Raises:
+        VerificationError: Both are there, so that nobody can tell which one counts.
+    """
+    present, former = folder / name, folder / _FORMER[name]
+    if not os.path.lexists(former):
+        return present
+    if os.path.lexists(present):
+        raise VerificationError(
+            f"expected one of {name} and {former.name} in {folder}, found both, and nothing says which one counts; ask "
+            "whoever made the release for it again"
+        )
+    return former
+
+
+def is_release(folder: Path) -> bool:
+    """True if a folder has a certificate."""
+    return any((folder / name).is_file() for name in (CERTIFICATE, _FORMER[CERTIFICATE]))
+
+
+def is_signed(folder: Path) -> bool:
+    """True if a folder has a signature."""
+    return any(os.path.lexists(folder / name) for name in (SIGNATURE, _FORMER[SIGNATURE]))
 
 
 def staging_of(target: Path, identifier: str) -> Path:
@@ -84,7 +114,7 @@ def fate_of(target: Path, identifier: str) -> Fate:
 def _identifier_at(target: Path) -> object:
     """The identifier in the certificate of a folder, if any."""
     try:
-        return json.loads((target / CERTIFICATE).read_bytes()).get("release")
+        return json.loads(part_of(target, CERTIFICATE).read_bytes()).get("release")
     except (OSError, ValueError, AttributeError):
         return None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -46,8 +45,8 @@ from labeldp.release.folder._limits import (
     text_of,
     texts_in,
 )
-from labeldp.release.folder._signature import SIGNATURE, check_signature
-from labeldp.release.folder._staging import CERTIFICATE
+from labeldp.release.folder._signature import check_signature
+from labeldp.release.folder._staging import CERTIFICATE, SIGNATURE, is_signed, part_of
 from labeldp.release.folder._write import file_digest
 from labeldp.release.tables import prefetch
 
@@ -125,7 +124,7 @@ def verify(directory: str | Path, *, public_key: str | Path | None = None, long:
     folder = Path(directory)
     with _limited(long):
         verdict = _verdict(folder)
-    signed = os.path.lexists(folder / SIGNATURE)
+    signed = is_signed(folder)
     if public_key is None:
         return dataclasses.replace(verdict, signed=signed)
     try:
@@ -165,7 +164,7 @@ def _verdict(folder: Path) -> Verdict:
 def read_certificate(folder: Path) -> Certificate:
     """The certificate in a folder."""
     try:
-        return Certificate.from_json(text_of(folder / CERTIFICATE))
+        return Certificate.from_json(text_of(part_of(folder, CERTIFICATE)))
     except (OSError, UnicodeError):
         raise VerificationError(
             f"expected a release with a {CERTIFICATE} in {folder}, found none; check the path, or make one with "
@@ -397,8 +396,8 @@ def _nearly_equal(one: Expectation | NumberExpectation, other: Expectation | Num
 
 def _check_files(folder: Path, certificate: Certificate) -> str:
     """Check that the folder has the listed files and nothing else, byte for byte."""
-    listed = {file.name for file in certificate.files} | {CERTIFICATE}
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")} - {SIGNATURE}
+    listed = {file.name for file in certificate.files} | {part_of(folder, CERTIFICATE).name}
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")} - {part_of(folder, SIGNATURE).name}
     if listed != found:
         raise VerificationError(f"expected the files {_some(listed)}, found {_some(found)}")
     check_files(folder / file.name for file in certificate.files)
