@@ -147,7 +147,7 @@ def _expected_bound(
     """Approximate bound that events of these probabilities will give."""
     z = level.caution
     low = p - level.delta - z * np.sqrt(p * (1 - np.minimum(p, 1)) / part) - 1.0 / part
-    high = q + z * np.sqrt(q / part) + z**2 / part
+    high = q + z * np.sqrt(q / part) + z**2 / (2 * part)
     return np.asarray(np.log(np.maximum(low, 1e-300) / high))
 
 
