@@ -26,7 +26,7 @@ _HALVES = (([2, 3], [1, 3], [2]), ([0, 1], [0, 2], [1]))
 
 
 @dataclass(frozen=True)
-class TestLevel:
+class Level:
     """Error probability of a test, what was claimed, how many events it has at most, and whether it is the last."""
 
     error: float
@@ -63,7 +63,7 @@ class Event:
 
 
 def promising_events(
-    search: Search, past: Int[np.ndarray, "l g c"], trials: Int[np.ndarray, "g"], level: TestLevel
+    search: Search, past: Int[np.ndarray, "l g c"], trials: Int[np.ndarray, "g"], level: Level
 ) -> list[Event]:
     """The events of a tally that promise most.
 
@@ -84,7 +84,7 @@ _Found = tuple[float, Event]
 
 
 def _prefixes(
-    past: Int[np.ndarray, "l g c"], trials: Int[np.ndarray, "g 1"], level: TestLevel, rows: int = 1
+    past: Int[np.ndarray, "l g c"], trials: Int[np.ndarray, "g 1"], level: Level, rows: int = 1
 ) -> Iterator[_Found]:
     """For pairs of inputs, the cells of the largest likelihood ratios, as many as promise the largest bound."""
     drawn = past[0].sum(axis=1)[:, None]
@@ -97,7 +97,7 @@ def _prefixes(
             yield float(promise[group, place]), Event(a, b, group, cells, cells, rows=rows)
 
 
-def _outliers(past: Int[np.ndarray, "2 g 2"], trials: Int[np.ndarray, "g 1"], level: TestLevel) -> Iterator[_Found]:
+def _outliers(past: Int[np.ndarray, "2 g 2"], trials: Int[np.ndarray, "g 1"], level: Level) -> Iterator[_Found]:
     """Groups in which one outcome exceeds the claim by most standard errors, as those of all groups together are."""
     enough = np.flatnonzero((trials[:, 0] >= _FEWEST_TRIALS) & (past[0].sum(axis=1) > 0))
     if not len(enough):
@@ -112,7 +112,7 @@ def _outliers(past: Int[np.ndarray, "2 g 2"], trials: Int[np.ndarray, "g 1"], le
             yield float(score[place]), Event(a, b, int(enough[place]), np.array([cell]), np.array([cell]))
 
 
-def _pairs(past: Int[np.ndarray, "2 g 4"], trials: Int[np.ndarray, "g 1"], level: TestLevel) -> Iterator[_Found]:
+def _pairs(past: Int[np.ndarray, "2 g 4"], trials: Int[np.ndarray, "g 1"], level: Level) -> Iterator[_Found]:
     """Outcomes of two outputs that tell two inputs, and outcomes that outputs of their own coins cannot have.
 
     Two rows of label a have any outcome with at most exp(2 epsilon) times the probability of two rows of label b.
@@ -142,16 +142,16 @@ _SEARCHES: dict[Search, Callable[..., Iterator[_Found]]] = {
 
 
 def _expected_bound(
-    p: Float[np.ndarray, "..."], q: Float[np.ndarray, "..."], part: Any, level: TestLevel
+    p: Float[np.ndarray, "..."], q: Float[np.ndarray, "..."], part: Any, level: Level
 ) -> Float[np.ndarray, "..."]:
     """Approximate bound that events of these probabilities will give."""
     z = level.caution
     low = p - level.delta - z * np.sqrt(p * (1 - np.minimum(p, 1)) / part) - 1.0 / part
-    high = q + z * np.sqrt(q / part) + z**2 / part
+    high = q + z * np.sqrt(q / part) + z**2 / (2 * part)
     return np.asarray(np.log(np.maximum(low, 1e-300) / high))
 
 
-def _input_pairs(past: Int[np.ndarray, "l g c"], level: TestLevel) -> list[tuple[int, int]]:
+def _input_pairs(past: Int[np.ndarray, "l g c"], level: Level) -> list[tuple[int, int]]:
     """All ordered pairs of inputs; of many inputs, those between which single cells differ most."""
     inputs = len(past)
     if inputs * (inputs - 1) <= _MOST_PAIRS:

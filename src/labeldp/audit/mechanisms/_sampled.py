@@ -17,7 +17,7 @@ from labeldp import _checks
 from labeldp._confidence_intervals import clopper_pearson_lower, clopper_pearson_upper
 from labeldp._shapes import Int
 from labeldp.audit._audit import Audit, check_claim, check_confidence
-from labeldp.audit.mechanisms._events import TESTED, Event, TestLevel, promising_events
+from labeldp.audit.mechanisms._events import TESTED, Event, Level, promising_events
 from labeldp.audit.mechanisms._partition import (
     Partition,
     as_outputs,
@@ -120,7 +120,7 @@ def audit_mechanism(
         if best.epsilon > claim:
             break
         fresh = sampler.counts(tallies, part)
-        level = TestLevel(error / tests, claim, delta, TESTED * len(tallies), part == parts[-1])
+        level = Level(error / tests, claim, delta, TESTED * len(tallies), part == parts[-1])
         best = max(best, _best_evidence(sampler, tallies, past, fresh, level), key=lambda each: each.epsilon)
         past = [old + new for old, new in zip(past, fresh, strict=True)]
         if sampler.many and len(tallies) == len(partitions):
@@ -129,7 +129,7 @@ def audit_mechanism(
     upper = _upper_bound(partitions[0], past[0], error / tests) if sampler.uniform else None
     upper = None if upper is None or upper < best.epsilon else upper
     worst = best.event or "no event that distinguishes two inputs"
-    last = TestLevel(error / tests, claim, delta, TESTED * len(tallies))
+    last = Level(error / tests, claim, delta, TESTED * len(tallies))
     visible = _visible_rate(parts[-1], last)
     return Audit(claim, delta, best.epsilon, upper, confidence, sampler.drawn, "sampled", worst, visible)
 
@@ -277,7 +277,7 @@ def _test_single_calls(
     outputs = [[sampler.single_outputs(label, half) for label in range(len(sampler.labels))] for _ in range(2)]
     tallies = [cell_tally(each) for each in (*partitions, type_partition(outputs[0]), *exact_partitions(outputs[0]))]
     before, after = (_counts(tallies, each) for each in outputs)
-    level = TestLevel(error, claim, delta, TESTED * len(tallies))
+    level = Level(error, claim, delta, TESTED * len(tallies))
     evidence = _best_evidence(sampler, tallies, before, after, level)
     event = f"{evidence.event}, in calls for one output each" if evidence.epsilon else ""
     return _Evidence(evidence.epsilon, event)
@@ -288,7 +288,7 @@ def _best_evidence(
     tallies: Sequence[Tally],
     past: Sequence[np.ndarray],
     fresh: Sequence[np.ndarray],
-    level: TestLevel,
+    level: Level,
 ) -> _Evidence:
     """Best evidence from a few events, chosen on past counts and tested on fresh ones."""
     chosen: list[tuple[Event, Tally, np.ndarray]] = []
@@ -325,7 +325,7 @@ def _log_ratio_rounded_down(p: float, q: float, delta: float) -> float:
     return 0.0 if p - delta <= q else max(0.0, math.log((p - delta) / q) * (1.0 - 1e-12))
 
 
-def _visible_rate(part: int, level: TestLevel) -> float | None:
+def _visible_rate(part: int, level: Level) -> float | None:
     """Least probability of an event, impossible under another input, that refutes a claim with a chance of 0.9."""
     never = float(clopper_pearson_upper(0, part, level.each))
 
