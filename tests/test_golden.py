@@ -184,7 +184,8 @@ def best_of_unit(asked):
 def with_prior(kind):
     """What Python certifies where each row has a prior."""
     columns = [golden.table()[f"p_{level}"].to_numpy() for level in golden.LEVELS]
-    return lambda asked: asked.randomize(kind(asked.space, 1.0, np.column_stack(columns))).certificate
+    prior = labeldp.ClassProbabilities(np.column_stack(columns), golden.LEVELS)
+    return lambda asked: asked.randomize(kind(asked.space, 1.0, prior)).certificate
 
 
 def in_clusters(asked):

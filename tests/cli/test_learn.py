@@ -265,7 +265,7 @@ BAD = {
     "no release": (["learn", "nowhere", "--output", "m"], "expected a release with a _certificate.json"),
     "a release without its certificate": (
         ["learn", "headless", "--output", "m"],
-        "expected a release with a certificate",
+        "expected a release with a _certificate.json",
     ),
     "a release of another schema": (["learn", "later", "--output", "m"], "expected"),
     "an answer that is no line for each row": (

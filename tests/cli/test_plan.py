@@ -354,7 +354,7 @@ def test_counts_are_bought_charged_and_used(run, costs):
     )
     assert f"ledger: {ledger}\n" in ran.out
     assert f"counts: {folder} " in ran.out
-    stated = float(re.search(r"labels have a standard deviation of (\S+), and", ran.out)[1])
+    stated = float(re.search(r"labels have a standard deviation of (\S+), and", " ".join(ran.out.split()))[1])
     assert stated == pytest.approx(spread, rel=0.08)
     assert "(default)" in ran.out.split("their variance")[1][:12]
     certificate = verify(folder).certificate
@@ -387,7 +387,7 @@ def test_a_release_tells_the_distribution(run, costs, tmp_path):
     ran = run("plan", "--from", tmp_path / "out", "--epsilon", 1, "--dimension", 2)
     assert ran.code == 0, ran.err
     assert "20,000 rows, labels from 0 to 5000, dimension 2" in ran.out
-    stated = float(re.search(r"labels have a standard deviation of (\S+), and", ran.out)[1])
+    stated = float(re.search(r"labels have a standard deviation of (\S+), and", " ".join(ran.out.split()))[1])
     assert stated == pytest.approx(spread, rel=0.1)
     assert run(*typed, "--output", tmp_path / "noisy", "--epsilon", 0.05).code == 0
     ran = run("plan", "--from", tmp_path / "noisy", "--epsilon", 1)

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 import labeldp
-from labeldp import Classes, Interval
+from labeldp import Classes, ClassProbabilities, Interval
 
 HERE = Path(__file__).parent
 TABLE = HERE / "people.csv"
@@ -197,11 +197,13 @@ def predictions(path: Path) -> list[Any]:
 
 
 def predicted(model: Any) -> list[Any]:
-    """What a model predicts of the first rows: probabilities of classes, or numbers."""
-    if not model.columns:
-        return rounded(model.predict_proba(None, pixels()[:PREDICTED_ROWS, None]))
+    """What a model predicts of the first rows: probabilities of classes in declared order, or numbers."""
     rows = table().slice(0, PREDICTED_ROWS)
-    return rounded(model.predict(rows) if getattr(model, "of_numbers", False) else model.predict_proba(rows))
+    if getattr(model, "of_numbers", False):
+        return rounded(model.predict(rows))
+    images = pixels()[:PREDICTED_ROWS, None]
+    values = model.predict_proba(rows) if model.columns else model.predict_proba(None, images)
+    return rounded(ClassProbabilities(values, model.classes_).in_order(model.space.points))
 
 
 def generator_facts(path: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import pytest
 from labeldp import (
     BitResponse,
     Classes,
+    ClassProbabilities,
     PriorResponse,
     PriorSubsetResponse,
     RandomizedResponse,
@@ -25,10 +26,15 @@ LABELS = ("red", "green", "blue", "grey", "pink")
 
 
 def prior_for(rows):
-    """A public prior that favours other classes in each row: one, two or three of them."""
+    """A public prior of the classes in declared order that favours others in each row: one, two or three of them."""
     apart = (np.arange(len(LABELS))[None, :] - np.arange(rows)[:, None]) % len(LABELS)
     weights = np.where(apart <= (np.arange(rows) % 3)[:, None], 6.0, 1.0)
     return weights / weights.sum(axis=1, keepdims=True)
+
+
+def named_prior(rows, space):
+    """The same, with the class of each column."""
+    return ClassProbabilities(prior_for(rows), space.points)
 
 
 RANDOMIZERS = {
@@ -36,9 +42,9 @@ RANDOMIZERS = {
     "subset": lambda space, epsilon, _: SubsetResponse(space, epsilon, size=2),
     "bits": lambda space, epsilon, _: BitResponse(space, epsilon),
     "symmetric": lambda space, epsilon, _: BitResponse(space, epsilon, form="symmetric"),
-    "prior": lambda space, epsilon, rows: PriorResponse(space, epsilon, prior_for(rows)),
-    "prior-subset": lambda space, epsilon, rows: PriorSubsetResponse(space, epsilon, prior_for(rows)),
-    "top-k": lambda space, epsilon, rows: TopKResponse(space, epsilon, prior_for(rows), k=3),
+    "prior": lambda space, epsilon, rows: PriorResponse(space, epsilon, named_prior(rows, space)),
+    "prior-subset": lambda space, epsilon, rows: PriorSubsetResponse(space, epsilon, named_prior(rows, space)),
+    "top-k": lambda space, epsilon, rows: TopKResponse(space, epsilon, named_prior(rows, space), k=3),
 }
 
 

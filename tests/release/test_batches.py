@@ -119,7 +119,7 @@ def test_what_has_no_rows_to_learn_from_is_refused(labels, space, tmp_path):
     Curator(labels, space).answer(NoisyHistogram(space, 1.0)).save(tmp_path / "answer")
     with pytest.raises(VerificationError, match=r"Answer\.load"):
         release_batches(tmp_path / "answer")
-    with pytest.raises(VerificationError, match="a release with a certificate"):
+    with pytest.raises(VerificationError, match=r"a release with a _certificate\.json"):
         release_batches(tmp_path)
 
 

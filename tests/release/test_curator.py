@@ -14,7 +14,17 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from labeldp import BitResponse, Classes, Curator, PriorResponse, RandomizedResponse, Release, SubsetResponse, verify
+from labeldp import (
+    BitResponse,
+    Classes,
+    ClassProbabilities,
+    Curator,
+    PriorResponse,
+    RandomizedResponse,
+    Release,
+    SubsetResponse,
+    verify,
+)
 from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelDPError, LabelError, LedgerError, RowsError
 from labeldp.mechanisms.randomizers import RANDOMIZERS
@@ -203,7 +213,7 @@ def test_what_does_not_fit_is_refused(space, labels, monkeypatch):
     """Another space, another policy for missing labels and a prior of another length: refused and not charged."""
     curator = Curator(labels, space)
     monkeypatch.setattr("labeldp.release._curator.draw", forbidden)
-    prior = np.full((59, 5), 0.2)
+    prior, longer = (ClassProbabilities(np.full((rows, 5), 0.2), space.points) for rows in (59, 60))
     wrong = [
         RandomizedResponse(Classes(space.values[::-1]), 1.0),
         RandomizedResponse(Classes(space.values, missing="red"), 1.0),
@@ -213,7 +223,7 @@ def test_what_does_not_fit_is_refused(space, labels, monkeypatch):
         with pytest.raises(InputError):
             curator.randomize(randomizer)
     with pytest.raises(InputError):
-        curator.randomize(PriorResponse(space, 1.0, np.full((60, 5), 0.2)), slice(0, 59))
+        curator.randomize(PriorResponse(space, 1.0, longer), slice(0, 59))
     assert curator.spent == (0.0, 0.0)
 
 
@@ -294,7 +304,7 @@ def test_units_refuse_a_prior(space, labels):
     """A mechanism with candidates for each row can't share epsilon within a unit, and says so."""
     curator = Curator(labels, space, units=np.arange(60) // 2)
     with pytest.raises(InputError):
-        curator.randomize(PriorResponse(space, 1.0, np.full((60, 5), 0.2)))
+        curator.randomize(PriorResponse(space, 1.0, ClassProbabilities(np.full((60, 5), 0.2), space.points)))
     assert curator.spent == (0.0, 0.0)
 
 

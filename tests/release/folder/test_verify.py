@@ -9,7 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp import BitResponse, Curator, RandomizedResponse, SubsetResponse, TopKResponse, release_table, verify
+from labeldp import (
+    BitResponse,
+    ClassProbabilities,
+    Curator,
+    RandomizedResponse,
+    SubsetResponse,
+    TopKResponse,
+    release_table,
+    verify,
+)
 from labeldp.release.folder._certificate import UNKNOWN
 
 CERTIFICATE, WORDS, LAW = "can be read", "cryptographic random source", "integers of its mechanism"
@@ -224,7 +233,7 @@ def test_an_order_of_bits_fails(space, labels, tmp_path):
 
 def test_a_label_outside_its_candidates_fails(space, labels, tmp_path):
     """A released class that is not among its row's candidates fails, and so does a row without candidates."""
-    prior = np.tile([0.4, 0.3, 0.2, 0.06, 0.04], (60, 1))
+    prior = ClassProbabilities(np.tile([0.4, 0.3, 0.2, 0.06, 0.04], (60, 1)), space.points)
     folder = Curator(labels, space).randomize(TopKResponse(space, 1.0, prior, 2)).save(tmp_path / "out")
     assert verify(folder).holds
     good = plain(folder)

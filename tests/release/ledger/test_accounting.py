@@ -11,6 +11,7 @@ from labeldp import (
     BitResponse,
     Charge,
     Classes,
+    ClassProbabilities,
     Curator,
     NoisyHistogram,
     PriorSubsetResponse,
@@ -108,7 +109,7 @@ def test_other_labels_are_apart(curator, labels, space, save):
 
 def test_candidates_count_by_the_rows_that_are_there(curator, space, save):
     """A folder tells how many candidates its rows have; a certificate alone, or a part, may have had fewer."""
-    prior = np.random.default_rng(3).dirichlet(np.ones(5), 60)
+    prior = ClassProbabilities(np.random.default_rng(3).dirichlet(np.ones(5), 60), space.points)
     releases = [curator.randomize(TopKResponse(space, 1.0, prior, k=3)) for _ in range(4)]
     folders = save(*releases)
     (whole,) = combined_guarantee(folders)
@@ -128,6 +129,7 @@ def test_candidates_count_by_the_rows_that_are_there(curator, space, save):
 def test_subsets_of_candidates_count_by_the_rows_that_are_there(curator, space, save):
     """The same of sets: a folder is counted by its rows, and a certificate alone by the worst number of candidates."""
     prior = [[0.3, 0.3, 0.2, 0.1, 0.1]] * 30 + [[0.4, 0.3, 0.3, 0.0, 0.0]] * 30
+    prior = ClassProbabilities(prior, space.points)
     releases = [curator.randomize(PriorSubsetResponse(space, 0.5, prior)) for _ in range(4)]
     assert len(set(releases[0].channel.sizes.tolist())) == 2
     folders = save(*releases)

@@ -26,6 +26,7 @@ SPELLINGS = {
     "thousands": (["1,000", "2,000", "10"], "string", False),
     "spaces": ([" 1", "2", "3"], "string", False),
     "floats": (["2.5", "-0.25", "1e-07"], "double", False),
+    "floats of Arrow": (["0.000095", "1e-7", "100000"], "double", False),
     "floats without points": (["2.5", "3", "10000000000"], "double", False),
     "floats with points": (["2.5", "3.0", "10000000000.0"], "double", False),
     "points here and there": (["2.5", "3.0", "3"], "string", True),
@@ -80,6 +81,7 @@ def as_texts(column):
         pa.float64(): (
             repr,
             lambda value: repr(value).removesuffix(".0"),
+            lambda value: pa.scalar(value).cast(pa.string()).as_py(),
             *(lambda value, count=count: f"{value:.{count}f}" for count in range(1, 15)),
         ),
         pa.timestamp("us"): tuple(

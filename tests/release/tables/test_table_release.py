@@ -16,7 +16,7 @@ import pytest
 
 import labeldp.release._table_job as module
 import labeldp.release.tables._tables as tables_module
-from labeldp import Classes, Interval, Ledger, PriorSubsetResponse, release_table, verify
+from labeldp import Classes, ClassProbabilities, Interval, Ledger, PriorSubsetResponse, release_table, verify
 from labeldp.errors import (
     BudgetError,
     EpsilonError,
@@ -433,7 +433,7 @@ def test_a_prior_gives_subsets_of_candidates(release, write_table, columns, tabl
     for candidates, released in zip(found["colour_candidates"], found["colour_released"], strict=True):
         assert set(released) <= set(candidates)
         assert len(released) == int(law["size"][len(candidates)])
-    expected = PriorSubsetResponse(done.certificate.space, 0.5, prior).expectation
+    expected = PriorSubsetResponse(done.certificate.space, 0.5, ClassProbabilities(prior, names)).expectation
     assert done.certificate.expects.truth_probability == pytest.approx(expected.truth_probability, rel=1e-12)
     assert verify(done.output).holds
 

@@ -5,6 +5,7 @@ spelling of that type:
 
 * whole numbers: ``-12``
 * numbers as Python writes them, with or without ``.0`` after a whole one: ``2.5``, ``1e-07``
+* numbers as Arrow writes them: ``0.000095``, ``1e-7``
 * numbers with equally many decimals, of at most 15 digits: ``39.90``
 * ``true`` and ``false``
 * dates and times: ``2026-01-31``, ``2026-01-31 10:30``, with ``T``, with seconds and their fractions
@@ -79,6 +80,13 @@ def _as_python(texts: pa.Array) -> bool:
     return all(repr(float(text)).removesuffix(".0") == text for text in short.filter(pc.invert(same)).to_pylist())
 
 
+def _as_arrow(texts: pa.Array) -> bool:
+    """True if all texts are those that Arrow writes for their floats."""
+    if not _can_be_cast(texts, pa.float64()):
+        return False
+    return bool(pc.all(pc.equal(texts.cast(pa.float64()).cast(pa.string()), texts)).as_py())
+
+
 def _decimals(count: int, texts: pa.Array) -> bool:
     """True if all texts are numbers with so many decimals, which a float keeps."""
     return bool(pc.max(pc.utf8_length(texts)).as_py() <= _DIGITS + 1) and _matches(
@@ -94,6 +102,7 @@ def _in_lower_case(texts: pa.Array) -> bool:
 _SPELLINGS = (
     _Spelling(pa.int64(), partial(_matches, _WHOLE, pa.int64())),
     _Spelling(pa.float64(), _as_python, forms=(r"^-?[0-9]+$", r"\.0$")),
+    _Spelling(pa.float64(), _as_arrow),
     *(_Spelling(pa.float64(), partial(_decimals, count)) for count in range(1, _DIGITS)),
     _Spelling(pa.bool_(), _in_lower_case),
     _Spelling(pa.date32(), partial(_matches, f"^{_DAY}$", pa.date32())),
