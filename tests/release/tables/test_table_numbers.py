@@ -11,6 +11,7 @@ from labeldp import (
     Classes,
     Curator,
     Interval,
+    Ledger,
     NoisyHistogram,
     OptimalResponse,
     Release,
@@ -71,6 +72,15 @@ def test_a_unit_pays_for_all_its_rows(table, mechanism):
     assert variances[1] > 4 * variances[0]
     assert release.certificate.guarantee.unit == "who"
     assert release.guarantee.epsilon <= 2.0
+
+
+def test_counts_of_units_are_charged_for_units(table):
+    """The ledger and the certificate have one guarantee, for all labels of a unit."""
+    options = {"keep": [], "mechanism": "noisy-histogram", "unit": "who"}
+    done = release_table(table, "claim", SPACE, 2.0, table.parent / "counts", **options)
+    (entry,) = Ledger(done.ledger).entries()
+    assert entry.guarantee.unit == done.certificate.guarantee.unit == "who"
+    assert entry.guarantee.epsilon == done.certificate.guarantee.epsilon
 
 
 @pytest.mark.parametrize("mechanism", COUNTED)
