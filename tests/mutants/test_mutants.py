@@ -42,6 +42,7 @@ ACCURACY_ALONE = (
     "privacy/_class_probabilities.py",
     "privacy/channels/_grid_laws.py",
     "mechanisms/randomizers/_column_generation.py",
+    "mechanisms/randomizers/_minimax.py",
     "mechanisms/randomizers/_optimal.py",
     "mechanisms/randomizers/_bins.py",
 )
