@@ -100,6 +100,16 @@ def test_curators_of_different_units_cannot_be_added_up(tmp_path):
     assert again.spent == (2.0, 0.0)
 
 
+@pytest.mark.parametrize("spelled", ["07", "7.0", " 7", "+7"])
+def test_numbers_of_units_are_one_in_any_spelling(tmp_path, spelled):
+    """A person whose number is written in two ways has the rows of both: doubt gives each label less epsilon."""
+    who = ["1", "2", spelled, "3", "7", "4"]
+    lines = "".join(f"{name},{row},{('no', 'yes')[row % 2]}\n" for row, name in enumerate(who))
+    (tmp_path / "t.csv").write_text(f"who,x,d\n{lines}", encoding="utf-8")
+    done = release_table(tmp_path / "t.csv", "d", Classes(["no", "yes"]), 1.0, tmp_path / "o", keep=["x"], unit="who")
+    assert done.certificate.law["repeats"] == ["1", "2"]
+
+
 def test_a_unit_named_like_a_row_is_no_row(tmp_path):
     """A column whose name is the word for a single row and a space is a unit that holds for each of its rows."""
     table = pa.table({"row ": ["x", "x", "y", "y"], "a": [1, 2, 3, 4], "d": ["no", "yes", "no", "yes"]})

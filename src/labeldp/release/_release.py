@@ -66,7 +66,8 @@ class Release:
         space: The declared label space.
         certificate: The charges and the guarantee; None if the labels were declared public.
         identity: Digests of the index of the labels, or of their declared identities, by which features of other rows
-            are noticed; None if rows are known by position alone, as after ``load``: no folder holds an index.
+            are noticed; None if rows are known by position alone, as after ``load``: no folder and no pickle holds an
+            index.
 
     Example:
         >>> from labeldp import Classes, Curator, RandomizedResponse
@@ -324,8 +325,11 @@ class Release:
         return cls(codes, channel, certificate.space, certificate)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy by construction, so that the arrays of a copy are read-only too."""
-        return Release, (self.codes, self.channel, self.space, self.certificate, self.identity)
+        """Copy by construction, so that the arrays of a copy are read-only too.
+
+        A copy is known by position: what is stored or sent holds no digests of an index, which may be private.
+        """
+        return Release, (self.codes, self.channel, self.space, self.certificate)
 
     def _table(self, label: str) -> pa.Table:
         """The released columns, in pieces that fit 32-bit offsets."""

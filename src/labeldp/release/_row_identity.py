@@ -9,9 +9,9 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from labeldp._shapes import Int, Integer, Shaped, UInt64
+from labeldp._shapes import Int, Integer, Shaped
 from labeldp.errors import RowsError, TableError
-from labeldp.release.tables import cell_hashes, keyed
+from labeldp.release.tables import cell_hashes
 
 _NO_NUMBERS = (0, -1)
 
@@ -50,7 +50,7 @@ class RowIdentity:
         """True if the index of each row is its place, so that both mean the same row; identities are no index."""
         if self.kind == "identity":
             return True
-        places = _identity([np.arange(len(self))], "index")
+        places = _identity(np.arange(len(self)), "index")
         return places is not None and np.array_equal(self.digests, places.digests)
 
     def check(self, found: RowIdentity | None, what: str) -> None:
@@ -81,21 +81,24 @@ class RowIdentity:
 
 
 def identity_of(values: object) -> RowIdentity | None:
-    """The identity of rows with an index of different values: a pandas object, or an Arrow table made from one."""
+    """The identity of rows with an index of different values: a pandas object, or an Arrow table made from one.
+
+    An index of several levels is not looked at: one of them may be the label, as ``pandas.concat(parts, keys=classes)``
+    makes it.
+    """
     pandas = sys.modules.get("pandas")
     index = getattr(values, "index", None) if pandas else None
     if pandas and isinstance(index, pandas.Index):
-        levels = [index.get_level_values(level) for level in range(index.nlevels)]
-        return _identity(levels, "index")
+        return _identity(index, "index") if index.nlevels == 1 else None
     if isinstance(values, pa.Table | pa.RecordBatch):
-        levels = _stored_index(values)
-        return _identity(levels, "index") if levels else None
+        index = _stored_index(values)
+        return None if index is None else _identity(index, "index")
     return None
 
 
 def declared_identity(values: object) -> RowIdentity | None:
     """The identity of rows by a declared column of different values."""
-    return _identity([values], "identity")
+    return _identity(values, "identity")
 
 
 def labels_identity(labels: object, identity: object) -> RowIdentity | None:
@@ -113,32 +116,28 @@ def concatenated_identity(parts: list[RowIdentity | None], order: Int[np.ndarray
     return RowIdentity(digests[order], known[0].kind, known[0].numbers)
 
 
-def _stored_index(table: pa.Table | pa.RecordBatch) -> list[Any]:
-    """The levels of the pandas index that an Arrow table names in its metadata."""
+def _stored_index(table: pa.Table | pa.RecordBatch) -> Any:
+    """The pandas index that an Arrow table names in its metadata; None without one, or of several levels."""
     try:
         named = (table.schema.pandas_metadata or {}).get("index_columns", [])
     except ValueError:
-        return []
-    levels: list[Any] = []
-    for name in named:
-        if isinstance(name, dict):
-            numbers = range(*(int(name[end]) for end in ("start", "stop", "step")))
-            if len(numbers) != table.num_rows:  # rows were taken from the table, and its metadata left as they were
-                return []
-            levels.append(np.arange(numbers.start, numbers.stop, numbers.step))
-        elif name in table.schema.names:
-            levels.append(table[name])
-    return levels if len(levels) == len(named) else []
+        return None
+    name = named[0] if len(named) == 1 else None
+    if not isinstance(name, dict):
+        return table[name] if name in table.schema.names else None
+    numbers = range(*(int(name[end]) for end in ("start", "stop", "step")))
+    # Rows may have been taken from the table, and its metadata left as they were.
+    return np.array(numbers) if len(numbers) == table.num_rows else None
 
 
-def _identity(levels: list[Any], kind: Literal["index", "identity"]) -> RowIdentity | None:
+def _identity(values: Any, kind: Literal["index", "identity"]) -> RowIdentity | None:
     """The identity of rows; None if values are equal or cannot be compared."""
     try:
-        columns = [_plain(level) for level in levels]
-        hashes = _combined([cell_hashes(column)[0] for column in columns])
+        column = _plain(values)
+        hashes = cell_hashes(column)[0]
     except (pa.ArrowException, TableError, TypeError, ValueError, OverflowError, AttributeError):
         return None
-    numbers = _whole_numbers(columns[0]) if hashes.size and len(columns) == 1 else None
+    numbers = _whole_numbers(column) if hashes.size else None
     if not (numbers is not None and _increase(numbers)) and not _increase(np.sort(hashes)):
         return None
     digests = (hashes >> np.uint64(32)).astype(np.uint32)
@@ -158,14 +157,6 @@ def _plain(values: Any) -> pa.Array:
     """One array of values; a missing one is null."""
     column = values if isinstance(values, pa.ChunkedArray | pa.Array) else pa.array(values, from_pandas=True)
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _combined(levels: list[UInt64[np.ndarray, "n"]]) -> UInt64[np.ndarray, "n"]:
-    """One hash for the values of all levels of a row, in their order."""
-    combined = levels[0]
-    for level in levels[1:]:
-        combined = keyed(combined, len(levels)) + level
-    return combined
 
 
 def _whole_numbers(column: pa.Array) -> np.ndarray | None:

@@ -45,6 +45,8 @@ _LOCK = ".labeldp-ledger.lock"
 #: Seconds to wait for another release of a table in the same folder.
 _PATIENCE = 60.0
 _MOST_REASON = 200
+#: Endings of files that are not opened to see whether they are ledgers: a folder may have many parts.
+_TABLES = (".csv", ".gz", ".parquet")
 #: Columns to list in a remark.
 _SHOWN = 20
 #: The name that declares each row to be a privacy unit of its own.
@@ -436,7 +438,8 @@ def _ledgers_near(table: Path) -> list[Path]:
     near = {*table.parent.iterdir(), *(ledger_path(folder) for folder in table.parents if folder.name)}
     if table.is_dir():
         near |= set(table.rglob(f"*{_ENDING}"))
-    return sorted(path for path in near if path.is_file() and (path.name.endswith(_ENDING) or is_ledger(path)))
+    files = (path for path in near if path.suffix not in _TABLES and path.is_file())
+    return sorted(path for path in files if path.name.endswith(_ENDING) or is_ledger(path))
 
 
 def _undeclared(repeat: Repeat) -> InputError:

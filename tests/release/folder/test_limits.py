@@ -181,7 +181,7 @@ def test_the_points_of_an_interval_cost_little(folders, tmp_path):
     body["label"]["space"]["high"] = float((1 << 23) - 1)
     body["charges"][0]["law"] |= {"sensitivity": str((1 << 24) - 2), "rate": str(1 << 40)}
     body["charges"][0]["guarantee"] |= {"epsilon": float((1 << 24) - 2)}
-    of_certificate(body, folders["mean"], tmp_path / "forged")
+    assert not of_certificate(body, folders["mean"], tmp_path / "forged")["holds"]
 
 
 def test_a_large_certificate_is_not_read(folders, tmp_path):

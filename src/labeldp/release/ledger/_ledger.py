@@ -557,10 +557,10 @@ def _prepare(database: sqlite3.Connection, *, check: bool) -> None:
 
 
 def is_ledger(path: Path) -> bool:
-    """True for a file that is a ledger, whatever its name; it is only read."""
+    """True for a file that is a ledger, whatever its name; it is only read, and no lock of others is waited for."""
     with suppress(OSError, sqlite3.DatabaseError), path.open("rb") as file:
         if file.read(len(_SQLITE)) == _SQLITE:
-            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE)) as found:
+            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as found:
                 return {"about", "events"} <= _tables(found)
     return False
 

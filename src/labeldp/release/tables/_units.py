@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,8 @@ from labeldp._shapes import Int
 from labeldp.errors import TableError
 
 _FEWEST_TO_SORT = 1 << 21
+#: A whole number in any spelling: one person's rows may come from two sources.
+_WHOLE = re.compile(rb"\s*\+?(-?)0*([0-9]+)(?:\.0*)?\s*")
 
 
 @dataclass
@@ -88,7 +91,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _bytes(value: object) -> bytes:
-    """The bytes of a value; 0.0 and -0.0 are equal."""
-    if isinstance(value, bytes):
-        return value
-    return repr(value + 0.0 if isinstance(value, float) else value).encode()
+    """The bytes of a value; 0.0 and -0.0 are equal, and so are texts of one whole number, such as ``7`` and ``007``."""
+    text = value if isinstance(value, bytes) else repr(value + 0.0 if isinstance(value, float) else value).encode()
+    number = _WHOLE.fullmatch(text)
+    return text if number is None else number[1] + number[2]
