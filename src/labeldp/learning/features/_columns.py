@@ -16,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from labeldp._shapes import Float
 from labeldp.errors import InputError, TableError
+from labeldp.release.tables import read_as
 
 #: Kinds of feature columns, and the Arrow type that values of each are read as.
 KINDS = MappingProxyType(
@@ -41,6 +42,9 @@ _TYPES = MappingProxyType(
 )
 #: A text column with more distinct values than this share of its rows is not used unless it is requested.
 _MOST_DISTINCT = 0.5
+#: A number in any spelling, as in a column of ``1.50``, ``2`` and ``1e3``. With leading zeros it is a code.
+_NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_WHOLE = r"^[+-]?[0-9]+$"
 #: Categories kept of a text column; the rarer ones share one.
 MOST_CATEGORIES = 200
 
@@ -55,7 +59,7 @@ def columns_of(
             raise InputError(f"expected features among the public columns {', '.join(names)}, found {name!r}")
     used, left_out = {}, {}
     for name in dict.fromkeys(wanted or names):
-        kind = _column_kind(table.schema.field(name).type)
+        kind = _column_kind(table[name])
         why = "no model takes its type" if kind is None else None
         if wanted is None and kind is not None:
             why = "it names the privacy unit" if name == unit else _why_uninformative(table[name], kind)
@@ -73,9 +77,21 @@ def columns_of(
     return used, left_out
 
 
-def _column_kind(data_type: pa.DataType) -> str | None:
-    """The kind of a column of an Arrow type; None if no model takes it."""
-    return next((name for name, checks in _TYPES.items() if any(check(data_type) for check in checks)), None)
+def _column_kind(column: pa.ChunkedArray) -> str | None:
+    """The kind of a column; None if no model takes its type."""
+    kind = next((name for name, checks in _TYPES.items() if any(check(column.type) for check in checks)), None)
+    return "number" if kind == "category" and _are_numbers(pc.unique(column.cast(pa.string()))) else kind
+
+
+def _are_numbers(texts: pa.Array) -> bool:
+    """True if all texts but those of missing values are numbers, not all whole: texts of whole numbers may be codes."""
+    try:
+        numbers = read_as(texts, pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    known = texts.filter(numbers.is_valid())
+    fits = (pc.all(pc.match_substring_regex(known, pattern)).as_py() for pattern in (_NUMBER, _WHOLE))
+    return len(known) > 0 and tuple(fits) == (True, False)
 
 
 def _why_uninformative(column: pa.ChunkedArray, kind: str) -> str | None:
@@ -137,6 +153,8 @@ def tree_transformer(columns: Mapping[str, str]) -> tuple[ColumnTransformer, lis
 def _column_values(column: pa.ChunkedArray, name: str, kind: str) -> np.ndarray:
     """The values of a column, read as a kind."""
     try:
+        if kind == "number" and any(is_text(column.type) for is_text in _TYPES["category"]):
+            column = pa.chunked_array([read_as(column.cast(pa.string()).combine_chunks(), pa.float64())])
         values = column.cast(KINDS[kind])
         if kind == "category":  # in CSV a missing text is an empty one
             texts = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)

@@ -1,6 +1,7 @@
 from ._arrow_storage import plain_column as plain_column
 from ._arrow_storage import plain_schema as plain_schema
 from ._clusters import clusters_of as clusters_of
+from ._csv_types import read_as as read_as
 from ._declared_classes import declared_classes as declared_classes
 from ._first_pass import Survey as Survey
 from ._first_pass import column_heads as column_heads
