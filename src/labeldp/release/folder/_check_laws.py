@@ -1,0 +1,181 @@
+"""Checks of a certificate alone: each epsilon follows from the integers of its mechanism."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from labeldp.errors import VerificationError
+from labeldp.mechanisms.queries import promise_of
+from labeldp.mechanisms.randomizers import Expectation, NumberExpectation, expectation
+from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw, form_from
+from labeldp.privacy import Guarantee, Interval, shown_above
+from labeldp.privacy.channels import (
+    GroupedChannel,
+    GroupedNumberChannel,
+    NumberChannel,
+    channel_of,
+    law_of,
+)
+from labeldp.release.folder._certificate import IN_STAGES, Certificate, Draw
+from labeldp.release.folder._read import added_columns
+
+#: Relative tolerance for the mean of many shares.
+_ROUNDING = 1e-9
+_HASH = re.compile("[0-9a-f]{64}")
+_OF_ROWS = (DoubleResponse.name, DummyResponse.name)
+
+
+def check_randomness(_: Path, certificate: Certificate) -> str:
+    """Refuse test words instead of a cryptographic random source."""
+    if not certificate.private:
+        raise VerificationError(
+            "expected a cryptographic random source, found a test source: this release is NOT PRIVATE"
+        )
+    return "a private release"
+
+
+def check_laws(_: Path, certificate: Certificate) -> str:
+    """Recompute the epsilon of each charge from the integers of its law."""
+    *before, last = certificate.draws
+    if certificate.of_answer and (before or certificate.parent is not None or not certificate.rows):
+        raise VerificationError("expected a complete answer about some rows, with one charge, found another")
+    if certificate.rows and not all(draw.rows.ranges for draw in certificate.draws):
+        raise VerificationError("expected every charge to be for some rows, found one for none")
+    if not set(certificate.guarantee.assumptions) <= set(certificate.assumptions):
+        raise VerificationError("expected the assumptions of the guarantee among the declared ones, found some missing")
+    answers, labels = certificate.answers, certificate.labels
+    if certificate.draws != (*answers, *labels):
+        raise VerificationError("expected the charges of answers before those of labels, found another order")
+    for draw in answers:
+        _check_answer_law(draw, last.guarantee.unit, certificate)
+    for draw in labels:
+        _check_label_law(draw, certificate)
+    if len(labels) > 1:
+        _check_stages(labels, certificate)
+    _check_features(certificate)
+    if certificate.parent is not None and not _HASH.fullmatch(str(certificate.parent)):
+        raise VerificationError("expected a SHA-256 of the release that this is part of, found something else")
+    if certificate.parent is None and len(labels) <= 1 and not last.rows.may_be(certificate.rows):
+        raise VerificationError(f"expected a charge for {certificate.rows} rows, found other rows")
+    return f"epsilon {shown_above(certificate.guarantee.epsilon, 7)}, rounded up"
+
+
+def _check_features(certificate: Certificate) -> None:
+    """Check that a law of features goes with the mechanism, the labels and the columns."""
+    law, draws = certificate.features, [draw for draw in certificate.draws if draw.mechanism in _OF_ROWS]
+    if law is None:
+        if draws:
+            raise VerificationError(f"expected the law of features of {draws[0].mechanism!r}, found none")
+        return
+    (last,) = certificate.draws
+    expected = DummyResponse.name if law.generator is None else DoubleResponse.name
+    if (last.mechanism, last.guarantee.unit, law.classes) != (expected, "row", certificate.space.size):
+        raise VerificationError(
+            "expected a law of features for this mechanism, unit and number of classes, found another"
+        )
+    if FeatureLaw.from_plain(law.plain()) != law or not set(law.assumptions) <= set(certificate.assumptions):
+        raise VerificationError(
+            "expected the assumptions on conditional features among the declared ones, found some missing"
+        )
+    if law.generator is not None and (text := law.generator["source"].get("certificate")) is not None:
+        _check_paid_split(text)
+    if certificate.columns and _feature_types(law) != _public_types(certificate):
+        raise VerificationError("expected the columns of the generator's form beside the label, found others")
+
+
+def _check_paid_split(text: str) -> None:
+    """Check the certificate of the release that a generator was fitted on."""
+    certificate = Certificate.from_json(text)
+    check_randomness(Path(), certificate)
+    check_laws(Path(), certificate)
+    if certificate.of_answer:
+        raise VerificationError("expected released labels behind a generator, found an answer")
+
+
+def _feature_types(law: FeatureLaw) -> list[tuple[str, str]]:
+    """Names and types of the feature columns."""
+    if law.generator is None:
+        return []
+    schema = form_from(law.generator["form"]).schema
+    return [(field.name, str(field.type).replace("<item:", "<element:")) for field in schema]  # the name in Parquet
+
+
+def _public_types(certificate: Certificate) -> list[tuple[str, str]]:
+    """Names and types of the columns beside released labels."""
+    added = added_columns(certificate)
+    return [(name, kind.replace("<item:", "<element:")) for name, kind in certificate.columns if name not in added]
+
+
+def _check_stages(labels: Sequence[Draw], certificate: Certificate) -> None:
+    """Check that stages have one law and that their rows are all rows, each once."""
+    if any((draw.law, draw.guarantee) != (labels[0].law, labels[0].guarantee) for draw in labels):
+        raise VerificationError("expected one law in all stages, found several")
+    ranges = sorted(pair for draw in labels for pair in draw.rows.ranges)
+    starts, stops = [start for start, _ in ranges], [stop for _, stop in ranges]
+    if starts != [0, *stops[:-1]] or (certificate.parent is None and stops[-1] != certificate.rows):
+        raise VerificationError(f"expected stages of all {certificate.rows} rows, each once, found others")
+    if IN_STAGES not in certificate.assumptions:
+        raise VerificationError("expected the declaration that stages do not depend on labels, found none")
+
+
+def _check_answer_law(draw: Draw, unit: str, certificate: Certificate) -> None:
+    """Recompute the guarantee of an answer from the integers of its law; it may declare more assumptions."""
+    found, expected = draw.guarantee, promise_of(draw.law, certificate.space)
+    # without a rho it claims less: certificates of histograms once had none
+    if _parameters(found) not in (_parameters(expected), _parameters(dataclasses.replace(expected, rho=None))):
+        raise VerificationError(
+            f"expected {_parameters(expected)} as (epsilon, delta, rho), found {_parameters(found)}"
+        )
+    if (found.unit, found.trust) != (unit, expected.trust) or not set(expected.assumptions) <= set(found.assumptions):
+        raise VerificationError("expected an answer with the trust, unit and assumptions of its query, found others")
+    whole = certificate.guarantee
+    if expected.trust != whole.trust or not set(expected.assumptions) <= set(whole.assumptions):
+        raise VerificationError(
+            "expected the trust and the assumptions of an answer in the whole guarantee, found others"
+        )
+    if draw.mechanism != draw.law["kind"]:
+        raise VerificationError(f"expected the mechanism {draw.law['kind']!r}, found another name")
+    if unit != "row" and "labels_of_a_unit" not in draw.law:
+        raise VerificationError(f"expected a law for the unit {found.unit!r}, found one for single rows")
+
+
+def _check_label_law(draw: Draw, certificate: Certificate) -> None:
+    """Recompute the guarantee and the expected utility of released labels from their channel."""
+    if draw.law.get("classes") != str(certificate.space.size):
+        raise VerificationError(f"expected a law of {certificate.space.size} classes, found another number")
+    channel = channel_of(draw.law)
+    if _parameters(draw.guarantee) != (channel.epsilon, 0.0, None):
+        raise VerificationError(f"expected epsilon {channel.epsilon!r}, found {draw.guarantee.epsilon!r}")
+    if law_of(channel) != dict(draw.law):
+        raise VerificationError("expected the integers of a law in canonical form, found another form")
+    if isinstance(channel, NumberChannel) != isinstance(certificate.expects, NumberExpectation):
+        raise VerificationError("expected the utility of a law of this kind, found that of another kind")
+    if isinstance(channel, NumberChannel) and not isinstance(certificate.space, Interval):
+        raise VerificationError("expected a law of numbers for labels on an interval, found other labels")
+    if (draw.guarantee.unit != "row") != isinstance(channel, GroupedChannel | GroupedNumberChannel):
+        raise VerificationError(f"expected a law for the unit {draw.guarantee.unit!r}, found another")
+    if certificate.expects is None:
+        raise VerificationError("expected the utility of the released labels, found none")
+    shares = dataclasses.asdict(certificate.expects)
+    error = shares.pop("squared_error", 0.0)
+    if not (0.0 <= error < math.inf and all(0.0 <= share <= 1.0 + _ROUNDING for share in shares.values())):
+        raise VerificationError("expected shares of rows as the utility of the released labels, found other numbers")
+    expected = certificate.expects if draw.law["by_row"] else expectation(channel, np.ones(()))
+    if not _nearly_equal(expected, certificate.expects):
+        raise VerificationError("expected the utility that follows from the law, found other figures")
+
+
+def _parameters(guarantee: Guarantee) -> tuple[float, float, float | None]:
+    return guarantee.epsilon, guarantee.delta, guarantee.rho
+
+
+def _nearly_equal(one: Expectation | NumberExpectation, other: Expectation | NumberExpectation) -> bool:
+    """True if two expectations are equal up to the rounding of a mean."""
+    pairs = zip(dataclasses.astuple(one), dataclasses.astuple(other), strict=True)
+    return type(one) is type(other) and all(math.isclose(a, b, rel_tol=_ROUNDING) for a, b in pairs)

@@ -1,0 +1,187 @@
+"""What the charges in a ledger add up to, what they exclude, and how they are told; functions of its entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from labeldp.errors import BudgetError, InputError
+from labeldp.privacy import shown_above
+from labeldp.privacy.accounting import Account, Budget, RowRanges
+from labeldp.release.ledger._entry import Earlier, Entry
+from labeldp.release.ledger._same_data import ANY_ROWS, Match
+
+
+def with_the_same_data(found: Mapping[Entry, Match | None]) -> list[Earlier]:
+    """Charges of rows of a table and of data that was taken to be the same; copies of a charge count once."""
+    known = list({each.identifier: each for each in sorted(found, key=lambda each: each.time)}.values())
+    matches: dict[str, Match] = {each.identifier: match for each, match in found.items() if match is not None}
+    links = [(each.identifier, other) for each in known for other in _same(each, known)]
+    changed = True
+    while changed:
+        changed = False
+        for pair in (*links, *((b, a) for a, b in links)):
+            one, other = matches.get(pair[0]), matches.get(pair[1])
+            if (
+                one is not None
+                and (other is None or other.rows != ANY_ROWS)
+                and (other is None or not set(one.rows.ranges) <= set(other.rows.ranges))
+            ):
+                rows = one.rows if other is None or one.rows == ANY_ROWS else ANY_ROWS
+                matches[pair[1]] = Match(rows, certain=False, labels_of_a_unit=None)
+                changed = True
+    return [
+        Earlier(each, match.rows, match.certain, match.labels_of_a_unit)
+        for each in known
+        if (match := matches.get(each.identifier)) is not None
+    ]
+
+
+def check_features(entries: Sequence[Entry], entry: Entry, earlier: Sequence[Earlier]) -> None:
+    """Refuse a second release of features: comparing the two would disclose which rows kept their own.
+
+    With conditional features a row's features are private; two releases have the true ones in common, so that neither
+    guarantee holds any more. Features belong to the data, whatever label was released with them. A release that a
+    generator was fitted on counts as one of features, whatever it kept.
+
+    Args:
+        entries: All charges in the ledger.
+        entry: The requested charge.
+        earlier: The earlier charges of the same rows.
+
+    Raises:
+        InputError: Features of these rows were released before.
+    """
+    clashes = {"redrawn": ("redrawn", "kept"), "kept": ("redrawn",), "": ()}[entry.features]
+    fitted_on = {each.source for each in (*entries, entry) if each.state != "void"} - {""}
+    clashing = [
+        (each.entry, each.entry.features or "kept")
+        for each in earlier
+        if each.rows.meet(entry.rows)
+        and (each.entry.features in clashes or (entry.features == "redrawn" and each.entry.identifier in fitted_on))
+    ]
+    if entry.source:  # the features of the release that the generator was fitted on must not have been resampled
+        near = {entry.source, *(name for e in entries if e.identifier == entry.source for name in _near(e))}
+        near |= {each.identifier for each in entries if entry.source in _near(each)}
+        clashing += [(e, e.features) for e in entries if e.identifier in near and e.features == "redrawn"]
+    for known, how in clashing[:1]:
+        raise InputError(
+            f"expected rows whose features were not released before, found them {how} in release "
+            f"{known.identifier[:8]}, or a generator that was fitted on them: comparing the two would disclose "
+            "which features are original. Release other rows, or labels without features (--keep none, "
+            "DummyResponse)"
+        )
+
+
+def features_left(earlier: Sequence[Earlier], rows: RowRanges, how: str) -> bool:
+    """True if earlier charges, of any label, released features of some rows in one way."""
+    return any(each.entry.features == how and each.rows.meet(rows) for each in earlier)
+
+
+def refuse_another_kind(budget: Budget, known: Sequence[Earlier]) -> None:
+    """Refuse a budget that may not follow those of the charges so far."""
+    for earlier in (each.entry.budget for each in known):
+        if earlier and not budget.may_follow(earlier):
+            raise BudgetError(
+                f"expected a budget that differs from that of earlier charges in epsilon alone ({earlier}), found "
+                f"{budget}; pass the earlier kind of budget with its delta, or use the existing release"
+            )
+
+
+def latest_budget(earlier: Sequence[Earlier]) -> Budget | None:
+    """The budget in force at the last charge."""
+    return next((each.entry.budget for each in reversed(earlier) if each.entry.budget), None)
+
+
+def spent_on(entries: Sequence[Entry], label: str, session: str) -> tuple[float, float]:
+    """The (epsilon, delta) charged for a label of any data, for a session and composed as the budget in force does."""
+    known = [entry for entry in entries if entry.state != "void" and entry.label == label]
+    return account_of(known, session).spent if known else (0.0, 0.0)
+
+
+def account_of(entries: Sequence[Entry], session: str = "") -> Account:
+    """The account of charges for one label of one data set, under the budget in force and for a session."""
+    budgets = [entry.budget for entry in entries if entry.budget]
+    budget = budgets[-1] if budgets else Budget(entries[0].asked, entries[0].guarantee.delta)
+    return Account(budget, tuple(entry.charge(session) for entry in entries))
+
+
+def by_data(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """The charges that are not void, one list for each label of each data set, in the order of their last charges."""
+    rest = [entry for entry in entries if entry.state != "void"]
+    groups: list[list[Entry]] = []
+    for entry in rest:
+        near = {*_same(entry, rest), *entry.shares}
+        joined = [g for g in groups if g[-1].label == entry.label and any(e.identifier in near for e in g)]
+        groups = [group for group in groups if all(group is not each for each in joined)]
+        groups.append([*(each for group in joined for each in group), entry])
+    return groups
+
+
+def spent_by_data(entries: Sequence[Entry]) -> list[tuple[str, float, float, Budget]]:
+    """Name, spent epsilon and delta, and budget of each label of each data set.
+
+    Charges for units of several kinds were converted when they were admitted, so their total is that of the last one.
+    """
+    found = []
+    for mine in by_data(entries):
+        last = mine[-1]
+        if last.spent is not None and last.budget and len({each.named_guarantee.unit for each in mine}) > 1:
+            found.append((last.label, *last.spent, last.budget))
+        else:
+            account = account_of(mine, last.session)
+            found.append((last.label, *account.spent, account.budget))
+    return found
+
+
+def listed(earlier: Sequence[Earlier], entry: Entry, ledger: Path | None) -> str:
+    """The earlier charges of these rows, and the rows that are new, for a refusal."""
+    lines = [_told(each, entry) for each in earlier if each.entry.output or each.entry.table]
+    text = f"; released before: {', '.join(lines[-3:])}" if lines else ""
+    text += f" (ledger {ledger})" if ledger else ""
+    new = _new_rows(earlier, entry.rows.stop) if entry.table and all(each.certain for each in earlier) else []
+    if new:
+        ranges = [f"{start + 1:,} to {stop:,}" for start, stop in new[:3]] + ["..."] * (len(new) > 3)
+        count = sum(stop - start for start, stop in new)
+        text += f". {count:,} rows are new, and may be released alone, as a table of their own: {', '.join(ranges)}"
+    if any(each.entry.table for each in earlier) and entry.table:
+        text += ". If the rows are other people's, say why you know: --other-people REASON (other_people=)"
+    return text
+
+
+def _same(entry: Entry, known: Sequence[Entry]) -> list[str]:
+    """The earlier charges whose data was taken to be the same as that of a charge."""
+    if entry.same is not None:
+        return list(entry.same)
+    before = known[: [each.identifier for each in known].index(entry.identifier)]
+    return [
+        each.identifier
+        for each in before
+        if entry.of_any_data or each.of_any_data or not set(entry.marks).isdisjoint(each.marks)
+    ]
+
+
+def _near(entry: Entry) -> tuple[str, ...]:
+    """The earlier charges of some of the same rows."""
+    return (*(entry.same or ()), *entry.shares)
+
+
+def _told(earlier: Earlier, entry: Entry) -> str:
+    """One earlier charge: its epsilon, table, output, date and rows."""
+    known = earlier.entry
+    table = f" from {known.table}" if known.table else ""
+    output = f" into {known.output}" if known.output else ""
+    rows = sum(stop - start for start, stop in earlier.rows.ranges)
+    which = f", {rows:,} of these {entry.rows.stop:,} rows" if earlier.certain and known.table else ""
+    return f"epsilon {shown_above(known.guarantee.epsilon, 3)}{table}{output} on {known.time[:10]}{which}"
+
+
+def _new_rows(earlier: Sequence[Earlier], count: int) -> list[tuple[int, int]]:
+    """The ranges of rows that no earlier charge concerns."""
+    taken = sorted(pair for each in earlier for pair in each.rows.ranges)
+    new, start = [], 0
+    for low, high in (*taken, (count, count)):
+        if start < min(low, count):
+            new.append((start, min(low, count)))
+        start = max(start, high)
+    return new
