@@ -27,6 +27,7 @@ _COMPILED = "_kernels"
 _CHECKER = "labeldp_annotations"
 _NOT_AN_ARRAY = Annotated[object, Is[lambda found: not isinstance(found, np.ndarray)]]
 SLOW = tomllib.loads(Path(__file__).with_name("slow.toml").read_text(encoding="utf-8"))["test"]
+_MADE = set()  # code of functions in functions that were made before
 _BEGAN = pytest.StashKey[float]()
 _execute = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
@@ -75,6 +76,10 @@ def annotated(thing=None, *, typechecker):
     if thing is None:
         return partial(annotated, typechecker=typechecker)
     function = thing.__init__ if isinstance(thing, type) else thing
+    if "<locals>" in function.__qualname__:  # a function in a function: to execute it each time it is made takes long
+        if function.__code__ in _MADE:
+            return thing
+        _MADE.add(function.__code__)
     hints = getattr(function, "__annotations__", {})
     read = {place: _read(hint, function.__globals__) for place, hint in hints.items()}
     if any(map(_shaped, read.values())):
