@@ -259,10 +259,10 @@ def test_a_table_of_three_rows_that_differ_has_a_way_out(tmp_path):
 
 
 def wide(table):
-    """The table with forty columns."""
+    """The table with forty columns, most of whole numbers."""
     chance = np.random.default_rng(9)
     for i in range(34):
-        table = table.add_column(0, f"m{i}", pa.array(chance.normal(size=len(table)).round(3)))
+        table = table.add_column(0, f"m{i}", pa.array(chance.integers(0, 1 << 20, len(table))))
     return table
 
 
@@ -272,7 +272,7 @@ FAR = {
         people(12, 20_000),
         lambda t: column(t, "age", pc.add(t["age"], 1)).slice(7_000, 200),
     ),
-    "of forty columns, one and a row gone": (wide(TABLE), lambda t: shuffled(t.drop_columns(["m7"]).slice(1))),
+    "of forty columns, one and a row gone": (wide(TABLE), lambda t: shuffled(t.drop_columns(["m1"]).slice(1))),
     "of three columns of few values, one gone": (
         pa.table({"sex": ["f", "m", "x"] * 20, "grade": [1, 2, 2, 3] * 15, "town": ["a"] * 60, "ill": ["no"] * 60}),
         lambda t: shuffled(t.drop_columns(["grade"])),
