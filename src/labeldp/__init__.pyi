@@ -56,6 +56,8 @@ from .release._curator import Curator as Curator
 from .release._public import public_columns as public_columns
 from .release._release import Release as Release
 from .release._row_release import RowRelease as RowRelease
+from .release._table_check import TableCheck as TableCheck
+from .release._table_check import check_table as check_table
 from .release._table_release import release_table as release_table
 from .release._total import combined_guarantee as combined_guarantee
 from .release.folder._certificate import Certificate as Certificate
@@ -64,3 +66,4 @@ from .release.folder._signature import sign as sign
 from .release.folder._verify import verify as verify
 from .release.ledger._ledger import Ledger as Ledger
 from .release.tables._random_split import public_split as public_split
+from .release.tables._tables import TableFile as TableFile

@@ -11,7 +11,9 @@ import typer
 
 from labeldp.cli._account import account
 from labeldp.cli._audit import audit
+from labeldp.cli._check import check
 from labeldp.cli._command import add_command
+from labeldp.cli._demo import demo
 from labeldp.cli._evaluate import evaluate
 from labeldp.cli._generator import generator
 from labeldp.cli._key import key
@@ -47,7 +49,7 @@ def _about(
         typer.echo(f"labeldp {__version__}")
 
 
-for _command in (release, stages, verify, audit, generator, learn, evaluate, plan, account, ledger, key):
+for _command in (demo, check, release, stages, verify, audit, generator, learn, evaluate, plan, account, ledger, key):
     add_command(app, _command)
 
 

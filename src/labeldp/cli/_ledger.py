@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import labeldp.release.ledger as ledgers
-from labeldp import report
+from labeldp import release, report
 from labeldp.cli._terminal import show
 from labeldp.errors import LedgerError
 
@@ -14,8 +14,11 @@ def ledger(file: Path) -> None:
     """Show all charges of a ledger, and the spent part of each budget.
 
     Args:
-        file (FILE): A ledger file, such as TABLE.labeldp-ledger beside the table.
+        file (FILE): A table that was released, or its ledger, such as TABLE.labeldp-ledger beside it.
     """
+    beside = release.ledger_path(file)
+    if beside.is_file():
+        file = beside
     if not file.is_file():
         raise LedgerError(
             f"expected a ledger, found no file {file}; look for TABLE.labeldp-ledger beside the released table"

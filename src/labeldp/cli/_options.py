@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,10 +14,12 @@ from labeldp.cli._terminal import names
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
-    from labeldp.release.tables import Table
+    from labeldp.release.tables import Table, TableFile
 
 #: Prefix of the names of networks.
 NETWORK = "torch:"
+#: Separators that are hard to type.
+_SEPARATORS = {"tab": "\t", "\\t": "\t", "semicolon": ";", "comma": ",", "bar": "|"}
 _EVERYTHING, _NOTHING = "all", "none"
 
 
@@ -33,6 +36,27 @@ _BUDGET = typer.Option(
     metavar="EPSILON[,DELTA]",
     help="Total budget for this label over all releases; default: the epsilon of the first.",
 )
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """Options for CSV files.
+
+    Args:
+        separator: For CSV: the separator of the columns; default: a comma, semicolon, tab or bar, as the first line
+            shows.
+        encoding: For CSV: the encoding, such as latin-1; default: UTF-8. It is not guessed, since a guess would depend
+            on labels.
+    """
+
+    separator: str | None = None
+    encoding: str = "utf-8"
+
+    def of(self, source: Path) -> TableFile:
+        """A table that is read so."""
+        from labeldp.release.tables import TableFile  # noqa: PLC0415 (it loads Arrow)
+
+        return TableFile(source, _SEPARATORS.get(self.separator or "", self.separator), self.encoding)
 
 
 @dataclass(frozen=True)
@@ -137,14 +161,29 @@ def check_one_of(expected: str, one: object, other: object, hint: str = "") -> N
 
 
 def class_texts(classes: str) -> list[str]:
-    """Classes from a comma-separated list, or from the lines of a file."""
+    """Classes from a comma-separated list, from the lines of a file, or from a column of a code book."""
     if not classes.startswith("@"):
-        return [text.strip() for text in classes.split(",")]
+        quoted = '"' in classes
+        return next(csv.reader([classes], skipinitialspace=True)) if quoted else [t.strip() for t in classes.split(",")]
+    path, _, column = classes[1:].rpartition(":")
     try:
+        if path and not Path(classes[1:]).exists():
+            return _column_of(Path(path), column)
         lines = Path(classes[1:]).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeError):
-        raise InputError(f"expected a text file with one class per line, found none at {classes[1:]}") from None
+    except (OSError, UnicodeError, csv.Error):
+        raise InputError(
+            f"expected a text file with one class per line, or FILE.csv:COLUMN, found none at {classes[1:]}"
+        ) from None
     return [line for line in lines if line]
+
+
+def _column_of(path: Path, column: str) -> list[str]:
+    """The different values of a column of a CSV file, in their order."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file)
+        if column not in (rows.fieldnames or ()):
+            raise InputError(f"expected a column {column!r} in {path}, found {', '.join(rows.fieldnames or ())}")
+        return list(dict.fromkeys(row[column] for row in rows if row[column]))
 
 
 def divergences_of(texts: Sequence[str] | None) -> dict[float, float] | None:

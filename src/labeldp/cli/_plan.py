@@ -12,7 +12,15 @@ import typer
 
 from labeldp import _checks, privacy, release, report
 from labeldp.bounds import planning
-from labeldp.cli._options import ColumnOptions, SpendingOptions, check_one_of, class_texts, number_of, range_of
+from labeldp.cli._options import (
+    ColumnOptions,
+    FileOptions,
+    SpendingOptions,
+    check_one_of,
+    class_texts,
+    number_of,
+    range_of,
+)
 from labeldp.cli._terminal import notes_on_terminal, progress, show
 from labeldp.errors import InputError
 from labeldp.release import tables
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
     from labeldp.bounds.planning import Conventions, EffectiveDimension, Forecast
     from labeldp.privacy import LabelSpace
     from labeldp.release import Answer, Release, TableRelease
+    from labeldp.release.tables import TableFile
 
 _LOCAL = "local"
 _MOST_CLASSES = 1 << 24
@@ -106,7 +115,7 @@ class PurchaseOptions:
     missing: str = "refuse"
     spending: SpendingOptions
 
-    def bought(self, source: Path | None, label: str | None, space: SpaceOptions) -> TableRelease | None:
+    def bought(self, source: TableFile | None, label: str | None, space: SpaceOptions) -> TableRelease | None:
         """Count the labels of a table with noise, if that was asked for."""
         if self.buy is None:
             for name, value in {"output": self.output, "unit": self.unit, **asdict(self.spending)}.items():
@@ -121,7 +130,8 @@ class PurchaseOptions:
         declared = cli_release.SpaceOptions(space.classes, space.interval, self.missing).of(
             tables.open_table(source, label)
         )
-        output = source.with_name(f"{source.name}.counts") if self.output is None else self.output
+        path = Path(source.path)
+        output = path.with_name(f"{path.name}.counts") if self.output is None else self.output
         with progress() as bar:
             return release.release_table(
                 source,
@@ -145,11 +155,13 @@ class TableOptions:
         rows: Number of rows; default: that of TABLE, or of --from.
         label: Name of the label column of TABLE, which is read with --buy alone.
         columns: The public columns of TABLE.
+        file: How CSV files are written.
     """
 
     rows: int | None = None
     label: str | None = None
     columns: ColumnOptions
+    file: FileOptions
 
     def shape(self, source: Path | None, known: int | None = None) -> tuple[int, EffectiveDimension | None]:
         """Rows, by default those known from elsewhere, and the effective dimension of a table's public columns."""
@@ -166,7 +178,7 @@ class TableOptions:
             raise InputError(
                 "expected --label with a table, found none; name the label column, so that it is never read"
             )
-        table = tables.open_table(source, self.label)
+        table = tables.open_table(self.file.of(source), self.label)
         kept, dropped = self.columns.of(table)
         excluded = [] if kept is None and dropped is None else dropped
         return public_shape(table, release.kept_columns(table.schema, self.label, kept, excluded))
@@ -207,7 +219,7 @@ def plan(
     if len([True for known in (expected.shares, expected.from_, purchase.buy) if known is not None]) > 1:
         raise InputError("expected one of --shares, --from and --buy for the distribution of labels, found several")
     expected.conventions(wide, space, sources)  # what is wrong with the options is refused before anything is bought
-    bought = purchase.bought(source, table.label, label_space)
+    bought = purchase.bought(None if source is None else table.file.of(source), table.label, label_space)
     if bought is not None:
         sources.append(release.Answer.load(bought.output))
         if not json_:

@@ -13,6 +13,7 @@ from labeldp import privacy, report
 from labeldp.cli._import_object import named_object
 from labeldp.cli._options import (
     ColumnOptions,
+    FileOptions,
     SpendingOptions,
     check_one_of,
     class_texts,
@@ -39,7 +40,8 @@ class SpaceOptions:
     """Options that declare the labels.
 
     Args:
-        classes: All classes that can occur: a,b,c or @FILE with one per line.
+        classes: All classes that can occur: a,b,c (quote those with commas), @FILE with one per line, or
+            @FILE.csv:COLUMN of a code book.
         interval: For a numeric label: range and grid LO,HI,STEP; labels outside are clipped.
         missing: Missing labels: 'refuse', or the class or number to put in their place.
     """
@@ -144,6 +146,7 @@ def release(
     columns: ColumnOptions,
     mechanism: MechanismOptions,
     spending: SpendingOptions,
+    file: FileOptions,
     sign: Path | None = None,
 ) -> None:
     """Randomize each label once, and write public columns, released labels and a certificate to a new folder.
@@ -165,16 +168,18 @@ def release(
         columns: The public columns.
         mechanism: The mechanism.
         spending: The ledger and its budget.
+        file: How CSV files are written.
         sign: The private key to sign the release with, from 'labeldp key'.
     """
     signer = None if sign is None else folder.private_key(sign)
     check_one_of("either --classes or --interval to declare the label space", space.classes, space.interval)
-    table = tables.open_table(source, label)
+    given = file.of(source)
+    table = tables.open_table(given, label)
     declared, (keep, drop) = space.of(table), columns.of(table)
     with printed_warnings(queries.DeltaWarning), progress() as bar:
         cells = _clusters(table, mechanism.clusters, (keep, drop), partial(_suggested, declared, epsilon), bar)
         released = releases.release_table(
-            source,
+            given,
             label,
             declared,
             epsilon,
@@ -205,7 +210,7 @@ def _clusters(
     from labeldp.learning.tables import cluster_table  # noqa: PLC0415 (the learners are an extra)
 
     public = releases.kept_columns(table.schema, table.label, *columns)
-    return cluster_table(table.path, table.label, public, suggested if clusters == _AUTO else int(clusters), bar)
+    return cluster_table(table.file, table.label, public, suggested if clusters == _AUTO else int(clusters), bar)
 
 
 def _generator(text: str) -> Any:

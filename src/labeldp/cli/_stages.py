@@ -9,6 +9,7 @@ from labeldp import report
 from labeldp.cli._options import (
     NETWORK,
     ColumnOptions,
+    FileOptions,
     ImageOptions,
     SpendingOptions,
     TrainingOptions,
@@ -25,7 +26,8 @@ class LabelOptions:
 
     Args:
         label: Name of the sensitive label column.
-        classes: All classes that can occur: a,b,c or @FILE with one per line.
+        classes: All classes that can occur: a,b,c (quote those with commas), @FILE with one per line, or
+            @FILE.csv:COLUMN of a code book.
         missing: Missing labels: 'refuse', or the class or number to put in their place.
         unit: 'row' declares that each row is another person's, although a column repeats like a person's identifier.
     """
@@ -93,6 +95,7 @@ def stages(
     schedule: ScheduleOptions,
     model: ModelOptions,
     spending: SpendingOptions,
+    file: FileOptions,
 ) -> None:
     """Randomize labels in stages, each with a prior learned from the stages before; write the release and the model.
 
@@ -109,16 +112,18 @@ def stages(
         schedule: The stages.
         model: The model.
         spending: The ledger and its budget.
+        file: How CSV files are written.
     """
     from labeldp.learning.tables import StagePlan, learn_in_stages  # noqa: PLC0415 (the learners are an extra)
 
     choice = model.choice()
-    table = tables.open_table(source, label.label)
+    given = file.of(source)
+    table = tables.open_table(given, label.label)
     space = tables.declared_classes(table, class_texts(label.classes), label.missing)
     keep, drop = columns.of(table)
     with progress() as bar:
         staged = learn_in_stages(
-            source,
+            given,
             label.label,
             space,
             epsilon,

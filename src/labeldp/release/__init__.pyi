@@ -16,7 +16,11 @@ from ._row_identity import check_same_rows as check_same_rows
 from ._row_identity import concatenated_identity as concatenated_identity
 from ._row_release import RowRelease as RowRelease
 from ._table_protocol import release_with as release_with
+from ._table_check import MOST_ROWS as MOST_ROWS
+from ._table_check import TableCheck as TableCheck
+from ._table_check import check_table as check_table
 from ._table_job import TableRelease as TableRelease
+from ._table_job import ledger_path as ledger_path
 from ._table_job import kept_columns as kept_columns
 from ._table_release import release_table as release_table
 from ._total import CombinedGuarantee as CombinedGuarantee

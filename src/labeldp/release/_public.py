@@ -16,7 +16,7 @@ from labeldp.privacy import LabelSpace
 from labeldp.privacy.channels import ResponseChannel
 from labeldp.release._release import Release
 from labeldp.release.folder import CLUSTERS, added_columns, column_name, read_certificate
-from labeldp.release.tables import label_codes, open_table
+from labeldp.release.tables import TableFile, label_codes, open_table
 
 _ROWS_PER_BATCH = 1 << 18
 
@@ -80,12 +80,12 @@ def clusters_in(directory: str | Path) -> Int[np.ndarray, "n"]:
 
 
 def public_table(
-    source: str | Path, label: str, space: LabelSpace, columns: Mapping[str, pa.DataType]
+    source: str | Path | TableFile, label: str, space: LabelSpace, columns: Mapping[str, pa.DataType]
 ) -> tuple[pa.Table, Release]:
     """Read columns and labels of a table whose labels are declared public.
 
     Args:
-        source: A CSV or Parquet file, or a folder of either.
+        source: A CSV or Parquet file, or a folder of either; a ``TableFile`` says how CSV files are written.
         label: The label column.
         space: The declared label space.
         columns: The columns to read, with the types for text in CSV.
@@ -94,7 +94,7 @@ def public_table(
         TableError: There is no such table, a column is missing, or a value does not fit its type.
         LabelError: A label is missing or not in the space.
     """
-    table = open_table(Path(source), label)
+    table = open_table(source, label)
     missing = [repr(name) for name in columns if name not in table.schema.names]
     if missing:
         raise TableError(f"expected the columns {', '.join(map(repr, columns))}, found no {', '.join(missing)}")

@@ -23,12 +23,22 @@ from labeldp.release._curator import budget_of
 from labeldp.release._sink import clashing
 from labeldp.release._source import Progress, TableSource
 from labeldp.release.folder import Certificate, check_target, finish, staged
-from labeldp.release.ledger import Entry, Ledger, Match, PublicData, features_left, is_ledger
+from labeldp.release.ledger import (
+    Earlier,
+    Entry,
+    Ledger,
+    Match,
+    PublicData,
+    features_left,
+    is_ledger,
+    with_the_same_data,
+)
 from labeldp.release.tables import (
     FingerprintBuilder,
     Repeat,
     RepeatFinder,
     Table,
+    TableFile,
     column_heads,
     copies,
     no_such_column,
@@ -46,7 +56,7 @@ _LOCK = ".labeldp-ledger.lock"
 _PATIENCE = 60.0
 _MOST_REASON = 200
 #: Endings of files that are not opened to see whether they are ledgers: a folder may have many parts.
-_TABLES = (".csv", ".gz", ".parquet")
+_TABLES = (".csv", ".tsv", ".gz", ".parquet")
 #: Columns to list in a remark.
 _SHOWN = 20
 #: The name that declares each row to be a privacy unit of its own.
@@ -124,6 +134,7 @@ class CheckedTable:
         notes: Private notes for the curator.
         remarks: Remarks on public columns.
         declared: Assumptions that follow from what the caller declared about its rows.
+        repeats: Columns that repeat like a person's identifier.
     """
 
     source: TableSource
@@ -131,6 +142,7 @@ class CheckedTable:
     notes: tuple[str, ...] = field(repr=False)
     remarks: tuple[str, ...]
     declared: tuple[str, ...]
+    repeats: tuple[Repeat, ...]
 
 
 @dataclass(frozen=True)
@@ -175,7 +187,7 @@ class TableJob:
     @classmethod
     def of(
         cls,
-        source: str | Path,
+        source: str | Path | TableFile,
         label: str,
         space: LabelSpace,
         output: str | Path,
@@ -189,7 +201,7 @@ class TableJob:
             InputError: The columns are invalid, or the label space cannot be that of a file.
             OutputError: The output exists, or there is no folder to put it in.
         """
-        table = open_table(Path(source), label)
+        table = open_table(source, label)
         stamp, heads = table.stamp, column_heads(table)
         kept = kept_columns(table.schema, label, *columns)
         if table.kind == "csv" and "" in space.points:
@@ -235,7 +247,15 @@ class TableJob:
         found = survey(self.table, self.space, list(public), column, list(prior), rows, self.report, process)
         source = TableSource(self.table, self.space, found.rows, column or ROW, found.units, rows)
         remarks = (*_remarks(data), *_kept_as_text(self.table, self.kept))
-        return CheckedTable(source, data, found.notes, remarks, self._declared(repeats if unit == ROW else ()))
+        declared = self._declared(repeats if unit == ROW else ())
+        return CheckedTable(source, data, found.notes, remarks, declared, repeats)
+
+    def earlier(self, data: PublicData) -> list[Earlier]:
+        """Earlier charges of what may be rows of the table, in all ledgers beside it; nothing is settled or charged."""
+        known: dict[Entry, Match | None] = {}
+        for path in _ledgers_near(self.table.path.resolve()):
+            known |= Ledger(path).matches(data)
+        return with_the_same_data(known)
 
     def _declared(self, repeats: Sequence[Repeat]) -> tuple[str, ...]:
         """Assumptions about people, which only the holder can know."""

@@ -23,7 +23,7 @@ from labeldp.release._sink import FolderSink, MemorySink, clashing
 from labeldp.release._source import KEPT_PUBLIC, TYPE_PUBLIC, ArraySource, Progress
 from labeldp.release._table_job import ROW, Spending, TableCharge, TableJob, TableRelease
 from labeldp.release.folder import CODES, Certificate, column_name, column_types, to_columns
-from labeldp.release.tables import plain_column, plain_schema
+from labeldp.release.tables import TableFile, plain_column, plain_schema
 
 #: A protocol: from the public columns and a curator to one release of all rows.
 Protocol = Callable[[pa.Table, Curator], Release]
@@ -32,7 +32,7 @@ _CANDIDATES = "candidates"
 
 
 def release_with(
-    source: str | Path,
+    source: str | Path | TableFile,
     label: str,
     space: LabelSpace,
     epsilon: float,
@@ -50,7 +50,8 @@ def release_with(
     """Release a table by a protocol, such as ``MultiStage.fit``, which may make several requests.
 
     Args:
-        source: A CSV or Parquet file, or a folder of either, which is held in memory.
+        source: A CSV or Parquet file, or a folder of either, which is held in memory; a ``TableFile`` says how CSV
+            files are written.
         label: The label column.
         space: The declared label space.
         epsilon: The total cost of all requests for each row's label.

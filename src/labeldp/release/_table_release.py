@@ -36,11 +36,11 @@ from labeldp.release._sink import FolderSink
 from labeldp.release._source import Progress, TableSource
 from labeldp.release._table_job import ROW, Spending, TableCharge, TableJob, TableRelease, check_columns
 from labeldp.release.folder import FEATURES_REDRAWN, Certificate, answer_columns, stored_form
-from labeldp.release.tables import Table, clusters_of
+from labeldp.release.tables import Table, TableFile, clusters_of
 
 
 def release_table(
-    source: str | Path,
+    source: str | Path | TableFile,
     label: str,
     space: LabelSpace,
     epsilon: float,
@@ -65,7 +65,7 @@ def release_table(
     """Release the public columns of a table and its labels, each randomized once, with a certificate.
 
     Args:
-        source: A CSV or Parquet file, or a folder of either.
+        source: A CSV or Parquet file, or a folder of either; a ``TableFile`` says how CSV files are written.
         label: The label column.
         space: The declared label space.
         epsilon: The cost of each row's label, or of all labels of one unit.

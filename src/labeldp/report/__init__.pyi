@@ -1,6 +1,7 @@
 from ._attacks import attack_text as attack_text
 from ._audits import audit_text as audit_text
 from ._audits import folder_audit_text as folder_audit_text
+from ._checks import check_text as check_text
 from ._figures import check_figure as check_figure
 from ._figures import save_account_figure as save_account_figure
 from ._figures import save_lines as save_lines

@@ -12,7 +12,7 @@ from labeldp._shapes import Int
 from labeldp.errors import InputError, TableError
 from labeldp.learning.cells import cluster
 from labeldp.learning.features import columns_of, frame_of, scaling_transformer
-from labeldp.release.tables import Table, open_table, typed
+from labeldp.release.tables import Table, TableFile, open_table, typed
 
 _ROWS_PER_BATCH = 1 << 16
 #: Most rows in a sample that clusters are fitted on.
@@ -20,7 +20,7 @@ _SAMPLED_ROWS = 1 << 16
 
 
 def cluster_table(
-    source: str | Path,
+    source: str | Path | TableFile,
     label: str,
     columns: Sequence[str],
     count: int | Callable[[int], int],
@@ -52,7 +52,7 @@ def cluster_table(
     report = progress or (lambda *_: None)
     if label in columns:
         raise InputError(f"expected public columns to find clusters in, found the label {label!r}; leave it out")
-    opened = open_table(Path(source), label)
+    opened = open_table(source, label)
     if lacking := [name for name in columns if name not in opened.schema.names]:
         raise InputError(
             f"expected columns of the table, found {lacking[0]!r}; columns: {', '.join(opened.schema.names)}"

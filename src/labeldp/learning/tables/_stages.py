@@ -31,6 +31,7 @@ from labeldp.privacy import ClassProbabilities, LabelSpace
 from labeldp.privacy.channels import pair_share
 from labeldp.release import Curator, Release, TableRelease, release_with
 from labeldp.release.folder import Certificate
+from labeldp.release.tables import TableFile
 
 if TYPE_CHECKING:  # PyTorch is an extra of its own
     from labeldp.learning.torch import NetworkModel
@@ -144,7 +145,7 @@ _TWO_STAGES = StagePlan()
 
 
 def learn_in_stages(
-    source: str | Path,
+    source: str | Path | TableFile,
     label: str,
     space: LabelSpace,
     epsilon: float,

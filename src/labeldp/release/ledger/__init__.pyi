@@ -3,6 +3,7 @@ from ._accounts import by_data as by_data
 from ._accounts import features_left as features_left
 from ._accounts import spent_by_data as spent_by_data
 from ._accounts import spent_on as spent_on
+from ._accounts import with_the_same_data as with_the_same_data
 from ._entry import Earlier as Earlier
 from ._entry import Entry as Entry
 from ._ledger import Admitted as Admitted

@@ -18,7 +18,9 @@ from ._random_split import public_split as public_split
 from ._repeats import Repeat as Repeat
 from ._repeats import RepeatFinder as RepeatFinder
 from ._repeats import copies as copies
+from ._repeats import tells_people_apart as tells_people_apart
 from ._tables import Table as Table
+from ._tables import TableFile as TableFile
 from ._tables import prefetch as prefetch
 from ._tables import equal_batches as equal_batches
 from ._tables import no_such_column as no_such_column

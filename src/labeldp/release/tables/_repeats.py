@@ -46,7 +46,7 @@ class RepeatFinder:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._hashes: dict[str, list[np.ndarray]] = {
-            field.name: [] for field in schema if _tells_people_apart(field.name) and _may_identify(field.type)
+            field.name: [] for field in schema if tells_people_apart(field.name) and _may_identify(field.type)
         }
 
     def add(self, cells: Mapping[str, UInt64[np.ndarray, "n"]]) -> None:
@@ -77,7 +77,7 @@ def copies(rows: UInt64[np.ndarray, "n"]) -> tuple[int, int]:
     return round((looked_at.size - starts.size) / share), int(np.diff(np.r_[starts, looked_at.size]).max())
 
 
-def _tells_people_apart(name: str) -> bool:
+def tells_people_apart(name: str) -> bool:
     """True if a word of a column's name is one of people's identifiers."""
     words: Sequence[str] = _WORDS.findall(name)
     return any(_NAMES.fullmatch(word.lower()) for word in words)

@@ -6,8 +6,11 @@ file and what to do.
 
 from __future__ import annotations
 
+import codecs
+import csv
 import dataclasses
 import difflib
+import io
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,11 +30,23 @@ from labeldp.release.tables._idx import read_idx
 _ENDINGS = {
     ".csv": "csv",
     ".csv.gz": "csv",
+    ".tsv": "csv",
+    ".tsv.gz": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
     "idx1-ubyte": "idx",
     "idx1-ubyte.gz": "idx",
 }
+#: What is no table but can be saved as one, by the ending of its name.
+_SAVED_AS = {
+    (".xlsx", ".xls", ".xlsm", ".ods"): "save the sheet as 'CSV UTF-8'",
+    (".txt", ".dat", ".tab"): "rename it to .csv: commas, semicolons, tabs and bars separate columns",
+    (".pkl", ".pickle", ".feather", ".arrow", ".json", ".dta", ".sas7bdat", ".sav"): "save it as Parquet, with pandas "
+    "for instance: frame.to_parquet('table.parquet')",
+}
+_SEPARATORS = (",", ";", "\t", "|")
+#: Bytes of a CSV file in which its first line must end.
+_MOST_HEADER = 1 << 20
 #: The only column of a file of labels.
 _IDX_LABEL = "label"
 _OURS = ".labeldp-"
@@ -44,6 +59,38 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class TableFile:
+    """A table on disk, and how its CSV files are written.
+
+    Attributes:
+        path: A CSV or Parquet file, or a folder of either.
+        separator: The separator of the columns; None for a comma, semicolon, tab or bar, as the first line shows.
+        encoding: The encoding of the text. It is not guessed: a guess would depend on labels.
+
+    Example:
+        >>> TableFile("patients.csv", encoding="latin-1").encoding
+        'latin-1'
+
+    Raises:
+        TableError: There is no such encoding, or the separator is not one character.
+    """
+
+    path: str | Path
+    separator: str | None = None
+    encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        if self.separator is not None and (len(self.separator) != 1 or not self.separator.isascii()):
+            raise TableError(f"expected one character that separates columns, found {self.separator!r}")
+        try:
+            "".encode(self.encoding)  # other codecs than those of text are refused too
+        except (LookupError, ValueError):
+            raise TableError(
+                f"expected an encoding such as utf-8, latin-1 or utf-16, found {self.encoding!r}"
+            ) from None
+
+
+@dataclass(frozen=True)
 class Table:
     """A table on disk that can be read repeatedly.
 
@@ -53,6 +100,7 @@ class Table:
         files: Its files, in the order of their paths.
         schema: All columns. Those of a CSV are text until ``typed`` has read all of it.
         label: The label column.
+        file: How CSV files are written; their separator is known.
         respelled: Columns of a CSV that stay text, since numbers, dates or flags would be written otherwise.
     """
 
@@ -61,6 +109,7 @@ class Table:
     files: tuple[Path, ...]
     schema: pa.Schema
     label: str
+    file: TableFile
     respelled: tuple[str, ...] = ()
 
     def batches(self, columns: Sequence[str], rows: int, file: Path | None = None) -> Iterator[pa.RecordBatch]:
@@ -107,23 +156,28 @@ class Table:
             for first in range(0, len(labels), rows):
                 yield pa.record_batch([pa.array(labels[first : first + rows], pa.int64())], names=[_IDX_LABEL])
             return
-        for batch in _open_csv(path, self.schema.names, columns):
+        for batch in _open_csv(path, self.file, self.schema.names, columns):
             values = [read_as(batch[name], self.schema.field(name).type) for name in columns]
             yield pa.record_batch(values, names=columns)
 
 
-def open_table(path: Path, label: str) -> Table:
+def open_table(source: str | Path | TableFile, label: str) -> Table:
     """Open a table: read its files and columns, not its values.
 
     Raises:
         TableError: There is no such table, it has no label column, or its files differ in columns.
     """
+    given = source if isinstance(source, TableFile) else TableFile(source)
+    path = Path(given.path)
     files = _files(path)
     kinds = {_kind(file) for file in files}
     if len(kinds) != 1:
         raise TableError(f"expected files of one format in {path}, found {' and '.join(sorted(map(str, kinds)))}")
     kind = kinds.pop()
-    schemas = [_schema(path, file, kind) for file in files]
+    if kind == "csv":
+        (separator,) = _quiet(files[0], _separators(files[0], given, label))
+        given = dataclasses.replace(given, separator=separator)
+    schemas = [_schema(path, file, kind, given) for file in files]
     for file, schema in zip(files, schemas, strict=True):
         if _but(schema, label) != _but(schemas[0], label):
             raise TableError(f"expected the same columns in every file of {path}, found others in {file.name}")
@@ -136,15 +190,16 @@ def open_table(path: Path, label: str) -> Table:
         raise TableError(no_such_column(label, names))
     if any(label in _partition(path, file) for file in files):
         raise TableError(f"expected {label!r} inside the files, found it in their paths, which disclose labels")
-    return Table(path, kind, tuple(files), schemas[0], label)
+    return Table(path, kind, tuple(files), schemas[0], label, given)
 
 
 def no_such_column(name: str, columns: Sequence[str], what: str = "") -> str:
     """An error message for a missing column, with the columns of the table and the nearest name."""
     more = ", ..." if len(columns) > _LISTED else ""
-    message = f"no {what}{' ' * bool(what)}column {name!r}; columns: {', '.join(columns[:_LISTED])}{more}"
-    if len(columns) == 1 and any(mark in columns[0] for mark in ";\t|"):
-        return f"{message} (found a single one: separate columns by commas)"
+    missing = (
+        f"no {what}{' ' * bool(what)}column {name!r}" if name else "expected the label column (--label), found none"
+    )
+    message = f"{missing}; columns: {', '.join(columns[:_LISTED])}{more}"
     nearest = difflib.get_close_matches(name, columns, 1)
     return f"{message}; did you mean {nearest[0]!r}?" if nearest else message
 
@@ -214,36 +269,59 @@ def _kind(file: Path) -> Literal["csv", "parquet", "idx"]:
     for ending, kind in _ENDINGS.items():
         if file.name.lower().endswith(ending):
             return kind  # type: ignore[return-value]
-    raise TableError(
-        f"expected a table whose name ends in {', '.join(_ENDINGS)}, found {file.name}; save it as CSV or Parquet"
-    )
+    suffix = file.suffix.lower()
+    how = next((how for endings, how in _SAVED_AS.items() if suffix in endings), "save it as CSV or Parquet")
+    raise TableError(f"expected a table whose name ends in {', '.join(_ENDINGS)}, found {file.name}; {how}")
 
 
-def _schema(root: Path, file: Path, kind: str) -> pa.Schema:
-    (stored,) = _quiet(file, _stored_schema(file, kind))
+def _schema(root: Path, file: Path, kind: str, given: TableFile) -> pa.Schema:
+    (stored,) = _quiet(file, _stored_schema(file, kind, given))
     for name in _partition(root, file):
         stored = stored.append(pa.field(name, pa.string()))
     return stored
 
 
-def _stored_schema(file: Path, kind: str) -> Iterator[pa.Schema]:
+def _stored_schema(file: Path, kind: str, given: TableFile) -> Iterator[pa.Schema]:
     if kind == "parquet":
         with pq.ParquetFile(file) as opened:
             yield opened.schema_arrow.remove_metadata()
     elif kind == "idx":
         yield pa.schema([pa.field(_IDX_LABEL, pa.int64())])
     else:
-        with _open_csv(file) as opened:
+        with _open_csv(file, given) as opened:
             yield pa.schema([pa.field(name, pa.string()) for name in opened.schema.names])
 
 
-def _open_csv(path: Path, names: Sequence[str] = (), columns: list[str] | None = None) -> pc_csv.CSVStreamingReader:
+def _separators(path: Path, given: TableFile, label: str) -> Iterator[str]:
+    """The separator that was named, or the one that splits the first line into the label and most other names."""
+    if given.separator is not None:
+        yield given.separator
+        return
+    with pa.input_stream(path, compression="detect") as file:
+        text = codecs.getincrementaldecoder(given.encoding)("replace").decode(file.read(_MOST_HEADER))
+    names = {separator: _first_line(text, separator) for separator in _SEPARATORS}
+    yield max(_SEPARATORS, key=lambda separator: (label in names[separator], len(names[separator])))
+
+
+def _first_line(text: str, separator: str) -> list[str]:
+    """The fields of the first line of a CSV file."""
+    try:
+        return next(csv.reader(io.StringIO(text.removeprefix("\ufeff")), delimiter=separator), [])
+    except csv.Error:
+        return []
+
+
+def _open_csv(
+    path: Path, given: TableFile, names: Sequence[str] = (), columns: list[str] | None = None
+) -> pc_csv.CSVStreamingReader:
     """Open a CSV with all columns as text."""
     return pc_csv.open_csv(
         pa.input_stream(path, compression="detect"),
-        read_options=pc_csv.ReadOptions(block_size=_CSV_BLOCK),
+        read_options=pc_csv.ReadOptions(block_size=_CSV_BLOCK, encoding=given.encoding),
         # in a table of one column an empty line is a row whose value is missing
-        parse_options=pc_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) != 1),
+        parse_options=pc_csv.ParseOptions(
+            delimiter=given.separator or ",", newlines_in_values=True, ignore_empty_lines=len(names) != 1
+        ),
         convert_options=pc_csv.ConvertOptions(
             column_types={name: pa.string() for name in names}, include_columns=columns or []
         ),
@@ -284,9 +362,12 @@ def _quiet(path: Path, items: Iterator[T]) -> Iterator[T]:
         except (pa.ArrowException, OSError, UnicodeError) as problem:
             why = (
                 getattr(problem, "strerror", None)
-                or "it is cut off, damaged, not in UTF-8, or a value does not fit its column"
+                or "it is cut off, damaged, in another encoding, or a value does not fit its column"
             )
         else:
             yield item
             continue
-        raise TableError(f"expected a readable table in {path.name}, found that {why}; repair the file")
+        raise TableError(
+            f"expected a readable table in {path.name}, found that {why}; repair the file, or name its encoding "
+            "(--encoding latin-1)"
+        )

@@ -1,0 +1,26 @@
+"""``labeldp check``: a look at a table before its release, for the holder alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from labeldp import release, report
+from labeldp.cli._options import FileOptions
+from labeldp.cli._terminal import progress, show
+
+
+def check(source: Path, *, label: str | None = None, file: FileOptions) -> None:
+    """Look at a table before its release, and print the command that releases it.
+
+    For the holder alone: it reads the labels. It spends nothing, and writes nothing that could be shared. It finds how
+    the file and its classes are written, people with several rows, columns that name rows or disclose the label, rows
+    that are sorted by label, rare classes, and earlier releases of the same rows.
+
+    Args:
+        source (TABLE): CSV or Parquet, a folder of either, or IDX labels.
+        label: Name of the sensitive label column; without it, the columns are listed.
+        file: How CSV files are written.
+    """
+    with progress() as bar:
+        found = release.check_table(file.of(source), label or "", bar)
+    show(*report.check_text(found))

@@ -1,0 +1,248 @@
+"""A look at a table before its release, for the holder alone: it may read labels, spends nothing and shares nothing."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from labeldp.errors import TableError
+from labeldp.privacy import Interval, LabelSpace
+from labeldp.release._source import Progress
+from labeldp.release._table_job import ROW, CheckedTable, Spending, TableJob
+from labeldp.release.ledger import Earlier
+from labeldp.release.tables import (
+    Repeat,
+    Table,
+    TableFile,
+    column_heads,
+    declared_classes,
+    open_table,
+    tells_people_apart,
+    typed,
+)
+
+#: Rows in which the values of columns are looked at.
+MOST_ROWS = 1 << 18
+#: Different labels that are counted.
+_MOST_LABELS = 1 << 12
+#: A label of more different values than this is no class, if its values are numbers.
+_MOST_CLASSES = 50
+#: Points of an interval in which the order of numbers is looked at.
+_POINTS = 64
+_ROWS_PER_BATCH = 1 << 16
+#: Different values of so few rows say nothing.
+_FEWEST = 2
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What the first ``MOST_ROWS`` rows show of a public column.
+
+    Attributes:
+        name: Its name.
+        kind: Its type, as a release stores it.
+        different: The number of different values.
+        missing: The number of rows without a value.
+        remarks: What to know before it is published.
+        identifies: True if every row has another value, so that it names rows and says nothing about others.
+    """
+
+    name: str
+    kind: str
+    different: int
+    missing: int
+    remarks: tuple[str, ...]
+    identifies: bool
+
+
+@dataclass(frozen=True)
+class LabelFacts:
+    """What the labels are like. This is private.
+
+    Attributes:
+        name: Name of the column.
+        kind: The type in which the table stores it; text for all of CSV.
+        counts: The number of rows of each value, most frequent first; a few thousand different ones at most.
+        missing: The number of rows without a label.
+        is_number: True if values are numbers, and too many to be classes.
+        remarks: What to know before it is released.
+    """
+
+    name: str
+    kind: str
+    counts: Mapping[str, int]
+    missing: int
+    is_number: bool
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableCheck:
+    """What was found in a table. It depends on labels, and is for the holder alone.
+
+    Attributes:
+        table: The table, with inferred types.
+        rows: Number of rows.
+        columns: The public columns.
+        label: The labels.
+        repeats: Columns that repeat like a person's identifier.
+        remarks: Remarks on public columns together, such as rows that are copies of each other.
+        notes: Columns and row orders that disclose labels.
+        earlier: Earlier charges of what may be these rows, of any label.
+    """
+
+    table: Table
+    rows: int
+    columns: tuple[ColumnFacts, ...]
+    label: LabelFacts
+    repeats: tuple[Repeat, ...]
+    remarks: tuple[str, ...]
+    notes: tuple[str, ...]
+    earlier: tuple[Earlier, ...]
+
+
+def check_table(source: str | Path | TableFile, label: str, progress: Progress | None = None) -> TableCheck:
+    r"""Look at a table before its release: its columns and labels, who is in it, and what was released of it before.
+
+    Nothing is charged, drawn or written. What is returned depends on true labels: keep it to yourself.
+
+    Args:
+        source: A CSV or Parquet file, or a folder of either; a ``TableFile`` says how CSV files are written.
+        label: The label column.
+        progress: Called with the name of the pass, the rows done, and the total number of rows (0 while unknown).
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(f"{folder}/t.csv").write_text("age,ill\n30,no\n40,yes\n40,no\n", encoding="utf-8")
+        ...     found = check_table(f"{folder}/t.csv", "ill")
+        >>> found.rows, dict(found.label.counts)
+        (3, {'no': 2, 'yes': 1})
+
+    Raises:
+        TableError: The table cannot be read, or has no rows.
+    """
+    table = open_table(source, label)
+    others = [name for name in table.schema.names if name != label]
+    table = typed(table, others)
+    labels = _labels_of(table)
+    job = TableJob(
+        *(table, _space_of(table, labels), [], Path()),
+        *(Spending(None, None, ""), progress or (lambda *_: None), table.stamp, column_heads(table)),
+    )
+    found: CheckedTable = job.checked(others, ROW)
+    return TableCheck(
+        *(table, found.source.rows, tuple(_columns_of(table, others)), labels, found.repeats, found.remarks),
+        *(found.notes, tuple(job.earlier(found.data))),
+    )
+
+
+def _labels_of(table: Table) -> LabelFacts:
+    """The values of the label column, with their numbers of rows."""
+    counts: Counter[str] = Counter()
+    missing = 0
+    for batch in table.batches([table.label], _ROWS_PER_BATCH):
+        values = pc.value_counts(batch[table.label].cast(pa.large_string()))
+        for value, count in zip(values.field("values").to_pylist(), values.field("counts").to_pylist(), strict=True):
+            if value is None or (value == "" and table.kind == "csv"):
+                missing += count
+            elif value in counts or len(counts) < _MOST_LABELS:
+                counts[value] += count
+    if not counts:
+        raise TableError(f"expected labels in {table.label!r}, found none; check the table")
+    stored = table.schema.field(table.label).type
+    numbers = all(map(_is_number, counts))
+    is_number = numbers and len(counts) > (_MOST_CLASSES if all(map(_is_whole, counts)) else 2)
+    if len(counts) == _MOST_LABELS and not is_number:
+        raise TableError(
+            f"expected classes or numbers in {table.label!r}, found thousands of different texts; name another column"
+        )
+    remarks = tuple(_label_remarks(counts, is_number))
+    return LabelFacts(table.label, str(stored), dict(counts.most_common()), missing, is_number, remarks)
+
+
+def _label_remarks(counts: Mapping[str, int], is_number: bool) -> Iterator[str]:
+    """What to know of labels."""
+    if is_number:
+        return
+    alike: dict[str, list[str]] = {}
+    for value in counts:
+        alike.setdefault(" ".join(value.split()).casefold(), []).append(value)
+    for values in alike.values():
+        if len(values) > 1:
+            yield f"{', '.join(map(repr, values))} differ in spelling alone: make them one class"
+        elif values[0] != values[0].strip():
+            yield f"{values[0]!r} begins or ends with a blank, which belongs to the class"
+
+
+def _space_of(table: Table, labels: LabelFacts) -> LabelSpace:
+    """The labels as classes, or in an interval of a few dozen points; a missing one is the first."""
+    values = list(labels.counts)
+    if labels.is_number:
+        numbers = [float(value) for value in values]
+        step = 2.0 ** math.ceil(math.log2(max(max(numbers) - min(numbers), 1e-9) / _POINTS))
+        low = math.floor(min(numbers) / step) * step
+        return Interval(low, low + (_POINTS + 1) * step, step, low)
+    other = str(int(values[0] == "0")) if _is_whole(values[0]) else f"not {values[0]}"
+    return declared_classes(table, values if len(values) > 1 else [values[0], other], values[0])
+
+
+def _columns_of(table: Table, names: Sequence[str]) -> Iterator[ColumnFacts]:
+    """What the first rows show of each column."""
+    batches, rows = [], 0
+    for batch in table.batches(names, _ROWS_PER_BATCH) if names else ():
+        batches.append(batch)
+        rows += batch.num_rows
+        if rows >= MOST_ROWS:
+            break
+    seen = pa.Table.from_batches(batches) if batches else pa.table({})
+    for name in names:
+        column = seen[name]
+        try:
+            different = int(pc.count_distinct(column, mode="only_valid").as_py())
+        except pa.ArrowNotImplementedError:  # lists and the like
+            different = 0
+        kind, missing = table.schema.field(name).type, column.null_count
+        identifies = different == len(column) > _FEWEST and _names_rows(name, column)
+        remarks = tuple(_column_remarks(table, name, kind, different, missing, identifies))
+        yield ColumnFacts(name, str(kind), different, missing, remarks, identifies)
+
+
+def _names_rows(name: str, column: pa.ChunkedArray) -> bool:
+    """True if different values name rows: texts, counters, and whole numbers with the name of an identifier."""
+    if not pa.types.is_integer(column.type):
+        return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
+    ends = pc.min_max(column)
+    return tells_people_apart(name) or ends["max"].as_py() - ends["min"].as_py() < len(column)
+
+
+def _column_remarks(
+    table: Table, name: str, kind: pa.DataType, different: int, missing: int, identifies: bool
+) -> Iterator[str]:
+    if identifies:
+        yield "names rows: another value in each"
+    elif different == 1 and not missing:
+        yield "the same in every row"
+    if name in table.respelled:
+        yield "kept as text, as it is written (01000)"
+    if pa.types.is_temporal(kind):
+        yield "a date or time"
+    if missing:
+        yield f"missing in {missing:,} rows"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(float(text) == float(text))
+    except ValueError:
+        return False
+
+
+def _is_whole(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()

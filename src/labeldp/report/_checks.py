@@ -1,0 +1,128 @@
+"""What was found in a table before its release, for the holder alone, and the command that releases it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from labeldp.privacy import shown_above
+from labeldp.report._parts import Parts, add_row, name_value_table, sentence, titled_table
+
+if TYPE_CHECKING:
+    from labeldp.release import TableCheck
+
+_SHOWN = 30
+#: A class of fewer rows is hardly learned, and one of a single row may name a person.
+_RARE = 20
+_PRIVATE = (
+    "For the holder alone: this reads the labels. Nothing was spent, and nothing was written. Do not share this page."
+)
+_EPSILON = "1"
+
+
+def check_text(found: TableCheck) -> Parts:
+    """The findings of ``check_table``, what to decide, and the command that releases the table."""
+    table, label = found.table, found.label
+    result = sentence(f"{table.path}: {found.rows:,} rows, {len(found.columns)} columns beside the label.")
+    parts: Parts = [Text(_PRIVATE, "bold yellow"), Text(), result, Text(), _columns(found), Text()]
+    rows = [("stored as", _stored(found)), *_labels(found)]
+    rows += [("note", remark) for remark in label.remarks]
+    parts += [Text(f"label {label.name}", "bold"), name_value_table(rows), Text()]
+    decide = [*_decisions(found)]
+    if decide:
+        parts += [Text("to decide", "bold"), *(sentence(f"- {each}") for each in decide), Text()]
+    return [*parts, Text("the release, to be edited", "bold"), sentence(release_command(found))]
+
+
+def _columns(found: TableCheck) -> Table:
+    """The public columns, with what to know of each."""
+    lines = titled_table("columns", ["column", "type", "different values", "note"])
+    for column in found.columns[:_SHOWN]:
+        add_row(lines, column.name, column.kind, f"{column.different:,}", "; ".join(column.remarks))
+    if (more := len(found.columns) - _SHOWN) > 0:
+        add_row(lines, f"... and {more} more", "", "", "")
+    return lines
+
+
+def _stored(found: TableCheck) -> str:
+    """The form of the file and of its label column."""
+    if found.table.kind != "csv":
+        return found.label.kind
+    file = found.table.file
+    separator = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}.get(file.separator or "", "another mark")
+    return f"text, in CSV with {separator}, {file.encoding}"
+
+
+def _labels(found: TableCheck) -> Iterator[tuple[str, str]]:
+    """The values of the labels."""
+    label = found.label
+    if label.is_number:
+        numbers = sorted(map(float, label.counts))
+        yield "values", f"numbers from {numbers[0]:g} to {numbers[-1]:g}"
+    else:
+        known = sum(label.counts.values())
+        shown = [f"{value!r} {count:,} ({count / known:.1%})" for value, count in list(label.counts.items())[:_SHOWN]]
+        more = len(label.counts) - _SHOWN
+        yield "classes", ", ".join([*shown, *([f"... and {more} more"] if more > 0 else [])])
+        rare = [value for value, count in label.counts.items() if count < _RARE]
+        if rare:
+            yield "rare", f"{', '.join(map(repr, rare[:_SHOWN]))}: fewer than {_RARE} rows; consider joining classes"
+    if label.missing:
+        yield "missing", f"{label.missing:,} rows: --missing names the class or number that they get"
+
+
+def _decisions(found: TableCheck) -> Iterator[str]:
+    """What the holder has to decide before the release."""
+    for repeat in found.repeats:
+        yield (
+            f"{repeat.name!r} repeats, in up to {repeat.most:,} rows. If it is a person: --unit {repeat.name}; "
+            f"per row that person's epsilon would be {repeat.most:,} times as large. If not: --unit row"
+        )
+    yield from found.remarks
+    yield from found.notes
+    if found.label.is_number:
+        yield (
+            "the range of --interval must be public, as from a code book: the least and largest label above are "
+            "private. Labels beyond it are clipped"
+        )
+    else:
+        yield (
+            "the classes of --classes are published. Above are those that occur: where that alone is secret, take "
+            "them from a code book"
+        )
+    for each in found.earlier:
+        entry = each.entry
+        spent = shown_above(entry.guarantee.epsilon, 3)
+        yield (
+            f"{entry.label!r} of what may be these rows was released on {entry.time[:10]} at epsilon {spent}"
+            f"{f' into {entry.output}' if entry.output else ''}: another release adds up, and needs --budget"
+        )
+
+
+def release_command(found: TableCheck) -> str:
+    """The command that releases the table, with columns left out that name rows or disclose the label."""
+    label, table = found.label, found.table
+    unit = found.repeats[0].name if found.repeats else None
+    disclosing = [column.name for column in found.columns if any(repr(column.name) in note for note in found.notes)]
+    left_out = [column.name for column in found.columns if column.identifies or column.name in (unit, *disclosing)]
+    words = ["labeldp", "release", str(table.path), "--label", label.name]
+    words += ["--interval", "LOW,HIGH,STEP"] if label.is_number else ["--classes", _listed(list(label.counts))]
+    words += ["--missing", "CLASS"] if label.missing else []
+    words += ["--epsilon", _EPSILON, *(["--unit", unit] if unit else [])]
+    words += ["--drop", _listed(left_out)] if left_out else ["--keep", "all"]
+    if table.kind == "csv" and table.file.encoding != "utf-8":
+        words += ["--encoding", table.file.encoding]
+    return shlex.join([*words, "--output", "shared"])
+
+
+def _listed(values: list[str]) -> str:
+    """Values separated by commas, quoted where they hold one."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(values)
+    return line.getvalue()

@@ -1,0 +1,161 @@
+"""The look at a table before its release: what it finds, what it leads to, and that it leaves nothing behind."""
+
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labeldp import Classes, check_table, release_table
+from labeldp.errors import TableError
+
+LABEL, CLASSES = "diagnosis", Classes(["none", "heart disease"])
+
+
+@pytest.fixture
+def patients(run, tmp_path):
+    """The sample table."""
+    assert run("demo", tmp_path).code == 0
+    return tmp_path / "patients.csv"
+
+
+def command_in(out):
+    """The command that a check ends with."""
+    return shlex.split(out.strip().splitlines()[-1])
+
+
+def changed(patients, change):
+    """The sample table, changed."""
+    frame = pd.read_csv(patients, dtype=str, keep_default_na=False)
+    change(frame).to_csv(patients, index=False)
+    return patients
+
+
+def test_the_sample_is_the_same_every_time(run, tmp_path):
+    """Twice the same bytes, and never over a file that is there."""
+    first, second = (run("demo", tmp_path / name) for name in "ab")
+    assert (tmp_path / "a/patients.csv").read_bytes() == (tmp_path / "b/patients.csv").read_bytes()
+    assert f"labeldp check {tmp_path / 'a/patients.csv'} --label diagnosis" in first.out
+    assert second.code == 0
+    again = run("demo", tmp_path / "a")
+    assert again.code == 1
+    assert "exists" in again.err
+
+
+def test_what_a_check_prints_can_be_run(run, patients, tmp_path):
+    """From a check to a release of all rows, with the unit that repeats and without the columns that name rows."""
+    found = run("check", patients, "--label", LABEL)
+    words = command_in(found.out)
+    assert words[:3] == ["labeldp", "release", str(patients)]
+    assert words[words.index("--unit") + 1] == "patient_id"
+    done = run(*words[1:-1], tmp_path / "shared")
+    assert done.code == 0
+    assert "per patient_id" in done.out
+
+
+def test_nothing_is_spent_or_written(run, patients):
+    """A check twice leaves the folder as it was, and a release afterwards spends its own epsilon alone."""
+    before = {path: path.read_bytes() for path in patients.parent.iterdir()}
+    outs = {run("check", patients, "--label", LABEL).out for _ in range(2)}
+    assert len(outs) == 1
+    assert {path: path.read_bytes() for path in patients.parent.iterdir()} == before
+    done = release_table(patients, LABEL, CLASSES, 1.0, patients.parent / "o", keep=["age"], unit="patient_id")
+    assert done.spent == (1.0, 0.0)
+
+
+def test_it_says_that_it_is_private(run, patients):
+    """Counts of labels are for the holder alone, and the first line says so."""
+    assert run("check", patients, "--label", LABEL).out.startswith("For the holder alone: this reads the labels.")
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        (lambda t: t.assign(copy=t.diagnosis), "'copy' equals or determines the label"),
+        (lambda t: t.sort_values(LABEL), "grouped by label"),
+        (lambda t: pd.concat([t, t]), "copies of others"),
+        (lambda t: t.assign(site="A"), "the same in every row"),
+        (lambda t: t.assign(name=[f"n{i}" for i in range(len(t))]), "names rows"),
+        (lambda t: t.assign(record_id=np.arange(len(t)) * 17), "names rows"),
+        (lambda t: t.assign(age=["" if i % 9 == 0 else a for i, a in enumerate(t.age)]), "missing in 89 rows"),
+        (lambda t: t.assign(diagnosis=["" if i < 7 else d for i, d in enumerate(t.diagnosis)]), "missing    7 rows"),
+        (
+            lambda t: t.assign(diagnosis=["None" if i % 50 == 0 else d for i, d in enumerate(t.diagnosis)]),
+            "differ in spelling alone",
+        ),
+        (
+            lambda t: t.assign(diagnosis=["cough " if i % 50 == 0 else d for i, d in enumerate(t.diagnosis)]),
+            "begins or ends with a blank",
+        ),
+        (lambda t: t.assign(diagnosis=["x" if i == 3 else d for i, d in enumerate(t.diagnosis)]), "fewer than 20 rows"),
+    ],
+)
+def test_what_should_be_known_before_a_release_is_said(run, patients, change, wanted):
+    """Each finding of a table that has it."""
+    plain = run("check", patients, "--label", LABEL).out
+    found = run("check", changed(patients, change), "--label", LABEL)
+    assert wanted in found.out
+    assert wanted not in plain
+
+
+@pytest.mark.parametrize(("column", "wanted"), [("postcode", "kept as text"), ("visit", "a date or time")])
+def test_columns_say_what_they_are(run, patients, column, wanted):
+    """Codes with leading zeros stay text, and dates are dates."""
+    (line,) = (line for line in run("check", patients, "--label", LABEL).out.splitlines() if f" {column} " in line)
+    assert wanted in line
+
+
+def test_columns_that_disclose_the_label_are_dropped(run, patients):
+    """The command at the end leaves them out."""
+    out = run("check", changed(patients, lambda t: t.assign(copy=t.diagnosis)), "--label", LABEL).out
+    words = command_in(out)
+    assert set(words[words.index("--drop") + 1].split(",")) == {"patient_id", "copy"}
+
+
+def test_earlier_releases_are_found(run, patients):
+    """Of the same rows, in another order too, whatever the label; in ledgers beside the table."""
+    release_table(patients, LABEL, CLASSES, 0.5, patients.parent / "first", keep=["age"], unit="patient_id")
+    out = run("check", changed(patients, lambda t: t.iloc[::-1]), "--label", "costs").out
+    assert "'diagnosis' of what may be these rows was released on" in out
+    assert "at epsilon 0.5" in out
+
+
+def test_a_numeric_label_asks_for_a_public_range(run, patients):
+    """The least and largest label are private, and so are no range."""
+    out = run("check", patients, "--label", "costs").out
+    assert "must be public" in out
+    words = command_in(out)
+    assert words[words.index("--interval") + 1] == "LOW,HIGH,STEP"
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([0.0, 1.0] * 20, "'0' 20 (50.0%), '1' 20 (50.0%)"),
+        ([True, False] * 20, "'true' 20 (50.0%)"),
+        (["a"] * 40, "'a' 40 (100.0%)"),
+        (["a", None] * 20, "20 rows: --missing"),
+        (list(range(40)), "'0' 1 (2.5%)"),
+        (np.linspace(0, 1, 40), "numbers from 0 to 1"),
+    ],
+)
+def test_labels_of_every_type(run, tmp_path, values, wanted):
+    """Numbers, flags, one class, missing ones, and numbers that are too many to be classes."""
+    pd.DataFrame({"x": range(40), "y": values}).to_parquet(tmp_path / "t.parquet")
+    found = run("check", tmp_path / "t.parquet", "--label", "y")
+    assert found.code == 0, found.err
+    assert wanted in found.out
+
+
+def test_labels_of_thousands_of_texts_are_none(tmp_path):
+    """They are another column."""
+    pd.DataFrame({"x": 1.0, "y": [f"t{row}" for row in range(5000)]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(TableError, match="name another column"):
+        check_table(tmp_path / "t.parquet", "y")
+
+
+def test_without_a_label_the_columns_are_listed(run, patients):
+    """To choose from."""
+    done = run("check", patients)
+    assert done.code == 1
+    assert "patient_id, postcode, visit" in done.err

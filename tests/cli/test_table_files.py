@@ -1,0 +1,116 @@
+"""Tables as other programs write them: separators, encodings, spellings of classes, and files that are no tables."""
+
+import gzip
+
+import pyarrow.parquet as pq
+import pytest
+
+from labeldp import Classes, TableFile, release_table
+from labeldp.errors import TableError
+
+COLUMNS = ("plz", "farbe", "krank")
+CLASSES = ("nein", "ja, sehr")
+ROWS = [(f"0{1000 + row}", ("grün", "blau, hell")[row % 2], CLASSES[row % 3 == 0]) for row in range(30)]
+
+
+def table(separator, encoding):
+    """The table as a spreadsheet writes it."""
+    quoted = [[f'"{cell}"' if separator in cell else cell for cell in row] for row in ROWS]
+    return "".join(separator.join(line) + "\r\n" for line in (COLUMNS, *quoted)).encode(encoding)
+
+
+def released(run, source, *options, classes='nein,"ja, sehr"'):
+    """Release a table, and return what the command says and the released columns."""
+    output = source.parent / "out"
+    done = run(
+        *("release", source, "--label", "krank", "--classes", classes, "--epsilon", 1, "--keep", "all"),
+        *("--output", output, *options),
+    )
+    return done, pq.read_table(output / "data.parquet") if done.code == 0 else None
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_the_first_line_shows_the_separator(run, tmp_path, separator, name):
+    """Commas in values of a table with semicolons split nothing."""
+    data = table(separator, "utf-8-sig")
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    _, found = released(run, tmp_path / name)
+    assert found.column_names == ["plz", "farbe", "krank_released"]
+    assert found["plz"].to_pylist() == [row[0] for row in ROWS]
+    assert found["farbe"].to_pylist() == [row[1] for row in ROWS]
+    assert set(found["krank_released"].to_pylist()) <= set(CLASSES)
+
+
+def test_a_separator_can_be_named(run, tmp_path):
+    """The first line shows another one here."""
+    lines = ["krank:plz, farbe; nr", *(f"nein:{row},1;2" for row in range(9))]
+    (tmp_path / "t.csv").write_text("\n".join(lines), encoding="utf-8")
+    _, found = released(run, tmp_path / "t.csv", "--separator", ":")
+    assert found.column_names == ["plz, farbe; nr", "krank_released"]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16"])
+def test_an_encoding_is_named_and_never_guessed(run, tmp_path, encoding):
+    """A guess would depend on the bytes of labels; the error names the option."""
+    (tmp_path / "t.csv").write_bytes(table(";", encoding))
+    done, _ = released(run, tmp_path / "t.csv")
+    assert done.code == 1
+    assert "--encoding latin-1" in done.err or "no column 'krank'" in done.err
+    _, found = released(run, tmp_path / "t.csv", "--encoding", encoding)
+    assert found["farbe"].to_pylist() == [row[1] for row in ROWS]
+
+
+def test_python_takes_the_same_files(tmp_path):
+    """A table file stands wherever a path does."""
+    (tmp_path / "t.csv").write_bytes(table("|", "latin-1"))
+    file = TableFile(tmp_path / "t.csv", "|", "latin-1")
+    release_table(file, "krank", Classes(CLASSES), 1.0, tmp_path / "out", keep=["farbe"])
+    assert pq.read_table(tmp_path / "out/data.parquet")["farbe"].to_pylist() == [row[1] for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"separator": ""}, "one character"),
+        ({"separator": ";;"}, "one character"),
+        ({"encoding": "latin1000"}, "such as utf-8, latin-1"),
+        ({"encoding": "base64"}, "such as utf-8, latin-1"),
+    ],
+)
+def test_what_describes_no_file_is_refused(options, wanted):
+    """Before anything is opened."""
+    with pytest.raises(TableError, match=wanted):
+        TableFile("t.csv", **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("t.xlsx", "CSV UTF-8"), ("t.txt", "rename it to .csv"), ("t.pkl", "to_parquet"), ("t.doc", "save it as CSV")],
+)
+def test_files_that_are_no_tables_say_how_to_save_them(run, tmp_path, name, wanted):
+    """A spreadsheet, a frame of pandas, and others."""
+    (tmp_path / name).write_bytes(b"PK\x03\x04")
+    done, _ = released(run, tmp_path / name)
+    assert done.code == 1
+    assert wanted in done.err
+
+
+def test_classes_come_from_a_code_book(run, tmp_path):
+    """From a public column of another file, each once."""
+    (tmp_path / "t.csv").write_bytes(table(";", "utf-8"))
+    codes = 'code,text\n1,nein\n2,"ja, sehr"\n3,nein\n'
+    (tmp_path / "codes.csv").write_text(codes, encoding="utf-8")
+    _, found = released(run, tmp_path / "t.csv", classes=f"@{tmp_path}/codes.csv:text")
+    assert set(found["krank_released"].to_pylist()) <= set(CLASSES)
+    done, _ = released(run, tmp_path / "t.csv", classes=f"@{tmp_path}/codes.csv:texts")
+    assert "expected a column 'texts'" in done.err
+
+
+def test_a_table_leads_to_its_ledger(run, tmp_path):
+    """The command takes the table that was released, as well as the ledger beside it."""
+    (tmp_path / "t.csv").write_bytes(table(",", "utf-8"))
+    released(run, tmp_path / "t.csv")
+    by_table, by_file = run("ledger", tmp_path / "t.csv"), run("ledger", tmp_path / "t.csv.labeldp-ledger")
+    assert by_table.code == 0
+    assert by_table.out == by_file.out
