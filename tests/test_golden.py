@@ -177,7 +177,7 @@ def randomized(make):
 
 def best_of_unit(asked):
     """The best randomizer of classes for units."""
-    best = randomizers.best_unit_response(labeldp.best_response(asked.space, 1.0), asked.labels_of_a_unit)
+    best = randomizers.best_randomizer(asked.space, 1.0, asked.labels_of_a_unit)
     return asked.randomize(best).certificate
 
 

@@ -356,7 +356,7 @@ def randomized_response_of_units() -> Any:
 def best_of_units() -> Any:
     """The randomizer that suits units of so many rows."""
     asked = curator(units=persons())
-    best = randomizers.best_unit_response(labeldp.RandomizedResponse(asked.space, EPSILON), asked.labels_of_a_unit)
+    best = randomizers.best_randomizer(asked.space, EPSILON, asked.labels_of_a_unit)
     return asked.randomize(best)
 
 

@@ -16,9 +16,11 @@ import pytest
 
 from labeldp import (
     BitResponse,
+    Budget,
     Classes,
     ClassProbabilities,
     Curator,
+    Interval,
     PriorResponse,
     RandomizedResponse,
     Release,
@@ -27,7 +29,7 @@ from labeldp import (
 )
 from labeldp._random_words import TapeWords
 from labeldp.errors import BudgetError, EpsilonError, InputError, LabelDPError, LabelError, LedgerError, RowsError
-from labeldp.mechanisms.randomizers import RANDOMIZERS
+from labeldp.mechanisms.randomizers import RANDOMIZERS, best_randomizer
 from labeldp.privacy.channels import CHANNELS, ResponseChannel, unpack
 
 #: At this epsilon a label out of five survives but with probability below 2e-17, so a release shows its rows.
@@ -614,3 +616,43 @@ def test_a_channel_with_more_than_its_integers_is_refused(space, labels, monkeyp
     with pytest.raises(InputError, match="follows from its integers"):
         curator.randomize(Halves(space, 1.0))
     assert curator.spent == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("space", [Classes(["no", "yes"]), Interval(0, 10, 1), Classes(range(300))], ids=repr)
+def test_an_epsilon_alone_takes_the_best_randomizer(space):
+    """It is what the command line calls auto, for classes and numbers."""
+    release = Curator([space.points[row % 3 % space.size] for row in range(12)], space).randomize(epsilon=0.75)
+    assert release.certificate.draws[-1].mechanism == best_randomizer(space, 0.75).name
+    assert release.guarantee.epsilon <= 0.75
+
+
+def test_units_of_several_rows_take_one_kind_for_all():
+    """As a table with a unit does."""
+    space = Classes(["no", "yes"])
+    curator = Curator(["no", "yes"] * 6, space, units=[row // 3 for row in range(12)])
+    assert curator.randomize(epsilon=1.0).certificate.law["repeats"] == ["3"]
+
+
+@pytest.mark.parametrize("given", [{}, {"randomizer": RandomizedResponse(Classes(["no", "yes"]), 1.0), "epsilon": 1.0}])
+def test_a_randomizer_or_an_epsilon(given):
+    """Neither and both are refused, and nothing is charged."""
+    curator = Curator(["no", "yes"] * 6, Classes(["no", "yes"]))
+    with pytest.raises(InputError, match="a randomizer or an epsilon"):
+        curator.randomize(**given)
+    assert curator.charges == ()
+
+
+def test_a_curator_says_what_is_left(tmp_path):
+    """Budget, charges and the rest of it, exactly, for a curator and for the next one of the same ledger."""
+    space = Classes(["no", "yes"])
+    curator = Curator(["no", "yes"] * 6, space, budget=0.3, ledger=tmp_path / "l", name="ill")
+    assert (curator.budget, curator.remaining, curator.charges) == (Budget(0.3), 0.3, ())
+    for _ in range(2):
+        curator.randomize(epsilon=0.1)
+    assert curator.remaining == 0.1
+    curator.randomize(epsilon=curator.remaining)
+    assert curator.remaining == 0.0
+    assert [charge.guarantee.epsilon for charge in curator.charges] == [0.1, 0.1, 0.1]
+    again = Curator(["no", "yes"] * 6, space, ledger=tmp_path / "l", name="ill")
+    assert (again.budget, again.remaining) == (Budget(0.3), 0.0)
+    assert Curator(["no", "yes"] * 6, space).remaining == float("inf")

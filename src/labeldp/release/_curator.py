@@ -11,13 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from labeldp import _checks
 from labeldp._random_words import SecureWords, WatchedWords, Words, identifier
 from labeldp.errors import InputError, LabelError
 from labeldp.mechanisms import draw
 from labeldp.mechanisms.queries import Query, charged_law
-from labeldp.mechanisms.randomizers import RANDOMIZERS, Randomizer, expectation
+from labeldp.mechanisms.randomizers import RANDOMIZERS, Randomizer, best_randomizer, expectation
 from labeldp.mechanisms.resampling import DoubleResponse, DummyResponse, FeatureLaw
-from labeldp.privacy import Guarantee, LabelSpace, shown_above
+from labeldp.privacy import Guarantee, LabelSpace, rest_of, shown_above
 from labeldp.privacy.accounting import Budget, RowRanges
 from labeldp.privacy.channels import CHANNELS, Channel, ClusterChannel, candidate_sizes, channel_of, law_of
 from labeldp.release._answer import Answer
@@ -132,20 +133,38 @@ class Curator:
         curator._before_draw = before_draw
         return curator
 
-    def randomize(self, randomizer: Randomizer, rows: object = None) -> Release:
+    def randomize(
+        self, randomizer: Randomizer | None = None, rows: object = None, *, epsilon: float | None = None
+    ) -> Release:
         """Randomize labels, each once.
 
         Args:
-            randomizer: The mechanism; a prior has one row for each of ``rows``.
+            randomizer: The mechanism; a prior has one row for each of ``rows``. By default the best one without a prior
+                for the label space at ``epsilon``, which the command line calls *auto*.
             rows: A slice, row numbers or a boolean mask; by default all rows.
+            epsilon: The privacy cost, if no randomizer is passed, which has its own.
 
         Returns:
             The release, in the order of ``rows``.
 
+        Example:
+            >>> from labeldp import Classes, Curator
+            >>> curator = Curator(["no", "yes"] * 50, Classes(["no", "yes"]), budget=2.0)
+            >>> release = curator.randomize(epsilon=0.5)
+            >>> release.guarantee.epsilon, curator.remaining
+            (0.5, 1.5)
+
         Raises:
             BudgetError: The budget does not allow it; nothing was drawn.
-            InputError: The randomizer is for another label space, or for another number of rows.
+            InputError: The randomizer is for another label space, or for another number of rows; or both a randomizer
+                and an epsilon were passed, or neither.
         """
+        if (randomizer is None) == (epsilon is None):
+            found = "neither" if epsilon is None else "both"
+            raise InputError(f"expected a randomizer or an epsilon (epsilon=1.0), found {found}; pass one")
+        if randomizer is None:
+            most = self.labels_of_a_unit if self.has_units else None
+            randomizer = best_randomizer(self.space, _checks.epsilon(epsilon), most)
         release: Release = self._randomize(randomizer, rows)
         return release
 
@@ -250,6 +269,28 @@ class Curator:
         same requests, or the sum of pure requests at delta 0 as long as that is smaller.
         """
         return spent_on(self._ledger.entries(), self._name, self._session)
+
+    @property
+    def budget(self) -> Budget | None:
+        """The budget in force: the one that was passed, else that of the last charge; None before the first."""
+        known = [charge.budget for charge in self.charges if charge.budget]
+        return self._budget or (known[-1] if known else None)
+
+    @property
+    def charges(self) -> tuple[Entry, ...]:
+        """The charges for these labels so far, oldest first; those of requests that drew nothing are left out."""
+        return tuple(each for each in self._ledger.entries() if each.label == self._name and each.state != "void")
+
+    @property
+    def remaining(self) -> float:
+        """The epsilon of the largest request for all rows that the budget still allows; infinite before a budget.
+
+        Of a concentrated budget that is the difference of epsilons, and more may be allowed: ``check`` tells.
+        """
+        budget = self.budget
+        if budget is None:
+            return float("inf")
+        return max(0.0, rest_of(budget.epsilon, self.spent[0]))
 
     @property
     def identity(self) -> RowIdentity | None:

@@ -23,9 +23,7 @@ from labeldp.mechanisms.randomizers import (
     NumberRandomizer,
     OptimalResponse,
     Randomizer,
-    best_number_response,
-    best_response,
-    best_unit_response,
+    best_randomizer,
     class_randomizers,
     number_randomizers,
 )
@@ -47,14 +45,9 @@ DOUBLE, DUMMY = DoubleResponse.name, DummyResponse.name
 BINS, OPTIMAL_COUNTS = BinResponse.name, "optimal-counts"
 
 
-def _best_randomizer(space: LabelSpace, epsilon: float) -> Randomizer:
-    """The best randomizer for a label space, without a prior."""
-    return best_number_response(space, epsilon) if isinstance(space, Interval) else best_response(space, epsilon)
-
-
 #: Mechanisms by their name on the command line; all others need more of the table than its labels.
 MECHANISMS: Mapping[str, Callable[[LabelSpace, float], Randomizer]] = MappingProxyType(
-    {**{kind.name: kind for kind in class_randomizers()}, AUTO: _best_randomizer}
+    {**{kind.name: kind for kind in class_randomizers()}, AUTO: best_randomizer}
 )
 
 #: Mechanisms for labels on an interval.
@@ -207,8 +200,8 @@ def _by_channels(
 def _label_mechanism(request: ReleaseRequest, source: TableSource) -> TableMechanism:
     """A mechanism for each label alone, or for the labels of each unit."""
     randomizer, every = _randomizer(request), slice(0, source.rows)
-    if source.units and request.mechanism == AUTO and not isinstance(randomizer, NumberRandomizer):
-        randomizer = best_unit_response(randomizer, source.labels_of_a_unit(every))
+    if source.units and request.mechanism == AUTO:
+        randomizer = best_randomizer(randomizer.space, randomizer.epsilon, source.labels_of_a_unit(every))
     channels = source.channels(randomizer, every)
     check_registered(type(randomizer), channels.whole)
     return _by_channels(request, source, randomizer.name, channels, randomizer.declared)

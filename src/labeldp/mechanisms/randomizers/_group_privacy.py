@@ -9,9 +9,11 @@ import numpy as np
 
 from labeldp._shapes import Int
 from labeldp.errors import InputError
+from labeldp.mechanisms.randomizers._minimax import best_number_response
 from labeldp.mechanisms.randomizers._randomizer import Randomizer
 from labeldp.mechanisms.randomizers._response import RandomizedResponse
-from labeldp.mechanisms.randomizers._subset import SubsetResponse
+from labeldp.mechanisms.randomizers._subset import SubsetResponse, best_response
+from labeldp.privacy import Interval, LabelSpace
 from labeldp.privacy.channels import (
     ClassChannel,
     GroupedChannel,
@@ -68,9 +70,18 @@ def unit_sizes(rows_per_unit: Int[np.ndarray, "n"]) -> tuple[int, ...]:
     return tuple(sizes.tolist()) or (1,)
 
 
-def best_unit_response(randomizer: Randomizer, most_rows: int) -> Randomizer:
-    """The best local randomizer for units of up to ``most_rows`` rows, of the same kind for all of them."""
-    space, epsilon = randomizer.space, randomizer.epsilon
+def best_randomizer(space: LabelSpace, epsilon: float, most_rows: int | None = None) -> Randomizer:
+    """The best local randomizer for a label space, without a prior: what the command line calls *auto*.
+
+    Args:
+        space: The label space.
+        epsilon: The privacy cost.
+        most_rows: For units of several rows: the most rows of one. The kind is the same for all units then.
+    """
+    if isinstance(space, Interval):
+        return best_number_response(space, epsilon)
+    if most_rows is None:
+        return best_response(space, epsilon)
     alone = training_size(space.size, epsilon / most_rows) == 1
     return RandomizedResponse(space, epsilon) if alone else SubsetResponse(space, epsilon)
 
