@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from rich.text import Text
 from labeldp._checks import printable
 
 _WIDTH_OF_FILES = 1000
+#: Seconds between two lines of progress, where no bar can be drawn.
+_PAUSE = 10.0
 _TITLES = {
     "clusters": "assigning clusters",
     "audit": "drawing and counting",
@@ -63,12 +66,28 @@ def names(texts: Sequence[str] | None) -> list[str] | None:
     return None if texts is None else [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
 
+def _lines() -> Callable[[str, int, int], None]:
+    """Report progress by lines on standard error, the first after a while: what ends soon says nothing."""
+    last = time.monotonic()
+
+    def report(name: str, done: int, total: int) -> None:
+        nonlocal last
+        if (now := time.monotonic()) - last >= _PAUSE:
+            last = now
+            complain(f"{_TITLES[name]}: {done:,}{f' of {total:,}' if total else ''}", "")
+
+    return report
+
+
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on standard error, if that is a terminal."""
+    """A progress bar on standard error; without a terminal, a line every ten seconds."""
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _lines()
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         tasks: dict[str, int] = {}
 
         def report(name: str, done: int, total: int) -> None:

@@ -34,3 +34,12 @@ def test_texts_of_a_dictionary_are_numbers_too():
     table = pa.table({"x": pa.array(["1.5", "2", "2.50"]).dictionary_encode()})
     columns, _ = columns_of(table, ["x"], None)
     assert frame_of(table, columns)["x"].tolist() == [1.5, 2.0, 2.5]
+
+
+def test_identifiers_are_left_out_unless_they_are_named():
+    """The size of a patient's number says nothing of the next patient."""
+    table = pa.table({"patient_nbr": np.arange(40) * 7 % 31, "age": np.arange(40), "site_id": np.arange(40) % 3})
+    columns, left_out = columns_of(table, None, None)
+    assert set(columns) == {"age", "site_id"}
+    assert "identifier" in left_out["patient_nbr"]
+    assert set(columns_of(table, ["patient_nbr"], None)[0]) == {"patient_nbr"}

@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from labeldp._shapes import Float
 from labeldp.errors import InputError, TableError
-from labeldp.release.tables import read_as
+from labeldp.release.tables import read_as, tells_people_apart
 
 #: Kinds of feature columns, and the Arrow type that values of each are read as.
 KINDS = MappingProxyType(
@@ -42,6 +42,8 @@ _TYPES = MappingProxyType(
 )
 #: A text column with more distinct values than this share of its rows is not used unless it is requested.
 _MOST_DISTINCT = 0.5
+#: Whole numbers of more values, with the name of an identifier, are not used unless they are requested.
+_FEW_VALUES = 20
 #: A number in any spelling, as in a column of ``1.50``, ``2`` and ``1e3``. With leading zeros it is a code.
 _NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WHOLE = r"^[+-]?[0-9]+$"
@@ -62,7 +64,7 @@ def columns_of(
         kind = _column_kind(table[name])
         why = "no model takes its type" if kind is None else None
         if wanted is None and kind is not None:
-            why = "it names the privacy unit" if name == unit else _why_uninformative(table[name], kind)
+            why = "it names the privacy unit" if name == unit else _why_uninformative(name, table[name], kind)
         if why is None and kind is not None:
             used[name] = kind
         elif wanted is not None:
@@ -94,11 +96,13 @@ def _are_numbers(texts: pa.Array) -> bool:
     return len(known) > 0 and tuple(fits) == (True, False)
 
 
-def _why_uninformative(column: pa.ChunkedArray, kind: str) -> str | None:
+def _why_uninformative(name: str, column: pa.ChunkedArray, kind: str) -> str | None:
     """The reason why a column cannot generalise to other rows; None if it can."""
     distinct = pc.count_distinct(column, mode="all").as_py()
     if distinct <= 1:
         return "it is the same in every row"
+    if pa.types.is_integer(column.type) and distinct > _FEW_VALUES and tells_people_apart(name):
+        return "it is named like an identifier, whose size means nothing; name it among the features to use it"
     if kind == "category" and distinct > _MOST_DISTINCT * len(column):
         return "most of its values occur once; name it among the features to use it"
     return None
