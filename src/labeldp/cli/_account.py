@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labeldp import release, report
-from labeldp.cli._terminal import show
+from labeldp.cli._terminal import result
 
 
 def account(
@@ -16,6 +16,7 @@ def account(
     one_table: bool = False,
     long: bool = False,
     figure: Path | None = None,
+    json_: bool = False,
 ) -> None:
     """Show the total privacy cost of releases, by sums and, if all were fixed beforehand, by tight composition.
 
@@ -28,11 +29,11 @@ def account(
         one_table: Declare that all releases are of one table: row numbers mean the same rows.
         long: Allow recomputations that take longer than ten seconds.
         figure: Draw epsilon over delta to this file: .png, .svg or .pdf.
+        json_: Print JSON; docs/guide/json.md lists the keys.
     """
     combined = release.combined_guarantee(
         paths, deltas=delta or (), epsilons=epsilon or (), one_table=one_table, long=long
     )
     written = None if figure is None else report.save_account_figure(combined, figure)
-    show(*report.account_text(combined))
-    if written is not None:
-        show(f"figure: {written}")
+    figures = [] if written is None else [f"figure: {written}"]
+    result(json_, lambda: report.account_json(combined), lambda: [*report.account_text(combined), *figures])

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from labeldp import release, report
 from labeldp.cli._options import FileOptions
-from labeldp.cli._terminal import progress, show
+from labeldp.cli._terminal import progress, result
 
 
-def check(source: Path, *, label: str | None = None, file: FileOptions) -> None:
+def check(source: Path, *, label: str | None = None, file: FileOptions, json_: bool = False) -> None:
     """Look at a table before its release, and print the command that releases it.
 
     For the holder alone: it reads the labels. It spends nothing, and writes nothing that could be shared. It finds how
@@ -20,7 +20,9 @@ def check(source: Path, *, label: str | None = None, file: FileOptions) -> None:
         source (TABLE): CSV or Parquet, a folder of either, or IDX labels.
         label: Name of the sensitive label column; without it, the columns are listed.
         file: How CSV files are written.
+        json_: Print JSON; docs/guide/json.md lists the keys.
     """
     with progress() as bar:
         found = release.check_table(file.of(source), label or "", bar)
-    show(*report.check_text(found))
+    command = report.release_command(found)
+    result(json_, lambda: report.check_json(found, command), lambda: report.check_text(found))

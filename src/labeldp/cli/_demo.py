@@ -24,7 +24,7 @@ _COLUMNS = (
     "costs",
     "diagnosis",
 )
-_PATIENTS, _SEED = 400, 2026
+_PATIENTS, _SEED = 1000, 2026
 _COMPLAINTS = {"cough": -1.2, "chest pain": 2.2, "headache": -0.6, "dizziness": 0.9, "none": -2.0}
 
 

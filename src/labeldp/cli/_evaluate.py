@@ -6,7 +6,7 @@ from pathlib import Path
 
 from labeldp import report
 from labeldp.cli._options import ImageOptions, check_one_of
-from labeldp.cli._terminal import show
+from labeldp.cli._terminal import result
 
 
 def evaluate(
@@ -17,6 +17,7 @@ def evaluate(
     labels_are_public: bool = False,
     released: bool = False,
     images: ImageOptions,
+    json_: bool = False,
 ) -> None:
     """Score a model on public labels, or on released ones.
 
@@ -27,6 +28,7 @@ def evaluate(
         labels_are_public: Declare that the labels of TABLE are public.
         released: TABLE is the folder of a release.
         images: The images of the rows.
+        json_: Print JSON; docs/guide/json.md lists the keys.
     """
     from labeldp.learning import tables  # noqa: PLC0415 (the learners are an extra)
 
@@ -39,4 +41,8 @@ def evaluate(
     loaded = tables.open_model(model)
     scores = tables.evaluate(loaded, table, label, public=labels_are_public, **images.read())
     by = "labels that you declared public" if labels_are_public else "released labels"
-    show(*report.scores_text(scores, loaded.space.points, by, public=labels_are_public))
+    result(
+        json_,
+        lambda: report.scores_json(scores, by),
+        lambda: report.scores_text(scores, loaded.space.points, by, public=labels_are_public),
+    )

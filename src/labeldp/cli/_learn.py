@@ -7,7 +7,7 @@ from typing import Any
 
 from labeldp import report
 from labeldp.cli._options import NETWORK, ImageOptions, TrainingOptions, check_no_network_options
-from labeldp.cli._terminal import names, printed_warnings, progress, show
+from labeldp.cli._terminal import names, printed_warnings, progress, result
 from labeldp.errors import InputError
 
 
@@ -21,6 +21,7 @@ def learn(
     generator: Path | None = None,
     images: ImageOptions,
     training: TrainingOptions,
+    json_: bool = False,
 ) -> None:
     """Learn to predict the label from the public columns of a release, at no further privacy cost.
 
@@ -41,6 +42,7 @@ def learn(
         generator: After 'release --mechanism double': the generator's file, to correct for resampled features.
         images: The images of the rows.
         training: Settings of networks.
+        json_: Print JSON; docs/guide/json.md lists the keys.
     """
     from labeldp.learning.tables import learn as learn_table  # noqa: PLC0415, I001 (first, as its extra has all of them)
     from labeldp.learning import convex, generators  # noqa: PLC0415
@@ -62,4 +64,5 @@ def learn(
             check_no_network_options(images, training)
             resampling = None if generator is None else generators.open_generator(generator).generator()
             learned = learn_table(directory, generator=resampling, progress=bar, **options)
-    show(*report.learned_text(learned, str(learned.model.save(output))))
+    saved = str(learned.model.save(output))
+    result(json_, lambda: report.learned_json(learned, saved), lambda: report.learned_text(learned, saved))

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import labeldp.release.ledger as ledgers
 from labeldp import release, report
-from labeldp.cli._terminal import show
+from labeldp.cli._terminal import result
 from labeldp.errors import LedgerError
 
 
-def ledger(file: Path) -> None:
+def ledger(file: Path, *, json_: bool = False) -> None:
     """Show all charges of a ledger, and the spent part of each budget.
 
     Args:
         file (FILE): A table that was released, or its ledger, such as TABLE.labeldp-ledger beside it.
+        json_: Print JSON; docs/guide/json.md lists the keys.
     """
     beside = release.ledger_path(file)
     if beside.is_file():
@@ -24,4 +25,5 @@ def ledger(file: Path) -> None:
             f"expected a ledger, found no file {file}; look for TABLE.labeldp-ledger beside the released table"
         )
     entries = ledgers.Ledger(file).entries()
-    show(*report.ledger_text(entries, ledgers.spent_by_data(entries)))
+    totals = ledgers.spent_by_data(entries)
+    result(json_, lambda: report.ledger_json(entries, totals), lambda: report.ledger_text(entries, totals))

@@ -21,7 +21,7 @@ from labeldp.cli._options import (
     number_of,
     range_of,
 )
-from labeldp.cli._terminal import notes_on_terminal, printed_warnings, progress, show
+from labeldp.cli._terminal import notes_on_terminal, printed_warnings, progress, result
 from labeldp.errors import InputError
 from labeldp.mechanisms import queries, randomizers, resampling
 from labeldp.release import folder, tables
@@ -148,6 +148,7 @@ def release(
     spending: SpendingOptions,
     file: FileOptions,
     sign: Path | None = None,
+    json_: bool = False,
 ) -> None:
     """Randomize each label once, and write public columns, released labels and a certificate to a new folder.
 
@@ -170,6 +171,7 @@ def release(
         spending: The ledger and its budget.
         file: How CSV files are written.
         sign: The private key to sign the release with, from 'labeldp key'.
+        json_: Print JSON; docs/guide/json.md lists the keys.
     """
     signer = None if sign is None else folder.private_key(sign)
     check_one_of("either --classes or --interval to declare the label space", space.classes, space.interval)
@@ -193,7 +195,7 @@ def release(
         )
     if signer is not None:
         folder.sign(released.output, signer)
-    show(*report.release_text(released))
+    result(json_, lambda: report.release_json(released), lambda: report.release_text(released))
     notes_on_terminal(released.notes)
 
 

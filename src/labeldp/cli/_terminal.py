@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import warnings
@@ -37,6 +38,14 @@ def show(*parts: RenderableType) -> None:
         out = console if console.is_terminal else wide
         literal = Text(printable(part)) if isinstance(part, str) else part
         out.print(literal, soft_wrap=text and not console.is_terminal)
+
+
+def result(json_: bool, body: Callable[[], object], parts: Callable[[], Sequence[RenderableType]]) -> None:
+    """Print a result on standard output, as one JSON document or for people."""
+    if json_:
+        print(json.dumps(body(), indent=1))  # noqa: T201 (plain text, whatever the terminal)
+    else:
+        show(*parts())
 
 
 def complain(message: str, style: str = "red") -> None:

@@ -7,19 +7,20 @@ from pathlib import Path
 import typer
 
 from labeldp import report
-from labeldp.cli._terminal import show
+from labeldp.cli._terminal import result
 from labeldp.release import folder
 
 
-def verify(directory: Path, *, public_key: Path | None = None, long: bool = False) -> None:
+def verify(directory: Path, *, public_key: Path | None = None, long: bool = False, json_: bool = False) -> None:
     """Check that the files, the mechanism and the guarantee of a release agree; exit code 0 if they do, 1 if not.
 
     Args:
         directory (DIR): A release folder.
         public_key: The public key of whoever should have signed it, from 'labeldp key'.
         long: Allow recomputations that take longer than ten seconds.
+        json_: Print JSON; docs/guide/json.md lists the keys.
     """
     verdict = folder.verify(directory, public_key=public_key, long=long)
-    show(*report.verdict_text(verdict))
+    result(json_, lambda: report.verdict_json(verdict), lambda: report.verdict_text(verdict))
     if not verdict.holds:
         raise typer.Exit(1)

@@ -2,9 +2,17 @@ from ._attacks import attack_text as attack_text
 from ._audits import audit_text as audit_text
 from ._audits import folder_audit_text as folder_audit_text
 from ._checks import check_text as check_text
+from ._checks import release_command as release_command
 from ._figures import check_figure as check_figure
 from ._figures import save_account_figure as save_account_figure
 from ._figures import save_lines as save_lines
+from ._json import account_json as account_json
+from ._json import check_json as check_json
+from ._json import learned_json as learned_json
+from ._json import ledger_json as ledger_json
+from ._json import release_json as release_json
+from ._json import scores_json as scores_json
+from ._json import verdict_json as verdict_json
 from ._generators import generator_text as generator_text
 from ._plan_figures import save_forecast_figure as save_forecast_figure
 from ._plan_figures import save_plan_figure as save_plan_figure

@@ -1,0 +1,159 @@
+"""Results as JSON, for programs that run the command line: ``docs/guide/json.md`` lists the keys."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labeldp.privacy import Guarantee
+
+if TYPE_CHECKING:  # the learners are an extra
+    from labeldp.learning.metrics import Scores
+    from labeldp.learning.tables import Learned, NumberScores
+    from labeldp.privacy.accounting import Budget
+    from labeldp.release import CombinedGuarantee, TableCheck, TableRelease
+    from labeldp.release.folder import Verdict
+    from labeldp.release.ledger import Entry
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: dataclasses as objects, arrays as lists, NaN and infinity as null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
+
+
+def release_json(release: TableRelease) -> dict[str, Any]:
+    """A release of a table."""
+    certificate = release.certificate
+    return {
+        "output": str(release.output),
+        "rows": certificate.rows,
+        "label": certificate.label,
+        "mechanism": certificate.draws[-1].mechanism,
+        **_guarantee(certificate.guarantee),
+        "columns": [name for name, _ in certificate.columns],
+        "spent": {"epsilon": release.spent[0], "delta": release.spent[1]},
+        "budget": plain(release.budget),
+        "ledger": str(release.ledger),
+        "notes_file": str(release.notes_file),
+        "remarks": list(release.remarks),
+    }
+
+
+def verdict_json(verdict: Verdict) -> dict[str, Any]:
+    """What verification found; without a certificate that can be read, the checks alone."""
+    certificate = verdict.certificate
+    found = {
+        "holds": verdict.holds,
+        "checks": plain(verdict.checks),
+        "signature_unchecked": verdict.signature_unchecked,
+    }
+    if certificate is None:
+        return found
+    about = {"label": certificate.label, "rows": certificate.rows, "mechanism": certificate.draws[-1].mechanism}
+    return {**found, **about, **_guarantee(certificate.guarantee), "cannot_show": list(verdict.unknown)}
+
+
+def learned_json(learned: Learned, output: str) -> dict[str, Any]:
+    """A learned model and its scores."""
+    model = learned.model
+    return {
+        "output": output,
+        "model": model.model,
+        "method": model.method,
+        "setting": learned.setting,
+        "features": list(model.inputs),
+        "left_out": dict(learned.left_out),
+        "judged_by": learned.judged_by,
+        "scores": plain(learned.scores),
+        **_guarantee(model.certificate.guarantee),
+    }
+
+
+def scores_json(scores: Scores | NumberScores, judged_by: str) -> dict[str, Any]:
+    """Scores of a model on a table."""
+    return {"judged_by": judged_by, "scores": plain(scores)}
+
+
+def account_json(combined: Sequence[CombinedGuarantee]) -> list[dict[str, Any]]:
+    """The combined guarantee of the releases of each label."""
+    return [
+        {
+            "label": each.label,
+            "unit": each.unit,
+            "rows": each.rows,
+            "sources": list(each.sources),
+            "epsilon": each.composition.epsilon,
+            "delta": each.composition.delta,
+            "fixed_beforehand": [
+                {"delta": delta, "epsilon": plain(epsilon)}
+                for delta, epsilon in (*each.at_deltas, *((delta, epsilon) for epsilon, delta in each.at_epsilons))
+            ],
+        }
+        for each in combined
+    ]
+
+
+def ledger_json(entries: Sequence[Entry], totals: Iterable[tuple[str, float, float, Budget]]) -> dict[str, Any]:
+    """All charges of a ledger, and the spent part of the budget for each label."""
+    return {
+        "charges": [
+            {
+                "identifier": entry.identifier,
+                "time": entry.time,
+                "state": entry.state,
+                "label": entry.label,
+                "mechanism": entry.mechanism,
+                **_guarantee(entry.guarantee),
+                "table": entry.table,
+                "output": entry.output,
+            }
+            for entry in entries
+        ],
+        "spent": [
+            {"label": label, "epsilon": epsilon, "delta": delta, "budget": plain(budget)}
+            for label, epsilon, delta, budget in totals
+        ],
+    }
+
+
+def check_json(found: TableCheck, command: str) -> dict[str, Any]:
+    """What was found in a table; it depends on labels."""
+    return {
+        "private": True,
+        "rows": found.rows,
+        "columns": plain(found.columns),
+        "label": plain(found.label),
+        "repeats": plain(found.repeats),
+        "remarks": list(found.remarks),
+        "notes": list(found.notes),
+        "earlier": [
+            {"label": each.entry.label, "time": each.entry.time, "epsilon": each.entry.guarantee.epsilon}
+            for each in found.earlier
+        ],
+        "command": command,
+    }
+
+
+def _guarantee(guarantee: Guarantee) -> dict[str, Any]:
+    """The numbers of a guarantee, and what it assumes."""
+    return {
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "unit": guarantee.unit,
+        "assumptions": list(guarantee.assumptions),
+    }

@@ -1,0 +1,72 @@
+"""Results for programs: every command prints one document, with the keys that docs/guide/json.md lists."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from labeldp.report._json import plain
+
+GUIDE = Path(__file__).parents[2] / "docs/guide/json.md"
+
+
+def documented(command):
+    """The keys of a command's document."""
+    text = GUIDE.read_text(encoding="utf-8").split(f"\n## {command}\n")[1].split("\n## ")[0]
+    cells = re.findall(r"^\| (`.*?`) \|", text, flags=re.MULTILINE)
+    return {key for cell in cells for key in re.findall(r"`(\w+)`", cell)}
+
+
+@pytest.fixture
+def documents(run, tmp_path):
+    """The document of each command, on the sample table."""
+    table, shared, model = tmp_path / "patients.csv", tmp_path / "shared", tmp_path / "model.skops"
+    assert run("demo", tmp_path).code == 0
+    declared = ("--label", "diagnosis", "--classes", "none,heart disease", "--epsilon", 2, "--unit", "patient_id")
+    commands = {
+        "check": (table, "--label", "diagnosis"),
+        "release": (table, *declared, "--drop", "patient_id", "--output", shared),
+        "verify": (shared,),
+        "learn": (shared, "--output", model),
+        "evaluate": (model, table, "--label", "diagnosis", "--labels-are-public"),
+        "account": (shared,),
+        "ledger": (table,),
+    }
+    printed = {}
+    for name, arguments in commands.items():
+        done = run(name, *arguments, "--json")
+        assert done.code == 0, done.err
+        printed[name] = json.loads(done.out, parse_constant=lambda _: pytest.fail("no number of JSON"))
+    return printed
+
+
+def test_documents_have_the_keys_that_are_listed_and_agree(documents):
+    """Both ways, for every command."""
+    for name, found in documents.items():
+        assert set(found[0] if isinstance(found, list) else found) == documented(name), name
+
+    # numbers that belong together agree
+    assert documents["check"]["private"] is True
+    assert documents["release"]["rows"] == documents["check"]["rows"] == documents["verify"]["rows"]
+    assert documents["verify"]["holds"] is True
+    for name in ("release", "verify", "learn"):
+        assert (documents[name]["epsilon"], documents[name]["unit"]) == (2.0, "patient_id")
+    assert documents["account"][0]["epsilon"] == documents["ledger"]["spent"][0]["epsilon"] == 2.0
+    assert 0.5 < documents["evaluate"]["scores"]["accuracy"]["value"] <= 1.0
+    assert documents["ledger"]["charges"][0]["state"] == "released"
+
+
+def test_what_does_not_hold_says_so(run, tmp_path):
+    """A folder that is no release has a verdict, and exit code 1."""
+    (tmp_path / "shared").mkdir()
+    done = run("verify", tmp_path / "shared", "--json")
+    assert done.code == 1
+    assert json.loads(done.out)["holds"] is False
+
+
+def test_values_become_those_of_json():
+    """Arrays, paths, and numbers that are not finite."""
+    given = {"a": np.array([1.0, np.nan]), "b": (np.int64(3), float("inf")), 4: Path("x")}
+    assert plain(given) == {"a": [1.0, None], "b": [3, None], "4": "x"}
