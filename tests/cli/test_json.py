@@ -30,7 +30,7 @@ def documents(run, tmp_path):
         "release": (table, *declared, "--drop", "patient_id", "--output", shared),
         "verify": (shared,),
         "learn": (shared, "--output", model),
-        "evaluate": (model, table, "--label", "diagnosis", "--labels-are-public"),
+        "evaluate": (model, table, "--labels-are-public"),
         "account": (shared,),
         "ledger": (table,),
     }

@@ -279,7 +279,7 @@ def test_an_error_after_the_release_does_not_deny_it(release, table, tmp_path, m
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("labeldp.cli._release.show", full)
+    monkeypatch.setattr("labeldp.cli._release.result", full)
     ran = release(table, tmp_path / "out")
     assert (tmp_path / "out").is_dir()
     assert states(tmp_path / "t.csv.labeldp-ledger") == ["released"]

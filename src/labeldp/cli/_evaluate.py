@@ -13,7 +13,7 @@ def evaluate(
     model: Path,
     table: Path,
     *,
-    label: str,
+    label: str | None = None,
     labels_are_public: bool = False,
     released: bool = False,
     images: ImageOptions,
@@ -24,7 +24,7 @@ def evaluate(
     Args:
         model (MODEL): A model that 'labeldp learn' wrote.
         table (TABLE): CSV, Parquet, a folder of either, IDX labels; or a release folder with --released.
-        label: Name of the label column.
+        label: Name of the label column; default: that of the release which the model was learned from.
         labels_are_public: Declare that the labels of TABLE are public.
         released: TABLE is the folder of a release.
         images: The images of the rows.
@@ -39,7 +39,9 @@ def evaluate(
         "; labels that are not public must be released first",
     )
     loaded = tables.open_model(model)
-    scores = tables.evaluate(loaded, table, label, public=labels_are_public, **images.read())
+    scores = tables.evaluate(
+        loaded, table, label or loaded.certificate.label, public=labels_are_public, **images.read()
+    )
     by = "labels that you declared public" if labels_are_public else "released labels"
     result(
         json_,

@@ -57,7 +57,7 @@ def survey(
     """
     units = Units() if unit else None
     rows = changes = 0
-    last = -1
+    last, total = -1, table.known_rows
     seen = np.zeros(space.size, dtype=np.bool_)
     for batch in prefetch(table.batches([table.label, *([unit] if unit else []), *prior], rows_per_batch)):
         codes = label_codes(table, batch, space, rows)
@@ -71,7 +71,7 @@ def survey(
             last = int(codes[-1])
             seen[codes] = True
         rows += batch.num_rows
-        report("check", rows, 0)
+        report("check", rows, total)
     if units is not None:
         units.settle()
     if rows == 0:

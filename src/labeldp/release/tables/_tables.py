@@ -143,6 +143,11 @@ class Table:
         states = [file.stat() for file in self.files if file.exists()]
         return tuple((state.st_size, state.st_mtime_ns, state.st_ino) for state in states)
 
+    @property
+    def known_rows(self) -> int:
+        """The number of rows, if the files state it; 0 otherwise."""
+        return sum(pq.read_metadata(file).num_rows for file in self.files) if self.kind == "parquet" else 0
+
     def _read(self, path: Path, columns: list[str], rows: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
         if self.kind == "parquet":
             texts = [name for name in columns if coded and pa.types.is_string(self.schema.field(name).type)]
